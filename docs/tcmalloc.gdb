@@ -46,8 +46,8 @@ define tc-lookup
     set $tc_distance = tcmalloc::global_page_map.root_[$tc_address >> 32]._M_i
   end
   if $tc_distance != 0
-    set $tc_leaf = (tcmalloc::PageMap::Leaf*)((char*)tcmalloc::global_page_map.empty_leaf_ + $tc_distance)
-    set $tc_class = (int)$tc_leaf->classes[($tc_address >> 13) & 0x7ffff]._M_i
+    set $tc_leaf = (tcmalloc::PageMap::Leaf*)((char*)tcmalloc::global_page_map.empty_leaf_ + 2 * $tc_distance)
+    set $tc_class = (int)$tc_leaf->classes[($tc_address >> 13) & 0x7ffff]._M_i / (int)sizeof(void*)
     set $tc_span = $tc_leaf->spans[($tc_address >> 13) & 0x7ffff]._M_b._M_p
   end
   if $tc_span != 0

@@ -218,6 +218,7 @@ def program_rows(threads, processors):
               lambda t: (t, 8, 100_000 // t, 10, 20, 300)),
         *rows("turns-", "turns", (32, 100, 200, 400),
               lambda t: (t, max(4_000 // t, 10)), lambda t: (t, max(400 // t, 2))),
+        *(ProgramRow(f"fork-cost-{p}", "fork-cost", (p, 200), (p, 20)) for p in (1, 16)),
         ProgramRow("graph", "graph", (1_500_000, 5_000_000), (150_000, 500_000),
                    (250_000, 600_000)),
         ProgramRow("scattered-nodes", "scattered-nodes", (1_500_000, 5_000_000),

@@ -56,6 +56,7 @@ HeapObjects::HeapObjects(const Target& target)
       heap_(target.LoadHeap()),
       page_shift_(target.layout().constant("page_shift")),
       leaf_bits_(target.layout().constant("leaf_bits")),
+      leaf_distance_bytes_(target.layout().constant("leaf_distance_bytes")),
       span_fields_(target.layout()) {
   const size_t classes = target.layout().constant("size_classes");
   if (classes > kMaxClasses || page_shift_ > 30 || leaf_bits_ > 30) {
@@ -197,7 +198,7 @@ Address HeapObjects::SpanAt(Address address) const {
       distance == 0) {
     return 0;
   }
-  Address leaf = base + map.field("empty_leaf_").offset + distance;
+  Address leaf = base + map.field("empty_leaf_").offset + distance * leaf_distance_bytes_;
   if (pointer == 4) leaf &= 0xffffffff;
   const Address spans = leaf + target_.Offset("Leaf", "spans");
   Address span = 0;

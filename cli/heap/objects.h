@@ -116,6 +116,7 @@ class HeapObjects {
   const Record heap_;
   const uint64_t page_shift_;
   const uint64_t leaf_bits_;
+  const uint64_t leaf_distance_bytes_;
   const SpanFields span_fields_;
   std::vector<uint64_t> class_bytes_;
   std::vector<FreeObject> free_;  // by address

@@ -23,29 +23,22 @@ struct CacheSums {
   uint64_t caches = 0;
 };
 
+// A cache names the one that was made before it, for good: nothing of this walk changes.
 CacheSums SumCaches(const Target& target, size_t classes) {
   CacheSums sums;
   sums.objects.resize(classes);
-  const Record registry = target.LoadHeap().Part("registry");
-  ForEachCache(registry, [&](const Record& cache, CacheHolder holder) {
+  const Record all = target.LoadHeap().Part("registry").Part("all_");
+  SeenElements seen(target.layout().structure("ThreadCache").bytes);
+  for (Address at = all.Get("newest_"); at != 0;) {
+    seen.Add(at);
+    const Record cache = target.Load("ThreadCache", at);
     const Record table = cache.Part("table_");
     for (size_t c = 1; c < classes; ++c) sums.objects[c] += BinObjects(table, c);
     sums.array_bytes += table.Get("array_bytes_");
-    if (holder != CacheHolder::kNobody) ++sums.caches;
-  });
-  return sums;
-}
-
-// The lists may change while they are read.
-CacheSums SumCachesPatiently(const Target& target, size_t classes) {
-  const Patience patience(kTries);
-  for (int i = 1;; ++i) {
-    try {
-      return SumCaches(target, classes);
-    } catch (const BadImage&) {
-      if (patience.IsOver(i)) throw;
-    }
+    at = cache.Get("record.made_before");
   }
+  sums.caches = all.Get("of_threads") + all.Get("orphans");
+  return sums;
 }
 
 // The figures of the page heap, which its lock guards, and those of the homes.
@@ -139,6 +132,10 @@ Pages ReadPages(const Record& state) {
   ReadFree(store, &pages);
   for (const Record& home : LoadHomes(state)) AddHome(home, &pages);
   pages.free_backed += pages.kept;
+  // Negative while a span leaves one home and enters another.
+  uint64_t& objects = pages["large_spans"];
+  const uint64_t sign = uint64_t{1} << (state.target().pointer_bytes() * 8 - 1);
+  if ((objects & sign) != 0) objects = 0;
   return pages;
 }
 
@@ -215,7 +212,7 @@ class Collector {
   Statistics Collect() {
     if (classes_ > kMaxClasses) throw BadImage("the process's library has too many size classes");
     // In the library's order: caches, classes, pages, so that pages bound the others.
-    const CacheSums caches = SumCachesPatiently(target_, classes_);
+    const CacheSums caches = SumCaches(target_, classes_);
     for (const Record& shard : LoadShards(target_.LoadHeap().Part("central").Part("shards_"))) {
       shards_.push_back(shard);
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 // The fast path of most calls: always inlined into its entry point.
 #define TC_FAST_PATH __attribute__((always_inline)) inline
@@ -56,14 +57,47 @@
 
 namespace tcmalloc {
 
-// Advances an atomic pointer by one: a relaxed load and a relaxed store, in one instruction where
-// the machine has one. Not an atomic read-modify-write: only one thread may write.
-template <typename AtomicPointer>
-TC_FAST_PATH void StepUp(AtomicPointer& pointer) {
+// `value` plus what `word` holds: an atomic load of order relaxed or acquire, and an addition. In
+// one instruction where the machine has one, which compilers do not use for atomics.
+template <typename Word>
+TC_FAST_PATH uintptr_t AddLoaded(const std::atomic<Word>& word, uintptr_t value,
+                                 std::memory_order order) {
+  static_assert(sizeof(Word) == sizeof(uintptr_t));
 #if defined(__x86_64__) && !defined(TC_TSAN)
-  asm("addq %1, %0" : "+m"(pointer) : "i"(sizeof(*pointer.load())) : "cc");
+  asm("addq %1, %0" : "+r"(value) : "m"(word) : "cc");
+  if (order != std::memory_order_relaxed) std::atomic_signal_fence(order);
+  return value;
 #else
-  pointer.store(pointer.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return value + reinterpret_cast<uintptr_t>(word.load(order));
+#endif
+}
+
+// A relaxed load of 16 bits, by an instruction that takes any address: compilers spend one more on
+// that of an atomic.
+template <typename Short>
+TC_FAST_PATH uintptr_t LoadShort(const std::atomic<Short>& word) {
+  static_assert(sizeof(Short) == 2);
+#if defined(__x86_64__) && !defined(TC_TSAN)
+  uintptr_t value;
+  asm("movzwl %1, %k0" : "=r"(value) : "m"(word));
+  return value;
+#else
+  return static_cast<uintptr_t>(word.load(std::memory_order_relaxed));
+#endif
+}
+
+// Has the compiler compute `value` in the register in which a function returns its result, or in
+// another one. g++ chooses badly in malloc, which costs a move.
+template <typename Word>
+TC_FAST_PATH void KeepInResultRegister(Word* value) {
+#if defined(__x86_64__) && !defined(__clang__)
+  asm("" : "+a"(*value));
+#endif
+}
+template <typename Word>
+TC_FAST_PATH void KeepInOtherRegister(Word* value) {
+#if defined(__x86_64__) && !defined(__clang__)
+  asm("" : "+d"(*value));
 #endif
 }
 

@@ -31,6 +31,19 @@ enum class SizeClass : uint8_t { kNone = 0 };
 
 constexpr size_t Index(SizeClass size_class) { return static_cast<size_t>(size_class); }
 
+// A size class as the fast path has it: the distance in bytes of the class's entry in an array of
+// pointers. The address of a bin is then one addition.
+enum class ScaledClass : uintptr_t { kNone = 0 };
+// As tables hold it. Not an integer: clang gives up before it has initialized the empty leaf of the
+// page map, as many atomic integers.
+enum class ShortClass : uint16_t { kNone = 0 };
+
+constexpr ScaledClass Scaled(SizeClass size_class) {
+  return static_cast<ScaledClass>(Index(size_class) * sizeof(void*));
+}
+constexpr size_t Index(ScaledClass scaled) { return static_cast<size_t>(scaled) / sizeof(void*); }
+constexpr SizeClass Unscaled(ScaledClass scaled) { return static_cast<SizeClass>(Index(scaled)); }
+
 namespace size_class_rules {
 
 inline constexpr Tuning::SizeClasses kRules = kTuning.size_classes;
@@ -118,25 +131,34 @@ class SizeClasses {
     size_t c = 1;
     for (size_t i = 0; i < fine_.size(); ++i) {
       while (info_[c].object_size < i * 8) ++c;
-      fine_[i] = static_cast<SizeClass>(c);
+      fine_[i] = static_cast<ShortClass>(Scaled(static_cast<SizeClass>(c)));
     }
     static_assert(kMaxFineSize % 128 == 0);
     for (size_t i = kMaxFineSize / 128; i < coarse_.size(); ++i) {
       while (info_[c].object_size < i * 128) ++c;
-      coarse_[i] = static_cast<SizeClass>(c);
+      coarse_[i] = static_cast<ShortClass>(Scaled(static_cast<SizeClass>(c)));
     }
   }
 
   // Requires: size <= kMaxFineSize.
-  constexpr SizeClass FineClassOf(size_t size) const { return fine_[(size + 7) / 8]; }
+  constexpr ScaledClass FineClassOf(size_t size) const {
+    return static_cast<ScaledClass>(fine_[(size + 7) / 8]);
+  }
+  // Whether FineClassOf(size) is `c`.
+  constexpr bool IsFineClassOf(ScaledClass c, size_t size) const {
+    return fine_[(size + 7) / 8] == static_cast<ShortClass>(c);
+  }
   // Requires: kMaxFineSize < size <= kMaxSmallSize.
-  constexpr SizeClass CoarseClassOf(size_t size) const { return coarse_[(size + 127) / 128]; }
-  // The smallest class that holds `size` bytes, or kNone. Cost: one byte load.
-  constexpr SizeClass ClassOf(size_t size) const {
+  constexpr ScaledClass CoarseClassOf(size_t size) const {
+    return static_cast<ScaledClass>(coarse_[(size + 127) / 128]);
+  }
+  // The smallest class that holds `size` bytes, or kNone. Cost: one load.
+  constexpr ScaledClass ScaledClassOf(size_t size) const {
     if (size <= kMaxFineSize) return FineClassOf(size);
     if (size <= kMaxSmallSize) return CoarseClassOf(size);
-    return SizeClass::kNone;
+    return ScaledClass::kNone;
   }
+  constexpr SizeClass ClassOf(size_t size) const { return Unscaled(ScaledClassOf(size)); }
   // The smallest class whose objects hold `size` bytes and start at multiples of `alignment` if the
   // span does, or kNone. Requires: alignment is a power of two.
   constexpr SizeClass ClassOf(size_t size, size_t alignment) const {
@@ -178,8 +200,8 @@ class SizeClasses {
   }
 
  private:
-  std::array<SizeClass, kMaxFineSize / 8 + 1> fine_{};
-  std::array<SizeClass, kMaxSmallSize / 128 + 1> coarse_{};
+  std::array<ShortClass, kMaxFineSize / 8 + 1> fine_{};
+  std::array<ShortClass, kMaxSmallSize / 128 + 1> coarse_{};
   std::array<SizeClassInfo, kNumSizeClasses> info_{};
 };
 

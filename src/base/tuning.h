@@ -212,6 +212,9 @@ struct Tuning {
     // Caches that one membarrier detaches: few enough that a thread that starts or ends meanwhile
     // does not notice. Not measured. Range: 1 to 256.
     size_t detached_at_once = 32;
+    // Caches that a flush looks at with the registry's lock held: a look costs one or two cache
+    // lines that other CPUs write. Not measured. Range: detached_at_once to 4096.
+    size_t looked_at_once = 128;
   } thread_caches;
 
   // What TCMALLOC_SMALL sets besides disabling hugepages: the retention total,
@@ -325,17 +328,17 @@ struct Tuning {
     // two.
     Length stopped_at_once = Length::ForBytes(64_MiB);
     // A new span is pre-faulted if its class has this many spans in its shard already: it will be
-    // used whole. Most classes of a program have one span, which is almost empty. Peak of perl
-    // hashes.pl: 15,204 KiB with all spans, 14,348 from the 5th, 14,236 from the 9th, 14,296 from
-    // the 17th (decision 0014). Range: 0 to 64.
+    // used whole, if the program touches what it allocates. Most classes of a program have one
+    // span, which is almost empty. Peak of perl hashes.pl: 15,204 KiB with all spans, 14,348 from
+    // the 5th, 14,236 from the 9th, 14,296 from the 17th (decision 0014). Range: 1 to 64; a power
+    // of two.
     size_t spans_before_prefault = 8;
-    // Length of one pre-fault outside of hugepages: prefault_part of the memory in use, since up to
-    // one step may stay unused, at most max_prefault; below min_prefault none. A page of 4 KiB
-    // costs 1.5 us when touched, 1.25 us as part of 256 KiB (decision 0014). Ranges:
-    // 8 KiB to 2 MiB, powers of two; 16 to 1024.
+    // The shortest span that is pre-faulted. Not measured. Range: 8 KiB to 2 MiB.
     Length min_prefault = Length::ForBytes(16_KiB);
-    Length max_prefault = Length::ForBytes(256_KiB);
-    size_t prefault_part = 64;
+    // Spans of a class are not pre-faulted when more than this part of one stayed unbacked. A
+    // touched page of 4 KiB costs 1.5 us, a pre-faulted one 1.25 us (decision 0014). Range: 2
+    // to 16.
+    size_t untouched_part = 4;
   } hugepages;
 
   // realloc of growing objects (entry/slow_path.cc, page/address_space_move.cc). The size from
@@ -730,7 +733,8 @@ constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 
 constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t) {
-  return t.frees_before_cache <= 200 && In(t.idle_ms, 10, 10'000) && In(t.detached_at_once, 1, 256);
+  return t.frees_before_cache <= 200 && In(t.idle_ms, 10, 10'000) &&
+         In(t.detached_at_once, 1, 256) && In(t.looked_at_once, t.detached_at_once, 4096);
 }
 static_assert(ThreadCachesFit(kTuning.thread_caches));
 
@@ -769,10 +773,8 @@ constexpr bool HugepagesFit(const Tuning::Hugepages& t) {
   return In(t.threshold.bytes(), 2_MiB, 1_GiB) && In(t.huge_object.bytes(), 256_KiB, 2_MiB) &&
          In(t.early_part, 1, 16) && In(t.equals_looked_at, 1, 64) &&
          In(t.stopped_at_once.bytes(), 2_MiB, 1_GiB) && IsPowerOfTwo(t.stopped_at_once.pages()) &&
-         t.spans_before_prefault <= 64 && In(t.min_prefault.bytes(), 8_KiB, 2_MiB) &&
-         IsPowerOfTwo(t.min_prefault.pages()) &&
-         In(t.max_prefault, t.min_prefault, Length::ForBytes(2_MiB)) &&
-         IsPowerOfTwo(t.max_prefault.pages()) && In(t.prefault_part, 16, 1024);
+         In(t.spans_before_prefault, 1, 64) && IsPowerOfTwo(t.spans_before_prefault) &&
+         In(t.min_prefault.bytes(), 8_KiB, 2_MiB) && In(t.untouched_part, 2, 16);
 }
 static_assert(HugepagesFit(kTuning.hugepages));
 

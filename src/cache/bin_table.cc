@@ -68,6 +68,15 @@ void BinTable::Detach(BinArraysInFlight* arrays) {
   }
 }
 
+void BinTable::Leak() {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
+    arrays_[i].store(nullptr, std::memory_order_relaxed);
+  }
+  claimed_bytes_.Set(0);
+  array_bytes_.Set(0);
+}
+
 size_t BinTable::PushAll(size_t i, void* const* objects, size_t n) {
   const size_t kept = std::min<size_t>(n, Array(i)->limit - Count(i));
   BinSlot* const top = bins_.tops[i].load(std::memory_order_relaxed);

@@ -46,6 +46,8 @@ class BinTable {
   void Remove(size_t i);
   // Detaches all arrays and puts them in front of `arrays`.
   void Detach(BinArraysInFlight* arrays);
+  // Leaks all arrays and their objects: the bins need not be consistent.
+  void Leak();
 
   // The number of objects in the bin. Requires: it has an array.
   size_t Count(size_t i) const {
@@ -62,6 +64,7 @@ class BinTable {
   }
   // Uses of a class that has no array yet: see bin_policy::FreesWithoutBin.
   uint8_t& uses_without_bin(size_t i) { return uses_without_bin_[i]; }
+  void ForgetUses() { uses_without_bin_ = {}; }
 
   // Calls f(class, address, distance above the bin's top) for every slot of every bin that holds an
   // address: 0 and less for objects in the bin, more for stale addresses above. While the owner

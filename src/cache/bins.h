@@ -33,44 +33,52 @@ inline constexpr BinSlot kFullMark = 1;
 // The array of a bin that is both empty and full.
 extern const BinSlot kNoBinArray[2];
 
-// The address of the slot of a bin's newest object.
+// A bin: the address of the slot of its newest object.
 struct BinTop : std::atomic<BinSlot*> {
   constexpr BinTop() : atomic(const_cast<BinSlot*>(kNoBinArray)) {}
-};
-
-struct Bins {
-  // All bins empty and full, sampling due: for a thread without a cache.
-  constexpr Bins() = default;
 
   // The newest object of the bin, or null when it is empty.
-  TC_FAST_PATH void* Pop(SizeClass c) {
-    size_t i = Index(c);
-    BinSlot* const top = tops[i].load(std::memory_order_relaxed);
-    const BinSlot object = *top;
-    if (__builtin_expect(object != 0, true)) {
-      Forget(&i);
-      tops[i].store(top - 1, std::memory_order_relaxed);
-    }
+  TC_FAST_PATH void* Pop() {
+    BinSlot* const top = load(std::memory_order_relaxed);
+    BinSlot object = *top;
+    KeepInResultRegister(&object);
+    if (__builtin_expect(object != 0, true)) store(top - 1, std::memory_order_relaxed);
     return reinterpret_cast<void*>(object);
   }
 
   // False when the bin is full, or when `object` is the newest object in it already (freed twice in
   // a row).
-  TC_FAST_PATH bool Push(SizeClass c, void* object) {
-    size_t i = Index(c);
-    BinSlot* const top = tops[i].load(std::memory_order_relaxed);
+  TC_FAST_PATH bool Push(void* object) {
+    BinSlot* const top = load(std::memory_order_relaxed);
     if (__builtin_expect(top[1] == kFullMark, false)) return false;
     if (__builtin_expect(top[0] == reinterpret_cast<BinSlot>(object), false)) return false;
     top[1] = reinterpret_cast<BinSlot>(object);
     // A forked child may see the bin after any store of this thread (see ThreadSlot). It must not
     // see the new top before the new slot.
     std::atomic_signal_fence(std::memory_order_release);
-    Forget(&i);
-    StepUp(tops[i]);
+    store(top + 1, std::memory_order_relaxed);
     return true;
   }
+};
 
-  // At offset 0: no displacement to add to the index.
+struct Bins {
+  // All bins empty and full, sampling due: for a thread without a cache.
+  constexpr Bins() = default;
+
+  // The bin of a class. The address is computed once, into one register: the processor passes what
+  // was stored in a bin on to the next load at once, but only where the addresses of both
+  // instructions have no index register (decision 0047).
+  static TC_FAST_PATH BinTop* At(const std::atomic<Bins*>& bins, ScaledClass c) {
+    return Visible(AddLoaded(bins, static_cast<uintptr_t>(c), std::memory_order_acquire));
+  }
+  TC_FAST_PATH BinTop* Bin(ScaledClass c) {
+    return Visible(reinterpret_cast<uintptr_t>(this) + static_cast<uintptr_t>(c));
+  }
+
+  void* Pop(SizeClass c) { return Bin(Scaled(c))->Pop(); }
+  bool Push(SizeClass c, void* object) { return Bin(Scaled(c))->Push(object); }
+
+  // At offset 0: the address of the bins plus the class is that of the bin.
   std::array<BinTop, kNumSizeClasses> tops;
   // The next allocation that takes the fast path may be of at most this many bytes; below that it
   // is time to sample (see Countdown). Written by the owning thread; by others when it shall take
@@ -79,10 +87,14 @@ struct Bins {
   std::atomic<size_t> bytes_until_sample{0};
 
  private:
-  // Hides the index from the compiler, which then addresses the bin by base and scaled index in
-  // both the load and the store. Otherwise it spends an instruction on a common part of the two.
-  static TC_FAST_PATH void Forget(size_t* i) { asm("" : "+r"(*i)); }
+  // Makes the compiler compute the address in a register, instead of in each load and store.
+  static TC_FAST_PATH BinTop* Visible(uintptr_t bin) {
+    asm("" : "+r"(bin));
+    return reinterpret_cast<BinTop*>(bin);
+  }
 };
+
+static_assert(sizeof(BinTop) == sizeof(void*) && offsetof(Bins, tops) == 0);
 
 // The bins of every thread without a cache: not registered yet, exiting, detached, or its cache
 // taken for a moment.

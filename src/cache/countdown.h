@@ -43,7 +43,8 @@ class Countdown {
   uint32_t generation() const { return generation_; }
 
   // Counts an allocation of `bytes` that the fast path has not counted. The caller sets anew what
-  // is due.
+  // is due. Without samples it counts, too: other threads see by the count that this one is at
+  // work (ThreadCache::ActivityStamp).
   Due Count(std::atomic<size_t>& counter, size_t bytes) {
     const size_t left = counter.load(std::memory_order_acquire);
     // If the owner overwrites an alarm, the alarm has no effect. Its flag stays, and may later lose
@@ -53,8 +54,11 @@ class Countdown {
       gap_lost_ = samples_;
     }
     if (gap_lost_) return {false, true};
-    if (!samples_) return Set(counter, kNever), Due();
-    if (left < bytes) return {true, false};
+    if (left < bytes) {
+      if (samples_) return {true, false};
+      // An alarm, or more bytes than any thread allocates.
+      return Set(counter, kNever), Due();
+    }
     counter.store(left - bytes, std::memory_order_relaxed);
     return {};
   }

@@ -8,27 +8,58 @@
 namespace tcmalloc {
 
 ThreadCache* Registry::Create(ThreadSlot& slot) {
-  ThreadCache* cache;
-  {
-    const SpinLockHolder holder(lock_);
-    // Before caches of this process's threads are added.
-    OrphanOthersIfDueLocked();
-    cache = inherited_.PopFirst();
-    if (cache != nullptr) {
-      inherited_bytes_ -= cache->claimed_bytes();
-      cache->HandTo(slot);
-      cache->shard().AddThread();
-      unregistered_.Prepend(cache);
+  bool any_shard = false;
+  for (;;) {
+    bool lacks_cache;
+    {
+      const SpinLockHolder holder(lock_);
+      // Before caches of this process's threads are added.
+      OrphanOthersIfDueLocked();
+      if (ThreadCache* const cache = TryHandOutLocked(slot, any_shard)) {
+        cache->shard().AddThread();
+        unregistered_.Prepend(cache);
+        return cache;
+      }
+      lacks_cache = unused_.empty();
+    }
+    // Not under the lock: the arena may need memory from the OS. Another thread may be handed what
+    // is made here.
+    if (lacks_cache) {
+      if (!MakeCache()) return nullptr;
+    } else {
+      any_shard = !central_.shards().MakeNext();
     }
   }
-  if (cache != nullptr) return cache;
-  void* const memory = arena_.Allocate(sizeof(ThreadCache));
-  if (memory == nullptr) return nullptr;
-  cache = new (memory) ThreadCache(slot, central_.shards().Claim(), central_, arena_, *this);
-  const SpinLockHolder holder(lock_);
-  cache->shard().AddThread();
-  unregistered_.Prepend(cache);
+}
+
+ThreadCache* Registry::TryHandOutLocked(ThreadSlot& slot, bool any_shard) {
+  if (ThreadCache* const cache = inherited_.PopFirst()) {
+    inherited_bytes_ -= cache->claimed_bytes();
+    cache->HandTo(slot, nullptr);
+    return cache;
+  }
+  if (unused_.empty()) return nullptr;
+  Shard* const shard = central_.shards().TryClaim(any_shard);
+  if (shard == nullptr) return nullptr;
+  ThreadCache* const cache = unused_.PopFirst();
+  cache->HandTo(slot, shard);
   return cache;
+}
+
+bool Registry::MakeCache() {
+  void* const memory = arena_.Allocate(sizeof(ThreadCache));
+  if (memory == nullptr) return false;
+  ThreadCache* const cache = new (memory) ThreadCache(central_, arena_, *this);
+  const SpinLockHolder holder(lock_);
+  all_.Add(cache);
+  unused_.Prepend(cache);
+  return true;
+}
+
+void Registry::RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) {
+  cache->table().Detach(arrays);
+  central_.shards().Return(cache->shard());
+  unused_.Prepend(cache);
 }
 
 void Registry::Discard(ThreadCache* cache) {
@@ -37,16 +68,9 @@ void Registry::Discard(ThreadCache* cache) {
     const SpinLockHolder holder(lock_);
     unregistered_.Remove(cache);
     cache->shard().RemoveThread();
-    cache->table().Detach(&arrays);
+    RetireLocked(cache, &arrays);
   }
-  Free(cache, &arrays);
-}
-
-size_t Registry::Free(ThreadCache* cache, BinArraysInFlight* arrays) {
-  const size_t bytes = ReturnArrays(arrays, central_, arena_);
-  ShardMap::Return(cache->shard());
-  arena_.Free(cache, sizeof(ThreadCache));
-  return bytes;
+  ReturnArrays(&arrays, central_, arena_);
 }
 
 void Registry::Register(ThreadCache* cache) {
@@ -58,10 +82,10 @@ void Registry::Register(ThreadCache* cache) {
   while (limit < claimed && budget_.TryRaise(&limit)) {
   }
   cache->SetMaxBytes(limit);
-  // A flush that has begun need not visit caches that are registered meanwhile.
-  cache->record.flush_round = flush_rounds_;
   unregistered_.Remove(cache);
   caches_.Prepend(cache);
+  cache->record.listed = true;
+  all_.of_threads.Add(1);
   cache->set_detached(bypass_.load(std::memory_order_relaxed));
   if (cache->detached()) return;
   // With the lock held: a thread that takes caches must not find this one in the list while its
@@ -72,7 +96,8 @@ void Registry::Register(ThreadCache* cache) {
 void Registry::RemoveLocked(ThreadCache* cache) {
   if (next_victim_ == cache) next_victim_ = IntrusiveList<ThreadCache>::Next(cache);
   caches_.Remove(cache);
-  ++removals_;
+  cache->record.listed = false;
+  all_.of_threads.Subtract(1);
   cache->shard().RemoveThread();
   budget_.RemoveCache(cache->max_bytes());
 }
@@ -93,15 +118,19 @@ void Registry::Destroy(ThreadCache* cache) {
       inherited_.Prepend(cache);
       return;
     }
-    cache->table().Detach(&arrays);
+    RetireLocked(cache, &arrays);
   }
-  Free(cache, &arrays);
+  ReturnArrays(&arrays, central_, arena_);
 }
 
 void Registry::CheckInvariants() {
   const SpinLockHolder holder(lock_);
   int64_t max_bytes = 0;
+  size_t of_threads = 0;
+  size_t orphans = 0;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
+    TC_CHECK(cache->record.listed);  // R5
+    ++of_threads;
     const Bins* const reachable = cache->detached() ? &kEmptyBins : &cache->table().bins();
     TC_CHECK(cache->slot().bins.load(std::memory_order_relaxed) == reachable);  // R1
     max_bytes += static_cast<int64_t>(cache->max_bytes());
@@ -109,6 +138,12 @@ void Registry::CheckInvariants() {
   }
   TC_CHECK(static_cast<int64_t>(budget_.total()) - budget_.unclaimed() == max_bytes);  // R2
   for (ThreadCache* cache = orphans_.first(); cache != nullptr; cache = orphans_.Next(cache)) {
+    ++orphans;
+    cache->table().CheckInvariants();
+  }
+  TC_CHECK(of_threads == all_.of_threads.value() && orphans == all_.orphans.value());  // R6
+  for (ThreadCache* cache = unused_.first(); cache != nullptr; cache = unused_.Next(cache)) {
+    TC_CHECK(cache->claimed_bytes() == 0 && !cache->record.listed);  // R5
     cache->table().CheckInvariants();
   }
   size_t inherited_bytes = 0;
@@ -123,12 +158,17 @@ void Registry::CheckInvariants() {
   }
   central_.shards().ForEach([this](const Shard& shard) {
     size_t threads = 0;
-    for (const auto* list : {&caches_, &unregistered_}) {
+    size_t caches = 0;
+    for (const auto* list : {&caches_, &unregistered_, &inherited_, &orphans_}) {
+      const bool live = list == &caches_ || list == &unregistered_;
       for (ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
-        threads += &cache->shard() == &shard ? 1 : 0;
+        if (&cache->shard() != &shard) continue;
+        ++caches;
+        threads += live ? 1 : 0;
       }
     }
-    TC_CHECK(shard.num_threads() == threads);  // R4
+    TC_CHECK(shard.num_threads() == threads);                 // R4
+    TC_CHECK(central_.shards().num_caches(shard) == caches);  // R4
   });
 }
 
@@ -142,10 +182,11 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
       // The bins of a thread that was moving several objects may be inconsistent: the child leaks
       // their objects.
       if (cache->changing()) {
-        ShardMap::Return(cache->shard());
+        cache->table().Leak();
+        central_.shards().Return(cache->shard());
+        unused_.Prepend(cache);
       } else {
-        orphans_.Prepend(cache);
-        has_orphans_.store(true, std::memory_order_relaxed);
+        AddOrphanLocked(cache);
       }
     }
     cache = next;
@@ -156,11 +197,16 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
     if (&cache->slot() != survivor) {
       unregistered_.Remove(cache);
       cache->shard().RemoveThread();
-      orphans_.Prepend(cache);
-      has_orphans_.store(true, std::memory_order_relaxed);
+      AddOrphanLocked(cache);
     }
     cache = next;
   }
+}
+
+void Registry::AddOrphanLocked(ThreadCache* cache) {
+  orphans_.Prepend(cache);
+  all_.orphans.Add(1);
+  has_orphans_.store(true, std::memory_order_relaxed);
 }
 
 void Registry::OrphanOthersLater(const ThreadSlot* survivor) {
@@ -184,10 +230,11 @@ bool Registry::AdoptOrphan() {
     OrphanOthersIfDueLocked();
     orphan = orphans_.PopFirst();
     if (orphans_.empty()) has_orphans_.store(false, std::memory_order_relaxed);
-    if (orphan != nullptr) orphan->table().Detach(&arrays);
+    if (orphan == nullptr) return false;
+    all_.orphans.Subtract(1);
+    RetireLocked(orphan, &arrays);
   }
-  if (orphan == nullptr) return false;
-  Free(orphan, &arrays);
+  ReturnArrays(&arrays, central_, arena_);
   return true;
 }
 

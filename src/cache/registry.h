@@ -15,7 +15,10 @@
 //   R2  The budget has given out exactly the listed caches' max_bytes.
 //   R3  inherited_bytes_ is what the caches in inherited_ claim; each of them claims something.
 //   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that name
-//       it.
+//       it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
+//   R5  Each cache that was made is in one list, or is still on its way to unused_; those in
+//       unused_ are empty. record.listed: in caches_.
+//   R6  all_.of_threads is the number of caches in caches_, all_.orphans of those in orphans_.
 //
 // Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
 // is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
@@ -27,8 +30,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "cache/all_caches.h"
 #include "cache/cache_budget.h"
 #include "cache/thread_cache.h"
 #include "os/spinlock.h"
@@ -53,13 +56,13 @@ class Registry {
         barrier_(barrier),
         budget_(central.Shares().thread_caches) {}
 
-  // A cache for the calling thread, whose slot is `slot`: an inherited or a new one; null when
-  // there is no memory for it.
+  // A cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new one;
+  // null when there is no memory for it.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
   // Makes it reachable: through its slot by the owner, through the list by others. The limit of an
   // inherited cache is at least its claims, as far as bytes are unclaimed.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
-  // Frees a cache that was created and not registered, and its objects.
+  // Ends a cache that was created and not registered; its objects go to the central cache.
   void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Ends a registered cache, by its owner: its slot leads to the empty bins from then on. If
@@ -79,13 +82,18 @@ class Registry {
   // calls. Frees inherited caches above their share.
   void FollowRetention() TC_EXCLUDES(lock_);
   void SetMinPerCache(size_t bytes) TC_EXCLUDES(lock_);
-  size_t total_limit() TC_EXCLUDES(lock_);
-  size_t min_per_cache() TC_EXCLUDES(lock_);
+  // SetTotalLimit was called: the total is no longer a share, and must hold. No lock; relaxed,
+  // since the limits that the thread reads are not exact either.
+  bool total_was_set() const { return total_was_set_.load(std::memory_order_relaxed); }
+  struct Limits {
+    size_t total;
+    size_t min_per_cache;
+  };
+  Limits limits() TC_EXCLUDES(lock_);
 
   enum class Budget : uint8_t {
-    kSpare,     // the limit grew without lowering another
-    kShort,     // it could not; the total is the caches' share
-    kSetShort,  // it could not; the total was set, and must hold
+    kSpare,  // the limit grew without lowering another
+    kShort,  // it could not
   };
   // Raises a cache's limit, by its owner at a collection: from the unclaimed rest, else by stealing
   // from another cache. Empties an idle cache that it finds on the way.
@@ -135,7 +143,10 @@ class Registry {
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
 
-  // Calls f(cache, its holder) for every cache, with the lock held.
+  // For readers without the lock.
+  const AllCaches& all() const { return all_; }
+
+  // Calls f(cache, its holder) for every cache but the unused ones, with the lock held.
   template <typename F>
   void ForEachCache(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
@@ -173,12 +184,19 @@ class Registry {
   // Sets the total and lowers the limits that are above an equal share of it.
   void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
+  void AddOrphanLocked(ThreadCache* cache) TC_REQUIRES(lock_);
   void OrphanOthersIfDueLocked() TC_REQUIRES(lock_);
-  // Frees a cache that is in no list and whose arrays, `arrays`, have been detached. Returns the
-  // bytes of their objects.
-  size_t Free(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
-  // Frees inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
-  // of the freed ones' objects.
+  // Makes a cache and puts it in unused_; false when there is no memory.
+  bool MakeCache() TC_EXCLUDES(lock_);
+  // Hands an inherited or an unused cache to the owner of `slot`. Null when there is none, or when
+  // the shard for it does not exist yet; with `any_shard` an existing one will do.
+  ThreadCache* TryHandOutLocked(ThreadSlot& slot, bool any_shard) TC_REQUIRES(lock_);
+  // Ends a cache that is in no list: moves its arrays to `arrays`, whose objects the caller returns
+  // to the central cache without the lock. The shard is returned together with the cache, so that a
+  // child that is forked meanwhile has no shard claimed for a cache that it does not know.
+  void RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) TC_REQUIRES(lock_);
+  // Ends inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
+  // of their objects.
   size_t FreeInheritedAbove(size_t kept_bytes) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
@@ -189,6 +207,10 @@ class Registry {
       TC_REQUIRES(lock_);
   // FlushAll without `own`; with `idle_only` those that are not idle stay as they are.
   size_t FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
+  // The next caches to flush, from `*next` on, which moves: at most `n` of them, after a look at
+  // not many more. Returns how many.
+  size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
+                              ThreadCache** victims, size_t n) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
   // Requests a flush from owners of caches that cannot be taken. Takes nothing while the lock is
   // held for fork.
@@ -208,15 +230,16 @@ class Registry {
   // Left by ended threads for new ones. Not in the budget.
   IntrusiveList<ThreadCache> inherited_ TC_GUARDED_BY(lock_);
   size_t inherited_bytes_ TC_GUARDED_BY(lock_) = 0;
+  // Emptied, without a shard.
+  IntrusiveList<ThreadCache> unused_ TC_GUARDED_BY(lock_);
   CacheBudget budget_ TC_GUARDED_BY(lock_);
-  bool total_was_set_ TC_GUARDED_BY(lock_) = false;
   // A cache in caches_, or null: start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
-  // Removals from caches_ so far. While the number stays, a cache that was listed still is, and
-  // those after it are the same: caches are added at the front.
-  uint64_t removals_ TC_GUARDED_BY(lock_) = 0;
-  // Calls of FlushOthers so far.
-  uint64_t flush_rounds_ TC_GUARDED_BY(lock_) = 0;
+
+  // Changed with lock_ held; read by any thread.
+  AllCaches all_;
+  // Written with lock_ held; read by any thread. No other data depends on it, so relaxed suffices.
+  std::atomic<bool> total_was_set_{false};
 
   // Written with lock_ held; a hint without it.
   std::atomic<bool> has_orphans_{false};

@@ -8,7 +8,7 @@ namespace tcmalloc {
 
 void Registry::SetTotalLimit(size_t bytes) {
   const SpinLockHolder holder(lock_);
-  total_was_set_ = true;
+  total_was_set_.store(true, std::memory_order_relaxed);
   SetTotalLocked(bytes);
 }
 
@@ -16,7 +16,7 @@ void Registry::FollowRetention() {
   const RetentionShares shares = central_.Shares();
   {
     const SpinLockHolder holder(lock_);
-    if (!total_was_set_) SetTotalLocked(shares.thread_caches);
+    if (!total_was_set()) SetTotalLocked(shares.thread_caches);
   }
   FreeInheritedAbove(shares.inherited_caches);
 }
@@ -25,15 +25,14 @@ size_t Registry::FreeInheritedAbove(size_t kept_bytes) {
   size_t bytes = 0;
   for (;;) {
     BinArraysInFlight arrays;
-    ThreadCache* cache;
     {
       const SpinLockHolder holder(lock_);
       if (inherited_bytes_ <= kept_bytes) return bytes;
-      cache = inherited_.PopFirst();
+      ThreadCache* const cache = inherited_.PopFirst();
       inherited_bytes_ -= cache->claimed_bytes();
-      cache->table().Detach(&arrays);
+      RetireLocked(cache, &arrays);
     }
-    bytes += Free(cache, &arrays);
+    bytes += ReturnArrays(&arrays, central_, arena_);
   }
 }
 
@@ -52,15 +51,11 @@ void Registry::SetMinPerCache(size_t bytes) {
   budget_.SetMinPerCache(bytes);
 }
 
-size_t Registry::total_limit() {
+Registry::Limits Registry::limits() {
   const size_t share = central_.Shares().thread_caches;
   const SpinLockHolder holder(lock_);
-  return total_was_set_ ? budget_.total() : share;
-}
-
-size_t Registry::min_per_cache() {
-  const SpinLockHolder holder(lock_);
-  return budget_.min_per_cache();
+  return {.total = total_was_set() ? budget_.total() : share,
+          .min_per_cache = budget_.min_per_cache()};
 }
 
 ThreadCache* Registry::NextVictimLocked() {
@@ -86,10 +81,10 @@ Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
-    if (!total_was_set_) budget_.SetTotal(share);
+    if (!total_was_set()) budget_.SetTotal(share);
     size_t limit = cache->max_bytes();
     if (!budget_.TryRaise(&limit)) {
-      budget = total_was_set_ ? Budget::kSetShort : Budget::kShort;
+      budget = Budget::kShort;
       RaiseAtOthersCostLocked(cache, &limit, &arrays);
     }
     cache->SetMaxBytes(limit);
@@ -211,35 +206,35 @@ size_t Registry::FlushAll(ThreadCache* own) {
 
 size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
   size_t bytes = FreeInheritedAbove(0);
-  const int64_t now_ms = CoarseMilliseconds();
-  uint64_t round = 0;
-  // The last visited cache, which is listed if nothing was removed since.
-  const ThreadCache* last = nullptr;
-  uint64_t removals = 0;
-  for (;;) {
+  // Caches that are made later are before this one, and are not visited. So the flush ends although
+  // new threads start all the time.
+  ThreadCache* next = all_.newest();
+  while (next != nullptr) {
     BinArraysInFlight arrays;
     {
       const SpinLockHolder holder(lock_);
-      if (round == 0) round = ++flush_rounds_;
       ThreadCache* victims[kTuning.thread_caches.detached_at_once];
-      size_t n = 0;
-      // Where the last piece ended, else from the front past those that were visited.
-      const bool resumes = last != nullptr && removals == removals_;
-      removals = removals_;
-      for (ThreadCache* cache = resumes ? caches_.Next(last) : caches_.first();
-           cache != nullptr && n < kTuning.thread_caches.detached_at_once;
-           cache = caches_.Next(cache)) {
-        last = cache;
-        if (cache == own || cache->record.flush_round >= round) continue;
-        cache->record.flush_round = round;
-        if (idle_only && !IsIdle(cache, now_ms)) continue;
-        if (cache->claimed_bytes() > 0) victims[n++] = cache;
-      }
-      if (n == 0) return bytes;
-      TakeLocked(victims, n, &arrays);
+      const size_t n = CollectVictimsLocked(&next, own, idle_only, victims,
+                                            kTuning.thread_caches.detached_at_once);
+      if (n > 0) TakeLocked(victims, n, &arrays);
     }
     bytes += ReturnArrays(&arrays, central_, arena_);
   }
+  return bytes;
+}
+
+size_t Registry::CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
+                                      ThreadCache** victims, size_t n) {
+  const int64_t now_ms = CoarseMilliseconds();
+  size_t found = 0;
+  size_t looks = kTuning.thread_caches.looked_at_once;
+  for (; *next != nullptr && found < n && looks > 0; *next = (*next)->record.made_before, --looks) {
+    ThreadCache* const cache = *next;
+    if (cache == own || !cache->record.listed) continue;
+    if (idle_only && !IsIdle(cache, now_ms)) continue;
+    if (cache->claimed_bytes() > 0) victims[found++] = cache;
+  }
+  return found;
 }
 
 }  // namespace tcmalloc

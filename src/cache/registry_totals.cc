@@ -3,42 +3,25 @@
 
 namespace tcmalloc {
 
-RegistryTotals TotalsOf(Registry& registry) {
+RegistryTotals TotalsOf(const Registry& registry) {
   RegistryTotals totals;
-  registry.ForEachCache([&totals](const ThreadCache& cache, Registry::Holder holder) {
+  registry.all().ForEachTable([&totals](const BinTable& table) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      totals.cached_objects[i] += cache.table().CachedObjects(static_cast<SizeClass>(i));
+      totals.cached_objects[i] += table.CachedObjects(static_cast<SizeClass>(i));
     }
-    totals.array_bytes += cache.table().array_bytes();
-    if (holder != Registry::Holder::kNobody) ++totals.caches;
+    totals.array_bytes += table.array_bytes();
   });
+  totals.caches = HeldCaches(registry);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     totals.cached_bytes += totals.cached_objects[i] * kSizeClasses.size(static_cast<SizeClass>(i));
   }
   return totals;
 }
 
-size_t CountCaches(Registry& registry) {
-  size_t caches = 0;
-  registry.ForEachCache([&caches](const ThreadCache&, Registry::Holder holder) {
-    if (holder != Registry::Holder::kNobody) ++caches;
-  });
-  return caches;
-}
-
-bool HasSeveralCaches(Registry& registry) {
-  size_t caches = 0;
-  registry.ForEachCache([&caches](const ThreadCache&, Registry::Holder holder) {
-    if (holder == Registry::Holder::kThread) ++caches;
-  });
-  return caches > 1;
-}
-
-size_t CachedObjects(Registry& registry, SizeClass c) {
+size_t CachedObjects(const Registry& registry, SizeClass c) {
   size_t objects = 0;
-  registry.ForEachCache([&objects, c](const ThreadCache& cache, Registry::Holder) {
-    objects += cache.table().CachedObjects(c);
-  });
+  registry.all().ForEachTable(
+      [&objects, c](const BinTable& table) { objects += table.CachedObjects(c); });
   return objects;
 }
 

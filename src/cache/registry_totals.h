@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums over all thread caches of a registry, and a test for addresses on their threads' stacks.
 //
-// Thread safety: any. Figures are racy while the caches' owners run. Cost: a walk over all caches
-// with the registry's lock held; TotalsOf and CachedObjects also walk over their bins.
+// Thread safety: any. Figures are racy while the caches' owners run. Cost: TotalsOf and
+// CachedObjects walk over the bins of all caches without a lock (see all_caches.h).
+// ThreadStacksHold walks over all caches with the registry's lock held, a cache line each: it is
+// for pointers that the program should not have freed.
 #pragma once
 
 #include <array>
@@ -21,16 +23,15 @@ struct RegistryTotals {
   size_t caches = 0;  // of threads, also of threads in the parent process
 };
 
-RegistryTotals TotalsOf(Registry& registry);
+RegistryTotals TotalsOf(const Registry& registry);
 
-// RegistryTotals::caches alone.
-size_t CountCaches(Registry& registry);
-
-// Two threads or more have a cache.
-bool HasSeveralCaches(Registry& registry);
+// RegistryTotals::caches alone: two loads.
+inline size_t HeldCaches(const Registry& registry) {
+  return registry.all().of_threads.value() + registry.all().orphans.value();
+}
 
 // Objects of class `c` in all caches.
-size_t CachedObjects(Registry& registry, SizeClass c);
+size_t CachedObjects(const Registry& registry, SizeClass c);
 
 // `address` lies between the slot of a registered thread, which is below `limit`, and the frame in
 // which that thread got its cache. A thread whose stack is above its slot (the main thread) does

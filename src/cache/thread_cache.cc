@@ -34,21 +34,20 @@ size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataAr
   return bytes;
 }
 
-ThreadCache::ThreadCache(ThreadSlot& slot, Shard& shard, CentralCache& central,
-                         MetadataArena& arena, Registry& registry)
-    : slot_(&slot),
-      first_frame_(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))),
-      shard_(shard),
-      central_(central),
-      arena_(arena),
-      registry_(registry) {
-  countdown_.Reset(table_.bins().bytes_until_sample);
-}
+ThreadCache::ThreadCache(CentralCache& central, MetadataArena& arena, Registry& registry)
+    : central_(central), arena_(arena), registry_(registry) {}
 
-void ThreadCache::HandTo(ThreadSlot& slot) {
+void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
+  if (shard != nullptr) {
+    shard_ = shard;
+    table_.ForgetUses();
+    traffic_bytes_ = 0;
+    changing_.store(false, std::memory_order_relaxed);
+  }
   slot_ = &slot;
   first_frame_ = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  record = RegistryRecord();
+  record.activity_stamp = 0;
+  record.stamped_at_ms = 0;
   unfilled_bytes_ = 0;
   backoff_doublings_ = 0;
   flush_requested_.store(false, std::memory_order_relaxed);
@@ -84,19 +83,20 @@ void* ThreadCache::Allocate(SizeClass c) {
   if (!mine) registry_.Reattach(this);
   if (!mine || !wants_bin) {
     void* object;
-    return central_.Remove(shard_, c, &object, 1) == 1 ? object : nullptr;
+    return central_.Remove(*shard_, c, &object, 1) == 1 ? object : nullptr;
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   if (next == limit || SetLimit(c, limit, next)) {
     return Refill(c, bin_policy::RefillCount(c, next));
   }
+  if (limit == 0) CountUseWithoutBin(c);
   return Refill(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
                                    : bin_policy::RefillCount(c, limit));
 }
 
 void* ThreadCache::Refill(SizeClass c, size_t n) {
   void* objects[kTuning.bins.max_move_objects];
-  n = central_.Remove(shard_, c, objects, n);
+  n = central_.Remove(*shard_, c, objects, n);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
   size_t left = n - 1;
@@ -108,7 +108,7 @@ void* ThreadCache::Refill(SizeClass c, size_t n) {
     }
   }
   void* const object = objects[n - 1];
-  if (left > 0) central_.Insert(shard_, c, objects, left);
+  if (left > 0) central_.Insert(*shard_, c, objects, left);
   return object;
 }
 
@@ -142,7 +142,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   if (!mine) {
     registry_.Reattach(this);
-    central_.Insert(shard_, c, &object, 1);
+    central_.Insert(*shard_, c, &object, 1);
     return;
   }
   if (limit == 0) {
@@ -150,7 +150,9 @@ void ThreadCache::Free(SizeClass c, void* object) {
     // and Insert reports it. Without room for a bin, too, the object goes to the central cache.
     const bool keep = wants_bin && central_.IsOut(c, object) &&
                       SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
-    if (!keep) central_.Insert(shard_, c, &object, 1);
+    if (keep) return;
+    if (wants_bin) CountUseWithoutBin(c);
+    central_.Insert(*shard_, c, &object, 1);
     return;
   }
   // If the bin may grow, it does, and keeps its objects.
@@ -160,7 +162,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
-  if (!PushOne(c, object)) central_.Insert(shard_, c, &object, 1);
+  if (!PushOne(c, object)) central_.Insert(*shard_, c, &object, 1);
   // Not from this bin: a second free is recognised by the newest object in it.
   if (claimed_bytes() > MaxClaim() && CollectionIsDue()) CollectGarbage(c);
 }
@@ -172,7 +174,7 @@ void ThreadCache::FreePast(SizeClass c, void* object) {
     if (section) twice = table_.IsNewest(Index(c), object);
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
-  central_.Insert(shard_, c, &object, 1);
+  central_.Insert(*shard_, c, &object, 1);
 }
 
 bool ThreadCache::PushOne(SizeClass c, void* object) {
@@ -194,7 +196,7 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
       }
     }
     if (taken == 0) break;
-    central_.Insert(shard_, c, objects, taken, origin);
+    central_.Insert(*shard_, c, objects, taken, origin);
     returned += taken;
   }
   return returned;
@@ -207,6 +209,11 @@ Origin ThreadCache::CountMoved(SizeClass c, int64_t objects) {
 }
 
 // Limits.
+
+size_t ThreadCache::MaxClaim() const {
+  const size_t limit = max_bytes();
+  return registry_.total_was_set() ? limit : limit + CacheBudget::Headroom(limit, unfilled_bytes_);
+}
 
 BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
   const size_t bytes = BinArray::BytesFor(capacity);
@@ -227,11 +234,17 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
 
 bool ThreadCache::SetLimit(SizeClass c, size_t old_limit, size_t limit) {
   const size_t i = Index(c);
-  const size_t capacity = bin_policy::CapacityFor(c, limit);
   BinArray* spare = nullptr;
-  if (old_limit == 0) {
-    spare = NewArray(i, limit, capacity);
-    if (spare == nullptr) return false;
+  if (limit > old_limit) {
+    const size_t more = (limit - old_limit) * kSizeClasses.size(c);
+    const bool fits = claimed_bytes() + more <= MaxClaim();
+    // While the budget is short, most growth is refused here, before an access section.
+    if (!fits && !CollectionIsDue()) return false;
+    // A new bin needs an array.
+    if (fits && old_limit == 0) {
+      spare = NewArray(i, limit, bin_policy::CapacityFor(c, limit));
+      if (spare == nullptr) return false;
+    }
   }
   Fit fit = TrySetLimit(i, old_limit, limit, &spare);
   if (fit == Fit::kOverBudget && CollectionIsDue()) {
@@ -239,7 +252,7 @@ bool ThreadCache::SetLimit(SizeClass c, size_t old_limit, size_t limit) {
     fit = TrySetLimit(i, old_limit, limit, &spare);
   }
   if (fit == Fit::kNeedsArray) {
-    spare = NewArray(i, limit, capacity);
+    spare = NewArray(i, limit, bin_policy::CapacityFor(c, limit));
     if (spare == nullptr) return false;
     fit = TrySetLimit(i, old_limit, limit, &spare);
   }

@@ -21,6 +21,7 @@
 // nanoseconds per object.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@
 #include "base/intrusive_list.h"
 #include "base/sample_gap.h"
 #include "base/size_classes.h"
+#include "base/tuning.h"
 #include "cache/bin_table.h"
 #include "cache/cache_budget.h"
 #include "cache/countdown.h"
@@ -45,11 +47,8 @@ size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataAr
 
 class ThreadCache {
  public:
-  // By the owner. `slot` is the owner's; the cache is not reachable through it until the registry
-  // stores it there.
-  // `shard`: claimed for this cache.
-  ThreadCache(ThreadSlot& slot, Shard& shard, CentralCache& central, MetadataArena& arena,
-              Registry& registry);
+  // Nobody's, until HandTo.
+  ThreadCache(CentralCache& central, MetadataArena& arena, Registry& registry);
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
@@ -65,8 +64,10 @@ class ThreadCache {
   // owner.
   size_t Flush();
 
-  // Assigns an inherited cache to the calling thread. Requires: it is not registered.
-  void HandTo(ThreadSlot& slot);
+  // Assigns the cache to the calling thread, whose slot is `slot`; the cache is not reachable
+  // through it until the registry stores it there. Requires: it is not registered. `shard`: claimed
+  // for this cache, which is new or was emptied; null for an inherited cache, which keeps its own.
+  void HandTo(ThreadSlot& slot, Shard* shard);
 
   // Returns a part of the objects of bins that ran neither empty nor full since the last
   // collection, and asks for a larger max_bytes(). The bin of class `except` stays as it is. By the
@@ -87,8 +88,10 @@ class ThreadCache {
   BinTable& table() { return table_; }
   size_t claimed_bytes() const { return table_.claimed_bytes(); }
   size_t max_bytes() const { return max_bytes_.load(std::memory_order_relaxed); }
-  // A number that changes with each allocation and each slow path of a free (but for
-  // samples). A free that finds room in its bin does not change it.
+  // A number that changes with each allocation and each slow path of a free, with or without
+  // sampling (see Countdown::Count). A free that finds room in its bin does not change it. A sample
+  // and an alarm set the count anew, which may repeat an old number by chance: then a cache that is
+  // in use counts as idle once.
   uint64_t ActivityStamp() const {
     // The first falls, and the second rises.
     return uint64_t{table_.bytes_until_sample()} - slow_paths_.value();
@@ -114,7 +117,7 @@ class ThreadCache {
 
   ThreadSlot& slot() const { return *slot_; }
   // What refills take objects from first. A thread that inherits the cache inherits it.
-  Shard& shard() const { return shard_; }
+  Shard& shard() const { return *shard_; }
   // An address in the stack of the thread that created the cache.
   uintptr_t first_frame() const { return first_frame_; }
 
@@ -125,7 +128,10 @@ class ThreadCache {
   struct RegistryRecord {
     uint64_t activity_stamp = 0;
     int64_t stamped_at_ms = 0;
-    uint64_t flush_round = 0;
+    // In the list of the caches that living threads have.
+    bool listed = false;
+    // See AllCaches. Constant once the cache is published there; read without the lock.
+    ThreadCache* made_before = nullptr;
   };
   RegistryRecord record;
   void SetMaxBytes(size_t bytes) { max_bytes_.store(bytes, std::memory_order_relaxed); }
@@ -186,9 +192,10 @@ class ThreadCache {
   // The last collection found nothing unclaimed. Otherwise a refusal lasts until the next one only.
   bool BudgetIsShort() const { return backoff_doublings_ > 0; }
   // What the bins may claim now.
-  size_t MaxClaim() const {
-    const size_t limit = max_bytes();
-    return limit + CacheBudget::Headroom(limit, unfilled_bytes_);
+  size_t MaxClaim() const;
+  // A call found no bin and no budget for one, and used the central cache for one object.
+  void CountUseWithoutBin(SizeClass c) {
+    traffic_bytes_ += std::max(kTuning.bins.initial_bytes, kSizeClasses.size(c));
   }
   void CollectFrom(SizeClass c);
   TC_SLOW_PATH void FlushAsAsked();
@@ -198,9 +205,12 @@ class ThreadCache {
   // Written with the registry's lock, read by the owner. No other data depends on it.
   std::atomic<size_t> max_bytes_{0};
   // Owner only: bytes that moved between the bins and the central cache since the last collection.
+  // A call that found no bin and no budget counts as the bytes of a new bin: it is as slow as a
+  // call that moves them.
   size_t traffic_bytes_ = 0;
   // Owner only: the claims that no objects filled at the last collection; 0 unless nothing was
-  // unclaimed then. Another thread that empties the cache leaves it as it is: MaxClaim bounds it.
+  // unclaimed then. Another thread that empties the cache leaves it as it is: MaxClaim bounds it,
+  // and ignores it once a total was set.
   size_t unfilled_bytes_ = 0;
   // Owner only: collections in a row that found nothing unclaimed, up to a maximum.
   uint8_t backoff_doublings_ = 0;
@@ -214,12 +224,12 @@ class ThreadCache {
   std::atomic<bool> flush_requested_{false};
   std::atomic<bool> detached_{false};
 
-  // Constant while the cache is registered.
-  ThreadSlot* slot_;
-  uintptr_t first_frame_;
+  // Constant from HandTo until the cache is nobody's again.
+  ThreadSlot* slot_ = nullptr;
+  uintptr_t first_frame_ = 0;
+  Shard* shard_ = nullptr;
 
   // Constant after construction.
-  Shard& shard_;
   CentralCache& central_;
   MetadataArena& arena_;
   Registry& registry_;

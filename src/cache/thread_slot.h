@@ -46,9 +46,13 @@ struct ThreadSlot {
   };
 
   TC_FAST_PATH Bins* BeginAccess() {
-    busy.store(kBusy, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    SetBusy();
     return bins.load(std::memory_order_acquire);
+  }
+  // For a section that needs no more than the bin of class `c`.
+  TC_FAST_PATH BinTop* BeginAccess(ScaledClass c) {
+    SetBusy();
+    return Bins::At(bins, c);
   }
   TC_FAST_PATH void EndAccess() { busy.store(kIdle, std::memory_order_release); }
 
@@ -70,6 +74,12 @@ struct ThreadSlot {
   // Owner only: the lower half of the address of the mark in the frame of the function that runs
   // the program's callback; 0: none. It may dangle (see heap/callback_scope.h).
   uint32_t callback = 0;
+
+ private:
+  TC_FAST_PATH void SetBusy() {
+    busy.store(kBusy, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
 };
 
 // Static thread-local storage is scarce for libraries that are loaded late.

@@ -91,9 +91,14 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
         taken = RemoveFromNewSpan(own, Near::kNo, objects, n);
         break;
       case RefillSource::kEndedThreads:
+        taken = RemoveFromOthers(own, source, shards_.threadless(), objects, n);
+        break;
       case RefillSource::kIdleThreads:
+        if (n < groups_.size()) break;
+        taken = RemoveFromOthers(own, source, shards_.all(), objects, n);
+        break;
       case RefillSource::kAnyShard:
-        taken = RemoveFromOthers(own, source, objects, n);
+        taken = RemoveFromOthers(own, source, shards_.all(), objects, n);
         break;
     }
     if (taken > 0) return taken;
@@ -128,19 +133,47 @@ size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** obje
   return MoveDown(objects, begin, end);
 }
 
-size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, void** objects,
-                                         size_t n) {
+size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards,
+                                         void** objects, size_t n) {
+  shards &= ~own.bit();
+  if (shards == 0) return 0;
   const size_t new_spans = new_spans_.load(std::memory_order_relaxed);
-  return shards_.FirstOfOthers(own, [&](const Shard& other) -> size_t {
+  ShardSpans* const mine = own.spans(size_class_);
+  const size_t last = mine == nullptr ? 0 : mine->last_source.load(std::memory_order_relaxed);
+  const size_t begin = (own.number() + last) % ShardMap::kMost;
+  return shards_.FirstOf(shards, begin, [&](const Shard& other) -> size_t {
     ShardSpans* const spans = other.spans(size_class_);
     if (!HasObjects(spans)) return 0;
+    const uint8_t drawer = spans->drawer.load(std::memory_order_relaxed);
     const size_t used_at = spans->used_at.load(std::memory_order_relaxed);
     // Another thread may have used its shard since `new_spans` was read.
-    const OtherShard facts = {.has_thread = other.num_threads() > 0,
+    const OtherShard facts = {.has_thread = other.num_threads() > 0 || OtherDraws(own, drawer),
                               .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
     const Takeable take = TakeFromOther(source, facts);
-    return take == Takeable::kNothing ? 0 : RemoveFrom(spans, take, objects, n);
+    if (take == Takeable::kNothing) return 0;
+    const bool draws = source == RefillSource::kEndedThreads;
+    if (draws && !StartDrawing(own, *spans, drawer)) return 0;
+    const size_t taken = RemoveFrom(spans, take, objects, n);
+    if (taken == 0) return 0;
+    if (draws) spans->used_at.store(new_spans, std::memory_order_relaxed);
+    if (mine != nullptr) {
+      const size_t distance = (other.number() - own.number()) % ShardMap::kMost;
+      mine->last_source.store(static_cast<uint8_t>(distance), std::memory_order_relaxed);
+    }
+    return taken;
   });
+}
+
+bool CentralFreeList::OtherDraws(const Shard& own, uint8_t drawer) const {
+  // Where an object is a line batch, threads that draw on one shard share no lines.
+  if (drawer == 0 || drawer == own.number() + 1 || groups_.size() == 1) return false;
+  return shards_.At(drawer - size_t{1})->num_threads() > 0;
+}
+
+bool CentralFreeList::StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const {
+  const uint8_t mine = static_cast<uint8_t>(own.number() + 1);
+  return groups_.size() == 1 || drawer == mine ||
+         spans.drawer.compare_exchange_strong(drawer, mine, std::memory_order_relaxed);
 }
 
 size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n) {
@@ -288,12 +321,11 @@ void CentralFreeList::Disown(size_t s, Span* emptied) {
   }
 }
 
-Span* CentralFreeList::NewSpan(Shard& own, const ShardSpans& spans, Near near) {
+Span* CentralFreeList::NewSpan(Shard& own, ShardSpans& spans, Near near) {
   Span* span = page_heap_.NewFromCache(span_pages_, own.home());
   if (span == nullptr && near == Near::kYes) return nullptr;
   if (span == nullptr) {
-    const hugepage_policy::Need need = hugepage_policy::NeedOf(spans.num_spans.value());
-    span = page_heap_.NewNear(span_pages_, own.home(), need);
+    span = page_heap_.NewNear(span_pages_, own.home(), spans.num_spans.value(), &spans.touched);
     if (span == nullptr) return nullptr;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
   }

@@ -164,7 +164,7 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // A new span of the class with all objects free, in no list; null when the OS provides no memory.
   // `spans` are those of `own`.
-  Span* NewSpan(Shard& own, const ShardSpans& spans, Near near);
+  Span* NewSpan(Shard& own, ShardSpans& spans, Near near);
   // A bitmap that is large enough; false when there is no memory.
   bool EnsureBitmap(Span* span);
   void DeleteSpan(const Shard& own, Span* span);
@@ -195,8 +195,14 @@ class alignas(kCacheLineSize) CentralFreeList {
     return n >= groups_.size() ? Simplified(FirstTakeFromOwn(own.num_threads())) : Takeable::kAny;
   }
   size_t RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects, size_t n);
-  // As RemoveFrom, for the first of the other shards that has objects for this source.
-  size_t RemoveFromOthers(const Shard& own, RefillSource source, void** objects, size_t n);
+  // As RemoveFrom, for the first shard of `shards` (bit i: shard i), except for `own`, that has
+  // objects for this source. The search begins where the last one ended.
+  size_t RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards, void** objects,
+                          size_t n);
+  // ShardSpans::drawer was `drawer`: the living thread of another shard than `own` draws there.
+  bool OtherDraws(const Shard& own, uint8_t drawer) const;
+  // Makes the thread of `own` the drawer instead of `drawer`; false when another one was faster.
+  bool StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const;
   size_t RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n);
   // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
   // they begin.
@@ -257,8 +263,15 @@ class alignas(kCacheLineSize) CentralFreeList {
   // As InsertLocked, for a shard without spans of the class: the first of the objects is not in
   // use.
   TC_SLOW_PATH static Finding FirstOfShardSlow(size_t s, const Runs& runs, void* const* objects);
-  // Moves `span` to the right list after objects came back to it; it had `old_count` free ones and
-  // may have been split before. Returns how many free objects leave with it when it is emptied,
+  // Whether `span`, which had `old_count` free objects and may have been split before some came
+  // back, is now in the wrong list.
+  bool MustRelist(const Span* span, uint32_t old_count, bool no_longer_split) const {
+    const uint32_t count = span->free_count;
+    // Numbers with the same highest bit have the same rank.
+    const bool same_rank = (old_count ^ count) < (old_count & count);
+    return !same_rank || no_longer_split || count == objects_per_span_;
+  }
+  // Moves `span` to the right list. Returns how many free objects leave with it when it is emptied,
   // else 0.
   size_t RelistLocked(ShardSpans& spans, Span* span, uint32_t old_count, bool no_longer_split,
                       Span** emptied) TC_REQUIRES(spans.lock);

@@ -86,7 +86,9 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(ShardSpans& spans, size_t
   for (const Run* run = runs.runs; run != end; ++run) {
     if (run->shard != s) continue;
     if (run->span != span) {
-      if (span != nullptr) gained -= RelistLocked(spans, span, old_count, no_longer_split, emptied);
+      if (span != nullptr && MustRelist(span, old_count, no_longer_split)) {
+        gained -= RelistLocked(spans, span, old_count, no_longer_split, emptied);
+      }
       span = run->span;
       if (!SpanOwner::Of(span).Is(size_class_, s) ||
           span->first_page.start_uintptr() != run->start) {
@@ -112,7 +114,9 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(ShardSpans& spans, size_t
       span->first_whole_word = run->word;
     }
   }
-  if (span != nullptr) gained -= RelistLocked(spans, span, old_count, no_longer_split, emptied);
+  if (span != nullptr && MustRelist(span, old_count, no_longer_split)) {
+    gained -= RelistLocked(spans, span, old_count, no_longer_split, emptied);
+  }
   spans.free_objects.Add(gained);
   return finding;
 }
@@ -120,9 +124,6 @@ CentralFreeList::Finding CentralFreeList::InsertLocked(ShardSpans& spans, size_t
 size_t CentralFreeList::RelistLocked(ShardSpans& spans, Span* span, uint32_t old_count,
                                      bool no_longer_split, Span** emptied) {
   const uint32_t count = span->free_count;
-  // Numbers with the same highest bit have the same rank.
-  const bool same_rank = (old_count ^ count) < (old_count & count);
-  if (same_rank && !no_longer_split && count != objects_per_span_) return 0;
   if (count == old_count) return 0;
   const bool split = IsSplit(span);
   spans.spans.Move(span, PlaceOf(old_count, split || no_longer_split), PlaceOf(count, split));

@@ -62,9 +62,9 @@ class RankedSpans {
     return lists == 0 ? nullptr : lists_[static_cast<size_t>(std::countr_zero(lists))].first();
   }
 
-  std::array<IntrusiveList<Span>, 2 * kNumRanks> lists_;
   // Bit i: lists_[i] has a span.
   uint32_t not_empty_ = 0;
+  std::array<IntrusiveList<Span>, 2 * kNumRanks> lists_;
 };
 
 }  // namespace tcmalloc

@@ -6,11 +6,20 @@
 // the allocator. Memory that was freed serves whichever thread needs it.
 //
 // Rule. A thread takes what its own shard has, divided line batches included: only its own objects
-// are on those lines. The shards of ended threads are free for all: nobody writes to the objects
-// that they left, or only one thread that they were passed to. The shard of a living thread is left
-// alone while that thread allocates from it, since it will need its free objects again; when it has
-// stopped, others take whole line batches. A new span comes before all divided line batches of
-// living threads.
+// are on those lines. The shard of an ended thread is open to one thread at a time. The first that
+// takes objects of the class from it draws on it from then on, divided line batches included;
+// others treat it as that thread's. The shard of a living thread is left alone while that thread
+// allocates from it, since it will need its free objects again; when it has stopped, others take
+// whole line batches. A new span comes before all divided line batches of living threads.
+//
+// Lines that are shared all the same: with a thread that got objects from the ended one; and with a
+// new thread that gets the shard, until the thread that drew on it has freed what it took.
+//
+// A request for less than a line batch takes nothing from idle threads, since the other thread
+// would keep the rest of the line batch. Only a thread without a bin for the class makes such
+// requests: without a cache, while hooks bypass the caches, or for a moment while no budget is left
+// (ThreadCache::CountUseWithoutBin). At worst, its own shard grows as if idle threads had no free
+// objects. Before an allocation fails, kAnyShard finds them.
 //
 // What "has stopped" means. Not time: threads that wait for a CPU would seem to have stopped. A
 // class that gets new spans shows that memory is needed; a thread that has taken nothing from its
@@ -39,7 +48,7 @@ enum class Takeable : uint8_t {
 enum class RefillSource : uint8_t {
   kOwnShard,
   kKeptSpan,      // of the own shard
-  kEndedThreads,  // shards without a living thread
+  kEndedThreads,  // shards that no living thread has or draws on
   kIdleThreads,   // shards whose threads do not allocate from the class
   kNewSpan,
   kAnyShard,  // before the allocation fails
@@ -52,7 +61,7 @@ inline constexpr RefillSource kRefillOrder[] = {
 
 // Another shard, as a thread without its lock sees it.
 struct OtherShard {
-  // A living thread has it.
+  // A living thread has it, or draws on it.
   bool has_thread;
   // New spans of the class since a thread of this shard last took objects from it.
   size_t new_spans_since_use;

@@ -18,21 +18,25 @@
 #include "base/counters.h"
 #include "base/size_classes.h"
 #include "central/ranked_spans.h"
-#include "os/spinlock.h"
+#include "os/gated_lock.h"
 #include "page/span_home.h"
+#include "page/touch_history.h"
 
 namespace tcmalloc {
 
 // The spans of one size class in one shard.
 struct alignas(kCacheLineSize) ShardSpans {
-  // Calls f(lock) for its lock.
-  template <typename F>
-  void ForEachLock(F f) {
-    f(lock);
-  }
-
-  SpinLock lock{LockRank::kCentral};
-  RankedSpans spans TC_GUARDED_BY(lock);
+  // What each call touches comes first, in one cache line with the head of `spans`.
+  GatedLock lock{LockRank::kCentral};
+  // While no living thread has the shard: one more than the number of the shard whose thread draws
+  // on these spans; 0: no thread has yet. Out of date once that shard has no thread either.
+  // Written by compare-and-swap, so that two threads do not draw at once. Relaxed: the lock orders
+  // what they take.
+  std::atomic<uint8_t> drawer{0};
+  // How far after this shard, in the circle of numbers, the one is that last served a thread of
+  // this one: it is likely to have more. Written by those threads; relaxed: it decides only where a
+  // search begins.
+  std::atomic<uint8_t> last_source{0};
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
   TC_MEMBERS(OwnedCounter free_objects;, OwnedCounter num_spans;)
@@ -41,46 +45,53 @@ struct alignas(kCacheLineSize) ShardSpans {
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data
   // depends on it.
   std::atomic<size_t> used_at{0};
+  // Provides its own synchronization.
+  TouchHistory touched;
+  RankedSpans spans TC_GUARDED_BY(lock);
 };
 
 class Shard {
  public:
-  explicit Shard(size_t number) : number_(number) {}
+  // `threadless`: the map's set of shards without a living thread, which this one joins.
+  Shard(size_t number, std::atomic<uint64_t>& threadless)
+      : number_(number), threadless_(threadless) {
+    threadless_.fetch_or(bit(), std::memory_order_relaxed);
+  }
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
   // Less than ShardMap::kMost.
   size_t number() const { return number_; }
+  // The shard in a set of shards.
+  uint64_t bit() const { return uint64_t{1} << number_; }
 
   SpanHome& home() { return home_; }
 
-  // The thread caches that name the shard: ShardMap::Claim and Return.
-  size_t num_caches() const { return num_caches_.load(std::memory_order_relaxed); }
-  // Those of them that a living thread has. Racy for other callers than the registry.
+  // The thread caches that name the shard and that a living thread has. Racy for other callers than
+  // the registry.
   size_t num_threads() const { return num_threads_.load(std::memory_order_relaxed); }
   // The CPU on which a thread of the shard last took objects; negative when it is not known. Its
   // hardware caches have what passes through the shard.
   int cpu() const { return cpu_.load(std::memory_order_relaxed); }
   void set_cpu(int cpu) { cpu_.store(cpu, std::memory_order_relaxed); }
   // Requires: the calls are serialized.
-  void AddThread() { num_threads_.store(num_threads() + 1, std::memory_order_relaxed); }
-  void RemoveThread() { num_threads_.store(num_threads() - 1, std::memory_order_relaxed); }
+  void AddThread() {
+    if (num_threads() == 0) threadless_.fetch_and(~bit(), std::memory_order_relaxed);
+    num_threads_.store(num_threads() + 1, std::memory_order_relaxed);
+  }
+  void RemoveThread() {
+    num_threads_.store(num_threads() - 1, std::memory_order_relaxed);
+    if (num_threads() == 0) threadless_.fetch_or(bit(), std::memory_order_relaxed);
+  }
 
   // Null until the shard has a span of the class.
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
 
-  // Calls f(lock) for the lock of each existing class, and of the page heap's part.
-  template <typename F>
-  void ForEachLock(F f) {
-    ForEachClassLock(f);
-    f(home_.kept.lock());
-    f(home_.pool.lock());
-  }
-  // As ForEachLock, without the page heap's, which PageHeap::ForEachLock has.
+  // Calls f(lock) for the lock of each existing class.
   template <typename F>
   void ForEachClassLock(F f) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      if (ShardSpans* const spans = this->spans(static_cast<SizeClass>(i))) spans->ForEachLock(f);
+      if (ShardSpans* const spans = this->spans(static_cast<SizeClass>(i))) f(spans->lock);
     }
   }
 
@@ -89,8 +100,8 @@ class Shard {
   friend class ShardMap;
 
   const size_t number_;
-  // Relaxed: both decide only which shard serves a thread.
-  std::atomic<size_t> num_caches_{0};
+  std::atomic<uint64_t>& threadless_;
+  // Relaxed: it decides only which shard serves a thread.
   std::atomic<size_t> num_threads_{0};
   // Relaxed: it decides only whether cache lines are likely to be near.
   std::atomic<int> cpu_{-1};

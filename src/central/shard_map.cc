@@ -24,28 +24,25 @@ uint8_t ShardMap::Assign(std::atomic<uint8_t>& entry) {
   return entry.compare_exchange_strong(known, fresh, std::memory_order_relaxed) ? fresh : known;
 }
 
-Shard& ShardMap::Claim() {
-  for (;;) {
-    size_t best = 0;
-    size_t fewest = SIZE_MAX;
-    for (size_t i = 0; i < num_shards_ && fewest > 0; ++i) {
-      const Shard* const shard = At(i);
-      const size_t caches = shard == nullptr ? 0 : shard->num_caches();
-      if (caches >= fewest) continue;
-      best = i;
-      fewest = caches;
-    }
-    Shard& shard = Ensure(best);
-    // Without memory for a new shard, the first one is more than this.
-    if (shard.number() != best) fewest = shard.num_caches();
-    if (shard.num_caches_.compare_exchange_strong(fewest, fewest + 1, std::memory_order_relaxed)) {
-      return shard;
-    }
+Shard* ShardMap::TryClaim(bool existing_only) {
+  size_t best = 0;
+  for (size_t i = 1; i < num_shards_ && num_caches_[best] > 0; ++i) {
+    if (num_caches_[i] >= num_caches_[best]) continue;
+    if (!existing_only || At(i) != nullptr) best = i;
   }
+  Shard* const shard = At(best);
+  if (shard != nullptr) ++num_caches_[best];
+  return shard;
+}
+
+bool ShardMap::MakeNext() {
+  size_t number = 0;
+  while (number < num_shards_ && At(number) != nullptr) ++number;
+  return number < num_shards_ && Ensure(number).number() == number;
 }
 
 template <typename T, typename Prepare, typename... Arguments>
-T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... arguments) {
+T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arguments) {
   if (T* const present = slot.load(std::memory_order_acquire)) return present;
   // Not under the lock: the arena may need memory from the OS.
   void* const memory = arena_.Allocate(sizeof(T));
@@ -54,10 +51,6 @@ T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... argu
     const SpinLockHolder holder(lock_);
     if (slot.load(std::memory_order_relaxed) == nullptr) {
       T* const fresh = new (memory) T(arguments...);
-      // Called in another library's handler around fork: ours will release these locks too (D3).
-      if (lock_.HeldForForkByThisThread()) {
-        fresh->ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
-      }
       prepare(*fresh);
       slot.store(fresh, std::memory_order_release);
       return fresh;
@@ -74,7 +67,7 @@ Shard& ShardMap::Ensure(size_t number) {
     const size_t end = std::max(end_.load(std::memory_order_relaxed), fresh.number() + 1);
     end_.store(end, std::memory_order_relaxed);
   };
-  Shard* const shard = BuildOnce(shards_[number], add, number);
+  Shard* const shard = BuildOnce(shards_[number], add, number, threadless_);
   return shard != nullptr ? *shard : first_;
 }
 

@@ -19,17 +19,17 @@
 //   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
 //       by a release store. A reader loads it with acquire, and so sees a constructed object.
 //   D2  A shard's home is registered with the page heap before the shard's pointer is stored here.
-//   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects,
-//       and their locks are held for fork too. So ForEachLock visits, before and after fork,
-//       exactly the locks that are held.
-//   D4  num_caches() of a shard is at least the number of caches that name it, and num_threads()
-//       at most.
+//   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects.
+//       The gate holds their locks, too (see GatedLock).
+//   D4  num_caches() of a shard is the number of calls of TryClaim that returned it less those of
+//       Return; num_threads() is at most that.
 // Thread safety: any. Which shard a thread uses affects only speed, so relaxed loads decide it.
 // Lock: LockRank::kShards, for the store of a pointer. Memory: the arena's, for good.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -73,13 +73,15 @@ class ShardMap {
   // The CPU that the calling thread runs on; negative when it is not known.
   int CurrentCpu() const { return processor_(); }
 
-  // For a new thread cache, which names the shard until Return. The first one when there is no
-  // memory for a new one. No lock: of two threads that want the same shard at once, one looks for
-  // another. A child forked between this and the listing of the cache has the shard claimed for
-  // good, without a thread: others may take its objects.
-  Shard& Claim() TC_EXCLUDES(lock_);
-  // For a cache that is freed.
-  static void Return(Shard& shard) { shard.num_caches_.fetch_sub(1, std::memory_order_relaxed); }
+  // For a new thread cache, which names the shard until Return: the lowest shard without a cache,
+  // else the one with the fewest; null when that one does not exist yet (MakeNext). With
+  // `existing_only`, of those that exist. Requires: the calls of these three are serialized.
+  Shard* TryClaim(bool existing_only = false);
+  // For a cache that ends.
+  void Return(const Shard& shard) { --num_caches_[shard.number()]; }
+  size_t num_caches(const Shard& shard) const { return num_caches_[shard.number()]; }
+  // Constructs the lowest shard that does not exist; false when there is none or no memory for it.
+  bool MakeNext() TC_EXCLUDES(lock_);
 
   // The shard with that number, constructed if missing; the first one when there is no memory.
   // Requires: number is less than the number of shards.
@@ -102,25 +104,24 @@ class ShardMap {
       if (Shard* const shard = At(i)) f(*shard);
     }
   }
-  // Calls f(shard) for each shard but `own`, starting after it, until a call returns something
-  // other than 0, which is returned.
+  // Sets of shards; bit i: shard i. All that may exist, and those without a living thread. Racy.
+  uint64_t all() const { return ~uint64_t{0} >> (kMost - end_.load(std::memory_order_relaxed)); }
+  uint64_t threadless() const { return threadless_.load(std::memory_order_relaxed); }
+  // Calls f(shard) for each existing shard of the set, from number `begin` on and then from 0,
+  // until a call returns something other than 0, which is returned. Requires: begin < kMost.
   template <typename F>
-  size_t FirstOfOthers(const Shard& own, F f) const {
-    const size_t end = end_.load(std::memory_order_relaxed);
-    const auto first_in = [&](size_t begin, size_t past) -> size_t {
-      for (size_t i = begin; i < past; ++i) {
-        Shard* const shard = At(i);
-        if (shard == nullptr) continue;
-        if (const size_t result = f(*shard)) return result;
-      }
-      return 0;
-    };
-    const size_t result = first_in(own.number() + 1, end);
-    return result != 0 ? result : first_in(0, own.number());
+  size_t FirstOf(uint64_t shards, size_t begin, F f) const {
+    static_assert(kMost == 64);
+    for (uint64_t left = std::rotr(shards, static_cast<int>(begin)); left != 0; left &= left - 1) {
+      Shard* const shard = At((begin + static_cast<size_t>(std::countr_zero(left))) % kMost);
+      if (shard == nullptr) continue;
+      if (const size_t result = f(*shard)) return result;
+    }
+    return 0;
   }
 
-  // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one is
-  // held, only its holder adds locks (D3).
+  // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one, a
+  // SpinLock, is held, only its holder adds locks (D3); the others are gated.
   template <typename F>
   void ForEachLock(F f) {
     f(lock_);
@@ -137,7 +138,7 @@ class ShardMap {
   // The object of `slot`. Where that is null: constructs T(arguments...), calls prepare(T&), and
   // stores it. Null when there is no memory.
   template <typename T, typename Prepare, typename... Arguments>
-  T* BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments... arguments) TC_EXCLUDES(lock_);
+  T* BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arguments) TC_EXCLUDES(lock_);
 
   const Processor processor_;
   const size_t num_shards_;
@@ -149,7 +150,11 @@ class ShardMap {
   // One more than the highest number of a shard. Written with lock_ held; relaxed: a thread that
   // reads an old one does not find the newest shard yet.
   std::atomic<size_t> end_{1};
-  Shard first_{0};
+  // The shards without a living thread. Relaxed: it decides only where a thread looks.
+  std::atomic<uint64_t> threadless_{0};
+  Shard first_{0, threadless_};
+  // See TryClaim. In one place, since it looks at all.
+  std::array<uint32_t, kMost> num_caches_ = {};
   // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is
   // skipped.
   std::atomic<size_t> next_{0};

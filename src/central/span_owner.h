@@ -46,7 +46,8 @@ class SpanOwner {
     return static_cast<SizeClass>((bits_ & ~kCounted) >> kShardBits);
   }
   constexpr size_t shard() const { return bits_ & (kMaxShards - 1); }
-  constexpr bool counted() const { return (bits_ & kCounted) != 0; }
+  // False for a span in a SpanPool: the number of the pool has no class.
+  constexpr bool counted() const { return bits_ >= (kCounted | size_t{1} << kShardBits); }
 
   constexpr bool Is(SizeClass c, size_t shard) const {
     return (bits_ | kCounted) == SpanOwner(c, shard, true).bits_;
@@ -56,7 +57,7 @@ class SpanOwner {
  private:
   friend struct FieldTable;
 
-  // Without a class it is no owner of this kind: see Span::kFirstPool.
+  // With a class. Without one it is the number of a SpanPool, Span::kFirstPool or above.
   static constexpr uint16_t kCounted = 1 << 15;
   static_assert(kCounted == Span::kFirstPool);
   static_assert(kNumSizeClasses << kShardBits <= kCounted);

@@ -215,7 +215,7 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_HUGEPAGES", kBoolean, "true", &Settings::hugepages, kNoTraits,
         "Ask the OS for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
         "for an object of 1 MiB or more, unless the OS has none or the process has disabled them; "
-        "and pre-fault smaller heaps, up to 256 KiB at a time."),
+        "and pre-fault spans of small objects in smaller heaps."),
     Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kTuning.large_reports.threshold_bytes,
         {-kMaxBytes, kMaxBytes}, &Settings::large_report_threshold_bytes,
         kZeroIsUnlimited | kLinesWhereSet,

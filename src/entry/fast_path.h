@@ -3,7 +3,7 @@
 // point. No lock, no atomic read-modify-write, no call but a tail call of the slow path, no write
 // into a free object.
 //
-// Allocation: size to class (a byte load), the thread's bins, the sampling counter, pop.
+// Allocation: size to class (a load), the thread's bins, the sampling counter, pop.
 // Deallocation: page to class (two loads, any address), the thread's bins, push. First use, an
 // ending thread, a cache that another thread is taking, a due sample, and a null, foreign or large
 // pointer need no branches of their own: in each case a bin is empty or full, or the counter is at
@@ -23,7 +23,7 @@ TC_FAST_PATH void LeaveFastPath() { current_slot.EndAccess(); }
 
 // Returns an object of class `c` for a request of `size` bytes, or null if the slow path must
 // provide it.
-TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
+TC_FAST_PATH void* AllocateFast(ScaledClass c, size_t size) {
   ThreadSlot& slot = current_slot;
   Bins* const bins = slot.BeginAccess();
   size_t left;
@@ -32,7 +32,8 @@ TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
                        false)) {
     return nullptr;
   }
-  void* const object = bins->Pop(c);
+  KeepInOtherRegister(&left);
+  void* const object = bins->Bin(c)->Pop();
   if (__builtin_expect(object == nullptr, false)) return nullptr;
   bins->bytes_until_sample.store(left, std::memory_order_relaxed);
   slot.EndAccess();
@@ -41,11 +42,13 @@ TC_FAST_PATH void* AllocateFast(SizeClass c, size_t size) {
 
 template <void* (*Slow)(size_t)>
 TC_FAST_PATH void* Allocate(size_t size) {
-  SizeClass c;
+  ScaledClass c;
   if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {
     c = kSizeClasses.FineClassOf(size);
   } else if (size <= kMaxSmallSize) {
     c = kSizeClasses.CoarseClassOf(size);
+    // Keeps clang from making one load of two, after the branches: that takes one more instruction.
+    asm("" : "+r"(c));
   } else {
     return Slow(size);
   }
@@ -56,17 +59,17 @@ TC_FAST_PATH void* Allocate(size_t size) {
 }
 
 // False if the slow path must free `p`.
-TC_FAST_PATH bool FreeFast(SizeClass c, void* p) {
+TC_FAST_PATH bool FreeFast(ScaledClass c, void* p) {
   ThreadSlot& slot = current_slot;
-  Bins* const bins = slot.BeginAccess();
-  if (__builtin_expect(!bins->Push(c, p), false)) return false;
+  BinTop* const bin = slot.BeginAccess(c);
+  if (__builtin_expect(!bin->Push(p), false)) return false;
   slot.EndAccess();
   return true;
 }
 
 template <void (*Slow)(void*)>
 TC_FAST_PATH void Deallocate(void* p) {
-  SizeClass c;
+  ScaledClass c;
   if (__builtin_expect(!global_page_map.Find(p, &c) || !FreeFast(c, p), false)) Slow(p);
 }
 
@@ -74,15 +77,15 @@ TC_FAST_PATH void Deallocate(void* p) {
 // class, and compares the size of a large one.
 template <void (*Slow)(void*, size_t)>
 TC_FAST_PATH void DeallocateSized(void* p, size_t size) {
-  SizeClass c;
+  ScaledClass c;
   if (__builtin_expect(!global_page_map.Find(p, &c), false)) return Slow(p, size);
   // Two comparisons, each with its own exit: one combined condition would cost small sizes extra
   // jumps.
   if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {
-    if (__builtin_expect(c != kSizeClasses.FineClassOf(size) || !FreeFast(c, p), false)) {
+    if (__builtin_expect(!kSizeClasses.IsFineClassOf(c, size) || !FreeFast(c, p), false)) {
       Slow(p, size);
     }
-  } else if (c != kSizeClasses.ClassOf(size) || !FreeFast(c, p)) {
+  } else if (c != kSizeClasses.ScaledClassOf(size) || !FreeFast(c, p)) {
     Slow(p, size);
   }
 }

@@ -196,7 +196,7 @@ void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
   const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) {
     if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size, alignment);
-    if (!FreeFast(c, p)) {
+    if (!FreeFast(Scaled(c), p)) {
       LeaveFastPath();
       FreeSmallSlow(c, p);
     }
@@ -242,7 +242,7 @@ void* AllocateSlow(size_t size) { return NotifyNewHooks(AllocateWithoutHooks(siz
 void* AllocateAligned(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
   if (c == SizeClass::kNone) return NotifyNewHooks(AllocateLarge(size, alignment), size);
-  if (void* const object = AllocateFast(c, size)) return object;
+  if (void* const object = AllocateFast(Scaled(c), size)) return object;
   LeaveFastPath();
   return NotifyNewHooks(AllocateSmallSlow(c, size), size);
 }

@@ -111,7 +111,8 @@ void ClearWorker() {
 // process ends with the last of the others, which may end unnoticed.
 bool IsToEnd() {
   return !allowed.load(std::memory_order_seq_cst) ||
-         (created.load(std::memory_order_seq_cst) <= 0 && !HasSeveralCaches(GlobalHeap().registry));
+         (created.load(std::memory_order_seq_cst) <= 0 &&
+          GlobalHeap().registry.all().of_threads.value() <= 1);
 }
 
 // pthread_join is a cancellation point, and a thread that ends may be cancelled once more.

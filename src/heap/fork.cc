@@ -18,6 +18,7 @@
 #include "heap/helper_thread.h"
 #include "os/spinlock.h"
 #include "os/stdio_lock.h"
+#include "os/thread_number.h"
 
 namespace tcmalloc {
 namespace {
@@ -29,7 +30,7 @@ constinit std::atomic<bool> handlers_installed{false};
 // waits after it for a thread that holds the list of files.
 void Prepare() {
   StdioListLock::Lock();
-  HoldHeap();
+  if (HoldHeap()) thread_numbers.NoteFork();
 }
 
 void Parent() {

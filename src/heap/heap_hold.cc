@@ -4,9 +4,12 @@
 #include <array>
 #include <atomic>
 
+#include "base/tuning.h"
 #include "heap/current_thread.h"
 #include "heap/heap.h"
+#include "os/clock.h"
 #include "os/log.h"
+#include "os/thread_number.h"
 
 namespace tcmalloc {
 namespace {
@@ -26,7 +29,8 @@ void PrepareOthers() {
   }
 }
 
-// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
+// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks: a
+// GatedLock or a SpinLock.
 template <typename F>
 void ForEachInnerLock(Heap& heap, F f) {
   heap.central.ForEachLock(f);
@@ -36,6 +40,20 @@ void ForEachInnerLock(Heap& heap, F f) {
   heap.virtual_memory.ForEachLock(f);
   heap.memory.ForEachLock(f);
   f(heap.large_reports.lock());
+}
+
+// For gated locks that threads of the parent were about to leave.
+struct FreeStray {
+  void operator()(GatedLock& lock) const { lock.FreeInChild(); }
+  void operator()(SpinLock&) const {}
+};
+
+// A signal handler of the calling thread has interrupted a section of it, or of another hold. Also
+// true while a thread with the same number is in a section.
+bool IsInterrupted(Heap& heap) {
+  bool interrupted = heap.registry.lock().InterruptedByThisThread();
+  ForEachInnerLock(heap, [&](const auto& lock) { interrupted |= lock.InterruptedByThisThread(); });
+  return interrupted;
 }
 
 // The innermost hold of the thread ends. False when it held nothing.
@@ -60,23 +78,28 @@ bool AddForkHandlers(const ForkHandlers* handlers) {
   return false;
 }
 
-void HoldHeap() {
+bool HoldHeap() {
   Heap& heap = GlobalHeap();
   SpinLock& outermost = heap.registry.lock();
   // A signal handler that interrupted its own thread in a locked section must not wait for another
   // thread that waits for this lock.
-  bool interrupted = outermost.InterruptedByThisThread();
-  ForEachInnerLock(heap, [&](SpinLock& lock) { interrupted |= lock.InterruptedByThisThread(); });
+  bool interrupted = IsInterrupted(heap);
+  for (int ms = 0; interrupted && thread_numbers.MayRepeat() && ms < kTuning.locks.fork_patience_ms;
+       ++ms) {
+    WaitMillisecond();
+    interrupted = IsInterrupted(heap);
+  }
   // The outermost lock first: a second holder waits here until the first is done, so that one
   // thread at a time holds the heap.
-  const bool had = outermost.HeldByThisThread();
+  const bool had = interrupted ? outermost.HeldByThisThread() : outermost.MarkedByThisThread();
   const bool holds = had || outermost.LockForFork(!interrupted);
   current_slot.empty_holds = static_cast<uint8_t>(current_slot.empty_holds << 1 | !holds);
-  if (!holds) return;
+  if (!holds) return false;
   SpinLock::BeginForkHold(!interrupted);
   if (!had) outermost.MarkHeldForFork();
-  ForEachInnerLock(heap, [](SpinLock& lock) { lock.HoldForFork(); });
+  ForEachInnerLock(heap, [](auto& lock) { lock.HoldForFork(); });
   PrepareOthers();
+  return true;
 }
 
 void ReleaseHeap() {
@@ -84,7 +107,7 @@ void ReleaseHeap() {
   Heap& heap = GlobalHeap();
   const HandlerList others = prepared;
   SpinLock::EndForkHold();
-  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  ForEachInnerLock(heap, [](auto& lock) { lock.ReleaseAfterForkInParent(); });
   for (const ForkHandlers* const other : others) {
     if (other != nullptr) other->parent();
   }
@@ -100,8 +123,9 @@ bool HoldsHeap() { return GlobalHeap().registry.lock().HeldForForkByThisThread()
 bool ReleaseHeapInForkedChild() {
   if (!EndsHold()) return false;
   Heap& heap = GlobalHeap();
+  ForEachInnerLock(heap, FreeStray());
   SpinLock::EndForkHold();
-  ForEachInnerLock(heap, [](SpinLock& lock) { lock.ResetAfterForkInChild(); });
+  ForEachInnerLock(heap, [](auto& lock) { lock.ResetAfterForkInChild(); });
   heap.registry.lock().ResetAfterForkInChild();
   return true;
 }

@@ -3,10 +3,11 @@
 // in the middle of anything that a lock protects. For fork, and for the leak checker, which reads
 // the whole heap while the other threads are stopped.
 //
-// The locks are taken in the order of their ranks and marked as held for fork (see SpinLock). The
-// holder passes through them: it may call functions that take a lock, and handlers of other
-// libraries around fork may allocate. State of other threads outside of locks stays as it is: in
-// access sections of their caches, in registers, on their stacks.
+// In the order of the ranks, each SpinLock is taken and marked as held for fork, and each GatedLock
+// is read until it is free, with the gate closed. The holder passes through all of them: it may
+// call functions that take a lock, and handlers of other libraries around fork may allocate. State
+// of other threads outside of locks stays as it is: in access sections of their caches, in
+// registers, on their stacks.
 //
 // A signal handler that forks may have interrupted its own thread in the middle of the heap, or of
 // another hold: see SpinLock. It holds what it can. The data of the interrupted section stays
@@ -32,8 +33,8 @@ struct ForkHandlers {
 // on stderr, when there are too many. Thread safety: any.
 bool AddForkHandlers(const ForkHandlers* handlers);
 
-// Requires: there is a heap.
-void HoldHeap();
+// Requires: there is a heap. False when it held nothing; ReleaseHeap is called nevertheless.
+bool HoldHeap();
 // The calling thread, which holds the heap, holds all of it, and no operation is half done.
 bool HoldIsComplete();
 // By the thread that holds it.

@@ -193,7 +193,6 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
     using T = Shard;
     out.Struct("Shard", sizeof(T));
     TC_FIELD(number_);
-    TC_FIELD(num_caches_);
     TC_FIELD(num_threads_);
     TC_FIELD(spans_);
     TC_PART(home_, SpanHome);
@@ -240,15 +239,24 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
     TC_FIELD(orphans_);
     TC_FIELD(unregistered_);
     TC_FIELD(inherited_);
+    TC_PART(all_, AllCaches);
     out.Field("total_limit", offsetof(T, budget_) + offsetof(CacheBudget, total_),
               sizeof(CacheBudget::total_), "");
     out.Field("min_per_cache", offsetof(T, budget_) + offsetof(CacheBudget, min_per_cache_),
               sizeof(CacheBudget::min_per_cache_), "");
   }
   {
+    using T = AllCaches;
+    out.Struct("AllCaches", sizeof(T));
+    TC_FIELD(newest_);
+    TC_FIELD(of_threads);
+    TC_FIELD(orphans);
+  }
+  {
     using T = ThreadCache;
     out.Struct("ThreadCache", sizeof(T));
     TC_PART(list_node, ListNode);
+    TC_FIELD(record.made_before);
     TC_PART(table_, BinTable);
     TC_FIELD(max_bytes_);
     TC_PART(changing_, Change);
@@ -279,6 +287,8 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
 constexpr void FieldTable::Describe(LayoutText& out) {
   out.Constant("page_shift", kPageShift);
   out.Constant("leaf_bits", PageMap::kLeafBits);
+  // The unit of the distances in root_.
+  out.Constant("leaf_distance_bytes", sizeof(ShortClass));
   out.Constant("size_classes", kNumSizeClasses);
   out.Constant("max_bin_objects", kTuning.bins.max_objects);
   out.Constant("hugepage_bytes", kHugepageSize);

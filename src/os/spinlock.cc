@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/spinlock.h"
 
-#include <pthread.h>
-
 #include "base/check.h"
 #include "base/tuning.h"
 #include "os/clock.h"
@@ -11,16 +9,13 @@
 namespace tcmalloc {
 namespace {
 
-// The thread between BeginForkHold and EndForkHold; valid while fork_hold is set. Written by that
-// thread. Release and acquire, so that a thread that forked earlier does not see its own old
-// identity together with another thread's fork_hold.
-constinit std::atomic<bool> fork_hold{false};
-// The number of nested holds; whether the innermost one is patient; whether the outermost one, with
-// those in it, is incomplete. Written by that thread.
+// Written by the thread between BeginForkHold and EndForkHold: the address of its number, which no
+// other living thread has; the number of nested holds; whether the innermost one is patient;
+// whether the outermost one, with those in it, is incomplete.
+constinit std::atomic<const uint32_t*> forking_thread{nullptr};
 constinit std::atomic<uint32_t> fork_level{0};
 constinit std::atomic<bool> fork_is_patient{true};
 constinit std::atomic<bool> fork_is_incomplete{false};
-constinit std::atomic<pthread_t> fork_thread{};
 
 // Debug builds: the ranks of the locks that this thread holds, one bit each.
 [[maybe_unused]] constinit thread_local uint32_t held_ranks
@@ -36,14 +31,17 @@ void Pause() {
 
 }  // namespace
 
+constinit SpinLock::Gate SpinLock::fork_gate;
+
 bool SpinLock::LockSlow() {
   uint32_t taken = LockedByThisThread();
   for (int spins = 0;;) {
     uint32_t state = state_.load(std::memory_order_relaxed);
     if ((state & kForkHeld) != 0 && IsForkingThread()) return false;
     if ((state & kLocked) == 0) {
-      // After a sleep other threads may sleep, too: keep their mark.
-      if (state_.compare_exchange_weak(state, state | taken, std::memory_order_acquire,
+      // After a sleep other threads may sleep, too: keep their mark. Sequentially consistent for
+      // GatedLock.
+      if (state_.compare_exchange_weak(state, state | taken, std::memory_order_seq_cst,
                                        std::memory_order_relaxed)) {
         return true;
       }
@@ -63,25 +61,58 @@ bool SpinLock::LockSlow() {
 void SpinLock::Wake() { FutexWakeOne(&state_); }
 
 bool SpinLock::IsForkingThread() {
-  return fork_hold.load(std::memory_order_acquire) &&
-         pthread_equal(fork_thread.load(std::memory_order_relaxed), pthread_self());
+  // The number alone may be that of another thread, too.
+  return (fork_gate.word.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread() &&
+         forking_thread.load(std::memory_order_relaxed) == &this_thread_number;
 }
 
+bool SpinLock::ForkIsPatient() { return fork_is_patient.load(std::memory_order_relaxed); }
+
+bool SpinLock::IsOfAbsentThread(uint32_t state) {
+  const uint32_t owner = state >> kOwnerShift;
+  return owner != 0 && owner != ThisThreadNumber() && (state & kMissed) == 0 &&
+         thread_numbers.IsOfForkedParent(owner);
+}
+
+// A signal handler may fork at any point of these two. In Begin the level comes before the gate, so
+// that the end of a nested hold leaves the gate closed; in End a nested hold may open it first.
 void SpinLock::BeginForkHold(bool patient) {
   const uint32_t level = fork_level.load(std::memory_order_relaxed);
   if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
   fork_level.store(level + 1, std::memory_order_relaxed);
+  forking_thread.store(&this_thread_number, std::memory_order_relaxed);
+  // Not when a nested hold has closed it: threads may wait there.
+  uint32_t open = kGateOpen;
+  fork_gate.word.compare_exchange_strong(open, LockedByThisThread(), std::memory_order_seq_cst);
   fork_is_patient.store(patient, std::memory_order_relaxed);
   if (!patient) fork_is_incomplete.store(true, std::memory_order_relaxed);
-  fork_thread.store(pthread_self(), std::memory_order_relaxed);
-  fork_hold.store(true, std::memory_order_release);
 }
 
 void SpinLock::EndForkHold() {
   const uint32_t level = fork_level.load(std::memory_order_relaxed) - 1;
   fork_level.store(level, std::memory_order_relaxed);
   fork_is_patient.store(true, std::memory_order_relaxed);
-  if (level == 0) fork_hold.store(false, std::memory_order_relaxed);
+  if (level > 0 || !IsForkingThread()) return;
+  thread_numbers.ForgetFork();
+  // Another thread may have closed the gate after a nested hold opened it.
+  uint32_t gate = fork_gate.word.load(std::memory_order_relaxed);
+  while ((gate & ~kWaiters) == LockedByThisThread()) {
+    if (!fork_gate.word.compare_exchange_weak(gate, kGateOpen, std::memory_order_seq_cst)) continue;
+    if ((gate & kWaiters) != 0) FutexWakeAll(&fork_gate.word);
+    return;
+  }
+}
+
+void SpinLock::WaitAtGate() {
+  uint32_t gate = fork_gate.word.load(std::memory_order_acquire);
+  while (gate != kGateOpen) {
+    if ((gate & kWaiters) == 0 &&
+        !fork_gate.word.compare_exchange_weak(gate, gate | kWaiters, std::memory_order_acquire)) {
+      continue;
+    }
+    FutexWait(&fork_gate.word, gate | kWaiters);
+    gate = fork_gate.word.load(std::memory_order_acquire);
+  }
 }
 
 bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
@@ -108,8 +139,15 @@ void SpinLock::MarkHeldForFork() {
 }
 
 void SpinLock::HoldForFork() {
-  if (HeldByThisThread()) return;
-  if (LockForFork(fork_is_patient.load(std::memory_order_relaxed))) MarkHeldForFork();
+  const bool own = HeldByThisThread();
+  if (own && (!InterruptedByThisThread() || !thread_numbers.MayRepeat())) return;
+  // If another thread with the same number has it, that one frees it.
+  if (LockForFork(ForkIsPatient() && !own)) MarkHeldForFork();
+}
+
+bool SpinLock::MarkedByThisThread() const {
+  return HeldByThisThread() && !InterruptedByThisThread() &&
+         forking_thread.load(std::memory_order_relaxed) == &this_thread_number;
 }
 
 void SpinLock::ReleaseAfterForkInParent() {
@@ -130,6 +168,8 @@ void SpinLock::CheckRank() const {
   // Requires: all held locks have lower ranks.
   TC_CHECK((held_ranks >> static_cast<uint32_t>(rank_)) == 0);
 }
+
+void SpinLock::CheckNoneHeld() { TC_CHECK(held_ranks == 0); }
 
 void SpinLock::NoteAcquired() const { held_ranks |= uint32_t{1} << static_cast<uint32_t>(rank_); }
 

@@ -3,10 +3,10 @@
 // recursive; constant-initialised. Zero-filled memory is not a valid lock, because the lock
 // contains its rank. A held lock names its owner, only for fork.
 //
-// Around fork: HoldForFork is Lock plus a mark. While a lock is marked, Lock and Unlock of it have
-// no effect on the thread that called BeginForkHold: handlers of other libraries that run between
-// our fork handlers may allocate. The guarded data is consistent then, since the mark was set with
-// the lock held.
+// Around fork. This is for locks that are few; see GatedLock for the others. HoldForFork
+// is Lock plus a mark. While a lock is marked, Lock and Unlock of it have no effect on the thread
+// that called BeginForkHold: handlers of other libraries that run between our fork handlers may
+// allocate. The guarded data is consistent then, since the mark was set with the lock held.
 //
 // A signal handler may fork while its thread holds locks, because it interrupted a critical section
 // or another fork. A hold leaves a lock of its own thread as it is, held even after the hold ends,
@@ -68,9 +68,11 @@ class TC_CAPABILITY("mutex") SpinLock {
   // Makes the calling thread the one that marked locks let pass. Requires: no other thread is
   // between Begin and End, which the first lock of a hold ensures. `patient` is false for a thread
   // that interrupted a critical section of its own. Begin and End nest.
+  // Between the outermost Begin and End the gate is closed (see GatedLock).
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
-  // Before fork: takes and marks the lock, unless the calling thread has it.
+  // Before fork: takes and marks the lock, unless the calling thread has it, in an interrupted
+  // section or in a hold.
   void HoldForFork();
   // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold comes between them.
   // LockForFork returns false when it cannot get the lock; a patient caller always gets it.
@@ -90,6 +92,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   bool InterruptedByThisThread() const {
     return HeldByThisThread() && (state_.load(std::memory_order_relaxed) & kForkHeld) == 0;
   }
+  // The calling thread has marked the lock, in the hold that is under way.
+  bool MarkedByThisThread() const;
   // The calling thread forks, and this lock lets it pass.
   bool HeldForForkByThisThread() const {
     return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && IsForkingThread();
@@ -118,9 +122,9 @@ class TC_CAPABILITY("mutex") SpinLock {
     const uint32_t ranks_;
   };
 
- private:
   friend struct FieldTable;
 
+ protected:
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kLocked = 1;
   static constexpr uint32_t kWaiters = 2;
@@ -129,6 +133,9 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr int kLevelShift = 3;
   static constexpr uint32_t kMaxLevel = 7;
   static constexpr uint32_t kLevelMask = kMaxLevel << kLevelShift;
+  // Without kForkHeld, only in a GatedLock: a hold does not wait for the owner's Unlock, which
+  // removes the mark.
+  static constexpr uint32_t kMissed = 1 << kLevelShift;
   // The number of the owner, in the upper bits.
   static constexpr int kOwnerShift = 6;
   static_assert(kOwnerShift + kThreadNumberBits == 32);
@@ -141,23 +148,47 @@ class TC_CAPABILITY("mutex") SpinLock {
   TC_SLOW_PATH void Wake();
   // The calling thread is between BeginForkHold and EndForkHold.
   static bool IsForkingThread();
+  // The innermost hold is patient.
+  static bool ForkIsPatient();
+  // A gated lock in `state` is held by a thread that does not exist in this process, a forked
+  // child, and was in no critical section. Requires: the calling thread is the forking one, and its
+  // hold has waited for the lock or marked it as missed.
+  static bool IsOfAbsentThread(uint32_t state);
+  static void WaitAtGate();
   void CheckRank() const;
+  static void CheckNoneHeld();
   void NoteAcquired() const;
   void NoteReleased() const;
 
-  // The first is written by every thread that locks or unlocks, the second never.
-  TC_MEMBERS(std::atomic<uint32_t> state_{kFree};, const LockRank rank_;)
+  // The gate of GatedLock: kGateOpen, or like the state of a lock that the forking thread holds.
+  // Written by that thread, and by threads that begin to wait. Sequentially consistent: see
+  // GatedLock.
+  static constexpr uint32_t kGateOpen = kFree;
+  // Alone on its cache line, which threads on all CPUs read.
+  struct alignas(kCacheLineSize) Gate {
+    std::atomic<uint32_t> word{kGateOpen};
+  };
+  static Gate fork_gate;
+
+  // Written by every thread that locks or unlocks.
+  std::atomic<uint32_t> state_{kFree};
+
+ private:
+  // Constant after construction.
+  const LockRank rank_;
 };
 
+// `Lock` is SpinLock or GatedLock.
+template <typename Lock>
 class TC_SCOPED_CAPABILITY SpinLockHolder {
  public:
-  explicit SpinLockHolder(SpinLock& lock) TC_ACQUIRE(lock) : lock_(lock) { lock_.Lock(); }
+  explicit SpinLockHolder(Lock& lock) TC_ACQUIRE(lock) : lock_(lock) { lock_.Lock(); }
   ~SpinLockHolder() TC_RELEASE() { lock_.Unlock(); }
   SpinLockHolder(const SpinLockHolder&) = delete;
   SpinLockHolder& operator=(const SpinLockHolder&) = delete;
 
  private:
-  SpinLock& lock_;
+  Lock& lock_;
 };
 
 }  // namespace tcmalloc

@@ -1,24 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/thread_number.h"
 
-#include <atomic>
-
 namespace tcmalloc {
-namespace {
 
-// Threads that have a number. No other data depends on it: relaxed.
-constinit std::atomic<uint32_t> numbered{0};
-
-}  // namespace
-
+constinit ThreadNumbers thread_numbers;
 constinit thread_local uint32_t this_thread_number __attribute__((tls_model("initial-exec"))) = 0;
 
 uint32_t NumberThisThread() {
-  constexpr uint32_t kNumbers = (uint32_t{1} << kThreadNumberBits) - 1;
-  const uint32_t number = numbered.fetch_add(1, std::memory_order_relaxed) % kNumbers + 1;
+  const uint32_t number = thread_numbers.New();
   // A signal handler may have numbered the thread in between.
   if (this_thread_number == 0) this_thread_number = number;
   return this_thread_number;
+}
+
+uint32_t ThreadNumbers::New() {
+  const auto next = [this] { return (given_.fetch_add(1, std::memory_order_relaxed) + 1) & kMask; };
+  uint32_t number = next();
+  if (number == 0) {
+    may_repeat_.store(true, std::memory_order_relaxed);
+    number = next();
+  }
+  NoteInChild(number);
+  return number;
+}
+
+void ThreadNumbers::NoteInChild(uint32_t number) {
+  if (!witness_.InChild()) return;
+  const auto is_earlier = [number](uint32_t first) {
+    return ((first - number) & kMask) <= kMask / 2;
+  };
+  uint32_t first = first_in_child_.load(std::memory_order_relaxed);
+  while (first == 0 || is_earlier(first)) {
+    if (first_in_child_.compare_exchange_weak(first, number, std::memory_order_acq_rel)) return;
+  }
+}
+
+void ThreadNumbers::NoteFork() {
+  // In a nested fork the numbers that the child has given count on.
+  if (!witness_.InChild()) first_in_child_.store(0, std::memory_order_relaxed);
+  witness_.Begin();
+}
+
+bool ThreadNumbers::IsOfForkedParent(uint32_t number) const {
+  if (!witness_.InChild()) return false;
+  const uint32_t first = first_in_child_.load(std::memory_order_acquire);
+  if (first == 0) return true;
+  // The child's are those from its first one to the last one.
+  const uint32_t last = given_.load(std::memory_order_relaxed) & kMask;
+  return ((number - first) & kMask) > ((last - first) & kMask);
 }
 
 }  // namespace tcmalloc

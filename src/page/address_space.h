@@ -40,8 +40,12 @@ class AddressSpace {
   void SetGrowthObserver(void (*observer)(size_t bytes)) {
     growth_observer_.store(observer, std::memory_order_release);
   }
-  // Pre-faults pages of a new span.
+  // Pre-faults a new span.
   void Prefault(PageRange range) TC_EXCLUDES(state_.lock);
+  // How much of the range is backed: see VirtualMemory::BackedBytes.
+  size_t BackedBytes(PageRange range) TC_EXCLUDES(state_.lock) {
+    return vm_.BackedBytes(range.start_address(), range.bytes());
+  }
 
   // Releases as planned; returns the number of pages released. Memory that the OS refuses to
   // release (mlock) stays backed, and other memory is released nevertheless.

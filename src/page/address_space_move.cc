@@ -107,7 +107,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
     if (moved) {
       SpanStore::Taken taken;
       state_.store.Take({.length = n, .now_ms = span->in_use.handed_out_ms},
-                        {added, place - added->first_page}, Length(0), &taken);
+                        {added, place - added->first_page}, &taken);
       fresh = taken.span;
       fresh->in_use.written = n;
       ++state_.store.counts.moves;

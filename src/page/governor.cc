@@ -108,11 +108,11 @@ GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Lengt
           .mode = hugepages_.mode};
 }
 
-Length Governor::PrefaultStep(hugepage_policy::Need need, Length in_use) const {
-  // Under a memory limit, memory that may not be needed is not backed.
-  if (need != hugepage_policy::Need::kWhole || limits_.any() || !has_hugepages()) return Length(0);
-  const Length step = hugepage_policy::PrefaultStep(in_use);
-  return step < granule_ ? Length(0) : step;
+bool Governor::Prefaults(hugepage_policy::Need need, Length n) const {
+  // Under a memory limit, memory that may not be needed is not backed. A system call for one
+  // hardware page saves nothing.
+  return need == hugepage_policy::Need::kWhole && !limits_.any() && has_hugepages() &&
+         n >= kTuning.hugepages.min_prefault && n > granule_;
 }
 
 }  // namespace tcmalloc

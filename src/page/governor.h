@@ -148,8 +148,8 @@ class Governor {
   // For a request of `n` pages, which needs `needed` to be aligned, from a source of memory that
   // has `room`.
   GrowthPlan PlanGrowth(const Held& held, Length n, Length needed, Length room);
-  // The number of pages that are pre-faulted at a time; 0: none.
-  Length PrefaultStep(hugepage_policy::Need need, Length in_use) const;
+  // Whether a new span of `n` pages is pre-faulted.
+  bool Prefaults(hugepage_policy::Need need, Length n) const;
 
  private:
   friend struct FieldTable;

@@ -69,16 +69,11 @@ class HugepageCounts {
   bool WouldSplit(PageRange range, PageId page) const {
     return Of(page).advised && (range.first > HugepageStart(page) || range.end < HugepageEnd(page));
   }
-  // The pages that become backed together with `page` of the released `span`: all of its hugepage,
-  // where the OS backs it at once; else, with a `step`, the block of `step` pages.
-  PageRange BackedWith(const Span& span, PageId page, Length step) const {
-    const Hugepage& hugepage = Of(page);
-    // By P2 all of it is in this span.
-    if (hugepage.BackedAtOnce()) return {HugepageStart(page), HugepageEnd(page)};
-    if (!hugepage.advised && step > Length(0)) {
-      const PageId start(page.index() & ~(step.pages() - 1));
-      if (start >= span.first_page && start + step <= span.end()) return {start, start + step};
-    }
+  // The pages that become backed together with the released `page`: all of its hugepage, where the
+  // OS backs it at once, else the page.
+  PageRange BackedWith(PageId page) const {
+    // By P2 all of such a hugepage is in one free span.
+    if (Of(page).BackedAtOnce()) return {HugepageStart(page), HugepageEnd(page)};
     return {page, page + Length(1)};
   }
 

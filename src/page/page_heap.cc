@@ -50,21 +50,15 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backe
     }
   }
   if (place.span == nullptr) return {};
-  Length step;
-  if (place.continues ||
-      (place.span->Is(SpanState::kFreeReleased) && place.span->num_pages >= place.offset + n)) {
-    step = state_.governor.PrefaultStep(request.need, store.in_use());
-  }
+  const bool prefault =
+      place.span->Is(SpanState::kFreeReleased) && state_.governor.Prefaults(request.need, n);
   Request chunk = request;
   if (request.chunk > n && !state_.governor.limits().any()) {
     chunk.length = std::clamp(place.span->num_pages - place.offset, n, request.chunk);
   }
-  store.Take(chunk, place, step, taken);
-  // A shorter range is not worth a system call, and hugepages are backed whole.
-  if (step > Length(0) &&
-      (taken->backed.length() < step || store.hugepages().AreAdvised(*taken->span))) {
-    taken->backed = {};
-  }
+  store.Take(chunk, place, taken);
+  // Hugepages are backed whole.
+  taken->prefault = prefault && !store.hugepages().AreAdvised(*taken->span);
   state_.NoteDemand(taken->fresh, request.now_ms);
   if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());
   return {};
@@ -94,11 +88,25 @@ Span* PageHeap::Allocate(Request request) {
     };
     if (!WithinLimits(pass, take)) return nullptr;
     if (taken.span != nullptr) {
-      if (taken.backed.bytes() > 0) address_space_.Prefault(taken.backed);
+      if (taken.prefault) address_space_.Prefault(taken.span->pages());
       return taken.span;
     }
   } while (NextStage(request, stage, may_drain_bytes));
   return nullptr;
+}
+
+Span* PageHeap::NewNear(Length n, SpanHome& home, size_t num_spans, TouchHistory* history) {
+  Request request = {.length = n, .use = SpanState::kSmall, .home = &home};
+  if (history == nullptr) return Allocate(request);
+  n = RoundUp(n);
+  request.need = history->NeedOf(
+      num_spans, n, [this](PageRange range) { return address_space_.BackedBytes(range); });
+  Span* const span = Allocate(request);
+  // It is not known who touched memory that was in use before.
+  if (span != nullptr && TouchHistory::IsTrial(num_spans) && span->zeroed()) {
+    history->NoteTrial(span->first_page);
+  }
+  return span;
 }
 
 bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes) {
@@ -156,8 +164,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
   Length freed;
   LimitPass pass;
   if (ExtendFromPool(span, p, n, sample)) return true;
-  const auto resize = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
-    if (!span->IsLargeAt(p)) return {};
+  const auto resize_claimed = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
     const Length old = span->num_pages;
     Length fresh;
     if (n > old) {
@@ -174,6 +181,12 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
     span->TakeSample(sample);
     done = true;
     return {};
+  };
+  const auto resize = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
+    if (!span->ClaimLargeAt(p)) return {};
+    const GrowthDecision decision = resize_claimed();
+    span->ReturnClaim();
+    return decision;
   };
   if (!WithinLimits(pass, resize) || !done) return false;
   ReleaseAfterFreeing(freed);
@@ -323,14 +336,23 @@ PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
     const SpinLockHolder holder(state_.lock);
     static_cast<PageCounts&>(stats) = state_.store.counts;
     state_.store.AddFree(&stats, lengths);
-    state_.homes.ForEach([&stats](const SpanHome& home) {
-      const size_t small_bytes = home.kept.bytes();
-      const size_t large_bytes = home.pool.bytes();
-      stats.small_span_bytes -= small_bytes;
-      stats.large_span_bytes -= large_bytes;
-      stats.large_spans -= home.pool.hidden();
-      stats.kept_span_bytes += small_bytes + large_bytes;
+    size_t small_bytes = 0;
+    size_t large_bytes = 0;
+    size_t hidden = 0;
+    state_.homes.ForEach([&](const SpanHome& home) {
+      small_bytes += home.kept.bytes();
+      large_bytes += home.pool.bytes();
+      hidden += home.pool.hidden();
     });
+    // A span that leaves one home and enters another one meanwhile may be counted twice.
+    small_bytes = std::min(small_bytes, stats.small_span_bytes);
+    large_bytes = std::min(large_bytes, stats.large_span_bytes);
+    stats.small_span_bytes -= small_bytes;
+    stats.large_span_bytes -= large_bytes;
+    stats.kept_span_bytes = small_bytes + large_bytes;
+    // Also negative, as the number of a pool's hidden objects: see SpanPool.
+    const auto large_spans = static_cast<ptrdiff_t>(stats.large_spans - hidden);
+    stats.large_spans = static_cast<size_t>(std::max<ptrdiff_t>(large_spans, 0));
     stats.free_backed_bytes += stats.kept_span_bytes;
     stats.backed_bytes = state_.Held().backed_bytes;
     stats.hugepages = state_.governor.hugepages();

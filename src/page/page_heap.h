@@ -22,6 +22,7 @@
 #include "os/spinlock.h"
 #include "page/address_space.h"
 #include "page/page_state.h"
+#include "page/touch_history.h"
 
 namespace tcmalloc {
 
@@ -52,12 +53,9 @@ class PageHeap {
   // `alignment` pages; nullptr when the OS gives no memory. Requires: n > 0, alignment a power of
   // two. `keeper`: the home whose kept spans may serve a large object that is not aligned.
   Span* New(Length n, SpanState use, Length alignment = Length(1), SpanHome* keeper = nullptr);
-  // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun. A
-  // span that is needed whole may be pre-faulted: see hugepage_policy::PrefaultStep.
-  Span* NewNear(Length n, SpanHome& home,
-                hugepage_policy::Need need = hugepage_policy::Need::kUnknown) {
-    return Allocate({.length = n, .use = SpanState::kSmall, .home = &home, .need = need});
-  }
+  // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
+  // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
+  Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr);
 
   // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
   // at most Tuning::Release::slice. Requires: the span is in use, its pages have no class in the
@@ -146,7 +144,7 @@ class PageHeap {
   PageStats GetStats(FreeSpanCounts* lengths = nullptr);
   // Aborts when an invariant does not hold. Walks all spans.
   void CheckInvariants() { store()->CheckInvariants(); }
-  // Calls f(lock) for every lock, in the order of the ranks.
+  // Calls f(lock) for every lock, in the order of the ranks: each GatedLock, then a SpinLock.
   template <typename F>
   void ForEachLock(F f) {
     state_.homes.ForEach([&f](SpanHome& home) {
@@ -222,6 +220,10 @@ class PageHeap {
   bool ExtendFromPool(Span* span, const void* p, Length n, void** sample);
   // DeleteLargeAt, into a pool.
   bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
+      TC_EXCLUDES(state_.lock);
+  // Frees the pool's longest span, if more than `max_bytes` are kept and the span has at least `n`
+  // pages; returns its bytes, else 0.
+  size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0, Length n = Length(0))
       TC_EXCLUDES(state_.lock);
   // Records that the pool needs, or does not need.
   void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);

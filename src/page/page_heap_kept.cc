@@ -49,7 +49,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome*
   Length freed;
   {
     const SpinLockHolder holder(state_.lock);
-    if (!span->IsLargeAt(p)) return false;
+    if (!span->ClaimLargeAt(p)) return false;
     span->TakeSample(sample);
     freed = state_.governor.NoteFreed(span->num_pages);
     state_.store.Delete(span);
@@ -65,9 +65,23 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.prompt_bytes);
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
-  // One at a time: a fork meanwhile loses at most one span in the child.
-  while (Span* const excess = pool.TakeLongest(most)) Delete(excess);
+  while (DeleteLongest(pool, most) > 0) {
+  }
   return true;
+}
+
+size_t PageHeap::DeleteLongest(SpanPool& pool, size_t max_bytes, Length n) {
+  size_t bytes = 0;
+  Length freed;
+  const auto free_span = [&](Span* span) {
+    bytes = span->bytes();
+    const SpinLockHolder holder(state_.lock);
+    freed = state_.governor.NoteFreed(span->num_pages);
+    state_.store.Delete(span);
+  };
+  pool.GiveLongest(max_bytes, n, free_span);
+  if (bytes > 0) ReleaseAfterFreeing(freed);
+  return bytes;
 }
 
 TC_SLOW_PATH void PageHeap::AddRecords(SpanPool& pool) {
@@ -105,19 +119,20 @@ void PageHeap::DeleteToCache(Span* span, SpanHome& home, bool same_shard) {
 }
 
 size_t PageHeap::Drain(size_t most) {
-  // One at a time: no lock is held for long, and a fork meanwhile loses at most one span in the
-  // child.
+  // One at a time: no lock is held for long, and a fork meanwhile loses at most one span of small
+  // objects in the child.
   size_t bytes = 0;
   for (; most > 0; --most) {
     Span* span = nullptr;
-    state_.homes.FirstWhere([&span](SpanHome& home) {
+    size_t taken = 0;
+    state_.homes.FirstWhere([&](SpanHome& home) {
       span = home.kept.TakeAny();
-      if (span == nullptr) span = home.pool.TakeLongest();
-      return span != nullptr;
+      taken = span != nullptr ? span->bytes() : DeleteLongest(home.pool);
+      return taken > 0;
     });
-    if (span == nullptr) break;
-    bytes += span->bytes();
-    Delete(span);
+    if (taken == 0) break;
+    bytes += taken;
+    if (span != nullptr) Delete(span);
   }
   return bytes;
 }
@@ -125,16 +140,12 @@ size_t PageHeap::Drain(size_t most) {
 size_t PageHeap::DrainFor(const Request& request) {
   // One kept span may be enough: it can be cut, or joined with its neighbours.
   if (request.home == nullptr) {
-    Span* longest = nullptr;
+    size_t bytes = 0;
     state_.homes.FirstWhere([&](SpanHome& home) {
-      longest = home.pool.TakeLongest(0, request.length);
-      return longest != nullptr;
+      bytes = DeleteLongest(home.pool, 0, request.length);
+      return bytes > 0;
     });
-    if (longest != nullptr) {
-      const size_t bytes = longest->bytes();
-      Delete(longest);
-      return bytes;
-    }
+    if (bytes > 0) return bytes;
     const bool is_short = request.length.pages() <= kTuning.span_cache.max_pages;
     const size_t drained = Drain(is_short ? 1 : SIZE_MAX);
     return is_short ? drained : 0;

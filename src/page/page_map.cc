@@ -20,8 +20,7 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
       // Where the OS makes hugepages unasked, one here would be most of a small process's memory.
       // The heap may not know the OS's setting yet, so it always gives this advice.
       vm.AdviseHugepages(memory, leaf_bytes(), false);
-      const uintptr_t fresh =
-          reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(empty_leaf_);
+      const uintptr_t fresh = DistanceOf(memory);
       if (first_together.compare_exchange_strong(distance, fresh, std::memory_order_acq_rel)) {
         leaf_mappings_.fetch_add(1, std::memory_order_relaxed);
         distance = fresh;
@@ -31,7 +30,9 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
       }
     }
     if constexpr (kLeavesAtOnce > 1) {
-      root_[i].store(distance + i % kLeavesAtOnce * sizeof(Leaf), std::memory_order_release);
+      static_assert(sizeof(Leaf) % sizeof(ShortClass) == 0);
+      root_[i].store(distance + i % kLeavesAtOnce * (sizeof(Leaf) / sizeof(ShortClass)),
+                     std::memory_order_release);
     }
   }
   return true;

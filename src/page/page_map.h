@@ -2,13 +2,13 @@
 // PageMap: for any address, the size class of its page and the span that it belongs to.
 //
 // Role. Two levels. The root is indexed by the address bits above a leaf (4 GiB on 64-bit machines)
-// and lies in zero-filled memory; a root entry is the distance in bytes from the shared empty leaf
-// to the classes of the real one, so that zero, which is what an untouched root holds, leads to the
-// empty leaf: every lookup is two loads without a test. A leaf has one byte per page (its size
-// class; kNone sends free() to its slow path) and, beside it, lazily touched arrays for the slow
-// paths: of span pointers, and of records of hugepages. 32-bit machines have 32 leaves of 128 MiB,
-// which are mapped together: leaves are never unmapped, so they must not be scattered over the
-// address space that large objects need.
+// and lies in zero-filled memory; a root entry is the distance from the shared empty leaf to the
+// classes of the real one, counted in classes, so that zero, which is what an untouched root holds,
+// leads to the empty leaf: every lookup is two loads without a test. A leaf has two bytes per page
+// (its size class; kNone sends free() to its slow path) and, beside it, lazily touched arrays for
+// the slow paths: of span pointers, and of records of hugepages. 32-bit machines have 32 leaves of
+// 128 MiB, which are mapped together: leaves are never unmapped, so they must not be scattered over
+// the address space that large objects need.
 //
 // Invariants
 //   M1  A page's class is not kNone only while its span is in use by a central free list of that
@@ -25,8 +25,8 @@
 // some recent entry. Its span record may be another thread's and new: release and acquire make the
 // record's initial values visible. The slow paths check under a lock what else the record says.
 //
-// Cost. Lookup: two loads. Memory: 9 bytes per page of 8 KiB in use, 6 per hugepage, and 1 MiB of
-// address space for root and empty leaf; on 32-bit machines 5 bytes, and 2.6 MiB for all.
+// Cost. Lookup: two loads. Memory: 10 bytes per page of 8 KiB in use, 6 per hugepage, and 1.5 MiB
+// of address space for root and empty leaf; on 32-bit machines 6 bytes, and 3.1 MiB for all.
 #pragma once
 
 #include <atomic>
@@ -62,7 +62,7 @@ class PageMap {
 
   // The size class of the page that `address` is in; false for an address that no page of ours can
   // have (see InRange).
-  TC_FAST_PATH bool Find(const void* address, SizeClass* size_class) const {
+  TC_FAST_PATH bool Find(const void* address, ScaledClass* size_class) const {
     const uintptr_t bits = reinterpret_cast<uintptr_t>(address);
     size_t i = RootIndex(bits);
     // Makes the compiler compare the index, which is computed anyway, and no other value.
@@ -71,19 +71,16 @@ class PageMap {
       return false;
     // The distance is added to the index first: the sum with the constant address of the empty leaf
     // is then part of the load.
-    uintptr_t offset = LeafIndex(bits) + root_[i].load(std::memory_order_relaxed);
+    uintptr_t offset = AddLoaded(root_[i], LeafIndex(bits), std::memory_order_relaxed);
     asm("" : "+r"(offset));
-    static_assert(sizeof(std::atomic<SizeClass>) == 1);
-    *size_class = reinterpret_cast<const std::atomic<SizeClass>*>(
-                      reinterpret_cast<uintptr_t>(empty_leaf_) + offset)
-                      ->load(std::memory_order_relaxed);
+    *size_class = static_cast<ScaledClass>(LoadShort(*ClassesAt(offset)));
     return true;
   }
 
   // As Find; kNone for an address that no page of ours can have.
   TC_FAST_PATH SizeClass ClassOf(const void* address) const {
-    SizeClass size_class;
-    return Find(address, &size_class) ? size_class : SizeClass::kNone;
+    ScaledClass size_class;
+    return Find(address, &size_class) ? Unscaled(size_class) : SizeClass::kNone;
   }
 
   // False for addresses that no page of ours can have: some bit above kAddressBits is set.
@@ -125,8 +122,8 @@ class PageMap {
   }
   void SetClassOfAll(PageId first, Length n, SizeClass size_class) {
     for (PageId page = first; page < first + n; page += Length(1)) {
-      LeafOf(page)->classes[page.index() & (kLeafPages - 1)].store(size_class,
-                                                                   std::memory_order_relaxed);
+      LeafOf(page)->classes[page.index() & (kLeafPages - 1)].store(
+          static_cast<ShortClass>(Scaled(size_class)), std::memory_order_relaxed);
     }
   }
 
@@ -146,7 +143,7 @@ class PageMap {
   static constexpr size_t kMaxHardwarePage = size_t{64} << 10;
 
   struct Leaf {
-    std::atomic<SizeClass> classes[kLeafPages];
+    std::atomic<ShortClass> classes[kLeafPages];
     std::atomic<Span*> spans[kLeafPages];
     Hugepage hugepages[kLeafPages / kHugepagePages.pages()];
   };
@@ -172,7 +169,19 @@ class PageMap {
     if (i >= kRootEntries) return nullptr;
     const uintptr_t distance = root_[i].load(std::memory_order_acquire);
     if (distance == 0) return nullptr;
-    return reinterpret_cast<Leaf*>(reinterpret_cast<uintptr_t>(empty_leaf_) + distance);
+    return reinterpret_cast<Leaf*>(ClassesAt(distance));
+  }
+
+  // Where the classes of a leaf are, by its distance from the empty leaf.
+  std::atomic<ShortClass>* ClassesAt(uintptr_t distance) const {
+    static_assert(sizeof(std::atomic<ShortClass>) == sizeof(ShortClass));
+    return reinterpret_cast<std::atomic<ShortClass>*>(reinterpret_cast<uintptr_t>(empty_leaf_) +
+                                                      distance * sizeof(ShortClass));
+  }
+  // The inverse.
+  uintptr_t DistanceOf(const void* classes) const {
+    return (reinterpret_cast<uintptr_t>(classes) - reinterpret_cast<uintptr_t>(empty_leaf_)) /
+           sizeof(ShortClass);
   }
 
   // Written by EnsureLeaves, each entry once or always with the same value; read by all threads.
@@ -180,7 +189,7 @@ class PageMap {
   // the leaf. Of leaves that are mapped together, the entry of the first is written first.
   std::atomic<uintptr_t> root_[kRootEntries] = {};
   // Never written.
-  std::atomic<SizeClass> empty_leaf_[kLeafPages] = {};
+  std::atomic<ShortClass> empty_leaf_[kLeafPages] = {};
   std::atomic<size_t> leaf_mappings_{0};
 };
 

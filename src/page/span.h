@@ -44,7 +44,7 @@ enum class SpanState : uint8_t {
   kReleasing,     // free, in no list while its memory is being released
   kSmall,         // in use by a central free list
   kLarge,         // in use as one object
-  kKept,          // was kLarge; kept in a SpanPool, or on the way there or away
+  kKept,          // kept in a SpanPool, or a large object that is being freed or resized
   kMetadata,      // in use by the metadata arena, for good
 };
 
@@ -71,8 +71,8 @@ class Span {
   }
   bool IsLargeAt(const void* p) const { return Is(SpanState::kLarge) && start_address() == p; }
   // Makes the large object at `p` kKept, provided that it starts there. A thread claims an object
-  // before it keeps or extends it: the program may by mistake free it in two threads, and one of
-  // them gets the object.
+  // before it frees or resizes it: the program may by mistake do so in two threads, and one of them
+  // gets the object.
   bool ClaimLargeAt(const void* p) {
     SpanState large = SpanState::kLarge;
     if (!IsLargeAt(p) ||
@@ -86,8 +86,7 @@ class Span {
   }
   void ReturnClaim() { state.store(SpanState::kLarge, std::memory_order_relaxed); }
   // kLarge: moves the sample, or null if there is none, into `*taken` unless `taken` is null; the
-  // object is no longer sampled then. With the page heap's lock held, since a program may by
-  // mistake free the object in two threads.
+  // object is no longer sampled then. Requires: the caller has claimed the object, or moves it.
   void TakeSample(void** taken) {
     if (taken != nullptr) *taken = sample;
     sample = nullptr;

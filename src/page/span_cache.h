@@ -23,7 +23,7 @@
 #include "base/intrusive_list.h"
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/spinlock.h"
+#include "os/gated_lock.h"
 #include "page/span.h"
 
 namespace tcmalloc {
@@ -63,7 +63,7 @@ class alignas(kCacheLineSize) SpanCache {
   size_t bytes() const { return bytes_.value(); }
   // Spans of exactly `n` pages (n <= Tuning::SpanCache::max_pages).
   size_t count(Length n) const { return counts_[n.pages()].value(); }
-  SpinLock& lock() { return lock_; }
+  GatedLock& lock() { return lock_; }
 
  private:
   friend struct FieldTable;
@@ -76,7 +76,7 @@ class alignas(kCacheLineSize) SpanCache {
     return span;
   }
 
-  SpinLock lock_{LockRank::kSpanCache};
+  GatedLock lock_{LockRank::kSpanCache};
   std::array<IntrusiveQueue<Span>, kTuning.span_cache.max_pages + 1> spans_ TC_GUARDED_BY(lock_);
   // Written with lock_ held; read racily for statistics, and to skip an empty cache.
   OwnedCounter bytes_;

@@ -24,14 +24,9 @@ SpanStore::Place SpanStore::FindPlace(const Request& request, bool backed_only) 
 
 // Goals, in this order: use little address space, by best fit among all free memory, however much
 // of it is backed; then back little memory, by using runs, since each contains some backed memory.
-// Spans for small objects stay near their shard's others where they can, and take another run only
-// before the heap would grow. Without FindContinued the rest of each pre-fault stays free: no span
-// of the class fits into it.
+// Spans for small objects stay near their shard's others where they can, and take a run only before
+// the heap would grow.
 SpanStore::Place SpanStore::FindFresh(const Request& request) const {
-  if (request.home != nullptr) {
-    const Place continued = FindContinued(request);
-    if (continued.span != nullptr) return continued;
-  }
   const Place released = FindOfKind(request, kReleased);
   if (free_runs_.count() == 0 || (released.span != nullptr && request.home != nullptr)) {
     return released;
@@ -40,17 +35,6 @@ SpanStore::Place SpanStore::FindFresh(const Request& request) const {
   if (in_run.span == nullptr) return released;
   if (released.span == nullptr) return in_run;
   return FreeAround(in_run.span) <= FreeAround(released.span) ? in_run : released;
-}
-
-SpanStore::Place SpanStore::FindContinued(const Request& request) const {
-  Span* const rest = FreeSpanAt(request.home->run_end);
-  if (rest == nullptr || !rest->Is(SpanState::kFreeBacked) || !rest->in_run ||
-      rest->num_pages >= request.length) {
-    return {};
-  }
-  const Span* const next = FreeSpanAt(rest->end());
-  if (next == nullptr || rest->num_pages + next->num_pages < request.length) return {};
-  return {.span = rest, .continues = true};
 }
 
 SpanStore::Place SpanStore::FindOfKind(const Request& request, FreeKind kind) const {
@@ -86,8 +70,7 @@ Length SpanStore::FreshPages(const Place& place, Length n) const {
   for (Length fresh;; span = FreeNeighbour(page)) {
     const PageId next = span->end() < end ? span->end() : end;
     if (span->Is(SpanState::kFreeReleased)) {
-      fresh += hugepages_.BackedWith(*span, next - Length(1), Length(0)).end -
-               hugepages_.BackedWith(*span, page, Length(0)).first;
+      fresh += hugepages_.BackedWith(next - Length(1)).end - hugepages_.BackedWith(page).first;
     }
     if (next == end) return fresh;
     page = next;

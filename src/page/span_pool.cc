@@ -92,16 +92,6 @@ void SpanPool::DropLocked(Span* record) {
   num_records_.Add(1);
 }
 
-Span* SpanPool::TakeLongest(size_t max_bytes, Length n) {
-  if (bytes() <= max_bytes) return nullptr;
-  const SpinLockHolder holder(lock_);
-  Span* const span = spans_.FindLongest();
-  if (span == nullptr || span->num_pages < n) return nullptr;
-  RemoveLocked(span);
-  hidden_.Subtract(1);
-  return span;
-}
-
 void SpanPool::InsertLocked(Span* span) {
   span->owner.store(number_, std::memory_order_relaxed);
   span->state.store(SpanState::kKept, std::memory_order_relaxed);

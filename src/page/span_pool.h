@@ -16,8 +16,7 @@
 //       code without lock_ stores this owner, so the holder may rely on what it reads of any span.
 //       No two of these spans are adjacent.
 //   L2  A kept span's pages after the first in_use.written ones were not written since the OS
-//   zeroed
-//       them.
+//       zeroed them.
 //   L3  The page heap counts hidden() large objects too many: +1 for each object that became a kept
 //       span, -1 for each span that was handed out or given up. Modulo SIZE_MAX + 1: an object that
 //       was joined to another may be handed out in two parts.
@@ -33,7 +32,7 @@
 #include "base/intrusive_list.h"
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/spinlock.h"
+#include "os/gated_lock.h"
 #include "page/free_spans.h"
 #include "page/page_map.h"
 #include "page/page_stats.h"
@@ -61,9 +60,19 @@ class alignas(kCacheLineSize) SpanPool {
   // object's sample: as PageHeap::DeleteLargeAt.
   [[nodiscard]] bool TryExtend(Span* span, const void* p, Length n, void** sample)
       TC_EXCLUDES(lock_);
-  // The longest span, kKept and without an owner, if more than `max_bytes` are kept and the span
-  // has at least `n` pages; else null.
-  Span* TakeLongest(size_t max_bytes = 0, Length n = Length(0)) TC_EXCLUDES(lock_);
+  // Calls give(span) with the longest span, kKept and without an owner, if more than `max_bytes`
+  // are kept and the span has at least `n` pages. The lock is held until the span has its next
+  // place: a child that is forked meanwhile does not lose it, which may be all that the pool kept.
+  template <typename F>
+  void GiveLongest(size_t max_bytes, Length n, F give) TC_EXCLUDES(lock_) {
+    if (bytes() <= max_bytes) return;
+    const SpinLockHolder holder(lock_);
+    Span* const span = spans_.FindLongest();
+    if (span == nullptr || span->num_pages < n) return;
+    RemoveLocked(span);
+    hidden_.Subtract(1);
+    give(span);
+  }
 
   // Cutting a span off takes a record, and joining frees one. Racy.
   bool needs_records() const { return num_records_.value() == 0; }
@@ -78,7 +87,7 @@ class alignas(kCacheLineSize) SpanPool {
   size_t hidden() const { return hidden_.value(); }
   // Adds the kept spans to the counts of their lengths.
   void AddTo(FreeSpanCounts* lengths) TC_EXCLUDES(lock_);
-  SpinLock& lock() { return lock_; }
+  GatedLock& lock() { return lock_; }
 
  private:
   friend struct FieldTable;
@@ -92,7 +101,7 @@ class alignas(kCacheLineSize) SpanPool {
   // Makes the record of a span that is no longer one a spare record.
   void DropLocked(Span* record) TC_REQUIRES(lock_);
 
-  SpinLock lock_{LockRank::kSpanCache};
+  GatedLock lock_{LockRank::kSpanCache};
   // Constant after Attach.
   PageMap* page_map_ = nullptr;
   uint16_t number_ = 0;

@@ -90,37 +90,34 @@ void SpanStore::FreeBack(Span* span, PageId at, SpanState state) {
   if (at < span->end()) Insert(Split(span, at), state);
 }
 
-Span* SpanStore::Carve(Span* span, PageRange range, Length step, PageRange* backed) {
+Span* SpanStore::Carve(Span* span, PageRange range) {
   const SpanState state = span->state.load(std::memory_order_relaxed);
-  *backed = range;
+  PageRange backed = range;
   Remove(span);
   if (state == SpanState::kFreeReleased) {
-    backed->first = std::min(range.first, hugepages_.BackedWith(*span, range.first, step).first);
-    backed->end =
-        std::max(range.end, hugepages_.BackedWith(*span, range.end - Length(1), step).end);
-    hugepages_.CountReleased(*backed, false);
+    backed.first = std::min(range.first, hugepages_.BackedWith(range.first).first);
+    backed.end = std::max(range.end, hugepages_.BackedWith(range.end - Length(1)).end);
+    hugepages_.CountReleased(backed, false);
     ++counts.commits;
   }
   // Frees from both ends: first the pieces that keep their state, then those that become backed. No
   // piece is free before it is inserted, so none is joined with the middle.
   span->state.store(SpanState::kUnused, std::memory_order_relaxed);
-  span = FreeFront(span, backed->first, state);
+  span = FreeFront(span, backed.first, state);
   span = FreeFront(span, range.first, SpanState::kFreeBacked);
-  FreeBack(span, backed->end, state);
+  FreeBack(span, backed.end, state);
   FreeBack(span, range.end, SpanState::kFreeBacked);
   return span;
 }
 
-bool SpanStore::Append(Span* span, Length n, Length step, PageRange* fresh_pages) {
+bool SpanStore::Append(Span* span, Length n) {
   bool fresh = false;
   while (n > Length(0)) {
     Span* const next = FreeSpanAt(span->end());
     TC_CHECK(next != nullptr);
     const bool released = next->Is(SpanState::kFreeReleased);
     const Length taken = std::min(next->num_pages, n);
-    PageRange backed;
-    Span* const part = Carve(next, {next->first_page, next->first_page + taken}, step, &backed);
-    if (released) *fresh_pages = backed;
+    Span* const part = Carve(next, {next->first_page, next->first_page + taken});
     span->num_pages += taken;
     n -= taken;
     fresh |= released;
@@ -132,16 +129,13 @@ bool SpanStore::Append(Span* span, Length n, Length step, PageRange* fresh_pages
   return fresh;
 }
 
-void SpanStore::Take(const Request& request, const Place& place, Length step, Taken* taken) {
+void SpanStore::Take(const Request& request, const Place& place, Taken* taken) {
   const PageId first = place.span->first_page + place.offset;
   const PageId end = first + request.length;
   bool fresh = place.span->Is(SpanState::kFreeReleased);
-  PageRange backed;
-  Span* const span = Carve(place.span, {first, std::min(end, place.span->end())}, step, &backed);
+  Span* const span = Carve(place.span, {first, std::min(end, place.span->end())});
   span->in_use.written = fresh && span->zero_filled ? Length(0) : span->num_pages;
-  if (__builtin_expect(span->end() < end, false)) {
-    fresh |= Append(span, end - span->end(), step, &backed);
-  }
+  if (__builtin_expect(span->end() < end, false)) fresh |= Append(span, end - span->end());
   hugepages_.CountUsed({first, end}, true);
   if (request.home != nullptr) {
     if (request.home->run_end == PageId()) ++homes_in_use_;
@@ -156,7 +150,6 @@ void SpanStore::Take(const Request& request, const Place& place, Length step, Ta
   }
   taken->span = span;
   taken->fresh = fresh && !place.by_choice;
-  if (step > Length(0)) taken->backed = backed;
 }
 
 void SpanStore::Resize(Span* span, Length n) {
@@ -164,8 +157,7 @@ void SpanStore::Resize(Span* span, Length n) {
   counts.large_span_bytes += n.bytes() - span->bytes();
   if (end > span->end()) {
     hugepages_.CountUsed({span->end(), end}, true);
-    PageRange backed;
-    Append(span, end - span->end(), Length(0), &backed);
+    Append(span, end - span->end());
   } else if (end < span->end()) {
     hugepages_.CountUsed({end, span->end()}, false);
     FreeBack(span, end, SpanState::kFreeBacked);

@@ -70,17 +70,12 @@ class SpanStore {
     Length offset = Length(0);
     // The place is released, to save address space, although there is a backed one.
     bool by_choice = false;
-    // The place goes on where the home's last span ends: with backed pages that are too few, and
-    // the released pages after them.
-    bool continues = false;
   };
   struct Taken {
     Span* span = nullptr;
     // Some of it was released, and no backed place was long enough.
     bool fresh = false;
-    // With a `step`: all pages that became backed together, the last ones if there were several
-    // ranges.
-    PageRange backed;
+    bool prefault = false;
   };
 
   // `granule`: pages in a hardware page, at least 1. `spare_space`: see SavesSpace.
@@ -104,8 +99,7 @@ class SpanStore {
   Place FindBackedPlace(const Request& request) const { return FindOfKind(request, kBacked); }
   // The pages that become backed when `n` pages at `place` are taken, hugepages included.
   Length FreshPages(const Place& place, Length n) const;
-  // Takes the place. `step`: see Carve.
-  void Take(const Request& request, const Place& place, Length step, Taken* taken);
+  void Take(const Request& request, const Place& place, Taken* taken);
 
   // There are `more` free pages after `span`; sets `*fresh` to their FreshPages.
   bool CanExtend(const Span& span, Length more, Length* fresh) const;
@@ -178,9 +172,6 @@ class SpanStore {
   }
   // Among spans as long as `span`, the one in the fullest hugepage.
   Span* FullestOfEqual(const Request& request, Span* span, FreeKind kind) const;
-  // The end of the home's last span, if what is free there is the rest of a pre-fault or hugepage,
-  // shorter than the request, and followed by enough released pages.
-  Place FindContinued(const Request& request) const;
   // Adjacent to the home's last span, else, if there is one, in a free span in which no other home
   // continues.
   Place FindNear(const Request& request, FreeKind kind) const;
@@ -193,12 +184,12 @@ class SpanStore {
   Span* FreeSpanAt(PageId page) const;
 
   // Takes `range` out of the free `span`. Other pages of it that become backed with the range
-  // become kFreeBacked: the rest of hugepages, and of blocks of `step` pages. `*backed` is the
-  // range with these. Its pages are not yet counted as in use. At most five pieces: four records.
-  Span* Carve(Span* span, PageRange range, Length step, PageRange* backed);
+  // become kFreeBacked: the rest of hugepages. Its pages are not yet counted as in use. At most
+  // five pieces: four records.
+  Span* Carve(Span* span, PageRange range);
   // Adds the `n` free pages after `span` to it, from one or several spans; true when some of them
   // were released.
-  bool Append(Span* span, Length n, Length step, PageRange* fresh_pages);
+  bool Append(Span* span, Length n);
   // Cuts `span`, which is in no list; returns the part from `at` on.
   Span* Split(Span* span, PageId at);
   // Frees the part of `span` before `at`, or from `at` on; the rest stays in no list.

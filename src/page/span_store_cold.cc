@@ -26,8 +26,7 @@ Span* SpanStore::TakeForMetadata(Length n, bool may_cut) {
   // Memory that is not zero-filled may be shared with forked children.
   if (span == nullptr || !span->zero_filled) return nullptr;
   if (!may_cut) n = span->num_pages;
-  PageRange backed;
-  span = Carve(span, {span->first_page, span->first_page + n}, Length(0), &backed);
+  span = Carve(span, {span->first_page, span->first_page + n});
   hugepages_.CountUsed(span->pages(), true);
   span->state.store(SpanState::kMetadata, std::memory_order_relaxed);
   counts.metadata_span_bytes += span->bytes();
@@ -63,8 +62,7 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
     range.end = HugepageEnd(last) <= span->end() ? HugepageEnd(last) : HugepageStart(last);
   }
   if (may_cut) {
-    PageRange backed;
-    span = Carve(span, range, Length(0), &backed);
+    span = Carve(span, range);
   } else {
     Remove(span);
   }

@@ -89,8 +89,9 @@ void CollectSettings(Heap& heap, HeapStats* totals) {
   totals->releases_at_once = heap.page_heap.hints().releasing.value() == Releasing::kEager;
   totals->sample_period_bytes = heap.sampling.period();
   totals->retention = heap.page_heap.Shares();
-  totals->thread_cache_limit_bytes = heap.registry.total_limit();
-  totals->min_thread_cache_bytes = heap.registry.min_per_cache();
+  const Registry::Limits limits = heap.registry.limits();
+  totals->thread_cache_limit_bytes = limits.total;
+  totals->min_thread_cache_bytes = limits.min_per_cache;
   totals->large_allocations = heap.large_reports.allocations();
   totals->large_allocation_reports = heap.large_reports.reports();
   const PressureCounts& pressure = heap.pressure_counts;
@@ -122,7 +123,7 @@ void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* total
   if ((parts & (StatsParts::kCaches | StatsParts::kClasses)) != 0) {
     CollectObjects(heap, parts, snapshot, totals);
   }
-  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = CountCaches(heap.registry);
+  if ((parts & StatsParts::kCacheCount) != 0) totals->thread_caches = HeldCaches(heap.registry);
   if ((parts & StatsParts::kPages) != 0) {
     CollectPages(heap, parts, snapshot, totals);
   }

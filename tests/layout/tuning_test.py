@@ -119,6 +119,7 @@ tools/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system
 tools/world_stop/thread_registers.h: kMax kMaxRegisterBytes: buffer
 tools/world_stop/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
 os/memory/virtual_memory.cc: kDontNeedLocked: system
+os/memory/virtual_memory.h: kMaxAsked: buffer
 tools/world_stop/world_stop.cc: kSetPtracer: system
 tools/world_stop/world_stop.h: kWorldStopStackBytes: buffer
 page/address_space.h: kStoppedRemembered: buffer

@@ -212,8 +212,12 @@ class Owner {
 
   void Free() {
     bool pushed = false;
-    Access(
-        [&](Bins& bins) { pushed = bins.Push(kClass, reinterpret_cast<void*>(hand_[held_ - 1])); });
+    BinTop* const bin = own_slot.BeginAccess(Scaled(kClass));
+    if (bin == &cache_.bins.tops[Index(kClass)]) {
+      const Visit visit(cache_, cache_.owner_inside, cache_.taker_inside);
+      pushed = bin->Push(reinterpret_cast<void*>(hand_[held_ - 1]));
+    }
+    own_slot.EndAccess();
     if (pushed) {
       --held_;
     } else {

@@ -71,6 +71,7 @@ static const struct Call kCalls[] = {
     CALL(gettid),
     CALL(madvise),
     CALL(membarrier),
+    CALL(mincore),
     CALL(mmap),
     CALL(mprotect),
     CALL(mremap),

@@ -34,6 +34,7 @@ class AnonymousMemory final : public VirtualMemory {
     mmap_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return mmap_.Populate(start, bytes); }
+  size_t BackedBytes(void* start, size_t bytes) override { return mmap_.BackedBytes(start, bytes); }
   // False for memory from sbrk.
   bool MayMove(const void* start, size_t bytes) override {
     return options_.use_mmap && !sbrk_.MayHold(start, bytes) && mmap_.MayMove(start, bytes);

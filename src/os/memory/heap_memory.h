@@ -60,6 +60,9 @@ class HeapMemory final : public VirtualMemory {
     anonymous_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return anonymous_.Populate(start, bytes); }
+  size_t BackedBytes(void* start, size_t bytes) override {
+    return anonymous_.BackedBytes(start, bytes);
+  }
   // Only if all memory is anonymous.
   bool MayMove(const void* start, size_t bytes) override {
     return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() &&

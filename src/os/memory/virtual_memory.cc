@@ -101,6 +101,17 @@ bool SystemVirtualMemory::Populate(void* start, size_t bytes) {
   return madvise(start, bytes, MADV_POPULATE_WRITE) == 0 || errno != EINVAL;
 }
 
+size_t SystemVirtualMemory::BackedBytes(void* start, size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  unsigned char pages[kMaxAsked];
+  const size_t num_pages = bytes / hardware_page_size_;
+  if (num_pages > kMaxAsked || mincore(start, bytes, pages) != 0) return bytes;
+  size_t backed = 0;
+  for (size_t i = 0; i < num_pages; ++i) backed += pages[i] & 1;
+  return backed * hardware_page_size_;
+}
+
 bool SystemVirtualMemory::MayMove(const void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;

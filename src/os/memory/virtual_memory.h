@@ -54,6 +54,14 @@ class VirtualMemory {
   // unmapped meanwhile.
   [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
 
+  // How many bytes of [start, start + bytes) are backed; all, where that is not known or the range
+  // is longer than kMaxAsked hardware pages. Cost: a system call. Requires: whole hardware pages.
+  static constexpr size_t kMaxAsked = 128;
+  virtual size_t BackedBytes(void* start, size_t bytes) {
+    static_cast<void>(start);
+    return bytes;
+  }
+
   // Moving memory instead of copying it. MayMove: [start, start + bytes), a hardware page or a
   // whole hugepage, may be the source or the target of a move. Move transfers the pages of [from,
   // from + bytes) to [to, to + bytes), with their advice about hugepages, and makes [to, to +
@@ -87,6 +95,7 @@ class SystemVirtualMemory final : public VirtualMemory {
   bool Release(void* start, size_t bytes) override;
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
   bool Populate(void* start, size_t bytes) override;
+  size_t BackedBytes(void* start, size_t bytes) override;
   bool MayMove(const void* start, size_t bytes) override;
   bool Move(void* from, size_t bytes, void* to, size_t total) override;
   size_t hardware_page_size() const override { return hardware_page_size_; }

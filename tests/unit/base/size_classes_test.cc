@@ -59,7 +59,11 @@ TEST(SizeClassesTest, EveryRequestGetsTheSmallestClassThatHoldsIt) {
     while (sizes[expected] < size) ++expected;
     ASSERT_EQ(Index(kSizeClasses.ClassOf(size)), expected + 1) << size;
     if (size <= SizeClasses::kMaxFineSize) {
-      ASSERT_EQ(Index(kSizeClasses.FineClassOf(size)), expected + 1) << size;
+      const ScaledClass c = kSizeClasses.FineClassOf(size);
+      ASSERT_EQ(Index(c), expected + 1) << size;
+      ASSERT_TRUE(kSizeClasses.IsFineClassOf(c, size)) << size;
+      const ScaledClass next = Scaled(static_cast<SizeClass>(expected + 2));
+      ASSERT_FALSE(kSizeClasses.IsFineClassOf(next, size)) << size;
     } else {
       ASSERT_EQ(Index(kSizeClasses.CoarseClassOf(size)), expected + 1) << size;
     }

@@ -41,6 +41,7 @@ CASES = {
     "cache-thrash": time("2 100 8 100", 200, None),
     # Other sizes are those of the containers' nodes too.
     "containers": time("2 300 2", 2 * 2 * 300 * 4, "85-101"),
+    "fork-cost": memory("2 5", "fork_and_wait_us", "us", 2 * 24 * 60, None),
     "fragmentation": memory("5000 1", "regrown_ratio", "1", 5000 + 1800),
     # Neither nodes nor edges.
     "graph": time("2000 1000", 3 * 2000 + 1000, "41-47"),

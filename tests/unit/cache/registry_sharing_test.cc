@@ -36,6 +36,19 @@ class RegistrySharingTest : public testing::Test {
     }
     ASSERT_GT(thread.cache()->table().CachedBytes(), 0u);
   }
+  // Leaves as many objects of class `c` in the thread's cache, in a bin that nothing else uses.
+  static void LeaveStale(TestThread& thread, SizeClass c, int count) {
+    std::vector<void*> objects;
+    for (int i = 0; i < count; ++i) objects.push_back(thread.Allocate(c));
+    for (void* const object : objects) thread.Free(c, object);
+    ASSERT_GT(thread.cache()->table().CachedObjects(c), 16u);
+  }
+  // Allocates 64 objects of class `c` and frees them.
+  static void Work(TestThread& thread, SizeClass c) {
+    std::vector<void*> objects;
+    for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(c));
+    for (void* const object : objects) thread.Free(c, object);
+  }
   // As if the registry had last checked it long ago.
   static void PretendIdle(TestThread& thread) {
     thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
@@ -128,9 +141,9 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
 
 TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   TestThread idle(heap_.registry);
-  EXPECT_FALSE(HasSeveralCaches(heap_.registry));
+  EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
   TestThread busy(heap_.registry);
-  EXPECT_TRUE(HasSeveralCaches(heap_.registry));
+  EXPECT_GT(heap_.registry.all().of_threads.value(), 1u);
   Fill(idle);
   Fill(busy);
   const size_t cached = idle.cache()->table().CachedBytes();
@@ -143,7 +156,28 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
   heap_.registry.CheckInvariants();
   busy.Exit();
-  EXPECT_FALSE(HasSeveralCaches(heap_.registry));
+  EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
+}
+
+// Without sampling as well, a thread that allocates changes the stamp each time.
+TEST_F(RegistrySharingTest, EachAllocationChangesTheStamp) {
+  TestThread thread(heap_.registry);
+  SeededRandom random(kSharingSeed);
+  std::set<uint64_t> stamps{thread.cache()->ActivityStamp()};
+  size_t steps = 0;
+  for (; steps < 2000; ++steps) {
+    const SizeClass c = ClassForSize(random.Between(1, 64));
+    if (random.OneIn(2)) {
+      thread.Allocate(c);
+    } else {
+      // As an allocation that the entry points count on their slow path.
+      thread.cache()->CountAllocation(kSizeClasses.size(c));
+      thread.cache()->Allocate(c);
+    }
+    stamps.insert(thread.cache()->ActivityStamp());
+  }
+  EXPECT_EQ(stamps.size(), steps + 1);
+  thread.Exit();
 }
 
 // A thread in the middle of an operation keeps its cache and empties it at its next slow path.
@@ -367,7 +401,7 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
     ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * kTuning.cache_budget.step_bytes);
   }
   TestThread thief(heap_.registry);
-  while (heap_.registry.total_limit() > 0 &&
+  while (heap_.registry.limits().total > 0 &&
          thief.cache()->max_bytes() < 4 * kTuning.cache_budget.step_bytes) {
     heap_.registry.RaiseLimit(thief.cache());
   }
@@ -445,6 +479,51 @@ TEST_F(RegistrySharingTest, ATotalThatWasSetHolds) {
   other.Exit();
 }
 
+// A total that is set ends the headroom that caches have already.
+TEST_F(RegistrySharingTest, ATotalThatIsSetLaterHoldsAtOnce) {
+  heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
+  TestThread thread(heap_.registry);
+  TestThread other(heap_.registry);
+  ASSERT_GT(LargestClaimOfManyClasses(thread, 100), thread.cache()->max_bytes());
+  heap_.registry.SetTotalLimit(2 * kTuning.cache_budget.initial_bytes);
+  thread.cache()->Flush();
+  EXPECT_LE(LargestClaimOfManyClasses(thread, 1), thread.cache()->max_bytes());
+  thread.Exit();
+  other.Exit();
+}
+
+// Other bins claim the whole budget, and collections are as rare as they become. A class that has
+// no bin gets one after a few hundred slow calls all the same.
+TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
+  for (const bool by_allocating : {true, false}) {
+    CacheTestHeap heap;
+    heap.registry.SetTotalLimit(0);
+    TestThread thread(heap.registry);
+    const SizeClass c = ClassForSize(16);
+    std::vector<void*> objects;
+    for (int i = 0; i < 2000; ++i) objects.push_back(thread.Allocate(c));
+    thread.cache()->Flush();
+    for (int round = 0; round < 100; ++round) {
+      for (const size_t size : {1024, 2048, 4096}) Work(thread, ClassForSize(size));
+    }
+    ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+    // No room for another bin, until a collection.
+    thread.cache()->SetMaxBytes(thread.cache()->claimed_bytes());
+    size_t calls = 0;
+    while (thread.cache()->table().Array(Index(c)) == nullptr) {
+      if (by_allocating) {
+        thread.Allocate(c);
+      } else {
+        thread.Free(c, objects.back());
+        objects.pop_back();
+      }
+      ASSERT_LT(++calls, 300u);
+    }
+    RecordProperty(by_allocating ? "allocations" : "frees", static_cast<int>(calls));
+    thread.Exit();
+  }
+}
+
 // A bin that may not grow returns and fetches half of its limit.
 TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   heap_.registry.SetTotalLimit(0);
@@ -478,17 +557,13 @@ TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
   const SizeClass stale = ClassForSize(64);
-  std::vector<void*> objects;
-  for (int i = 0; i < 500; ++i) objects.push_back(thread.Allocate(stale));
-  for (void* const object : objects) thread.Free(stale, object);
+  LeaveStale(thread, stale, 500);
   const SizeClass busy = ClassForSize(2048);
   std::vector<size_t> rounds_between;
   size_t rounds = 0;
   size_t left = thread.cache()->table().CachedObjects(stale);
   while (left > 0) {
-    objects.clear();
-    for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(busy));
-    for (void* const object : objects) thread.Free(busy, object);
+    Work(thread, busy);
     ASSERT_LT(++rounds, 1000u);
     const size_t now = thread.cache()->table().CachedObjects(stale);
     if (now == left) continue;
@@ -508,16 +583,9 @@ TEST_F(RegistrySharingTest, UnusedClassesDrain) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
   const SizeClass stale = ClassForSize(256);
-  std::vector<void*> objects;
-  for (int i = 0; i < 100; ++i) objects.push_back(thread.Allocate(stale));
-  for (void* const object : objects) thread.Free(stale, object);
-  ASSERT_GT(thread.cache()->table().CachedObjects(stale), 16u);
-  const SizeClass busy = ClassForSize(2048);
-  objects.clear();
+  LeaveStale(thread, stale, 100);
   for (int round = 0; round < 40; ++round) {
-    for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(busy));
-    for (void* const object : objects) thread.Free(busy, object);
-    objects.clear();
+    Work(thread, ClassForSize(2048));
     thread.cache()->table().CheckInvariants();
   }
   EXPECT_EQ(thread.cache()->table().CachedObjects(stale), 0u);

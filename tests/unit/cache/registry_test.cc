@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <new>
 #include <thread>
 #include <vector>
 
 #include "base/tuning.h"
+#include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
 #include "cache/registry_totals.h"
 #include "testing/random.h"
@@ -27,6 +29,7 @@ class RegistryTest : public testing::Test {
     for (void* const object : objects) thread.Free(c_, object);
     return thread.cache()->table().CachedObjects(c_);
   }
+  size_t NumCaches(const Shard& shard) { return heap_.central.shards().num_caches(shard); }
   void ExpectAllReturned() {
     EXPECT_EQ(heap_.AllObjects(c_), 0u);
     EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
@@ -105,6 +108,49 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
   ExpectAllReturned();
 }
 
+// Statistics take no lock: a thread that holds the registry's gets them.
+TEST_F(RegistryTest, FiguresWithoutTheLock) {
+  heap_.registry.SetInheritance(true);
+  TestThread one(heap_.registry);
+  TestThread two(heap_.registry);
+  TestThread ended(heap_.registry);
+  const size_t objects = Fill(one) + Fill(two) + Fill(ended);
+  ended.Exit();
+  {
+    const SpinLockHolder holder(heap_.registry.lock());
+    const RegistryTotals totals = TotalsOf(heap_.registry);
+    EXPECT_EQ(totals.caches, 2u);
+    EXPECT_EQ(totals.cached_bytes, objects * kSize);
+    EXPECT_EQ(CachedObjects(heap_.registry, c_), objects);
+    EXPECT_EQ(HeldCaches(heap_.registry), 2u);
+  }
+  one.Exit();
+  two.Exit();
+}
+
+// A cache that was used before begins as a new one does.
+TEST_F(RegistryTest, AnEmptiedCacheIsUsedAgain) {
+  TestThread first(heap_.registry);
+  ThreadCache* const cache = first.cache();
+  Fill(first);
+  first.RaiseLimitTo(size_t{1} << 20);
+  cache->RequestFlush();
+  // The next use would earn a bin.
+  const SizeClass late = ClassForSize(kMaxSmallSize);
+  for (int i = 0; i < bin_policy::AllocationsWithoutBin(late); ++i) first.Allocate(late);
+  first.Exit();
+  const size_t allocated = heap_.arena.allocated_bytes();
+  TestThread second(heap_.registry);
+  EXPECT_EQ(second.cache(), cache);
+  EXPECT_EQ(heap_.arena.allocated_bytes(), allocated);
+  EXPECT_EQ(cache->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_EQ(cache->claimed_bytes(), 0u);
+  second.RaiseLimitTo(size_t{1} << 20);
+  second.Allocate(late);
+  EXPECT_EQ(cache->claimed_bytes(), 0u) << "no bin yet";
+  second.Exit();
+}
+
 // A thread inherits the cache of an ended one as it is.
 TEST_F(RegistryTest, ACacheIsInherited) {
   heap_.registry.SetInheritance(true);
@@ -179,7 +225,7 @@ TEST_F(RegistryTest, EachThreadHasAShard) {
   Fill(two);
   two.Exit();
   // The cache that waits for a thread has the shard, and no thread.
-  EXPECT_EQ(shard.num_caches(), 1u);
+  EXPECT_EQ(NumCaches(shard), 1u);
   EXPECT_EQ(shard.num_threads(), 0u);
   heap_.CheckInvariants();
   TestThread heir(heap_.registry);
@@ -190,12 +236,71 @@ TEST_F(RegistryTest, EachThreadHasAShard) {
   // Without inheritance the number is free again.
   heap_.registry.SetInheritance(false);
   heir.Exit();
-  EXPECT_EQ(shard.num_caches(), 0u);
+  EXPECT_EQ(NumCaches(shard), 0u);
   TestThread fifth(heap_.registry);
   EXPECT_EQ(&fifth.cache()->shard(), &shard);
   heap_.CheckInvariants();
   for (TestThread* const thread : {&one, &three, &fourth, &fifth}) thread->Exit();
   ExpectAllReturned();
+}
+
+// A fork may come between any two holds of the registry's lock, and the child then knows only the
+// caches in the lists. No other shard is claimed at such a moment.
+TEST_F(RegistryTest, OnlyListedCachesHaveShards) {
+  heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
+  TestThread first(heap_.registry);
+  TestThread thread(heap_.registry);
+  const Shard& shard = thread.cache()->shard();
+  Fill(thread);
+  EXPECT_EQ(NumCaches(shard), 1u);
+  // At its end the cache returns its objects, and a span becomes empty and is released.
+  bool released = false;
+  heap_.vm.OnNextRelease([&] {
+    released = true;
+    EXPECT_EQ(NumCaches(shard), 0u);
+    EXPECT_EQ(shard.num_threads(), 0u);
+    heap_.registry.CheckInvariants();
+  });
+  thread.Exit();
+  EXPECT_TRUE(released);
+  // New caches and shards need memory.
+  std::vector<std::unique_ptr<TestThread>> threads;
+  for (bool mapped = false; !mapped;) {
+    heap_.vm.OnNextMap([&] {
+      mapped = true;
+      heap_.registry.CheckInvariants();
+    });
+    threads.push_back(std::make_unique<TestThread>(heap_.registry));
+    ASSERT_LE(threads.size(), 1000u);
+  }
+  for (auto& other : threads) other->Exit();
+  first.Exit();
+}
+
+TEST_F(RegistryTest, ThreadsThatStartAtOnceGetDifferentShards) {
+  constexpr size_t kThreads = 8;
+  constexpr size_t kEach = ShardMap::kDefault / kThreads;
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<size_t> ready{0};
+    std::vector<std::unique_ptr<TestThread>> caches[kThreads];
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        ready.fetch_add(1);
+        while (ready.load() < kThreads) std::this_thread::yield();
+        for (size_t i = 0; i < kEach; ++i) {
+          caches[t].push_back(std::make_unique<TestThread>(heap_.registry));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    heap_.central.shards().ForEach(
+        [this](const Shard& shard) { ASSERT_EQ(NumCaches(shard), 1u) << shard.number(); });
+    heap_.registry.CheckInvariants();
+    for (auto& list : caches) {
+      for (auto& thread : list) thread->Exit();
+    }
+  }
 }
 
 // What a thread frees returns to its shard, and its shard serves it first.
@@ -230,11 +335,11 @@ TEST_F(RegistryTest, OrphansLeaveTheirShards) {
   EXPECT_EQ(shards[0]->num_threads(), 1u);
   for (size_t i = 1; i < 4; ++i) EXPECT_EQ(shards[i]->num_threads(), 0u) << i;
   // The cache in the middle of a change is leaked.
-  EXPECT_EQ(shards[2]->num_caches(), 0u);
+  EXPECT_EQ(NumCaches(*shards[2]), 0u);
   while (heap_.registry.AdoptOrphan()) {
   }
-  EXPECT_EQ(shards[0]->num_caches(), 1u);
-  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(shards[i]->num_caches(), 0u) << i;
+  EXPECT_EQ(NumCaches(*shards[0]), 1u);
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(NumCaches(*shards[i]), 0u) << i;
   survivor.Exit();
 }
 

@@ -33,6 +33,19 @@ TEST(ThreadSlotTest, AnAccessSectionIsVisibleWhileItLasts) {
   EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
 }
 
+TEST(ThreadSlotTest, AnAccessToOneBinIsVisibleToo) {
+  ThreadSlot slot;
+  Bins bins;
+  slot.bins.store(&bins);
+  for (size_t i = 0; i < kNumSizeClasses; ++i) {
+    const ScaledClass c = Scaled(static_cast<SizeClass>(i));
+    EXPECT_EQ(slot.BeginAccess(c), &bins.tops[i]);
+    EXPECT_EQ(slot.busy.load(), ThreadSlot::kBusy);
+    slot.EndAccess();
+    EXPECT_EQ(bins.Bin(c), &bins.tops[i]);
+  }
+}
+
 // Another thread takes the cache between two sections: the owner finds the empty state until the
 // cache is put back, and then what the taker left there.
 TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {

@@ -69,6 +69,7 @@ class Model {
       const uintptr_t start = StartOf(heap, objects[0]);
       ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
+      shards_[own].has_had_spans = true;
       ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
       ++new_spans_;
       if (!kept) shards_[own].used_at = ++fresh_spans_;
@@ -123,7 +124,10 @@ class Model {
 
   struct ModelShard {
     size_t threads = 0;
-    size_t used_at = 0;  // fresh_spans_ at that time
+    size_t used_at = 0;      // fresh_spans_ at that time
+    size_t drawer = kNone;   // the shard whose thread draws on this one, if that lives
+    size_t last_source = 0;  // how far after this shard
+    bool has_had_spans = false;
   };
 
   void TakeFromOwn(Answer& answer, size_t own) {
@@ -135,17 +139,33 @@ class Model {
     ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own, whole_first));
   }
 
-  // From the first shard after `own` that has free objects for the source.
+  bool OtherDraws(size_t own, size_t shard) const {
+    const size_t drawer = shards_[shard].drawer;
+    return line_objects_ > 1 && drawer != kNone && drawer != own && shards_[drawer].threads > 0;
+  }
+
+  // From the first shard that has free objects for the source, beginning with the one that last
+  // served `own`, or after `own`.
   void TakeFromOthers(Answer& answer, size_t own, RefillSource source) {
-    for (size_t i = 1; i < TestHeap::kShards && answer.checked == 0; ++i) {
-      const size_t shard = (own + i) % TestHeap::kShards;
-      if (FreeInShard(shard) == 0) continue;
-      const Takeable take = TakeFromOther(
-          source, {shards_[shard].threads > 0, fresh_spans_ - shards_[shard].used_at});
+    const size_t last = shards_[own].last_source;
+    for (size_t i = 0; i < ShardMap::kMost && answer.checked == 0; ++i) {
+      const size_t shard = (own + last + i) % ShardMap::kMost;
+      if (shard == own || shard >= TestHeap::kShards || FreeInShard(shard) == 0) continue;
+      const Takeable take =
+          TakeFromOther(source, {shards_[shard].threads > 0 || OtherDraws(own, shard),
+                                 fresh_spans_ - shards_[shard].used_at});
       if (take == Takeable::kAny) {
         ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, shard));
       } else if (take == Takeable::kWholeGroups && answer.n >= line_objects_) {
         ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, shard));
+      }
+      if (answer.checked == 0) continue;
+      if (source == RefillSource::kEndedThreads) {
+        shards_[shard].drawer = own;
+        shards_[shard].used_at = fresh_spans_;
+      }
+      if (shards_[own].has_had_spans) {
+        shards_[own].last_source = (shard - own) % ShardMap::kMost;
       }
     }
     if (answer.checked > 0) ++from_others_[source == RefillSource::kIdleThreads];
@@ -786,27 +806,71 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   }
 }
 
-// The memory that a class pre-faults at once: see hugepage_policy::NeedOf.
-TEST(CentralFreeListTest, OnlyClassesWithManySpansArePrefaulted) {
-  TestHeap heap;
-  heap.page_heap.governor()->SetHugepages({HugepageMode::kAdvise});
-  ASSERT_NE(heap.page_heap.New(Length::ForBytes(size_t{16} << 20), SpanState::kLarge), nullptr);
-  CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
-  std::vector<void*> objects(list.objects_per_span());
-  for (size_t spans = 0; spans < 40; ++spans) {
-    const size_t before = heap.page_heap.GetStats().prefaults;
-    ASSERT_EQ(list.Remove(list.shards().Ensure(3), objects.data(), objects.size()), objects.size());
-    if (spans < 8) {
-      ASSERT_EQ(heap.page_heap.GetStats().prefaults, before) << spans << " spans";
-    }
-    if (spans == 39) {
-      EXPECT_GT(before, 10u);
+// Spans of a class whose objects the program touches or not.
+class CentralFreeListPrefaultTest : public testing::Test {
+ protected:
+  CentralFreeListPrefaultTest() {
+    heap_.page_heap.governor()->SetHugepages({HugepageMode::kAdvise});
+    heap_.vm.RecordCalls();
+  }
+
+  // All objects of a new span. The program touches `touched` bytes of it.
+  void NewSpan(size_t touched, size_t shard = 3) {
+    std::vector<void*> objects(list_.objects_per_span());
+    ASSERT_EQ(list_.Remove(list_.shards().Ensure(shard), objects.data(), objects.size()),
+              objects.size());
+    if (touched > 0) heap_.vm.Touch(heap_.SpanOf(objects[0])->start_address(), touched);
+  }
+  void NewSpans(size_t n, size_t touched) {
+    for (; n > 0; --n) NewSpan(touched);
+  }
+  size_t prefaults() { return heap_.page_heap.GetStats().prefaults; }
+
+  TestHeap heap_;
+  CentralFreeList& list_ = heap_.central.free_list(ClassForSize(1024));
+  const size_t all_ = list_.span_bytes();
+};
+
+TEST_F(CentralFreeListPrefaultTest, OnlyClassesWithManySpans) {
+  NewSpans(8, all_);
+  EXPECT_EQ(prefaults(), 0u);
+  NewSpans(7, all_);
+  EXPECT_EQ(prefaults(), 7u);
+  for (const FakeVirtualMemory::Call& call : heap_.vm.TakeCalls()) {
+    if (call.kind == FakeVirtualMemory::Kind::kPopulate) {
+      EXPECT_EQ(call.bytes, all_) << "the span and no more";
     }
   }
   // Other shards have spans of their own.
-  const size_t before = heap.page_heap.GetStats().prefaults;
-  ASSERT_EQ(list.Remove(list.shards().Ensure(4), objects.data(), objects.size()), objects.size());
-  EXPECT_EQ(heap.page_heap.GetStats().prefaults, before);
+  NewSpan(all_, 4);
+  EXPECT_EQ(prefaults(), 7u);
+}
+
+TEST_F(CentralFreeListPrefaultTest, NoneWhereTheProgramTouchesLittle) {
+  NewSpans(100, all_ / 8 * 5);
+  EXPECT_EQ(prefaults(), 0u);
+}
+
+TEST_F(CentralFreeListPrefaultTest, OneSpanOfEachDoublingShowsWhatTheProgramTouches) {
+  NewSpans(16, all_);
+  EXPECT_EQ(prefaults(), 7u) << "not the sixteenth";
+  NewSpans(15, 0);
+  EXPECT_EQ(prefaults(), 22u) << "the sixteenth was touched";
+  NewSpans(32, 0);
+  EXPECT_EQ(prefaults(), 22u) << "the thirty-second was not";
+  NewSpan(all_);
+  NewSpan(0);
+  EXPECT_EQ(prefaults(), 23u) << "the sixty-fourth was";
+}
+
+TEST_F(CentralFreeListPrefaultTest, MemoryThatWasUsedBeforeShowsNothing) {
+  NewSpans(7, 0);
+  Span* const used = heap_.page_heap.New(Length::ForBytes(all_), SpanState::kLarge);
+  ASSERT_NE(used, nullptr);
+  heap_.vm.Touch(used->start_address(), all_);
+  heap_.page_heap.Delete(used);
+  NewSpans(8, 0);
+  EXPECT_EQ(prefaults(), 0u);
 }
 
 // The order of sources with several shards. One object is one line batch, so that only the order of
@@ -1029,14 +1093,15 @@ TEST_F(CentralFreeListShardsTest, KnowsWhatIsInUseInEachShard) {
 TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   std::vector<std::vector<void*>> spans;
   for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
-    std::vector<SpinLock*> locks;
-    list_.shards().ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
+    std::vector<void*> locks;
+    list_.shards().ForEachLock([&](auto& lock) { locks.push_back(&lock); });
     EXPECT_EQ(locks.size(), 1 + shard);
-    EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), locks.size());
+    EXPECT_EQ(std::set<void*>(locks.begin(), locks.end()).size(), locks.size());
     spans.push_back(NewSpan(shard));
   }
   for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    SpinLock::BeginForkHold();
+    list_.shards().ForEachLock([](auto& lock) { lock.HoldForFork(); });
     std::atomic<bool> done{false};
     std::thread other([&] {
       Insert(list_, {spans[shard][0]});
@@ -1044,7 +1109,8 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
     });
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(done) << shard;
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    SpinLock::EndForkHold();
+    list_.shards().ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
     other.join();
   }
   list_.CheckInvariants();
@@ -1054,12 +1120,12 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
 // forking thread then makes is held like those that existed before.
 TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   NewSpan(0);
-  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
   SpinLock::BeginForkHold();
+  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
   const std::vector<void*> objects = Remove(list_, 2, 5);
   EXPECT_EQ(objects.size(), 2u);
   size_t locks = 0;
-  heap_.ForEachLock([&](SpinLock& lock) {
+  heap_.ForEachLock([&](auto& lock) {
     ++locks;
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
@@ -1067,7 +1133,7 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   EXPECT_EQ(locks, 8u);
   Insert(list_, {objects[0]}, 5);
   SpinLock::EndForkHold();
-  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
   std::thread([&] { Insert(list_, {objects[1]}, 0); }).join();
   EXPECT_EQ(list_.num_spans(), 1u);
   list_.CheckInvariants();
@@ -1095,6 +1161,43 @@ TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
   list.CheckInvariants();
 }
 
+// Two threads that draw on the shard of an ended one do not share lines: the second one waits until
+// the first has ended too.
+TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
+  TestHeap heap;
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  ASSERT_EQ(list.line_objects(), 4u);
+  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
+  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
+  // Of each of twenty lines two objects are in use.
+  for (size_t i = 0; i < 80; i += 4) Insert(list, {left[i], left[i + 2]}, 1);
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[0], left[2], left[4], left[6]}));
+  EXPECT_EQ(heap.ShardOf(Remove(list, 4, 5).at(0)), 5u);
+  EXPECT_EQ(list.num_spans(), 2u);
+  // The thread that draws is not idle as long as it takes objects.
+  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[8], left[10], left[12], left[14]}));
+  list.shards().Ensure(3).RemoveThread();
+  while (list.free_objects() > 32) Remove(list, 4, 5);
+  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left[16], left[18], left[20], left[22]}));
+  EXPECT_EQ(list.num_spans(), 2u);
+  list.CheckInvariants();
+}
+
+// Whole line batches of such a shard serve others once the thread that draws on it is idle.
+TEST(CentralFreeListTest, AnEndedThreadsShardIsLikeItsDrawers) {
+  TestHeap heap;
+  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
+  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
+  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
+  Insert(list, {left[1], left[2], left[3]}, 1);
+  Insert(list, {left.begin() + 8, left.begin() + 16}, 1);
+  EXPECT_EQ(Remove(list, 3, 3), (std::vector<void*>{left[1], left[2], left[3]}));
+  EXPECT_EQ(heap.ShardOf(Remove(list, list.objects_per_span(), 5).at(0)), 5u);
+  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left.begin() + 8, left.begin() + 12}));
+  EXPECT_EQ(list.num_spans(), 2u);
+  list.CheckInvariants();
+}
+
 class CentralFreeListDeathTest : public testing::Test {
  protected:
   CentralFreeListDeathTest() : objects_((ShareShard(list_, 0), Remove(list_, 100))) {}
@@ -1106,6 +1209,12 @@ class CentralFreeListDeathTest : public testing::Test {
   void ExpectDeath(const std::vector<void*>& objects, const std::string& line) {
     EXPECT_EXIT(Insert(list_, objects), testing::KilledBySignal(SIGABRT),
                 testing::Eq<std::string>(line));
+  }
+
+  // The lock of the spans that contain the object.
+  GatedLock& LockOf(const void* object) {
+    const SpanOwner owner = SpanOwner::Of(heap_.SpanOf(object));
+    return list_.shards().SpansAt(owner.shard(), owner.size_class())->lock;
   }
 
   static void GiveToShardThree(Span* span) {
@@ -1186,12 +1295,13 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
   const auto free_while = [&](void (*change)(Span*)) {
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
+    GatedLock& lock = LockOf(objects_[7]);
+    lock.Lock();
     std::thread other([&] { Insert(list_, {objects_[7]}); });
     // Long enough to reach the lock; otherwise it finds the span gone before.
     usleep(100'000);
     change(heap_.SpanOf(objects_[7]));
-    list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+    lock.Unlock();
     other.join();
   };
   const std::string line =
@@ -1275,13 +1385,14 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
-  list_.shards().ForEachLock([](SpinLock& lock) { lock.Lock(); });
+  GatedLock& lock = LockOf(objects_[7]);
+  lock.Lock();
   bool out = true;
   std::thread other([&] { out = list_.IsOut(objects_[7]); });
   // Long enough to reach the lock; otherwise it finds the other shard before.
   usleep(100'000);
   GiveToShardThree(heap_.SpanOf(objects_[7]));
-  list_.shards().ForEachLock([](SpinLock& lock) { lock.Unlock(); });
+  lock.Unlock();
   other.join();
   SpanOwner(SpanOwner::Of(heap_.SpanOf(objects_[7])).size_class(), 0, true)
       .StoreIn(heap_.SpanOf(objects_[7]));

@@ -30,6 +30,14 @@ class ShardMapTest : public testing::Test {
  protected:
   ~ShardMapTest() override { test_processor = 0; }
 
+  // As the registry does for a new cache.
+  static Shard& Claim(ShardMap& map) {
+    for (bool existing_only = false;; existing_only = !map.MakeNext()) {
+      if (Shard* const shard = map.TryClaim(existing_only)) return *shard;
+    }
+  }
+  Shard& Claim() { return Claim(map_); }
+
   TestHeap heap_;
   ShardMap& map_ = heap_.central.shards();
 };
@@ -180,41 +188,38 @@ TEST_F(ShardMapTest, WithoutMemory) {
 }
 
 TEST_F(ShardMapTest, ACacheGetsTheLowestShardWithoutOne) {
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(map_.Claim().number(), i);
-  ShardMap::Return(*map_.At(2));
-  ShardMap::Return(*map_.At(1));
-  EXPECT_EQ(map_.Claim().number(), 1u);
-  EXPECT_EQ(map_.Claim().number(), 2u);
-  EXPECT_EQ(map_.Claim().number(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Claim().number(), i);
+  map_.Return(*map_.At(2));
+  map_.Return(*map_.At(1));
+  EXPECT_EQ(Claim().number(), 1u);
+  EXPECT_EQ(Claim().number(), 2u);
+  EXPECT_EQ(Claim().number(), 4u);
 }
 
 TEST_F(ShardMapTest, MoreCachesThanShardsShareThemEvenly) {
-  for (size_t i = 0; i < 2 * ShardMap::kDefault; ++i) map_.Claim();
-  map_.ForEach([](const Shard& shard) { EXPECT_EQ(shard.num_caches(), 2u); });
-  ShardMap::Return(*map_.At(9));
-  EXPECT_EQ(map_.Claim().number(), 9u);
-  EXPECT_EQ(map_.Claim().number(), 0u);
+  for (size_t i = 0; i < 2 * ShardMap::kDefault; ++i) Claim();
+  map_.ForEach([this](const Shard& shard) { EXPECT_EQ(map_.num_caches(shard), 2u); });
+  map_.Return(*map_.At(9));
+  EXPECT_EQ(Claim().number(), 9u);
+  EXPECT_EQ(Claim().number(), 0u);
 }
 
-TEST_F(ShardMapTest, NoTwoCachesClaimOneShardAtOnce) {
-  constexpr size_t kThreads = 8;
-  constexpr size_t kEach = ShardMap::kDefault / kThreads;
-  for (int round = 0; round < 50; ++round) {
-    std::atomic<size_t> ready{0};
-    std::vector<std::thread> threads;
-    for (size_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&] {
-        ready.fetch_add(1);
-        while (ready.load() < kThreads) std::this_thread::yield();
-        for (size_t i = 0; i < kEach; ++i) map_.Claim();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    map_.ForEach([](Shard& shard) {
-      ASSERT_EQ(shard.num_caches(), 1u) << shard.number();
-      ShardMap::Return(shard);
-    });
+// A shard that does not exist is made without the lock that serializes claims.
+TEST_F(ShardMapTest, AMissingShardIsNotClaimed) {
+  EXPECT_EQ(map_.TryClaim()->number(), 0u);
+  EXPECT_EQ(map_.TryClaim(), nullptr);
+  EXPECT_EQ(map_.TryClaim(true)->number(), 0u);
+  EXPECT_EQ(map_.num_caches(*map_.At(0)), 2u);
+  EXPECT_TRUE(map_.MakeNext());
+  EXPECT_EQ(map_.TryClaim()->number(), 1u);
+  while (map_.MakeNext()) {
   }
+  map_.ForEach([this](const Shard& shard) {
+    if (shard.number() > 1) {
+      EXPECT_EQ(map_.num_caches(shard), 0u);
+    }
+  });
+  EXPECT_NE(map_.At(ShardMap::kDefault - 1), nullptr);
 }
 
 TEST_F(ShardMapTest, WithoutMemoryACacheGetsTheFirstShard) {
@@ -223,27 +228,44 @@ TEST_F(ShardMapTest, WithoutMemoryACacheGetsTheFirstShard) {
     while (heap_.arena.AllocateWithoutGrowing(bytes) != nullptr) {
     }
   }
-  EXPECT_EQ(map_.Claim().number(), 0u);
-  EXPECT_EQ(map_.Claim().number(), 0u);
-  EXPECT_EQ(map_.At(0)->num_caches(), 2u);
+  EXPECT_EQ(Claim().number(), 0u);
+  EXPECT_EQ(Claim().number(), 0u);
+  EXPECT_EQ(map_.num_caches(*map_.At(0)), 2u);
 }
 
-TEST_F(ShardMapTest, VisitsAllFromTheNextOneOn) {
+TEST_F(ShardMapTest, KnowsTheShardsWithoutAThread) {
+  EXPECT_EQ(map_.threadless(), 1u);
+  map_.At(0)->AddThread();
+  EXPECT_EQ(map_.threadless(), 0u);
+  map_.Ensure(3);
+  map_.Ensure(ShardMap::kDefault - 1).AddThread();
+  EXPECT_EQ(map_.threadless(), 8u);
+  map_.At(0)->AddThread();
+  map_.At(0)->RemoveThread();
+  EXPECT_EQ(map_.threadless(), 8u);
+  map_.At(0)->RemoveThread();
+  EXPECT_EQ(map_.threadless(), 9u);
+  EXPECT_EQ(map_.all(), ~uint64_t{0});
+}
+
+TEST_F(ShardMapTest, VisitsAllFromTheOneAskedFor) {
   for (const size_t number : {2, 7, 11}) map_.Ensure(number);
   std::vector<size_t> numbers;
   map_.ForEach([&](const Shard& shard) { numbers.push_back(shard.number()); });
   EXPECT_EQ(numbers, (std::vector<size_t>{0, 2, 7, 11}));
   numbers.clear();
-  EXPECT_EQ(map_.FirstOfOthers(map_.Ensure(7),
-                               [&](const Shard& shard) -> size_t {
-                                 numbers.push_back(shard.number());
-                                 return 0;
-                               }),
+  EXPECT_EQ(map_.all(), 0xfffu);
+  EXPECT_EQ(map_.FirstOf(map_.all(), 7,
+                         [&](const Shard& shard) -> size_t {
+                           numbers.push_back(shard.number());
+                           return 0;
+                         }),
             0u);
-  EXPECT_EQ(numbers, (std::vector<size_t>{11, 0, 2}));
-  EXPECT_EQ(map_.FirstOfOthers(map_.Ensure(7),
-                               [](const Shard& shard) -> size_t { return shard.number(); }),
+  EXPECT_EQ(numbers, (std::vector<size_t>{7, 11, 0, 2}));
+  EXPECT_EQ(map_.FirstOf(map_.all() & ~map_.At(7)->bit(), 7,
+                         [](const Shard& shard) -> size_t { return shard.number(); }),
             11u);
+  EXPECT_EQ(map_.FirstOf(0, 7, [](const Shard&) -> size_t { return 1; }), 0u);
 }
 
 // A handler of another library allocates between the allocator's fork handlers: what the forking
@@ -251,12 +273,12 @@ TEST_F(ShardMapTest, VisitsAllFromTheNextOneOn) {
 TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
   const SizeClass c = ClassForSize(64);
   map_.EnsureSpans(map_.Ensure(0), c);
-  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
   SpinLock::BeginForkHold();
+  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
   map_.EnsureSpans(map_.Ensure(0), ClassForSize(128));
   map_.EnsureSpans(map_.Ensure(4), c);
-  std::set<const SpinLock*> locks;
-  heap_.ForEachLock([&](SpinLock& lock) {
+  std::set<const void*> locks;
+  heap_.ForEachLock([&](auto& lock) {
     locks.insert(&lock);
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
@@ -266,13 +288,11 @@ TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
   EXPECT_EQ(locks.count(&map_.At(4)->home().pool.lock()), 1u);
   EXPECT_EQ(locks.count(&map_.At(4)->home().kept.lock()), 1u);
   SpinLock::EndForkHold();
-  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
-  std::thread([&] {
-    heap_.ForEachLock([](SpinLock& lock) { EXPECT_TRUE(lock.TryLock()), lock.Unlock(); });
-  }).join();
+  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+  std::thread([&] { heap_.ForEachLock([](auto& lock) { lock.Lock(), lock.Unlock(); }); }).join();
 }
 
-TEST(ShardMapLimitsTest, AsManyShardsAsRequested) {
+TEST_F(ShardMapTest, AsManyShardsAsRequested) {
   for (const size_t most : {size_t{1}, size_t{3}, ShardMap::kMost}) {
     TestHeap heap;
     ShardMap map(heap.page_heap, heap.arena, [] { return test_processor; }, most);
@@ -280,8 +300,8 @@ TEST(ShardMapLimitsTest, AsManyShardsAsRequested) {
     for (int p = 0; p < 2 * static_cast<int>(most); ++p) numbers.insert(ShardOf(map, p));
     EXPECT_EQ(numbers.size(), std::min(most, kShards));
     EXPECT_EQ(*numbers.rbegin(), numbers.size() - 1);
-    for (size_t i = 0; i < most; ++i) EXPECT_EQ(map.Claim().number(), i);
-    EXPECT_EQ(map.Claim().number(), 0u);
+    for (size_t i = 0; i < most; ++i) EXPECT_EQ(Claim(map).number(), i);
+    EXPECT_EQ(Claim(map).number(), 0u);
   }
   test_processor = 0;
 }

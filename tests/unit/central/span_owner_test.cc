@@ -16,7 +16,7 @@ TEST(SpanOwnerTest, KeepsEachClassAndShardApart) {
         const SpanOwner owner = SpanOwner::Of(&span);
         ASSERT_EQ(owner.size_class(), c);
         ASSERT_EQ(owner.shard(), shard);
-        ASSERT_EQ(owner.counted(), counted);
+        ASSERT_EQ(owner.counted(), counted && c != SizeClass::kNone);
         ASSERT_EQ(owner, SpanOwner(c, shard, counted));
         ASSERT_NE(owner, SpanOwner(c, shard, !counted));
         ASSERT_TRUE(owner.Is(c, shard));
@@ -25,6 +25,17 @@ TEST(SpanOwnerTest, KeepsEachClassAndShardApart) {
         ASSERT_FALSE(owner.Is(static_cast<SizeClass>((i + 1) % kNumSizeClasses), shard));
       }
     }
+  }
+}
+
+// A thread that looks for holes may find a span in a pool, whose pages were a span of small objects
+// a moment ago.
+TEST(SpanOwnerTest, ASpanInAPoolIsNotCounted) {
+  for (size_t pool = 0; pool < SpanOwner::kMaxShards; ++pool) {
+    Span span;
+    span.owner.store(static_cast<uint16_t>(Span::kFirstPool + pool));
+    EXPECT_FALSE(SpanOwner::Of(&span).counted());
+    EXPECT_EQ(SpanOwner::Of(&span).size_class(), SizeClass::kNone);
   }
 }
 

@@ -207,9 +207,9 @@ TEST(PropertiesTest, ConsistentAfterRandomWork) {
 TEST(PropertiesTest, SettingsAreSet) {
   Heap& heap = NewHeap();
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.max_total_thread_cache_bytes", 5 * kMebibyte));
-  EXPECT_EQ(heap.registry.total_limit(), 5 * kMebibyte);
+  EXPECT_EQ(heap.registry.limits().total, 5 * kMebibyte);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.min_per_thread_cache_bytes", 200000));
-  EXPECT_EQ(heap.registry.min_per_cache(), 200000u);
+  EXPECT_EQ(heap.registry.limits().min_per_cache, 200000u);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.heap_limit_mb", 300));
   EXPECT_EQ(heap.page_heap.governor()->limits().hard_bytes, 300 * kMebibyte);
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 7));

@@ -9,10 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/tuning.h"
 #include "cache/registry_totals.h"
 #include "entry/tc_names.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
+#include "os/clock.h"
+#include "os/thread_number.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -85,6 +89,59 @@ TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
   EXPECT_EQ(good_children, 20);
   EXPECT_EQ(held, kThreads * kRounds);
   GlobalHeap().CheckInvariants();
+}
+
+// 2^26 threads have started between two of them.
+TEST(HeapHoldTest, HoldersWithTheSameNumberWaitForOneAnother) {
+  EnsureHeap();
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  const uint32_t number = ThisThreadNumber();
+  int held = 0;  // guarded by the hold
+  std::atomic<int> holds{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      this_thread_number = number;
+      for (int i = 0; i < kRounds; ++i) {
+        const bool holds_heap = HoldHeap();
+        if (holds_heap) {
+          const int before = held;
+          tc_free(tc_malloc(1000));
+          std::this_thread::yield();
+          held = before + 1;
+          ++holds;
+        }
+        ReleaseHeap();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(held, holds);
+  GlobalHeap().CheckInvariants();
+}
+
+// The section is no interrupted one of the holder, so the hold is complete.
+TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
+  EnsureHeap();
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  const uint32_t number = ThisThreadNumber();
+  const pid_t holder = ThisThreadId();
+  std::atomic<bool> locked{false};
+  std::thread other([&] {
+    this_thread_number = number;
+    const SpinLockHolder section(GlobalHeap().holes.lock());
+    locked = true;
+    WaitUntilAsleep(holder);
+  });
+  while (!locked) std::this_thread::yield();
+  const int64_t start_us = Microseconds();
+  HoldHeap();
+  const int64_t waited_us = Microseconds() - start_us;
+  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
+  ReleaseHeap();
+  other.join();
 }
 
 // The handlers of other folders run between the heap's locks. A handler for which there is no room

@@ -2,6 +2,8 @@
 #include "os/thread_number.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <latch>
 #include <set>
@@ -30,6 +32,54 @@ TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbers) {
     EXPECT_LT(number, uint32_t{1} << kThreadNumberBits);
   }
   EXPECT_EQ(std::set<uint32_t>(numbers.begin(), numbers.end()).size(), kThreads + 1);
+}
+
+TEST(ThreadNumberTest, ANumberIsGivenAgainAfterAllOthers) {
+  // Around the last number, and around the last value of the count.
+  for (const uint32_t given : {uint32_t{1} << kThreadNumberBits, uint32_t{0}}) {
+    ThreadNumbers numbers(given - 100);
+    std::set<uint32_t> seen;
+    for (int i = 0; i < 200; ++i) {
+      const uint32_t number = numbers.New();
+      EXPECT_NE(number, 0u);
+      EXPECT_LT(number, uint32_t{1} << kThreadNumberBits);
+      EXPECT_TRUE(seen.insert(number).second) << number;
+    }
+  }
+}
+
+void ExpectThatAChildKnowsThreadsOfItsParent(ThreadNumbers& numbers) {
+  const uint32_t early = numbers.New();
+  numbers.NoteFork();
+  const uint32_t late = numbers.New();
+  EXPECT_FALSE(numbers.IsOfForkedParent(late));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    numbers.NoteFork();
+    for (int i = 0; i < 5; ++i) {
+      if (!numbers.IsOfForkedParent(early) || !numbers.IsOfForkedParent(late)) _exit(1);
+      if (numbers.IsOfForkedParent(numbers.New())) _exit(2);
+    }
+    numbers.ForgetFork();
+    _exit(numbers.IsOfForkedParent(late) ? 3 : 0);
+  }
+  numbers.ForgetFork();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParent) {
+  ThreadNumbers numbers;
+  ExpectThatAChildKnowsThreadsOfItsParent(numbers);
+}
+
+TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParentWhenNumbersAreGivenAgain) {
+  for (uint32_t before = 0; before < 6; ++before) {
+    ThreadNumbers numbers((uint32_t{1} << kThreadNumberBits) - before);
+    ExpectThatAChildKnowsThreadsOfItsParent(numbers);
+  }
 }
 
 }  // namespace

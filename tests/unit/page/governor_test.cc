@@ -148,13 +148,14 @@ TEST_F(GovernorTest, MemoryOfTheRecentPeakIsNotReleased) {
 }
 
 TEST_F(GovernorTest, NothingIsPrefaultedUnderALimit) {
-  const Length in_use = MiB(64);
-  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), Length(0));
+  const Length n = kTuning.hugepages.min_prefault;
+  EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n));
   governor_.SetHugepages({HugepageMode::kAdvise});
-  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), kTuning.hugepages.max_prefault);
-  EXPECT_EQ(governor_.PrefaultStep(Need::kUnknown, in_use), Length(0));
+  EXPECT_TRUE(governor_.Prefaults(Need::kWhole, n));
+  EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n - Length(1)));
+  EXPECT_FALSE(governor_.Prefaults(Need::kUnknown, n));
   governor_.SetLimit(LimitKind::kSoft, 500 * kMiB);
-  EXPECT_EQ(governor_.PrefaultStep(Need::kWhole, in_use), Length(0));
+  EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n));
 }
 
 // For random figures: no plan exceeds the room, or a hard limit in advance, and no request that a

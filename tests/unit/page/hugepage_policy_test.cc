@@ -3,37 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
-
 #include "page/hugepage.h"
 
 namespace tcmalloc::hugepage_policy {
 namespace {
-
-TEST(HugepagePolicyTest, StepsArePowersOfTwoAndAtMostASixtyFourthOfTheHeap) {
-  Length last;
-  for (size_t pages = 0; pages < size_t{1} << 20; pages += 7) {
-    const Length step = PrefaultStep(Length(pages));
-    ASSERT_GE(step, last) << "a larger heap takes no smaller steps";
-    last = step;
-    if (step == Length(0)) {
-      ASSERT_LT(pages, 64 * kTuning.hugepages.min_prefault.pages());
-      continue;
-    }
-    ASSERT_TRUE(std::has_single_bit(step.pages()));
-    ASSERT_LE(step.pages() * 64, pages);
-    ASSERT_TRUE(step == kTuning.hugepages.max_prefault || step.pages() * 128 > pages)
-        << "larger would do";
-  }
-  EXPECT_EQ(last, kTuning.hugepages.max_prefault);
-}
-
-TEST(HugepagePolicyTest, ClassesWithManySpansNeedTheNextOneWhole) {
-  EXPECT_EQ(NeedOf(0), Need::kUnknown);
-  EXPECT_EQ(NeedOf(7), Need::kUnknown);
-  EXPECT_EQ(NeedOf(8), Need::kWhole);
-  EXPECT_EQ(NeedOf(100'000), Need::kWhole);
-}
 
 TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
   const Length huge(size_t{1} << 30);

@@ -37,6 +37,9 @@ struct HugeHeap {
     heap.governor()->SetReleaseRate(0);
     heap.governor()->SetHugepages(setting);
     vm.RecordCalls();
+    // A trial showed that the program touches its objects.
+    touched.NoteTrial(PageId(1));
+    touched.NeedOf(kManySpans, Length(1), [](PageRange range) { return range.bytes(); });
   }
 
   // All of the span is written to.
@@ -45,7 +48,7 @@ struct HugeHeap {
   }
   // As New, for small objects that need all of the span.
   Span* NewNeeded(size_t pages) {
-    return Written(heap.NewNear(Length(pages), under_test.homes[0], hugepage_policy::Need::kWhole));
+    return Written(heap.NewNear(Length(pages), under_test.homes[0], kManySpans, &touched));
   }
   Span* Written(Span* span) {
     EXPECT_NE(span, nullptr);
@@ -82,6 +85,8 @@ struct HugeHeap {
     }
   }
 
+  static constexpr size_t kManySpans = 9;
+  TouchHistory touched;
   static inline int64_t clock_ms = 0;
   PageHeapUnderTest under_test;
   PageHeap& heap = under_test.heap;
@@ -358,56 +363,31 @@ TEST(PageHeapHugepagesTest, WholeHugepagesAreReleasedAtTheRate) {
   EXPECT_LE(pages, 2 * kPerSecond + 2 * kHugePages);
 }
 
-TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaultedInSteps) {
+TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaulted) {
   // The heap is far from using hugepages.
   HugeHeap h(kAllPages);
-  h.NewNeeded(100);
-  EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too small a heap";
   h.New(8192, SpanState::kLarge);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "a large object may never be touched";
-  for (int i = 0; i < 100; ++i) h.New(1, SpanState::kSmall);
+  for (int i = 0; i < 100; ++i) h.New(2, SpanState::kSmall);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "nor may small ones";
-  const size_t step = hugepage_policy::PrefaultStep(Length(8392)).pages();
-  ASSERT_GT(step, 16u);
-  for (size_t i = 0; i < 10 * step; ++i) h.NewNeeded(1);
+  const size_t least = kTuning.hugepages.min_prefault.pages();
+  for (int i = 0; i < 10; ++i) h.NewNeeded(least - 1);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too short";
+  for (int i = 0; i < 10; ++i) h.NewNeeded(least + 3);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 10u);
+  EXPECT_EQ(h.heap.GetStats().prefaults, 10u);
+  EXPECT_EQ(h.FreeMappedPages(), 0u) << "nothing but the spans";
   h.CheckResidency();
-  const size_t prefaults = h.Count(Kind::kPopulate);
-  EXPECT_GE(prefaults, 9u);
-  EXPECT_LE(prefaults, 11u);
-  EXPECT_EQ(h.heap.GetStats().prefaults, prefaults);
-  h.CheckResidency();
-}
-
-TEST(PageHeapHugepagesTest, SpansContinueInTheRestOfAPrefault) {
-  HugeHeap h(kAllPages);
-  h.New(8192, SpanState::kLarge);
-  const size_t step = hugepage_policy::PrefaultStep(Length(8192)).pages();
-  // No number of these spans fills a pre-fault.
-  constexpr size_t kPages = 5;
-  ASSERT_NE(step % kPages, 0u);
-  const size_t before = h.heap.GetStats().free_backed_bytes;
-  const Span* last = h.NewNeeded(kPages);
-  size_t apart = 0;
-  size_t most_free = 0;
-  size_t pages = kPages;
-  for (; pages < 8 * step; pages += kPages) {
-    const Span* const span = h.NewNeeded(kPages);
-    apart += span->first_page != last->end();
-    last = span;
-    most_free = std::max(most_free, h.heap.GetStats().free_backed_bytes - before);
-    h.CheckResidency();
-  }
-  EXPECT_LE(apart, 1u) << "where the heap grew";
-  EXPECT_LE(most_free, 2 * step * kPageSize);
-  // All of them were pre-faulted.
-  EXPECT_GE(h.heap.GetStats().prefaults, pages / step);
+  h.heap.Delete(h.NewNeeded(least + 3));
+  h.NewNeeded(least + 3);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 11u) << "backed already";
 }
 
 TEST(PageHeapHugepagesTest, AnOsThatCannotPrefaultIsNotAskedAgain) {
   HugeHeap h(kAllPages);
   h.New(8192, SpanState::kLarge);
   h.vm.FailPopulate(1, FakeVirtualMemory::kForever);
-  for (size_t i = 0; i < 1000; ++i) h.NewNeeded(1);
+  for (size_t i = 0; i < 100; ++i) h.NewNeeded(8);
   EXPECT_EQ(h.Count(Kind::kPopulate), 1u);
 }
 
@@ -434,8 +414,8 @@ TEST_P(PageHeapHugepagesFuzzTest, ReleasedPagesAreNotBacked) {
         if (span != nullptr && !span->zeroed() && span->in_use.written < span->num_pages) ++rested;
       } else {
         span = h.heap.NewNear(
-            Length(n), h.under_test.homes[random.Below(3)],
-            random.OneIn(2) ? hugepage_policy::Need::kWhole : hugepage_policy::Need::kUnknown);
+            Length(n), h.under_test.homes[random.Below(3)], h.kManySpans,
+            random.OneIn(2) ? &h.touched : nullptr);
       }
       if (span == nullptr) continue;
       const size_t touched = random.OneIn(3) ? random.Between(1, span->bytes()) : span->bytes();

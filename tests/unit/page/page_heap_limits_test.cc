@@ -344,11 +344,11 @@ TEST_F(PageHeapLimitsTest, AForkingThreadDoesNotWait) {
   heap_.Delete(freed);
   HeldUpRelease other(heap_, vm_, MiB(8));
   SpinLock::BeginForkHold();
-  heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
   other.GoOnIn(std::chrono::milliseconds(0));
   EXPECT_EQ(New(MiB(6)), nullptr);
   SpinLock::EndForkHold();
-  heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
   other.Join();
   EXPECT_NE(New(MiB(6)), nullptr);
 }

@@ -242,16 +242,17 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastReleasesKeptSpans) {
 // Before fork all locks are held, each once, the page heap's own last: a thread that drains a span
 // cache waits for that one.
 TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
-  std::vector<SpinLock*> locks;
-  heap_.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
-  EXPECT_EQ(std::set<SpinLock*>(locks.begin(), locks.end()).size(), 2 * kHomes + 1);
+  std::vector<void*> locks;
+  heap_.ForEachLock([&](auto& lock) { locks.push_back(&lock); });
+  EXPECT_EQ(std::set<void*>(locks.begin(), locks.end()).size(), 2 * kHomes + 1);
   EXPECT_EQ(locks.size(), 2 * kHomes + 1);
   std::array<Span*, kHomes> spans;
   for (Span*& span : spans) span = New(1);
   for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);
   for (size_t shard = 0; shard < kHomes; ++shard) {
     std::atomic<bool> taken{false};
-    heap_.ForEachLock([](SpinLock& lock) { lock.HoldForFork(); });
+    SpinLock::BeginForkHold();
+    heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
     std::thread other([&] {
       EXPECT_EQ(heap_.NewFromCache(Length(1), under_test_.homes[shard]), spans[shard]);
       taken = true;
@@ -259,7 +260,8 @@ TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
     // It cannot end before the locks are free, however long that takes.
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(taken) << shard;
-    heap_.ForEachLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
+    SpinLock::EndForkHold();
+    heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
     other.join();
   }
 }

@@ -145,9 +145,9 @@ TEST_F(PageMapTest, LeavesAreMappedOnceEach) {
   } else {
     EXPECT_EQ(kLeafPages, size_t{1} << 14);
     EXPECT_EQ(PageMap::kRootEntries, 32u);
-    // An entry for each page to its span, and a byte for its size class; what is known of the 64
+    // An entry for each page to its span, and two bytes for its size class; what is known of the 64
     // hugepages; all leaves in whole pages of any hardware.
-    const size_t leaves = 32 * ((size_t{64} << 10) + (size_t{16} << 10) + 64 * sizeof(Hugepage));
+    const size_t leaves = 32 * ((size_t{64} << 10) + (size_t{32} << 10) + 64 * sizeof(Hugepage));
     EXPECT_EQ(leaf, (leaves + 0xffff) & ~size_t{0xffff});
   }
   const PageId border(5 * kLeafPages);

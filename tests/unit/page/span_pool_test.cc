@@ -5,18 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <thread>
 #include <vector>
 
 #include "base/tuning.h"
 #include "page/page_heap.h"
-#include "page_heap_fixture.h"
-#include "testing/fake_virtual_memory.h"
+#include "span_pool_fixture.h"
 #include "testing/random.h"
 #include "testing/sizes.h"
 
@@ -24,49 +21,6 @@ namespace tcmalloc {
 namespace {
 
 constexpr size_t kLongestPooled = kTuning.span_pool.max_length.pages();
-
-// Pools as parts of a page heap: that is how spans come and go.
-class SpanPoolTest : public testing::Test {
- protected:
-  SpanPoolTest() : under_test_(Options(), {.now_ms = [] { return clock_ms_; }}) {
-    clock_ms_ = 1;
-    heap_.governor()->SetReleaseRate(0);
-  }
-
-  static FakeVirtualMemory::Options Options() {
-    FakeVirtualMemory::Options options;
-    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
-    options.range_bytes = size_t{1} << 30;
-    return options;
-  }
-
-  Span* New(size_t pages, size_t home = 0) {
-    Span* const span =
-        heap_.New(Length(pages), SpanState::kLarge, Length(1), &under_test_.homes[home]);
-    EXPECT_NE(span, nullptr);
-    EXPECT_TRUE(span->IsLargeAt(span->start_address()));
-    EXPECT_EQ(span->num_pages, Length(pages));
-    return span;
-  }
-  // From the page heap itself: no pool takes a chunk.
-  Span* Direct(size_t pages) {
-    Span* const span = heap_.New(Length(pages), SpanState::kLarge);
-    EXPECT_NE(span, nullptr);
-    return span;
-  }
-  bool Resize(Span* span, size_t pages, void** sample = nullptr) {
-    return heap_.ResizeLargeAt(span, span->start_address(), Length(pages), sample);
-  }
-  bool Free(Span* span, size_t home = 0) {
-    return heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[home]);
-  }
-  SpanPool& Pool(size_t home = 0) { return under_test_.homes[home].pool; }
-
-  static inline int64_t clock_ms_ = 1;
-
-  PageHeapUnderTest under_test_;
-  PageHeap& heap_ = under_test_.heap;
-};
 
 TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
   Span* const a = Direct(40);
@@ -366,7 +320,13 @@ TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
   EXPECT_EQ(under_test_.arena.mapped_bytes(), warm_bytes);
 }
 
-TEST_F(SpanPoolTest, AgreesWithAModel) {
+class SpanPoolModelTest : public SpanPoolTest {
+ protected:
+  using SpanPoolTest::SpanPoolTest;
+  void CompareWithAModel();
+};
+
+void SpanPoolModelTest::CompareWithAModel() {
   SeededRandom random(20261125);
   // Start address -> pages of the objects in use.
   std::map<uintptr_t, Span*> objects;
@@ -401,75 +361,14 @@ TEST_F(SpanPoolTest, AgreesWithAModel) {
   }
 }
 
-// Threads replace objects in two pools, and drain them. A page of an object never belongs to two.
-TEST_F(SpanPoolTest, ThreadsShareNothing) {
-  constexpr size_t kThreads = 4;
-  constexpr size_t kPages = 1 << 14;
-  std::vector<std::atomic<int>> owners(kPages);
-  const PageId base(under_test_.vm.base() >> kPageShift);
-  const auto mark = [&](const Span* span, int from, int to) {
-    for (PageId page = span->first_page; page < span->end(); page += Length(1)) {
-      const size_t i = (page - base).pages();
-      ASSERT_LT(i, kPages);
-      int expected = from;
-      ASSERT_TRUE(owners[i].compare_exchange_strong(expected, to)) << "of thread " << expected;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      SeededRandom random(100 + t);
-      std::vector<Span*> own;
-      for (int step = 0; step < 5000; ++step) {
-        const size_t home = random.OneIn(8) ? t % 2 : (t + 1) % 2;
-        if (own.size() < 12 && random.OneIn(2)) {
-          own.push_back(New(random.Between(1, 40), home));
-          mark(own.back(), 0, static_cast<int>(t) + 1);
-        } else if (!own.empty() && random.OneIn(4)) {
-          mark(own.back(), static_cast<int>(t) + 1, 0);
-          static_cast<void>(Resize(own.back(), random.Between(1, 60)));
-          mark(own.back(), 0, static_cast<int>(t) + 1);
-        } else if (!own.empty()) {
-          std::swap(own[random.Below(own.size())], own.back());
-          mark(own.back(), static_cast<int>(t) + 1, 0);
-          EXPECT_TRUE(Free(own.back(), home));
-          own.pop_back();
-        }
-        if (random.OneIn(200)) heap_.DrainSpanCaches();
-        if (random.OneIn(200)) heap_.GetStats();
-      }
-      for (Span* const span : own) {
-        mark(span, static_cast<int>(t) + 1, 0);
-        EXPECT_TRUE(Free(span, t % 2));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(heap_.GetStats().large_spans, 0u);
-  heap_.CheckInvariants();
-}
+TEST_F(SpanPoolModelTest, AgreesWithAModel) { CompareWithAModel(); }
 
-// The program frees an object in two threads by mistake: exactly one of them frees it.
-TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
-  for (int round = 0; round < 2000; ++round) {
-    Span* const span = Direct(20);
-    // Keeps the next round's span from joining this one, and so from changing it.
-    Direct(1);
-    std::atomic<int> won{0};
-    std::atomic<int> ready{0};
-    const auto free_it = [&](size_t home) {
-      ready.fetch_add(1);
-      while (ready.load() < 2) {
-      }
-      won.fetch_add(Free(span, home) ? 1 : 0);
-    };
-    std::thread other(free_it, 1);
-    free_it(0);
-    other.join();
-    ASSERT_EQ(won.load(), 1);
-  }
-  heap_.CheckInvariants();
-}
+class SpanPoolOnLongPagesTest : public SpanPoolModelTest {
+ protected:
+  SpanPoolOnLongPagesTest() : SpanPoolModelTest(size_t{64} << 10) {}
+};
+
+TEST_F(SpanPoolOnLongPagesTest, AgreesWithAModel) { CompareWithAModel(); }
 
 // The page before the heap's first one was unmapped. Its entry names a record that is now in use
 // for a span far away, which the pool keeps.

@@ -122,7 +122,7 @@ class SpanStoreTest : public testing::Test {
         static_cast<size_t>(std::count(from, from + static_cast<ptrdiff_t>(n), kReleasedPage));
     ASSERT_EQ(store_.FreshPages(place, Length(n)), Length(fresh));
     SpanStore::Taken taken;
-    store_.Take(request, place, Length(0), &taken);
+    store_.Take(request, place, &taken);
     ASSERT_EQ(taken.span->pages().first, Page(first));
     ASSERT_EQ(taken.span->num_pages, Length(n));
     ASSERT_TRUE(std::all_of(from, from + static_cast<ptrdiff_t>(n), &IsFree));
@@ -319,7 +319,7 @@ TEST_F(SpanStoreTest, AMovedObjectLeavesReleasedPagesBetweenItsEnds) {
   store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   const SpanStore::Request request = {.length = Length(60), .use = SpanState::kLarge};
   SpanStore::Taken taken;
-  store_.Take(request, store_.FindPlace(request, false), Length(0), &taken);
+  store_.Take(request, store_.FindPlace(request, false), &taken);
   store_.DeleteMoved(taken.span, Length(10), Length(30));
   EXPECT_EQ(store_.free(SpanStore::kReleased), Length(30));
   EXPECT_EQ(store_.free(SpanStore::kBacked), Length(70));

@@ -197,6 +197,20 @@ class FakeVirtualMemory final : public VirtualMemory {
     return ok;
   }
 
+  // As far as Touch and Populate have told.
+  size_t BackedBytes(void* memory, size_t bytes) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "BackedBytes at " << memory;
+    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "BackedBytes of " << bytes;
+    size_t backed = 0;
+    for (uintptr_t at = start; at < start + bytes; at += options_.hardware_page_size) {
+      if (resident_.contains(at)) backed += options_.hardware_page_size;
+    }
+    return backed;
+  }
+
   bool MayMove(const void* memory, size_t bytes) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     const std::lock_guard<std::mutex> guard(mutex_);

@@ -148,6 +148,25 @@ TEST(SystemVirtualMemoryTest, ReleasedMemoryIsUnbackedZeroAndStaysMapped) {
 }
 
 // Sanitizers disable mlock, so this calls the kernel directly.
+TEST(SystemVirtualMemoryTest, CountsWhatIsBacked) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  const size_t most = SystemVirtualMemory::kMaxAsked * page;
+  char* const p = static_cast<char*>(vm.Map(most + page, page).start);
+  ASSERT_NE(p, nullptr);
+  vm.AdviseHugepages(p, most + page, false);
+  EXPECT_EQ(vm.BackedBytes(p, most), 0u);
+  p[page] = 1;
+  p[3 * page] = 1;
+  EXPECT_EQ(vm.BackedBytes(p, most), 2 * page);
+  EXPECT_EQ(vm.BackedBytes(p + 2 * page, 2 * page), page);
+  EXPECT_EQ(vm.BackedBytes(p, most + page), most + page) << "too long to ask";
+  ASSERT_TRUE(vm.Unmap(p + 4 * page, page));
+  errno = 7;
+  EXPECT_EQ(vm.BackedBytes(p, 8 * page), 8 * page) << "not all of it is mapped";
+  EXPECT_EQ(errno, 7);
+}
+
 class LockedMemoryTest : public testing::Test {
  protected:
   LockedMemoryTest() { memset(p_, 'x', 4 * page_); }

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "os/gated_lock.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "base/tuning.h"
+#include "os/clock.h"
+#include "testing/thread_state.h"
+
+namespace tcmalloc {
+namespace {
+
+// Takes the lock in a thread of its own, and then checks that `*value` is 2. `number`: of the
+// thread; 0: a new one.
+class Waiter {
+ public:
+  Waiter(GatedLock& lock, const int* value, uint32_t number = 0)
+      : thread_([this, &lock, value, number] {
+          this_thread_number = number;
+          id_ = ThisThreadId();
+          lock.Lock();
+          EXPECT_EQ(*value, 2) << "did not wait";
+          lock.Unlock();
+        }) {}
+  ~Waiter() { thread_.join(); }
+
+  void WaitUntilAsleep() {
+    while (id_ == 0) sched_yield();
+    tcmalloc::WaitUntilAsleep(id_);
+  }
+
+ private:
+  std::atomic<pid_t> id_{0};
+  std::thread thread_;
+};
+
+// Has the lock, in a thread of its own, until it is told to free it.
+template <typename Lock>
+class Holder {
+ public:
+  explicit Holder(Lock& lock, uint32_t number = 0)
+      : thread_([this, &lock, number] {
+          this_thread_number = number;
+          lock.Lock();
+          step_ = 1;
+          while (step_ != 2) sched_yield();
+          lock.Unlock();
+        }) {
+    while (step_ != 1) sched_yield();
+  }
+  ~Holder() {
+    Free();
+    thread_.join();
+  }
+  void Free() { step_ = 2; }
+
+ private:
+  std::atomic<int> step_{0};
+  std::thread thread_;
+};
+
+// Lost exclusion loses additions, and ThreadSanitizer reports the race. A lost wake-up hangs the
+// test.
+TEST(GatedLockTest, ExcludesWhileHoldsComeAndGo) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 3000;
+  GatedLock locks[2] = {GatedLock(LockRank::kCentral), GatedLock(LockRank::kSpanCache)};
+  uint64_t counters[2] = {};
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        const SpinLockHolder holder(locks[t % 2]);
+        ++counters[t % 2];
+        if ((i + t) % 100 == 0) sched_yield();
+      }
+      --running;
+    });
+  }
+  uint64_t holds = 0;
+  while (running > 0) {
+    SpinLock::BeginForkHold();
+    for (GatedLock& lock : locks) lock.HoldForFork();
+    const uint64_t before = counters[0] + counters[1];
+    for (GatedLock& lock : locks) {
+      const SpinLockHolder holder(lock);
+      sched_yield();
+    }
+    EXPECT_EQ(counters[0] + counters[1], before);
+    ++counters[0];
+    ++holds;
+    SpinLock::EndForkHold();
+    sched_yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counters[0] + counters[1], uint64_t{kThreads} * kRounds + holds);
+}
+
+TEST(GatedLockTest, TheForkingThreadPassesAndOthersWait) {
+  GatedLock lock(LockRank::kCentral);
+  int value = 0;
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  Waiter waiter(lock, &value);
+  waiter.WaitUntilAsleep();
+  for (int i = 0; i < 3; ++i) {
+    const SpinLockHolder holder(lock);
+    EXPECT_TRUE(lock.HeldByThisThread());
+    value = 1;
+  }
+  EXPECT_FALSE(lock.HeldByThisThread());
+  value = 2;
+  SpinLock::EndForkHold();
+}
+
+TEST(GatedLockTest, TheGateStaysClosedUntilTheOutermostHoldEnds) {
+  GatedLock lock(LockRank::kCentral);
+  int value = 0;
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  Waiter waiter(lock, &value);
+  waiter.WaitUntilAsleep();
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  SpinLock::EndForkHold();
+  EXPECT_TRUE(lock.HeldForForkByThisThread());
+  waiter.WaitUntilAsleep();
+  value = 2;
+  SpinLock::EndForkHold();
+  EXPECT_FALSE(lock.HeldForForkByThisThread());
+}
+
+// 2^26 threads have started between the two.
+TEST(GatedLockTest, AThreadWithTheSameNumberWaitsToo) {
+  GatedLock lock(LockRank::kCentral);
+  int value = 0;
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  Waiter waiter(lock, &value, ThisThreadNumber());
+  waiter.WaitUntilAsleep();
+  value = 2;
+  SpinLock::EndForkHold();
+}
+
+TEST(GatedLockTest, AHoldWaitsForAThreadWithTheSameNumber) {
+  GatedLock lock(LockRank::kCentral);
+  Holder other(lock, ThisThreadNumber());
+  std::atomic<bool> held{false};
+  const pid_t id = ThisThreadId();
+  std::thread later([&] {
+    WaitUntilAsleep(id);
+    EXPECT_FALSE(held);
+    other.Free();
+  });
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  held = true;
+  later.join();
+  SpinLock::EndForkHold();
+}
+
+// A SpinLock that seems to be the thread's own may be so: the hold does not wait for it forever.
+TEST(SpinLockForkTest, AHoldWaitsForAThreadWithTheSameNumber) {
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  SpinLock lock(LockRank::kPageHeap);
+  Holder other(lock, ThisThreadNumber());
+  const pid_t id = ThisThreadId();
+  std::thread later([&] {
+    WaitUntilAsleep(id);
+    other.Free();
+  });
+  SpinLock::BeginForkHold();
+  const int64_t start_us = Microseconds();
+  lock.HoldForFork();
+  const int64_t waited_us = Microseconds() - start_us;
+  EXPECT_TRUE(lock.HeldForForkByThisThread() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
+  later.join();
+  lock.HoldForFork();
+  SpinLock::EndForkHold();
+  lock.ReleaseAfterForkInParent();
+  EXPECT_FALSE(lock.HeldByThisThread());
+}
+
+TEST(GatedLockTest, AHoldWaitsForTheCriticalSection) {
+  GatedLock lock(LockRank::kCentral);
+  std::atomic<bool> locked{false};
+  int value = 0;
+  std::thread holder([&] {
+    lock.Lock();
+    locked = true;
+    for (int i = 0; i < 100; ++i) sched_yield();
+    value = 1;
+    lock.Unlock();
+  });
+  while (!locked) sched_yield();
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  EXPECT_EQ(value, 1);
+  SpinLock::EndForkHold();
+  holder.join();
+}
+
+// So no page of theirs is copied in parent or child.
+TEST(GatedLockTest, AHoldWritesToNoFreeLock) {
+  void* const memory =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  GatedLock& lock = *new (memory) GatedLock(LockRank::kCentral);
+  ASSERT_EQ(mprotect(memory, 4096, PROT_READ), 0);
+  SpinLock::BeginForkHold();
+  EXPECT_FALSE(lock.InterruptedByThisThread());
+  lock.HoldForFork();
+  lock.FreeInChild();
+  SpinLock::EndForkHold();
+  lock.ReleaseAfterForkInParent();
+  lock.ResetAfterForkInChild();
+  munmap(memory, 4096);
+}
+
+// A thread of the parent had taken the lock when the process forked, and would have let go of it.
+TEST(GatedLockTest, TheChildFreesLocksOfThreadsThatItLacks) {
+  GatedLock used(LockRank::kCentral);
+  GatedLock unused(LockRank::kCentral);
+  pid_t child;
+  {
+    const Holder first(used);
+    const Holder second(unused);
+    SpinLock::BeginForkHold();
+    thread_numbers.NoteFork();
+    child = fork();
+    if (child == 0) {
+      alarm(20);
+      used.Lock();
+      if (!used.HeldByThisThread()) _exit(1);
+      used.Unlock();
+      unused.FreeInChild();
+      SpinLock::EndForkHold();
+      for (GatedLock* const lock : {&used, &unused}) {
+        lock->Lock();
+        lock->Unlock();
+      }
+      _exit(0);
+    }
+    SpinLock::EndForkHold();
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// A fork handler in the child has started a thread, which finds the gate closed.
+TEST(GatedLockTest, AThreadOfTheChildWaitsToo) {
+  GatedLock lock(LockRank::kCentral);
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  thread_numbers.NoteFork();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    int value = 0;
+    {
+      Waiter waiter(lock, &value);
+      waiter.WaitUntilAsleep();
+      lock.Lock();
+      value = 1;
+      lock.Unlock();
+      lock.FreeInChild();
+      value = 2;
+      SpinLock::EndForkHold();
+    }
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  SpinLock::EndForkHold();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// A signal handler forks after it interrupted a critical section.
+TEST(GatedLockTest, ALockOfAnInterruptedSectionStaysHeld) {
+  GatedLock lock(LockRank::kCentral);
+  lock.Lock();
+  EXPECT_TRUE(lock.InterruptedByThisThread());
+  SpinLock::BeginForkHold(false);
+  lock.HoldForFork();
+  lock.FreeInChild();
+  EXPECT_FALSE(SpinLock::ForkHoldIsComplete());
+  SpinLock::EndForkHold();
+  EXPECT_TRUE(lock.HeldByThisThread());
+  lock.Unlock();
+  EXPECT_FALSE(lock.HeldByThisThread());
+}
+
+TEST(GatedLockTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
+  GatedLock lock(LockRank::kCentral);
+  const Holder other(lock);
+  SpinLock::BeginForkHold(false);
+  lock.HoldForFork();
+  EXPECT_FALSE(lock.HeldByThisThread());
+  SpinLock::EndForkHold();
+}
+
+// Its first member.
+uint32_t StateOf(const GatedLock& lock) {
+  uint32_t state;
+  memcpy(&state, &lock, sizeof(state));
+  return state;
+}
+
+// An incomplete hold. One thread has a lock in its section, another one was about to look at the
+// gate. The same lock may be first one and then the other.
+TEST(GatedLockTest, AChildOfAnIncompleteHoldFreesOnlyWhatIsConsistent) {
+  GatedLock missed(LockRank::kCentral);
+  GatedLock taken(LockRank::kCentral);
+  {
+    const Holder other(taken);
+    SpinLock::BeginForkHold(false);
+    taken.HoldForFork();
+    SpinLock::EndForkHold();
+  }
+  pid_t child;
+  {
+    const Holder first(missed);
+    SpinLock::BeginForkHold(false);
+    missed.HoldForFork();
+    SpinLock::EndForkHold();
+    const Holder second(taken);
+    SpinLock::BeginForkHold(false);
+    thread_numbers.NoteFork();
+    child = fork();
+    if (child == 0) {
+      alarm(20);
+      const uint32_t before = StateOf(missed);
+      for (GatedLock* const lock : {&missed, &taken}) lock->FreeInChild();
+      SpinLock::EndForkHold();
+      taken.Lock();
+      taken.Unlock();
+      _exit(StateOf(missed) == before ? 0 : 1);
+    }
+    SpinLock::EndForkHold();
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(GatedLockDeathTest, DebugBuildsAbortWhenAnotherLockIsHeld) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  if constexpr (!kDebugBuild) {
+    GTEST_SKIP() << "SKIP: release builds do not check ranks";
+  }
+  SpinLock outer(LockRank::kRegistry);
+  GatedLock lock(LockRank::kCentral);
+  const SpinLockHolder holder(outer);
+  EXPECT_DEATH(lock.Lock(), "check failed: .*held_ranks");
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SpanPool with several threads.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "page_heap_fixture.h"
+#include "span_pool_fixture.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kLastHome = PageHeapUnderTest::kHomes - 1;
+
+// Threads replace objects in two pools, and drain them. A page of an object never belongs to two.
+TEST_F(SpanPoolTest, ThreadsShareNothing) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kPages = 1 << 14;
+  std::vector<std::atomic<int>> owners(kPages);
+  const PageId base(under_test_.vm.base() >> kPageShift);
+  const auto mark = [&](const Span* span, int from, int to) {
+    for (PageId page = span->first_page; page < span->end(); page += Length(1)) {
+      const size_t i = (page - base).pages();
+      ASSERT_LT(i, kPages);
+      int expected = from;
+      ASSERT_TRUE(owners[i].compare_exchange_strong(expected, to)) << "of thread " << expected;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      SeededRandom random(100 + t);
+      std::vector<Span*> own;
+      for (int step = 0; step < 5000; ++step) {
+        const size_t home = random.OneIn(8) ? t % 2 : (t + 1) % 2;
+        if (own.size() < 12 && random.OneIn(2)) {
+          own.push_back(New(random.Between(1, 40), home));
+          mark(own.back(), 0, static_cast<int>(t) + 1);
+        } else if (!own.empty() && random.OneIn(4)) {
+          mark(own.back(), static_cast<int>(t) + 1, 0);
+          static_cast<void>(Resize(own.back(), random.Between(1, 60)));
+          mark(own.back(), 0, static_cast<int>(t) + 1);
+        } else if (!own.empty()) {
+          std::swap(own[random.Below(own.size())], own.back());
+          mark(own.back(), static_cast<int>(t) + 1, 0);
+          EXPECT_TRUE(Free(own.back(), home));
+          own.pop_back();
+        }
+        if (random.OneIn(200)) heap_.DrainSpanCaches();
+        if (random.OneIn(200)) heap_.GetStats();
+      }
+      for (Span* const span : own) {
+        mark(span, static_cast<int>(t) + 1, 0);
+        EXPECT_TRUE(Free(span, t % 2));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(heap_.GetStats().large_spans, 0u);
+  heap_.CheckInvariants();
+}
+
+// The program frees an object in two threads by mistake: exactly one of them frees it.
+TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
+  for (int round = 0; round < 2000; ++round) {
+    Span* const span = Direct(20);
+    // Keeps the next round's span from joining this one, and so from changing it.
+    Direct(1);
+    std::atomic<int> won{0};
+    std::atomic<int> ready{0};
+    const auto free_it = [&](size_t home) {
+      ready.fetch_add(1);
+      while (ready.load() < 2) {
+      }
+      won.fetch_add(Free(span, home) ? 1 : 0);
+    };
+    std::thread other(free_it, 1);
+    free_it(0);
+    other.join();
+    ASSERT_EQ(won.load(), 1);
+  }
+  heap_.CheckInvariants();
+}
+
+// Calls work() again and again. At random moments of it, when it may hold the page heap's lock,
+// calls other() in another thread, and lets work() continue when that has returned.
+class Interruption {
+ public:
+  static void Run(int times, const std::function<void()>& work,
+                  const std::function<void()>& other) {
+    asked_ = 0;
+    answered_ = 0;
+    struct sigaction action = {};
+    struct sigaction old_action;
+    action.sa_handler = [](int) {
+      const int number = asked_.load() + 1;
+      asked_ = number;
+      while (answered_.load() < number) sched_yield();
+    };
+    ASSERT_EQ(sigaction(SIGUSR1, &action, &old_action), 0);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    // For the other thread.
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
+    std::thread thread([&] {
+      for (int number = 1; number <= times; ++number) {
+        while (asked_.load() < number) sched_yield();
+        other();
+        answered_ = number;
+      }
+    });
+    ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &signals, nullptr), 0);
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGUSR1;
+    timer_t timer;
+    ASSERT_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+    SeededRandom random(20261126);
+    for (int number = 1; number <= times; ++number) {
+      const itimerspec once = {{0, 0}, {0, static_cast<long>(random.Between(1, 30'000))}};
+      ASSERT_EQ(timer_settime(timer, 0, &once, nullptr), 0);
+      while (asked_.load() < number) work();
+    }
+    ASSERT_EQ(timer_delete(timer), 0);
+    thread.join();
+    ASSERT_EQ(sigaction(SIGUSR1, &old_action, nullptr), 0);
+  }
+
+ private:
+  static inline std::atomic<int> asked_{0};
+  static inline std::atomic<int> answered_{0};
+};
+
+// The program frees an object that another thread resizes, by mistake. A resize after the free
+// finds no object, and one before it is complete.
+TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
+  // From the page heap itself: a thread that is interrupted with the pool's lock held would not
+  // let the other one free into the pool.
+  Span* span = Direct(40);
+  void* const object = span->start_address();
+  Interruption::Run(
+      3000,
+      [&] {
+        if (heap_.ResizeLargeAt(span, object, Length(20))) {
+          EXPECT_FALSE(span->Is(SpanState::kLarge) && span->num_pages != Length(20));
+        }
+        static_cast<void>(heap_.ResizeLargeAt(span, object, Length(40)));
+        if (span->IsLargeAt(object)) return;
+        heap_.DrainSpanCaches();
+        ASSERT_EQ(heap_.GetStats().large_span_bytes, 0u);
+        // It may be freed again at once.
+        span = Direct(40);
+        ASSERT_EQ(span->first_page, PageId::Containing(object));
+      },
+      [&] {
+        static_cast<void>(heap_.DeleteLargeAt(span, object, nullptr, &under_test_.homes[0]));
+      });
+  heap_.DrainSpanCaches();
+  heap_.CheckInvariants();
+}
+
+// One thread frees the object into a pool, the other one to the free spans.
+TEST_F(SpanPoolTest, AFreeWithAPoolAndOneWithoutExclude) {
+  std::atomic<Span*> current{nullptr};
+  std::atomic<int> freed{0};
+  Interruption::Run(
+      3000,
+      [&] {
+        Span* const span = New(40);
+        void* const object = span->start_address();
+        freed = 0;
+        current = span;
+        freed += heap_.DeleteLargeAt(span, object) ? 1 : 0;
+        current = nullptr;
+        ASSERT_EQ(freed.load(), 1);
+        heap_.DrainSpanCaches();
+      },
+      [&] {
+        Span* const span = current.load();
+        if (span == nullptr) return;
+        freed += heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[0]);
+      });
+  heap_.CheckInvariants();
+}
+
+// A reader of the statistics sees each home at a moment of its own.
+TEST_F(SpanPoolTest, StatisticsOfMovingSpansAreNotNegative) {
+  // The records that both pools need come from the page heap.
+  for (const size_t home : {size_t{0}, kLastHome}) {
+    EXPECT_TRUE(Free(New(40, home), kLastHome - home));
+  }
+  EXPECT_TRUE(Free(New(40), kLastHome));
+  heap_.DrainSpanCaches();
+  EXPECT_TRUE(Free(New(40), kLastHome));
+  size_t most_spans = 0;
+  size_t most_bytes = 0;
+  size_t home = kLastHome;
+  Interruption::Run(
+      1000,
+      [&] {
+        const PageStats stats = heap_.GetStats();
+        most_spans = std::max(most_spans, stats.large_spans);
+        most_bytes = std::max(most_bytes, stats.large_span_bytes);
+      },
+      [&] {
+        const size_t next = kLastHome - home;
+        EXPECT_TRUE(Free(New(40, home), next));
+        home = next;
+      });
+  EXPECT_LE(most_spans, 1u);
+  EXPECT_LE(most_bytes, 40 * kPageSize);
+}
+
+// While a span is on the way from a pool to the page heap, no thread can fork: the child would lose
+// it.
+TEST_F(SpanPoolTest, ASpanLeavesWithTheLockHeld) {
+  EXPECT_TRUE(Free(Direct(40)));
+  Span* span = nullptr;
+  Pool().GiveLongest(0, Length(41), [&](Span* given) { span = given; });
+  Pool().GiveLongest(40 * kPageSize, Length(0), [&](Span* given) { span = given; });
+  EXPECT_EQ(span, nullptr);
+  Pool().GiveLongest(0, Length(40), [&](Span* given) {
+    span = given;
+    EXPECT_TRUE(Pool().lock().HeldByThisThread());
+  });
+  ASSERT_NE(span, nullptr);
+  EXPECT_EQ(span->owner.load(), 0u);
+  heap_.Delete(span);
+  heap_.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc
