@@ -63,6 +63,7 @@ void RequireHeap(const OpenProcess& process) {
 }
 
 std::string HowItWasRead(const ReadMode& mode) {
+  if (mode.unchanged) return "The process was not stopped: nothing changed while it was read.";
   if (mode.stop) {
     return fmt::format("The process was stopped for {:.1f} ms ({} threads).", mode.pause_ms,
                        mode.threads);
@@ -79,7 +80,8 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
     mode->settled = SetGuard(guards) == nullptr;
     return;
   }
-  CopiedImage copy(*process.image);
+  CopiedImage copy(*process.image,
+                   mode->scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   try {
     read(target, &guards);
@@ -118,8 +120,8 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
                   process.info.pid, i, reason));
 }
 
-Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n) {
-  CopiedImage copy(*process.image);
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered) {
+  CopiedImage copy(*process.image, scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   std::vector<Guard> guards;
   read(target, &guards);

@@ -30,10 +30,13 @@ OpenProcess OpenProcessFor(pid_t pid, Search search = Search::kEverywhere);
 
 // How a command reads objects.
 struct ReadMode {
-  bool stop = true;     // stop the process while its records are copied
-  double pause_ms = 0;  // set: how long it was stopped
-  size_t threads = 0;   // set: how many threads were stopped
-  bool settled = true;  // set: no lock was held and no change was under way
+  bool stop = true;  // stop the process while its records are copied
+  // What is read is a small part of the records: copy that alone, not what lies around it.
+  bool scattered = false;
+  double pause_ms = 0;     // set: how long it was stopped
+  size_t threads = 0;      // set: how many threads were stopped
+  bool unchanged = false;  // set: nothing changed while it was read, so no stop was needed
+  bool settled = true;     // set: no lock was held and no change was under way
 };
 
 // Reads what a report needs, and adds the guards that must not be set while it is read. It is
@@ -52,7 +55,7 @@ struct Pauses {
 };
 
 // The pauses of `n` stops for that reading, for a benchmark. What is read is found out once.
-Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n);
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered = false);
 
 // ReadAtRest of the objects: `f` is called several times, and the last call counts.
 void WithObjects(OpenProcess& process, ReadMode* mode,
