@@ -30,6 +30,12 @@ bool OnlyAllocates(const std::string& name) {
   return plain.find("alloc") != std::string::npos;
 }
 
+// Of this library: in a static program the stack begins with them.
+bool IsAllocators(const std::string& name) {
+  return name.starts_with("tcmalloc::") || name.starts_with("tc_") ||
+         name.find("<tcmalloc::") != std::string::npos;
+}
+
 template <typename F>
 auto Sum(const std::vector<CallSite>& sites, F member) {
   decltype(member(sites[0])) sum = 0;
@@ -52,7 +58,10 @@ std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& name
   for (auto& [stack, site] : by_stack) {
     site.stack = stack;
     for (const Address address : stack) {
-      for (const SourceFrame& frame : names(CallBefore(address))) site.frames.push_back(&frame);
+      for (const SourceFrame& frame : names(CallBefore(address))) {
+        if (site.frames.empty() && IsAllocators(frame.function)) continue;
+        site.frames.push_back(&frame);
+      }
     }
     sites.push_back(std::move(site));
   }

@@ -15,6 +15,9 @@
   errors    each mistake ends in one line with a remedy
   run       tcmalloc run: the largest call sites, the flame graph
   busy      a process that allocates in several threads
+
+LIBRARY may be "linked": then the program has the allocator in itself. COMMAND may be the folder of all
+builds, for programs that no command is built for.
 """
 
 import functools
@@ -31,6 +34,8 @@ import sys
 import tempfile
 import threading
 import xml.etree.ElementTree
+
+import command_test
 
 TIMEOUT_S = 60
 SKIPPED = 77
@@ -49,7 +54,7 @@ class Target:
     def __init__(self, library, *command, **variables):
         self.process = subprocess.Popen(
             [*command], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env=clean_environment(LD_PRELOAD=library,
+            env=clean_environment(**({} if library == "linked" else {"LD_PRELOAD": library}),
                                   **{"TCMALLOC_SAMPLE_PARAMETER": str(INTERVAL), **variables}))
         self.pid = self.process.pid
         line = self.process.stdout.readline()
@@ -66,7 +71,7 @@ class Target:
 class Test:
 
     def __init__(self, command, program, library):
-        self.command = command
+        self.command = command_test.find_command(pathlib.Path(command))
         self.program = program
         self.library = library
         self.failed = 0
@@ -370,6 +375,9 @@ def busy(test):
 def main():
     what, command, program, library = sys.argv[1:]
     test = Test(command, program, library)
+    if test.command is None:
+        print(f"SKIP: no build in {command} has the command")
+        return SKIPPED
     result = {"names": names, "compilers": compilers, "rust": rust, "formats": formats, "deleted": deleted, "stripped": stripped,
               "server": server, "namespace": namespace,
               "errors": errors, "run": run, "busy": busy}[what](test)

@@ -69,6 +69,22 @@ TEST(CallSitesTest, AddSizesUpAndShowInlinedFunctions) {
   EXPECT_EQ(TotalSamples(sites), 4u);
 }
 
+TEST(CallSitesTest, FramesOfTheAllocatorAreLeftOut) {
+  const NameFrames names = [](Address address) -> const std::vector<SourceFrame>& {
+    static const std::vector<SourceFrame> kOwn = {
+        {.function = "tcmalloc::(anonymous namespace)::AllocateLarge"},
+        {.function = "Allocate<tcmalloc::(anonymous namespace)::MallocSlow>"},
+        {.function = "tc_malloc"}};
+    static const std::vector<SourceFrame> kProgram = {{.function = "main"}};
+    return address < 10 ? kOwn : kProgram;
+  };
+  Profile profile = MadeUp();
+  profile.entries.resize(1);
+  const std::vector<CallSite> sites = CallSitesOf(profile, names);
+  ASSERT_EQ(sites[0].frames.size(), 2u);
+  EXPECT_EQ(sites[0].frames[0]->function, "main");
+}
+
 TEST(CallSitesTest, OwnFrameIsOutsideOfTheLanguagesLibraries) {
   const SourceFrame vector{.function = "std::vector<int, std::allocator<int> >::push_back"};
   const SourceFrame rust{.function = "<alloc::vec::Vec<T> as core::iter::Extend>::extend"};
