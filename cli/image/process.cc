@@ -170,8 +170,8 @@ std::string RemedyFor(std::string_view yama_scope, bool is_root) {
            "start the program with 'tcmalloc run'";
   }
   if (is_root) {
-    return "root lacks CAP_SYS_PTRACE here: start the container with --cap-add=SYS_PTRACE, or run "
-           "this command outside of it";
+    return "root needs CAP_SYS_PTRACE: start the container with --cap-add=SYS_PTRACE, or run this "
+           "command outside of it; some processes of the system are closed to root, too";
   }
   return "run this command as the process's user or as root";
 }
