@@ -79,7 +79,8 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
     mode->settled = SetGuard(guards) == nullptr;
     return;
   }
-  CopiedImage copy(*process.image);
+  CopiedImage copy(*process.image,
+                   mode->scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   try {
     read(target, &guards);
@@ -118,8 +119,8 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
                   process.info.pid, i, reason));
 }
 
-Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n) {
-  CopiedImage copy(*process.image);
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered) {
+  CopiedImage copy(*process.image, scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   std::vector<Guard> guards;
   read(target, &guards);

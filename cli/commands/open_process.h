@@ -30,7 +30,9 @@ OpenProcess OpenProcessFor(pid_t pid, Search search = Search::kEverywhere);
 
 // How a command reads objects.
 struct ReadMode {
-  bool stop = true;     // stop the process while its records are copied
+  bool stop = true;  // stop the process while its records are copied
+  // What is read is a small part of the records: copy that alone, not what lies around it.
+  bool scattered = false;
   double pause_ms = 0;  // set: how long it was stopped
   size_t threads = 0;   // set: how many threads were stopped
   bool settled = true;  // set: no lock was held and no change was under way
@@ -52,7 +54,7 @@ struct Pauses {
 };
 
 // The pauses of `n` stops for that reading, for a benchmark. What is read is found out once.
-Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n);
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered = false);
 
 // ReadAtRest of the objects: `f` is called several times, and the last call counts.
 void WithObjects(OpenProcess& process, ReadMode* mode,

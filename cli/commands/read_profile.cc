@@ -13,8 +13,10 @@ namespace cli {
 Samples ReadSamplesOf(OpenProcess& process, ReadMode* mode) {
   RequireHeap(process);
   Samples samples;
-  ReadAtRest(process, mode, [&samples](const Target& target, std::vector<Guard>* guards) {
-    samples = ReadSamples(target, guards);
+  mode->scattered = true;
+  CallStacks stacks(*process.image);
+  ReadAtRest(process, mode, [&](const Target& target, std::vector<Guard>* guards) {
+    samples = ReadSamples(target, guards, &stacks);
   });
   if (!samples.supported) {
     throw Failure(

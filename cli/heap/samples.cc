@@ -20,30 +20,37 @@ double Double(const Record& record, std::string_view field) {
   return std::bit_cast<double>(record.Get(field));
 }
 
+// All but the stack.
 Sample SampleOf(const Record& record) {
-  const Target& target = record.target();
   Sample sample{.object = record.Get("object"),
                 .requested_bytes = record.Get("requested_bytes"),
                 .allocated_bytes = record.Get("allocated_bytes"),
                 .interval = record.Get("period"),
                 .weight = Double(record, "weight"),
                 .number = record.Get("number")};
-  const size_t depth = record.Get("depth");
-  if (depth > kMaxFrames || !(sample.weight >= 0 && sample.weight < kMaxWeight)) {
+  if (!(sample.weight >= 0 && sample.weight < kMaxWeight)) {
     throw BadImage(fmt::format("the sample at {:#x} contradicts itself", record.address()));
   }
-  const size_t pointer = target.pointer_bytes();
-  std::vector<char> frames(depth * pointer);
+  return sample;
+}
+
+// The frames follow the record.
+std::vector<Address> ReadFrames(Image& image, const Record& record) {
+  const size_t depth = record.Get("depth");
+  if (depth > kMaxFrames) {
+    throw BadImage(fmt::format("the sample at {:#x} contradicts itself", record.address()));
+  }
+  const size_t pointer = record.target().pointer_bytes();
+  std::vector<char> bytes(depth * pointer);
   const Address first = record.address() + record.structure().bytes;
-  if (!frames.empty() && !target.image().Read(first, frames.data(), frames.size())) {
+  if (!bytes.empty() && !image.Read(first, bytes.data(), bytes.size())) {
     throw BadImage(fmt::format("the frames at {:#x} are not readable", first));
   }
+  std::vector<Address> frames(depth);
   for (size_t i = 0; i < depth; ++i) {
-    Address frame = 0;
-    std::copy_n(&frames[i * pointer], pointer, reinterpret_cast<char*>(&frame));
-    sample.frames.push_back(frame);
+    std::copy_n(&bytes[i * pointer], pointer, reinterpret_cast<char*>(&frames[i]));
   }
-  return sample;
+  return frames;
 }
 
 // The address of the SampleTable; 0: there is none, or the library has no samples.
@@ -62,10 +69,34 @@ Address TableOf(const Target& target, bool* supported) {
 }  // namespace
 
 Sample ReadSample(const Target& target, Address address) {
-  return SampleOf(target.Load("Sample", address));
+  const Record record = target.Load("Sample", address);
+  Sample sample = SampleOf(record);
+  sample.frames = ReadFrames(target.image(), record);
+  return sample;
 }
 
-Samples ReadSamples(const Target& target, std::vector<Guard>* guards) {
+const std::vector<Address>& CallStacks::Of(const Record& sample) {
+  const uint64_t number = sample.Get("number");
+  const auto [at, is_new] = known_.try_emplace({sample.address(), number});
+  if (!is_new) return at->second;
+  try {
+    at->second = ReadFrames(running_, sample);
+    // The record's memory may have a new use by now: then it has another number.
+    const Field& field = sample.structure().field("number");
+    uint64_t number_now = 0;
+    if (field.bytes > sizeof(number_now) ||
+        !running_.Read(sample.AddressOf("number"), &number_now, field.bytes) ||
+        number_now != number) {
+      throw BadImage(fmt::format("the sample at {:#x} was freed", sample.address()));
+    }
+  } catch (const BadImage&) {
+    known_.erase(at);
+    throw;
+  }
+  return at->second;
+}
+
+Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks* stacks) {
   Samples all;
   const Address address = TableOf(target, &all.supported);
   if (!all.supported) return all;
@@ -79,8 +110,11 @@ Samples ReadSamples(const Target& target, std::vector<Guard>* guards) {
   all.peak_number = table.Get("peak_number_");
   all.recording_after = table.Get("recording_after_");
   for (const char* const list : {"live_", "freed_since_peak_", "freed_in_recording_"}) {
-    ForEachInList(target, "Sample", table.Get(list),
-                  [&all](const Record& record) { all.samples.push_back(SampleOf(record)); });
+    ForEachInList(target, "Sample", table.Get(list), [&](const Record& record) {
+      all.samples.push_back(SampleOf(record));
+      all.samples.back().frames =
+          stacks != nullptr ? stacks->Of(record) : ReadFrames(target.image(), record);
+    });
   }
   return all;
 }

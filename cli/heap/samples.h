@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "heap/record.h"
@@ -40,8 +42,23 @@ struct Samples {
   bool recording() const { return recording_after != UINT64_MAX; }
 };
 
-// Adds the guards on which the samples depend. Throws BadImage.
-Samples ReadSamples(const Target& target, std::vector<Guard>* guards);
+// The call stacks of samples, read while the target runs: they do not change while the sample
+// exists. So they need no part of a pause.
+class CallStacks {
+ public:
+  explicit CallStacks(Image& running) : running_(running) {}
+
+  // Of the sample with that record. Throws BadImage when it does not exist any more.
+  const std::vector<Address>& Of(const Record& sample);
+
+ private:
+  Image& running_;
+  std::map<std::pair<Address, uint64_t>, std::vector<Address>> known_;  // by address and number
+};
+
+// Adds the guards on which the samples depend. Throws BadImage. Without `stacks` the call stacks
+// come out of the target's image, too.
+Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks* stacks = nullptr);
 // One sample, as a Span refers to it.
 Sample ReadSample(const Target& target, Address address);
 

@@ -15,13 +15,13 @@ constexpr size_t kPage = 4096;
 }  // namespace
 
 bool CopiedImage::Fill(Address start, Block* block) {
-  block->contents.resize(kBlock);
-  block->readable.assign(kBlock / kPage, true);
-  if (source_.Read(start, block->contents.data(), kBlock)) return true;
+  const size_t part = std::min(block_bytes_, kPage);
+  block->contents.resize(block_bytes_);
+  block->readable.assign(block_bytes_ / part, true);
+  if (source_.Read(start, block->contents.data(), block_bytes_)) return true;
   bool any = false;
-  for (size_t i = 0; i < kBlock / kPage; ++i) {
-    const bool readable =
-        source_.Read(start + i * kPage, block->contents.data() + i * kPage, kPage);
+  for (size_t i = 0; i < block_bytes_ / part; ++i) {
+    const bool readable = source_.Read(start + i * part, block->contents.data() + i * part, part);
     block->readable[i] = readable;
     any |= readable;
   }
@@ -34,17 +34,17 @@ void CopiedImage::PrepareRefresh(std::vector<Guard> guards) {
   ranges_.clear();
   std::set<Address> with_guards;
   for (const Guard& guard : guards_) {
-    const Address start = guard.address / kBlock * kBlock;
+    const Address start = guard.address / block_bytes_ * block_bytes_;
     const auto block = blocks_.find(start);
     const size_t offset = guard.address - start;
-    const bool inside = block != blocks_.end() && offset + guard.bytes <= kBlock;
+    const bool inside = block != blocks_.end() && offset + guard.bytes <= block_bytes_;
     guard_words_.push_back(inside ? block->second.contents.data() + offset : nullptr);
     if (inside) with_guards.insert(start);
   }
   for (const bool first : {true, false}) {
     for (auto& [start, block] : blocks_) {
       if (with_guards.contains(start) == first) {
-        ranges_.push_back({start, block.contents.data(), kBlock});
+        ranges_.push_back({start, block.contents.data(), block_bytes_});
       }
     }
     if (first) ranges_with_guards_ = ranges_.size();
@@ -97,14 +97,15 @@ CopiedImage::Block* CopiedImage::BlockAt(Address start) {
 bool CopiedImage::Read(Address address, void* out, size_t bytes) {
   char* next = static_cast<char*>(out);
   if (address + bytes < address) return false;
+  const size_t part = std::min(block_bytes_, kPage);
   while (bytes > 0) {
-    const Address start = address / kBlock * kBlock;
+    const Address start = address / block_bytes_ * block_bytes_;
     const Block* const block = BlockAt(start);
     if (block == nullptr) return false;
     const size_t offset = address - start;
-    const size_t n = std::min(bytes, kBlock - offset);
-    for (size_t page = offset / kPage; page <= (offset + n - 1) / kPage; ++page) {
-      if (!block->readable[page]) return false;
+    const size_t n = std::min(bytes, block_bytes_ - offset);
+    for (size_t i = offset / part; i <= (offset + n - 1) / part; ++i) {
+      if (!block->readable[i]) return false;
     }
     memcpy(next, block->contents.data() + offset, n);
     next += n;

@@ -27,11 +27,14 @@ struct Guard {
 
 class CopiedImage : public Image {
  public:
+  // The sizes of blocks: for records that lie together, and for a few that are scattered.
   static constexpr size_t kBlock = size_t{64} << 10;
+  static constexpr size_t kSmallBlock = 256;
   // A target that makes the reader follow its pointers everywhere gets no further.
   static constexpr size_t kMaxBytes = size_t{8} << 30;
 
-  explicit CopiedImage(Image& source) : source_(source) {}
+  explicit CopiedImage(Image& source, size_t block_bytes = kBlock)
+      : source_(source), block_bytes_(block_bytes) {}
 
   // What Refresh() checks, and the order in which it copies. Not while the target is stopped.
   void PrepareRefresh(std::vector<Guard> guards);
@@ -39,7 +42,7 @@ class CopiedImage : public Image {
   const Guard* Refresh();
   // No block was added since Refresh().
   bool complete() const { return complete_; }
-  size_t bytes() const { return blocks_.size() * kBlock; }
+  size_t bytes() const { return blocks_.size() * block_bytes_; }
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
   std::vector<Mapping> Mappings() override { return source_.Mappings(); }
@@ -48,7 +51,7 @@ class CopiedImage : public Image {
  private:
   struct Block {
     std::vector<char> contents;
-    std::vector<bool> readable;  // one for each page of 4 KiB
+    std::vector<bool> readable;  // one for each page of 4 KiB, or for a smaller block
   };
 
   bool Fill(Address start, Block* block);
@@ -57,6 +60,7 @@ class CopiedImage : public Image {
   const Guard* SetGuard() const;
 
   Image& source_;
+  const size_t block_bytes_;
   std::map<Address, Block> blocks_;
   std::vector<Guard> guards_;
   // The blocks, those with guards first.

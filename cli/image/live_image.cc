@@ -74,7 +74,7 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
 }
 
 size_t LiveImage::ReadRanges(std::span<const Range> ranges) {
-  constexpr size_t kMostAtOnce = 256;  // 16 MiB in blocks of 64 KiB
+  constexpr size_t kMostAtOnce = 1024;  // the most that a call takes
   std::array<iovec, kMostAtOnce> local;
   std::array<iovec, kMostAtOnce> remote;
   size_t done = 0;
