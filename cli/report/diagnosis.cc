@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "report/sizes.h"
@@ -28,12 +29,12 @@ std::string Join(const std::vector<NamedBytes>& parts) {
   return text;
 }
 
+// `settings`: those that differ from their defaults.
 bool ReleaseIsOff(const std::string& settings) {
-  for (const char* const off : {"TCMALLOC_RELEASE_RATE=0 ", "TCMALLOC_DISABLE_MEMORY_RELEASE=1 ",
-                                "TCMALLOC_DISABLE_MEMORY_RELEASE=true "}) {
-    if ((settings + " ").find(off) != std::string::npos) return true;
-  }
-  return false;
+  if (settings.find("TCMALLOC_DISABLE_MEMORY_RELEASE=") != std::string::npos) return true;
+  constexpr std::string_view kRate = "TCMALLOC_RELEASE_RATE=";
+  const size_t at = settings.find(kRate);
+  return at != std::string::npos && strtod(settings.c_str() + at + kRate.size(), nullptr) == 0;
 }
 
 class ShareList {

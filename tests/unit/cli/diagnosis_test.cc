@@ -117,7 +117,8 @@ TEST(DiagnosisTest, RemediesFitTheSettings) {
   EXPECT_NE(Find(Diagnose(facts), "free_pages")->remedy.find("TCMALLOC_RETENTION (now 64.0 MiB)"),
             std::string::npos);
   for (const char* const off :
-       {"TCMALLOC_RELEASE_RATE=0", "MALLOCSTATS=1 TCMALLOC_DISABLE_MEMORY_RELEASE=true"}) {
+       {"TCMALLOC_RELEASE_RATE=0", "TCMALLOC_RELEASE_RATE=0.0 MALLOCSTATS=1",
+        "MALLOCSTATS=1 TCMALLOC_DISABLE_MEMORY_RELEASE=true"}) {
     facts.stats.settings = off;
     EXPECT_NE(Find(Diagnose(facts), "free_pages")->remedy.find("forbids release"),
               std::string::npos);
