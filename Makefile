@@ -35,7 +35,7 @@ help:
 run:
 	@scripts/setup.sh build
 	@cmake --preset release --log-level=WARNING >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target $(release_libraries)
+	@cmake --build --preset release -j $(JOBS) --target $(release_libraries) command
 	@scripts/run.py $(ARGS)
 
 help-tests:

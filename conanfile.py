@@ -49,6 +49,7 @@ class TcmallocRecipe(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
+        toolchain.cache_variables["TCMALLOC_COMMAND"] = False
         toolchain.cache_variables["TCMALLOC_TESTS"] = False
         toolchain.cache_variables["TCMALLOC_BENCH"] = False
         toolchain.generate()

@@ -66,6 +66,13 @@ function(tcmalloc_install libdir component)
 endfunction()
 
 tcmalloc_install(${CMAKE_INSTALL_LIBDIR} "")
+if(TARGET tcmalloc_command)
+  # Some build the libraries only.
+  install(TARGETS tcmalloc_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command
+    OPTIONAL)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR}
+    COMPONENT command OPTIONAL)
+endif()
 if(TCMALLOC_SHARED AND CMAKE_SIZEOF_VOID_P EQUAL 8)
   include(packaging/debian.cmake)
 endif()

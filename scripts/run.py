@@ -6,11 +6,12 @@ Without RUN_COMMAND in the environment, the command is the C++ compiler on the l
 project's own sources; with it ('make run CMD=...'), 'sh -c' runs that text. RUN_LIBRARY names
 another library to preload than the one in build/release.
 
-The first two runs are not timed. One is on the C library's malloc and warms the machine's caches. In
-the other every process prints the allocator's statistics (MALLOCSTATS=1), and the dynamic linker
-logs into which programs it loaded the library. If that log does not show the library, the script
-compares nothing. Then runs with and without the library alternate; the table shows the median of
-each figure.
+The first two runs are not timed. One is on the C library's malloc and warms the machine's caches. The
+other goes through 'tcmalloc run', which says where the memory of its largest process was, and the
+dynamic linker logs into which programs it loaded the library. If that log does not show the library,
+the script compares nothing. Then runs with and without the library alternate; the table shows the
+median of each figure. Where the tcmalloc command is not built, each process prints the allocator's
+statistics instead (MALLOCSTATS=1).
 """
 
 import argparse
@@ -30,6 +31,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD_DIR = ROOT / "build" / "release"
 DEFAULT_LIBRARY = BUILD_DIR / "lib" / "libtcmalloc.so.4"
+COMMAND = BUILD_DIR / "bin" / "tcmalloc"
 COMPILER = re.compile(r"(\+\+|cc)(-[\d.]+)?$")
 OWN_SOURCE_FOLDERS = (ROOT / "src", ROOT / "tests")
 
@@ -189,8 +191,11 @@ def print_table(plain, preloaded, floor_kib):
 def prove_service(run, error_path, log_folder, library, is_shell):
     """One run that must show that the library is used. Returns the text to print about it at the end."""
     log_folder.mkdir()
-    run("preloaded", {"MALLOCSTATS": "1", "LD_DEBUG": "libs",
-                      "LD_DEBUG_OUTPUT": str(log_folder / "log")})
+    log = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(log_folder / "log")}
+    if COMMAND.exists():
+        run("plain", log, [COMMAND, "run", "--children", "--library", library, "--"])
+    else:
+        run("preloaded", {"MALLOCSTATS": "1", **log})
     served = served_programs(log_folder, library)
     why = "its programs are linked statically, are setuid, or clear LD_PRELOAD."
     if not served:
@@ -201,6 +206,9 @@ def prove_service(run, error_path, log_folder, library, is_shell):
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     report = f"Served by the library: {', '.join(names[:12])}{more}.\n"
 
+    summary = error_path.read_text(errors="replace").rpartition("\ntcmalloc run: ")
+    if summary[1]:
+        return f"{report}\nThe largest process: {summary[2].strip()}"
     blocks = statistics_blocks(error_path.read_text(errors="replace"))
     if blocks:
         report += ("\nThe allocator's statistics, from the largest of "
@@ -218,9 +226,9 @@ def compare(arguments, library, rounds, work_folder, is_shell):
     results = {side: [] for side in sides}
     error_path = work_folder / "stderr"
 
-    def run(side, extra=None):
+    def run(side, extra=None, prefix=()):
         description, environment = sides[side]
-        result = run_once(arguments, environment | (extra or {}), work_folder / f"{side}.out",
+        result = run_once([*map(str, prefix), *arguments], environment | (extra or {}), work_folder / f"{side}.out",
                           error_path)
         check_exit(result, description, error_path)
         return result

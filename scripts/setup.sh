@@ -20,6 +20,8 @@ set -euo pipefail
 entries() {
   local peers="libtcmalloc-minimal4 libjemalloc2 libmimalloc2.0"
   local build="g++ cmake=cmake ninja-build=ninja libgtest-dev libgmock-dev make python3"
+  # For the tcmalloc command.
+  build+=" libcli11-dev libfmt-dev nlohmann-json3-dev libdw-dev libelf-dev zlib1g-dev libncurses-dev"
   case "$1" in
     build) echo "$build" ;;
     lint) echo "$build clang-19 clang-format-19 clang-tidy-19" ;;
@@ -34,6 +36,7 @@ entries() {
       echo "g++-multilib googletest"  # the compiler for 32 bits; GoogleTest's sources to build for it
       echo "pkgconf=pkg-config dpkg-dev file python3-venv musl-tools"
       echo "valgrind gdb binutils procps strace openssl spin"
+      echo "zsh groff-base"  # the tcmalloc command's completion and man pages
       echo "python3-prometheus-client"  # its reader of OpenMetrics
       echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
       echo "nginx memcached default-jdk-headless=javac nodejs=node"

@@ -23,6 +23,14 @@
 // Another name for a function of the same file, which `target` names as in the object file.
 #define TC_ALIAS(target) __attribute__((alias(#target)))
 
+// Two members, in this order; in the other one in the library that a test of the introspection root
+// builds.
+#if defined(TCMALLOC_OTHER_LAYOUT)
+#define TC_MEMBERS(first, second) second first
+#else
+#define TC_MEMBERS(first, second) first second
+#endif
+
 #if defined(__clang__)
 #define TC_THREAD_ANNOTATION(x) __attribute__((x))
 #else
@@ -66,13 +74,15 @@ TC_FAST_PATH uintptr_t AddLoaded(const std::atomic<Word>& word, uintptr_t value,
 
 // A relaxed load of 16 bits, by an instruction that takes any address: compilers spend one more on
 // that of an atomic.
-TC_FAST_PATH uintptr_t LoadShort(const std::atomic<uint16_t>& word) {
+template <typename Short>
+TC_FAST_PATH uintptr_t LoadShort(const std::atomic<Short>& word) {
+  static_assert(sizeof(Short) == 2);
 #if defined(__x86_64__) && !defined(TC_TSAN)
   uintptr_t value;
   asm("movzwl %1, %k0" : "=r"(value) : "m"(word));
   return value;
 #else
-  return word.load(std::memory_order_relaxed);
+  return static_cast<uintptr_t>(word.load(std::memory_order_relaxed));
 #endif
 }
 

@@ -7,13 +7,13 @@
 #include <cstddef>
 
 #include "base/check.h"
+#include "base/compiler.h"
 
 namespace tcmalloc {
 
 template <typename T>
 struct ListNode {
-  T* next = nullptr;
-  T* prev = nullptr;
+  TC_MEMBERS(T* next = nullptr;, T* prev = nullptr;)
 };
 
 // Requires: T has a member `ListNode<T> list_node`.

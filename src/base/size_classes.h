@@ -34,8 +34,9 @@ constexpr size_t Index(SizeClass size_class) { return static_cast<size_t>(size_c
 // A size class as the fast path has it: the distance in bytes of the class's entry in an array of
 // pointers. The address of a bin is then one addition.
 enum class ScaledClass : uintptr_t { kNone = 0 };
-// As tables hold it.
-using ShortClass = uint16_t;
+// As tables hold it. Not an integer: clang gives up before it has initialized the empty leaf of the
+// page map, as many atomic integers.
+enum class ShortClass : uint16_t { kNone = 0 };
 
 constexpr ScaledClass Scaled(SizeClass size_class) {
   return static_cast<ScaledClass>(Index(size_class) * sizeof(void*));

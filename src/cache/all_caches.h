@@ -43,6 +43,8 @@ class AllCaches {
   OwnedCounter orphans;
 
  private:
+  friend struct FieldTable;
+
   std::atomic<ThreadCache*> newest_{nullptr};
 };
 

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/compiler.h"
 #include "base/counters.h"
 #include "base/size_classes.h"
 #include "cache/bin_array.h"
@@ -100,6 +101,8 @@ class BinTable {
   void CheckInvariants() const;
 
  private:
+  friend struct FieldTable;
+
   void SetTop(size_t i, size_t slot) {
     bins_.tops[i].store(Array(i)->slots() + slot, std::memory_order_relaxed);
   }
@@ -108,8 +111,7 @@ class BinTable {
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
   std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
   // Written by the thread that has the cache; read racily for statistics.
-  OwnedCounter claimed_bytes_;
-  OwnedCounter array_bytes_;
+  TC_MEMBERS(OwnedCounter claimed_bytes_;, OwnedCounter array_bytes_;)
 };
 
 }  // namespace tcmalloc

@@ -106,6 +106,8 @@ class CacheBudget {
   int64_t unclaimed() const { return unclaimed_; }
 
  private:
+  friend struct FieldTable;
+
   size_t total_;
   size_t min_per_cache_ = kRules.min_per_cache_bytes;
   size_t caches_ = 0;

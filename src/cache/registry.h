@@ -179,6 +179,8 @@ class Registry {
   SpinLock& lock() { return lock_; }
 
  private:
+  friend struct FieldTable;
+
   // Sets the total and lowers the limits that are above an equal share of it.
   void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);

@@ -149,6 +149,8 @@ class ThreadCache {
   void Alarm() { countdown_.Alarm(table_.bins().bytes_until_sample); }
 
  private:
+  friend struct FieldTable;
+
   // An access section that may change several things. False when another thread has the cache.
   class Section {
    public:

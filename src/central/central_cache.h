@@ -66,6 +66,8 @@ class CentralCache {
   }
 
  private:
+  friend struct FieldTable;
+
   PageHeap& page_heap_;
   ShardMap shards_;
   PerSizeClass<CentralFreeList> free_lists_;

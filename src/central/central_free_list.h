@@ -128,6 +128,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   void CheckInvariants();
 
  private:
+  friend struct FieldTable;
+
   // kYes: only from spans that the page heap keeps for the shard.
   enum class Near : bool { kNo, kYes };
 

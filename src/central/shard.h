@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/compiler.h"
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/size_classes.h"
@@ -38,8 +39,7 @@ struct alignas(kCacheLineSize) ShardSpans {
   std::atomic<uint8_t> last_source{0};
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
-  OwnedCounter free_objects;
-  OwnedCounter num_spans;
+  TC_MEMBERS(OwnedCounter free_objects;, OwnedCounter num_spans;)
   OwnedCounter hole_pages;
   // CentralFreeList's count of new spans when a thread of the shard last took objects here.
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data
@@ -96,6 +96,7 @@ class Shard {
   }
 
  private:
+  friend struct FieldTable;
   friend class ShardMap;
 
   const size_t number_;

@@ -129,6 +129,8 @@ class ShardMap {
   }
 
  private:
+  friend struct FieldTable;
+
   // CPUs with higher numbers share entries.
   static constexpr size_t kMaxProcessors = 1024;
 

@@ -55,6 +55,8 @@ class SpanOwner {
   constexpr bool operator==(const SpanOwner&) const = default;
 
  private:
+  friend struct FieldTable;
+
   // With a class. Without one it is the number of a SpanPool, Span::kFirstPool or above.
   static constexpr uint16_t kCounted = 1 << 15;
   static_assert(kCounted == Span::kFirstPool);

@@ -18,8 +18,6 @@
 namespace tcmalloc {
 namespace {
 
-// Written once, when the heap is complete (release); read before it is used (acquire).
-constinit std::atomic<bool> heap_exists{false};
 constinit SpinLock init_lock{LockRank::kInit};
 
 bool IssueMembarrier() {
@@ -84,6 +82,8 @@ void ApplySettings(const Settings& settings, Heap* heap) {
 
 constinit PageMap global_page_map;
 
+constinit std::atomic<bool> heap_exists{false};
+
 alignas(Heap) constinit char global_heap_storage[sizeof(Heap)] = {};
 
 Heap::Heap(PageMap& page_map)
@@ -111,8 +111,6 @@ void Heap::CheckInvariants() {
   TC_CHECK(small_span_bytes == page_heap.GetStats().small_span_bytes);  // H1
   registry.CheckInvariants();
 }
-
-bool HeapExists() { return heap_exists.load(std::memory_order_acquire); }
 
 void EnsureHeapSlow() {
   const SpinLockHolder holder(init_lock);

@@ -55,8 +55,9 @@ struct Heap {
 extern char global_heap_storage[];
 inline Heap& GlobalHeap() { return *reinterpret_cast<Heap*>(global_heap_storage); }
 
-// True once the heap is built.
-bool HeapExists();
+// True once the heap is built: written once (release), read before it is used (acquire).
+extern std::atomic<bool> heap_exists;
+inline bool HeapExists() { return heap_exists.load(std::memory_order_acquire); }
 
 // Called with the process's heap when it is built, before any other thread or allocation has it;
 // may be null. Must not allocate. Defined in tools/profiler/, a folder above. A constant, because

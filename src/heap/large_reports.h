@@ -58,6 +58,8 @@ class LargeReports {
   SpinLock& lock() { return lock_; }
 
  private:
+  friend struct FieldTable;
+
   void AllocatedLargeSlow(void* object, size_t bytes);
   // True for one of the threads that reach the threshold at the same time; sets `*next` to the next
   // threshold.

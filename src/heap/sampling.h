@@ -41,6 +41,8 @@ class Sampling {
   }
 
  private:
+  friend struct FieldTable;
+
   // A generator of numbers that no other has.
   SampleGaps NewGaps();
   TC_SLOW_PATH bool CountWithoutCache(size_t bytes);

@@ -120,6 +120,7 @@ class Governor {
   // `now_ms`: 0 if it is not known.
   void NoteDemand(Length in_use, Length unfit, int64_t now_ms) {
     policy_.Demand(in_use, unfit, now_ms);
+    latest_ms_ = std::max(latest_ms_, now_ms);
   }
   // Where it is time to call DecideRelease: the pages that were freed since the last time; else 0.
   [[nodiscard]] Length NoteFreed(Length n) { return policy_.PagesFreed(n); }
@@ -151,6 +152,8 @@ class Governor {
   bool Prefaults(hugepage_policy::Need need, Length n) const;
 
  private:
+  friend struct FieldTable;
+
   void UpdateSoftLimitHints(const Held& held);
 
   PageHints& hints_;
@@ -161,6 +164,8 @@ class Governor {
   LimitWatch watch_{hints_.limit_event_due};
   // The OS refused to release anything when the heap was last above its soft limit.
   bool soft_release_refused_ = false;
+  // The last time that it was told: for readers of core dumps, which have no clock.
+  int64_t latest_ms_ = 0;
   ReleasePolicy policy_;
   HugepageSetting hugepages_;
   // Becomes hugepages_ with the second growth, then empty.

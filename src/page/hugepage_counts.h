@@ -78,6 +78,8 @@ class HugepageCounts {
   }
 
  private:
+  friend struct FieldTable;
+
   // Calls f(hugepage, pages of the range in it).
   template <typename F>
   void ForEach(PageRange range, F f) const {

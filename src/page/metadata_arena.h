@@ -59,6 +59,8 @@ class MetadataArena {
   SpinLock& lock() { return lock_; }
 
  private:
+  friend struct FieldTable;
+
   struct FreeEntry {
     FreeEntry* next;
   };

@@ -116,6 +116,8 @@ class ReleasePolicy {
   }
 
  private:
+  friend struct FieldTable;
+
   // More than any heap has.
   static constexpr Length kNothingReleased = Length(SIZE_MAX >> kPageShift);
 

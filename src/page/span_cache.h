@@ -66,6 +66,8 @@ class alignas(kCacheLineSize) SpanCache {
   GatedLock& lock() { return lock_; }
 
  private:
+  friend struct FieldTable;
+
   Span* PopLocked(size_t pages) TC_REQUIRES(lock_) {
     Span* const span = spans_[pages].PopFirst();
     if (span == nullptr) return nullptr;

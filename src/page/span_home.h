@@ -59,6 +59,8 @@ class SpanHomes {
   }
 
  private:
+  friend struct FieldTable;
+
   // Release and acquire: a thread that finds a home sees it constructed.
   std::atomic<SpanHome*> last_added_{nullptr};
   OwnedCounter count_;

@@ -90,6 +90,8 @@ class alignas(kCacheLineSize) SpanPool {
   GatedLock& lock() { return lock_; }
 
  private:
+  friend struct FieldTable;
+
   void InsertLocked(Span* span) TC_REQUIRES(lock_);
   void RemoveLocked(Span* span) TC_REQUIRES(lock_);
   // The kept span that `page` is the first or the last of; null when there is none.

@@ -24,6 +24,7 @@ TREE = {
     "src/os/clock.h": LICENCE + "#pragma once\nstruct Clock { virtual int Now() = 0; };\n",
     "src/page/page_heap.h": LICENCE + '#pragma once\n#include "base/units.h"\n',
     # The exceptions that layering_test.py has are to be needed.
+    "src/introspection/field_table.h": LICENCE + "#pragma once\n#define TC_FIELD(member)\n",
     "src/entry/shared/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/entry/shared/override_threads.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/entry/oom_policy.cc": LICENCE + "#include <dlfcn.h>\n",
@@ -136,6 +137,14 @@ class Layering(OnTree):
         self.check({"src/tools/leak/a.h": self.header("#include <sys/mman.h>")}, "are for os/")
         self.check({"src/tools/leak/os/a.h": self.header("#include <sys/mman.h>")})
 
+    def test_command(self):
+        page = self.header("class Page {};")
+        self.check({"cli/image/a.h": page, "cli/heap/b.h": self.header('#include "image/a.h"')})
+        self.check({"cli/heap/a.h": page, "cli/image/b.h": self.header('#include "heap/a.h"')},
+                   "cli/image must not include heap/")
+        self.check({"cli/image/b.h": self.header('#include "page/page_heap.h"')}, "includes its own headers only")
+        self.check({"cli/other/b.h": page}, "is not in the order of folders")
+
     def test_guard_and_licence(self):
         self.check({"src/page/a.h": "int a;\n"}, "#pragma once", "SPDX")
 
@@ -162,6 +171,7 @@ class Comments(OnTree):
 
     def test_missing(self):
         self.assertEqual(self.missing("// as PageHeap does"), ["PageHeap"])
+        self.assertEqual(self.missing("// as PageHeap does", "cli/heap/a.cc"), ["PageHeap"])
         self.assertEqual(self.missing("int a; // at most kSpans"), ["kSpans"])
         self.assertEqual(self.missing("/* see\n   page_map.h */"), ["page_map.h"])
         self.assertEqual(self.missing("// see base/page_heap.h"), ["base/page_heap.h"])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each file, type, function, macro or constant that a comment in src/ names must exist.
+"""Each file, type, function, macro or constant that a comment in src/ or cli/ names must exist.
 
   comments_test.py ROOT
 
 The documentation in Markdown is held to the same, for what it puts in backticks. A name exists when
-the code of src/ has it as an identifier (for what is in backticks, the code of any folder, a
+the code of src/ or cli/ has it as an identifier (for what is in backticks, the code of any folder, a
 script, a CMake file or a text constant); a file exists when some path of the tree ends in it.
 """
 
@@ -44,7 +44,7 @@ class Names:
     """What exists."""
 
     def __init__(self, root):
-        self.code = set()      # identifiers in the code of src/
+        self.code = set()      # identifiers in the code of src/ and cli/
         self.anywhere = set()  # words of code, text constants, scripts and CMake files everywhere
         self.files = set()     # every path, and every end of it that begins at a folder
         self.folders = set()
@@ -56,7 +56,7 @@ class Names:
             if path.suffix in source.CODE_SUFFIXES:
                 text = source.without_comments(path.read_text())
                 self.anywhere.update(WORD.findall(text))
-                if parts[0] in ("src", "include"):
+                if parts[0] in ("src", "include", "cli"):
                     self.code.update(
                         WORD.findall(source.without_comments_and_strings(text)))
             elif path.suffix in SCRIPTS or path.name == "Makefile":
@@ -107,7 +107,7 @@ def check(root):
     names = Names(root)
     complaints = source.Complaints(root)
     lines = 0
-    for path in source.code_files(root / "src"):
+    for path in [*source.code_files(root / "src"), *source.code_files(root / "cli")]:
         for number, line in source.comments(path.read_text()):
             lines += 1
             for name in sorted(names.missing_in_comment(line)):
@@ -120,7 +120,7 @@ def check(root):
                     quotes += 1
                     for name in sorted(names.missing_in_quote(quoted)):
                         complaints.add(path, number, f"names {name}, which does not exist", line)
-    print(f"{lines} lines of comments in src/, {quotes} names in documents, "
+    print(f"{lines} lines of comments, {quotes} names in documents, "
           f"{complaints.count} complaints")
     return 1 if complaints.count or not lines else 0
 

@@ -13,6 +13,8 @@
   * below heap/ only os/ has virtual functions
   * conditional compilation and macros stay in the files that are there for them
   * headers have #pragma once, sources their licence line
+  * cli/ includes no header of src/ or include/: the command reads every version of the library; its folders
+    are in the order of CLI_FOLDERS, and none includes a later one
   * no file of the project names a machine's folders, a package registry or a ticket
 """
 
@@ -29,9 +31,12 @@ LEVELS = (
     ("page", "config", "tools/os", "tools/stack", "tools/world_stop", "tools/symbols/os",
      "tools/profiler/os", "tools/pressure/os", "tools/leak/os"),
     ("central", "tools/symbols"), ("cache", "tools/profile"), ("heap",), ("stats",),
-    ("tools/profiler", "tools/pressure"), ("tools", "tools/leak", "tools/no_leak"), ("entry",),
+    ("tools/profiler", "tools/pressure"), ("introspection", "tools", "tools/leak", "tools/no_leak"),
+    ("entry",),
     ("compat",),
 )
+# The folders of the tcmalloc command.
+CLI_FOLDERS = ("image", "heap", "report", "commands")
 LIBRARIES = ("full", "minimal", "override", "shared")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
@@ -49,6 +54,8 @@ SYSTEM_HEADERS_IN = re.compile(SYSTEM)
 PUBLIC_HEADERS_IN = re.compile(r"entry/(full/)?entry_.*|tools/leak/entry_.*|compat/.*")
 # (rule, file) that break a rule, with the reason.
 EXCEPTIONS = {
+    ("macro definition", "introspection/field_table.h"):
+        "makes name, offset and size of a member from one token",
     ("system header", "compat/malloc_hook.cc"):
         "offers mmap and munmap to programs as they are",
     ("system header", "entry/oom_policy.cc"):
@@ -177,6 +184,27 @@ class Checker:
                     self.complain(self.src / name, line,
                                   f"the minimal library has no answer for {target}", text)
 
+    def check_cli(self):
+        """The command's folders; returns the number of its files."""
+        cli = self.root / "cli"
+        files = source.code_files(cli)
+        for path in files:
+            folder = path.relative_to(cli).parts[0]
+            code = source.without_comments(path.read_text())
+            if folder not in CLI_FOLDERS:
+                self.complain(path, 1, f"cli/{folder} is not in the order of folders (CLI_FOLDERS)")
+                continue
+            for match in INCLUDE.finditer(code):
+                target = match[2].split("/")[0]
+                if match[1] == "<":
+                    continue
+                if target not in CLI_FOLDERS or not (cli / match[2]).is_file():
+                    self.complain(path, match, "cli/ includes its own headers only")
+                elif CLI_FOLDERS.index(target) > CLI_FOLDERS.index(folder):
+                    self.complain(path, match, f"cli/{folder} must not include {target}/, "
+                                  "which is not below it")
+        return len(files)
+
     def check_cycles(self):
         state = {}  # file -> "open" while its includes are followed, "done" afterwards
 
@@ -226,6 +254,7 @@ class Checker:
         for path in files:
             self.check_file(path)
         self.check_minimal()
+        cli_files = self.check_cli()
         self.check_cycles()
         self.check_closures()
         everything = source.tree_files(self.root)
@@ -239,7 +268,7 @@ class Checker:
         below = [name for name in self.includes
                  if LEVEL.get(folder_of(name), 0) < LEVEL["heap"] and name.endswith(".h")]
         largest = max(below, key=lambda name: len(self.closure(name)), default=None)
-        print(f"{len(files)} files in src/, {arrows} includes of project headers, "
+        print(f"{len(files)} files in src/, {cli_files} in cli/, {arrows} includes of project headers, "
               f"{len(everything)} files in all")
         if largest:
             print(f"largest header below heap/: {largest} with "

@@ -54,6 +54,7 @@ compat/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 compat/malloc_hook.cc: kStaticSkip: protocol
 entry/entry_properties.cc: kMaxCacheBytes: bits
 entry/entry_properties.cc: kNothing: protocol
+introspection/root.h: kFormat: format
 tools/leak/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
 tools/leak/annotations.cc: kNumBuckets: buffer
 tools/leak/annotations.h: kIgnoredMark: bits

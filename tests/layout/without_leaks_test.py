@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 FOLDERS = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "CHANGELOG.md",
-           "conanfile.py", "bench", "docs", "include", "packaging", "scripts", "src", "tests")
+           "conanfile.py", "bench", "cli", "docs", "include", "packaging", "scripts", "src", "tests")
 # Those that the checker uses: they must not need it in turn.
 TARGETS = ("tcmalloc_tools_profiler", "tcmalloc_heap", "tcmalloc_tools_no_leak")
 

@@ -23,11 +23,13 @@ INSTALLED = {
                    f"pkgconfig/lib{library}.pc")),
 }
 HEADER_FOLDERS = ("include/tcmalloc", "include/gperftools")
+COMMAND = "tcmalloc"
 
 
-def check_files(test, prefix, cxx_compiler):
+def check_files(test, build, prefix, cxx_compiler):
     source = HERE.parent.parent
-    wanted = INSTALLED | {str(path.relative_to(source))
+    command = {f"bin/{COMMAND}"} if (build / "bin" / COMMAND).exists() else set()
+    wanted = INSTALLED | command | {str(path.relative_to(source))
                           for folder in HEADER_FOLDERS for path in (source / folder).glob("*.h")}
     found = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
     for name in sorted(wanted - found):
@@ -45,6 +47,8 @@ def check_files(test, prefix, cxx_compiler):
                                  stdout=subprocess.PIPE).stdout
         test.expect(f"Library soname: [lib{library}.so.4]" in dynamic, f"{link}: soname")
         test.expect("RPATH" not in dynamic and "RUNPATH" not in dynamic, f"{link}: a run path")
+    if command:
+        test.command([prefix / "bin" / COMMAND, "run", "--quiet", "true"])
     headers = sorted((prefix / "include").rglob("*.h"))
     for header in headers:  # each is enough for itself
         name = header.relative_to(prefix / "include")
@@ -64,7 +68,7 @@ def main():
         sys.exit(1)
     prefix = first.rename(work / "moved")
     folder = prefix / "lib"
-    check_files(test, prefix, compilers[1])
+    check_files(test, build, prefix, compilers[1])
 
     for library in LIBRARIES:
         plain = [f"-I{prefix}/include", f"-L{folder}", f"-l{library}"]

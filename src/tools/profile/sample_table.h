@@ -78,6 +78,8 @@ class SampleTable {
   SpinLock& lock() { return lock_; }
 
  private:
+  friend struct FieldTable;
+
   void Free(IntrusiveList<Sample>* samples);
   static size_t BytesFor(size_t depth) { return sizeof(Sample) + depth * sizeof(uintptr_t); }
   template <typename F>

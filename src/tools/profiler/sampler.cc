@@ -16,16 +16,18 @@
 #include "tools/profiler/os/probes.h"
 
 namespace tcmalloc {
+
+constinit std::atomic<SampleTable*> existing_sample_table{nullptr};
+
 namespace {
 
 // Built once, when the library is loaded or at the first use before that.
 alignas(SampleTable) constinit char sample_table_storage[sizeof(SampleTable)] = {};
-constinit std::atomic<SampleTable*> existing_table{nullptr};
 constinit SpinLock table_lock{LockRank::kInit};
 
 template <typename F>
 void WithSampleLock(F f) {
-  SampleTable* const table = existing_table.load(std::memory_order_acquire);
+  SampleTable* const table = existing_sample_table.load(std::memory_order_acquire);
   if (table != nullptr) f(table->lock());
 }
 
@@ -40,16 +42,16 @@ constexpr ForkHandlers kSampleForkHandlers = {
 constexpr size_t kSampleStaticSkip = 2;
 
 SampleTable& Table(Heap& heap) {
-  SampleTable* table = existing_table.load(std::memory_order_acquire);
+  SampleTable* table = existing_sample_table.load(std::memory_order_acquire);
   if (table != nullptr) return *table;
   {
     const SpinLockHolder holder(table_lock);
-    table = existing_table.load(std::memory_order_relaxed);
+    table = existing_sample_table.load(std::memory_order_relaxed);
     if (table != nullptr) return *table;
     table = new (sample_table_storage) SampleTable(heap.arena);
     // First the handlers, which do nothing while there is no table.
     AddForkHandlers(&kSampleForkHandlers);
-    existing_table.store(table, std::memory_order_release);
+    existing_sample_table.store(table, std::memory_order_release);
   }
   return *table;
 }
@@ -79,7 +81,7 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
 
 void SampleFreed(void* sample) {
   ProbeFree(static_cast<const Sample*>(sample)->object);
-  existing_table.load(std::memory_order_acquire)->Remove(static_cast<Sample*>(sample));
+  existing_sample_table.load(std::memory_order_acquire)->Remove(static_cast<Sample*>(sample));
 }
 
 void PrepareSampler(Heap& heap) { Table(heap); }
@@ -92,7 +94,7 @@ bool SetSamplePeriod(Heap& heap, size_t period) {
 }
 
 SampleTable::Totals GetSampleTotals() {
-  SampleTable* const table = existing_table.load(std::memory_order_acquire);
+  SampleTable* const table = existing_sample_table.load(std::memory_order_acquire);
   return table == nullptr ? SampleTable::Totals() : table->GetTotals();
 }
 
@@ -106,7 +108,7 @@ bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
 bool BeginRecordingSamples(Heap& heap) { return Table(heap).BeginRecording(); }
 
 void EndRecordingSamples() {
-  SampleTable* const table = existing_table.load(std::memory_order_acquire);
+  SampleTable* const table = existing_sample_table.load(std::memory_order_acquire);
   if (table != nullptr) table->EndRecording();
 }
 

@@ -11,6 +11,7 @@
 // In the minimal library tools/minimal/profiler.cc implements it: nothing is ever sampled.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/compiler.h"
@@ -28,6 +29,10 @@ struct Heap;
 TC_SLOW_PATH void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated);
 // The object of `sample` is freed. The span does not refer to the sample any more.
 TC_SLOW_PATH void SampleFreed(void* sample);
+
+// Null until there is a table: it is built when the library is loaded, or at the first use before
+// that.
+extern std::atomic<SampleTable*> existing_sample_table;
 
 // When the library is loaded: registers the fork handlers of the samples' lock.
 void PrepareSampler(Heap& heap);

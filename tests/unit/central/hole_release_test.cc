@@ -73,6 +73,20 @@ bool IsFilled(const void* object, size_t size, size_t tag) {
                      [tag](unsigned char byte) { return byte == (tag & 0xff); });
 }
 
+// The class of its page was read when the page was in a span of small objects.
+TEST(HoleReleaseTest, SkipsASpanInAPool) {
+  HoleHeap heap;
+  SpanHome& home = heap.central.shards().Ensure(0).home();
+  Span* const span = heap.page_heap.New(Length(40), SpanState::kLarge, Length(1), &home);
+  ASSERT_NE(span, nullptr);
+  const PageId page = span->first_page;
+  ASSERT_TRUE(heap.page_heap.DeleteLargeAt(span, page.start_address(), nullptr, &home));
+  ASSERT_GT(home.pool.bytes(), 0u);
+  heap.page_map.SetClassOfAll(page, Length(1), static_cast<SizeClass>(8));
+  EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
+  heap.page_map.SetClassOfAll(page, Length(1), SizeClass::kNone);
+}
+
 TEST(HoleReleaseTest, AnEmptyHeapHasNone) {
   HoleHeap heap;
   EXPECT_EQ(heap.holes.ReleaseAll(), 0u);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tcmalloc: asks a process where its memory is. See docs/command.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App parser("Asks any process that runs on TCMalloc where its memory is.", "tcmalloc");
+  parser.set_version_flag("--version", TCMALLOC_VERSION);
+  parser.require_subcommand(1);
+  int status = cli::kSuccess;
+  cli::AddRun(parser, &status);
+  cli::AddPs(parser, &status);
+  cli::AddStats(parser, &status);
+  cli::AddObjects(parser, &status);
+  cli::AddInspect(parser, &status);
+  cli::AddGenerate(parser, &status);
+  try {
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    cli::RemoveSeparatorOfRun(&arguments);
+    std::reverse(arguments.begin(), arguments.end());  // as parse wants them
+    parser.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return parser.exit(error);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tcmalloc: {}\n", error.what());
+    return cli::kFailed;
+  }
+  return status;
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tcmalloc objects PID: the objects that the program holds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/commands.h"
+#include "commands/open_process.h"
+#include "report/sizes.h"
+#include "report/statistics_report.h"
+
+namespace cli {
+namespace {
+
+struct Options {
+  pid_t pid = 0;
+  uint64_t size = 0;
+  std::string by = "class";
+  bool list = false;
+  bool json = false;
+  bool no_stop = false;
+};
+
+struct Sum {
+  uint64_t objects = 0;
+  uint64_t bytes = 0;
+};
+
+// Oldest spans last. The age of an object is at most that of its span.
+constexpr std::pair<int64_t, const char*> kAges[] = {
+    {1'000, "less than a second"},    {60'000, "less than a minute"},
+    {3'600'000, "less than an hour"}, {86'400'000, "less than a day"},
+    {INT64_MAX, "a day and more"},
+};
+
+struct Found {
+  std::map<uint64_t, Sum> by_class;  // by bytes of an object; 0: large objects
+  std::vector<Sum> by_age = std::vector<Sum>(std::size(kAges));
+  std::vector<Object> objects;
+  Sum all;
+};
+
+void Collect(const HeapObjects& objects, const Options& options, Found* found) {
+  constexpr size_t kMostListed = 50'000'000;
+  *found = {};
+  const Target& target = objects.target();
+  const int64_t now = target.image().NowMs(static_cast<int>(target.layout().constant("clock")));
+  objects.ForEachSpan([&](const SpanInfo& span) {
+    if (options.size != 0 && span.object_bytes != options.size) return;
+    const uint64_t count = objects.CountInUse(span);
+    if (count == 0) return;
+    const int64_t age = span.AgeMs(now);
+    size_t i = 0;
+    while (i + 1 < std::size(kAges) && age >= kAges[i].first) ++i;
+    for (Sum* const sum :
+         {&found->all, &found->by_class[span.large ? 0 : span.object_bytes], &found->by_age[i]}) {
+      sum->objects += count;
+      sum->bytes += count * span.object_bytes;
+    }
+    if (!options.list) return;
+    if (found->objects.size() + count > kMostListed) {
+      throw Failure("there are more than 50 million objects: --size lists those of one size");
+    }
+    objects.ForEachInUse(span, [&](const Object& object) { found->objects.push_back(object); });
+  });
+  std::sort(found->objects.begin(), found->objects.end(),
+            [](const Object& a, const Object& b) { return a.start < b.start; });
+}
+
+std::vector<std::pair<std::string, Sum>> Rows(const Found& found, const Options& options) {
+  std::vector<std::pair<std::string, Sum>> rows;
+  if (options.by == "age") {
+    for (size_t i = 0; i < std::size(kAges); ++i) {
+      if (found.by_age[i].objects != 0) rows.emplace_back(kAges[i].second, found.by_age[i]);
+    }
+    return rows;
+  }
+  for (const auto& [bytes, sum] : found.by_class) {
+    rows.emplace_back(bytes == 0 ? "large" : fmt::format("{} bytes", bytes), sum);
+  }
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes : a.first < b.first;
+  });
+  return rows;
+}
+
+void PrintJson(const ProcessInfo& info, const Found& found, const ReadMode& mode,
+               const Options& options) {
+  nlohmann::ordered_json json = ProcessJson(info);
+  json["stopped_ms"] = mode.pause_ms;
+  json["settled"] = mode.settled;
+  json["objects"] = found.all.objects;
+  json["bytes"] = found.all.bytes;
+  auto& rows = json["by_" + options.by] = nlohmann::ordered_json::array();
+  for (const auto& [name, sum] : Rows(found, options)) {
+    rows.push_back({{"name", name}, {"objects", sum.objects}, {"bytes", sum.bytes}});
+  }
+  if (options.list) {
+    auto& list = json["list"] = nlohmann::ordered_json::array();
+    for (const Object& object : found.objects) list.push_back({object.start, object.bytes});
+  }
+  fmt::print("{}\n", json.dump());
+}
+
+int Objects(const Options& options) {
+  OpenProcess process = OpenProcessFor(options.pid);
+  RequireHeap(process);
+  ReadMode mode{.stop = !options.no_stop};
+  Found found;
+  WithObjects(process, &mode,
+              [&](const HeapObjects& objects) { Collect(objects, options, &found); });
+  if (options.json) {
+    PrintJson(process.info, found, mode, options);
+    return kSuccess;
+  }
+  if (options.list) {
+    for (const Object& object : found.objects) {
+      fmt::print("{:#x} {}\n", object.start, object.bytes);
+    }
+    return kSuccess;
+  }
+  fmt::print("Process {} ({}) holds {} objects of {} in all\n\n", options.pid, process.info.name,
+             found.all.objects, Size(found.all.bytes));
+  for (const auto& [name, sum] : Rows(found, options)) {
+    fmt::print("  {:>11}  {:>6}  {:>12} objects  {}\n", Size(sum.bytes),
+               Share(sum.bytes, found.all.bytes), sum.objects, name);
+  }
+  fmt::print("\n{}\n", HowItWasRead(mode));
+  return kSuccess;
+}
+
+}  // namespace
+
+void AddObjects(CLI::App& parser, int* status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command =
+      parser.add_subcommand("objects", "The objects that a process holds, by size or age");
+  command->add_option("pid", options->pid, "The process")->required();
+  command->add_option("--size", options->size, "Only objects of this size")->type_name("BYTES");
+  command->add_option("--by", options->by, "class: by size of objects; age: by age of their spans")
+      ->check(CLI::IsMember({"class", "age"}));
+  command->add_flag("--list", options->list, "Address and size of each object");
+  command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, status] { *status = Objects(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Opens a process for a command, and reads its objects at a moment at which no change is under way.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heap/objects.h"
+#include "heap/record.h"
+#include "image/live_image.h"
+#include "image/process.h"
+
+namespace cli {
+
+struct OpenProcess {
+  ProcessInfo info;
+  std::unique_ptr<LiveImage> image;
+  std::optional<Root> root;  // none: another malloc
+
+  bool runs_on_this_allocator() const { return root.has_value(); }
+};
+
+// Throws Failure when there is no such process or its memory may not be read.
+OpenProcess OpenProcessFor(pid_t pid);
+
+// How a command reads objects.
+struct ReadMode {
+  bool stop = true;     // stop the process while its records are copied
+  double pause_ms = 0;  // set: how long it was stopped
+  size_t threads = 0;   // set: how many threads were stopped
+  bool settled = true;  // set: no lock was held and no change was under way
+};
+
+// Reads what a report needs, and adds the guards that must not be set while it is read. It is
+// called several times: the last call counts.
+using Reading = std::function<void(const Target&, std::vector<Guard>* guards)>;
+
+// With mode.stop the process is stopped while its records are copied, at a moment at which no guard
+// is set; without, they are read while it runs: what changes meanwhile may be missing or appear
+// twice, or the reading fails.
+void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read);
+
+struct Pauses {
+  std::vector<double> ms;
+  size_t refused = 0;         // a guard was set, so nothing more was copied
+  uint64_t copied_bytes = 0;  // in each pause
+};
+
+// The pauses of `n` stops for that reading, for a benchmark. What is read is found out once.
+Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n);
+
+// ReadAtRest of the objects: `f` is called several times, and the last call counts.
+void WithObjects(OpenProcess& process, ReadMode* mode,
+                 const std::function<void(const HeapObjects&)>& f);
+
+// Throws Failure unless the process runs on this allocator and has a heap.
+void RequireHeap(const OpenProcess& process);
+
+// For the reader of a report.
+std::string HowItWasRead(const ReadMode& mode);
+
+inline constexpr char kNoStopHelp[] =
+    "Do not stop the process. Objects that are allocated or freed meanwhile may be missing";
+
+}  // namespace cli

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tcmalloc ps: the processes of this machine, and the allocator of each. No process is stopped.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/commands.h"
+#include "commands/open_process.h"
+#include "heap/statistics.h"
+#include "report/sizes.h"
+#include "report/statistics_report.h"
+
+namespace cli {
+namespace {
+
+struct Options {
+  bool all = false;
+  bool json = false;
+};
+
+struct Row {
+  ProcessInfo info;
+  std::string allocator;
+  std::optional<Statistics> stats;
+  std::string problem;  // why there are no figures
+};
+
+// Nothing for a process of the kernel, or one that has ended.
+std::optional<Row> RowOf(pid_t pid) {
+  const auto info = ReadProcessInfo(pid);
+  if (!info.has_value() || info->is_zombie() || info->memory.resident_bytes == 0) {
+    return std::nullopt;
+  }
+  Row row{.info = *info};
+  try {
+    LiveImage image(pid);
+    const auto root = FindRoot(image, Search::kNotes);
+    if (!root.has_value()) {
+      row.allocator = OtherAllocator(image.Mappings());
+      return row;
+    }
+    row.allocator = "TCMalloc " + root->version;
+    const Target target(image, *root);
+    if (target.HasHeap()) row.stats = ReadStatistics(target);
+  } catch (const Failure& failure) {
+    row.problem = failure.what();
+    if (row.allocator.empty()) row.allocator = "?";
+  }
+  return row;
+}
+
+uint64_t Overhead(const Statistics& stats) {
+  return stats.figure("actual_bytes") - stats.figure("in_use_bytes");
+}
+
+nlohmann::ordered_json JsonOf(const Row& row) {
+  nlohmann::ordered_json json = ProcessJson(row.info);
+  json["allocator"] = row.allocator;
+  if (row.stats.has_value()) {
+    json["in_use_bytes"] = row.stats->figure("in_use_bytes");
+    json["overhead_bytes"] = Overhead(*row.stats);
+    json["settings"] = row.stats->settings;
+  }
+  if (!row.problem.empty()) json["problem"] = row.problem;
+  return json;
+}
+
+void PrintRow(const Row& row) {
+  std::string notes = row.allocator;
+  if (row.stats.has_value() && !row.stats->settings.empty()) notes += "  " + row.stats->settings;
+  fmt::print("{:>8} {:>11} {:>11} {:>11}  {:<16} {}\n", row.info.pid,
+             Size(row.info.memory.resident_bytes),
+             row.stats.has_value() ? Size(row.stats->figure("in_use_bytes")) : "-",
+             row.stats.has_value() ? Size(Overhead(*row.stats)) : "-", row.info.name, notes);
+}
+
+int Ps(const Options& options) {
+  std::vector<Row> rows;
+  size_t others = 0;
+  size_t denied = 0;
+  std::string problem;
+  for (const pid_t pid : AllProcesses()) {
+    std::optional<Row> row = RowOf(pid);
+    if (!row.has_value()) continue;
+    const bool ours = row->allocator.starts_with("TCMalloc ");
+    if (row->allocator == "?") {
+      ++denied;
+      problem = row->problem;
+    } else {
+      others += !ours;
+    }
+    if (ours || options.all) rows.push_back(std::move(*row));
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const Row& row : rows) json.push_back(JsonOf(row));
+    fmt::print("{}\n", json.dump());
+    return kSuccess;
+  }
+  fmt::print("{:>8} {:>11} {:>11} {:>11}  {:<16} {}\n", "PID", "RESIDENT", "IN USE", "OVERHEAD",
+             "NAME", "ALLOCATOR AND SETTINGS");
+  for (const Row& row : rows) PrintRow(row);
+  if (!options.all && others > 0) {
+    fmt::print("{} other processes run on other allocators: --all lists them.\n", others);
+  }
+  if (denied > 0) fmt::print("{} processes could not be read, the last one: {}\n", denied, problem);
+  return kSuccess;
+}
+
+}  // namespace
+
+void AddPs(CLI::App& parser, int* status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command =
+      parser.add_subcommand("ps", "The processes of this machine that run on TCMalloc");
+  command->add_flag("-a,--all", options->all, "Also processes on other allocators");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, status] { *status = Ps(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// HeapObjects: the objects of a target, in use or free, from its span records and thread caches.
+// The objects in use are those of tcmalloc_for_each_object.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "heap/record.h"
+
+namespace cli {
+
+struct SpanInfo {
+  Address record = 0;
+  Address start = 0;
+  uint64_t bytes = 0;
+  uint64_t state = 0;
+  bool large = false;
+  // Of small objects; 0: not in use for small objects.
+  size_t size_class = 0;
+  size_t shard = 0;
+  uint64_t object_bytes = 0;  // usable bytes of one object
+  uint64_t num_objects = 0;
+  uint64_t free_objects = 0;  // in the span itself, not in caches
+  Address free_bits = 0;
+  Address sample = 0;  // 0: not sampled
+  int64_t handed_out_ms = 0;
+
+  // Any number: a damaged record may have any time.
+  int64_t AgeMs(int64_t now_ms) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(now_ms) -
+                                static_cast<uint64_t>(handed_out_ms));
+  }
+};
+
+struct Object {
+  Address start = 0;
+  uint64_t bytes = 0;
+};
+
+// Where an address is.
+struct Place {
+  enum class Kind {
+    kOutside,   // not in this heap
+    kFreeSpan,  // in free pages, or in pages that the allocator uses otherwise
+    kTail,      // after the last object of a span, or of a large object
+    kInUse,
+    kFree,    // in the span's free objects
+    kCached,  // in a thread cache
+  };
+  Kind kind = Kind::kOutside;
+  SpanInfo span;
+  Object object;
+  Address cache = 0;         // kCached: the ThreadCache
+  bool cache_in_use = true;  // kCached: it belongs to a running thread
+};
+
+class HeapObjects {
+ public:
+  // Reads the thread caches and the claims. Throws BadImage.
+  explicit HeapObjects(const Target& target);
+
+  // Adds the locks and the changes on which the objects depend.
+  void AddGuards(std::vector<Guard>* guards) const;
+
+  // Every span, in the order of the regions.
+  void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
+  // The number of objects in use of the span, and each of them.
+  uint64_t CountInUse(const SpanInfo& span) const;
+  void ForEachInUse(const SpanInfo& span, const std::function<void(const Object&)>& f) const;
+  // Every object in use.
+  void ForEachObject(const std::function<void(const SpanInfo&, const Object&)>& f) const;
+
+  Place Find(Address address) const;
+
+  const Target& target() const { return target_; }
+  // A span's state in words; empty when this program does not know the state.
+  std::string_view StateText(const SpanInfo& span) const;
+
+ private:
+  // An object in a cache, or one that is claimed while its pages are released (cache 0).
+  struct FreeObject {
+    Address start;
+    Address cache;
+    bool cache_in_use;
+  };
+  // What of the field table is needed for each span: looking it up by name takes time.
+  struct SpanFields {
+    explicit SpanFields(const Layout& layout);
+
+    size_t bytes;
+    uint64_t small_state, large_state, owner_counted, owner_shard_bits;
+    Field first_page, num_pages, state, owner, sampled_class, sample, handed_out_ms;
+    Field num_objects, free_count, free_bits;
+  };
+
+  void ReadCaches(const Record& registry);
+  void ReadClaims(const Record& holes);
+  SpanInfo ReadSpan(Address record) const;
+  std::optional<SpanInfo> TryReadSpan(Address record) const;
+  std::optional<SpanInfo> SpanAround(Address address) const;
+  // The span of the page in the page map; 0: none.
+  Address SpanAt(Address address) const;
+  std::vector<uint64_t> FreeBits(const SpanInfo& span) const;
+  std::vector<uint64_t> UnusedBits(const SpanInfo& span) const;
+  // The first of free_ at `start` or after it.
+  std::vector<FreeObject>::const_iterator FirstFree(Address start) const;
+  void ForEachRegion(const std::function<void(Address start, Address end)>& f) const;
+  void ForEachSpanIn(Address start, Address end,
+                     const std::function<void(const SpanInfo&)>& f) const;
+
+  const Target& target_;
+  const Record heap_;
+  const uint64_t page_shift_;
+  const uint64_t leaf_bits_;
+  const uint64_t leaf_distance_bytes_;
+  const SpanFields span_fields_;
+  std::vector<uint64_t> class_bytes_;
+  std::vector<FreeObject> free_;  // by address
+};
+
+}  // namespace cli

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/record.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+namespace cli {
+namespace {
+
+constexpr size_t kMaxLayoutBytes = size_t{1} << 20;
+// More than any structure that is read whole.
+constexpr size_t kMaxLoaded = size_t{1} << 20;
+
+void ParseAt(Image& image, Address address, uint64_t bytes, Layout* layout) {
+  if (bytes > kMaxLayoutBytes) throw BadImage("the process's field table is too long");
+  std::string text(bytes, '\0');
+  if (!image.Read(address, text.data(), bytes)) {
+    throw BadImage(fmt::format("the process's field table at {:#x} is not readable", address));
+  }
+  layout->Parse(text);
+}
+
+}  // namespace
+
+Target::Target(Image& image, const Root& root) : image_(image), root_(root) {
+  ParseAt(image, root.layout, root.layout_bytes, &layout_);
+  uint64_t samples[2] = {};
+  for (size_t i = 0; i < 2; ++i) {
+    if (!image.Read(root.samples + i * root.pointer_bytes, &samples[i], root.pointer_bytes)) return;
+  }
+  if (samples[1] != 0) ParseAt(image, samples[0], samples[1], &layout_);
+}
+
+bool Target::HasHeap() const {
+  uint8_t exists = 0;
+  return image_.ReadValue(root_.heap_exists, &exists) && exists != 0;
+}
+
+Record Target::Load(std::string_view name, Address address) const {
+  const Structure& structure = layout_.structure(name);
+  if (structure.bytes > kMaxLoaded) {
+    throw BadImage(fmt::format("the process's library has a {} that is too large", name));
+  }
+  auto memory = std::make_shared<std::vector<char>>(structure.bytes);
+  if (!image_.Read(address, memory->data(), memory->size())) {
+    throw BadImage(fmt::format("the {} at {:#x} is not readable", name, address));
+  }
+  return {*this, structure, address, std::move(memory), 0};
+}
+
+uint64_t Record::Number(size_t offset, size_t bytes) const {
+  if (bytes > sizeof(uint64_t)) {
+    throw BadImage(fmt::format("a field of {} is no number", structure_->name));
+  }
+  uint64_t value = 0;
+  memcpy(&value, memory_->data() + offset, bytes);
+  return value;
+}
+
+uint64_t Record::Get(std::string_view name) const {
+  const Field& field = structure_->field(name);
+  return Number(offset_ + field.offset, field.bytes);
+}
+
+uint64_t Record::At(std::string_view name, size_t i, size_t bytes) const {
+  const Field& field = structure_->field(name);
+  if (bytes == 0 || i >= field.bytes / bytes) {
+    throw BadImage(fmt::format("{}.{} has no element {}", structure_->name, name, i));
+  }
+  return Number(offset_ + field.offset + i * bytes, bytes);
+}
+
+size_t Record::ArraySize(std::string_view name, size_t bytes) const {
+  return structure_->field(name).bytes / bytes;
+}
+
+Record Record::Part(std::string_view name, size_t i) const {
+  const Field& field = structure_->field(name);
+  const Structure& part = target_->layout().structure(field.type);
+  // Nothing contains itself.
+  if (part.bytes == 0 || part.bytes >= structure_->bytes || i >= field.bytes / part.bytes) {
+    throw BadImage(fmt::format("{}.{} has no element {}", structure_->name, name, i));
+  }
+  const size_t offset = field.offset + i * part.bytes;
+  return {*target_, part, address_ + offset, memory_, offset_ + offset};
+}
+
+void Record::AddGuards(std::vector<Guard>* guards) const {
+  size_t parts = 0;
+  AddGuards(guards, &parts);
+}
+
+void Record::AddGuards(std::vector<Guard>* guards, size_t* parts) const {
+  // A field table can nest structures so that there is no end to them.
+  constexpr size_t kMostParts = 100'000;
+  if (++*parts > kMostParts) {
+    throw BadImage(fmt::format("{} has too many parts", structure_->name));
+  }
+  for (const auto& [name, field] : structure_->fields) {
+    if (field.type == "Lock" || field.type == "Change") {
+      guards->push_back({address_ + field.offset, field.bytes,
+                         Number(offset_ + field.offset, field.bytes),
+                         structure_->name + "." + name});
+    } else if (!field.type.empty() && field.type != "ListNode") {
+      const size_t bytes = target_->layout().structure(field.type).bytes;
+      for (size_t i = 0; bytes != 0 && i < field.bytes / bytes; ++i) {
+        Part(name, i).AddGuards(guards, parts);
+      }
+    }
+  }
+}
+
+std::string Record::Text(std::string_view name) const {
+  const Field& field = structure_->field(name);
+  const char* const text = memory_->data() + offset_ + field.offset;
+  return {text, strnlen(text, field.bytes)};
+}
+
+}  // namespace cli

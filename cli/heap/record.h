@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Record: a copy of one structure of a target, whose fields are read by name. Target: the image,
+// the root and the layout that belong together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heap/layout.h"
+#include "image/copied_image.h"
+#include "image/find_root.h"
+#include "image/image.h"
+
+namespace cli {
+
+class Record;
+
+class Target {
+ public:
+  // Reads the layout. Throws BadImage. `image` outlives the target.
+  Target(Image& image, const Root& root);
+
+  Image& image() const { return image_; }
+  const Root& root() const { return root_; }
+  const Layout& layout() const { return layout_; }
+  size_t pointer_bytes() const { return root_.pointer_bytes; }
+  // True once the process has allocated something.
+  bool HasHeap() const;
+
+  // Throws BadImage when the memory is not readable.
+  Record Load(std::string_view structure, Address address) const;
+  Record LoadHeap() const;
+  size_t Offset(std::string_view structure, std::string_view field) const {
+    return layout_.structure(structure).field(field).offset;
+  }
+
+ private:
+  Image& image_;
+  Root root_;
+  Layout layout_;
+};
+
+class Record {
+ public:
+  Record(const Target& target, const Structure& structure, Address address,
+         std::shared_ptr<const std::vector<char>> memory, size_t offset)
+      : target_(&target),
+        structure_(&structure),
+        address_(address),
+        memory_(std::move(memory)),
+        offset_(offset) {}
+
+  Address address() const { return address_; }
+  const Structure& structure() const { return *structure_; }
+  const Target& target() const { return *target_; }
+
+  // A number or a pointer. Throws BadImage when there is no such field, or it is longer than 8
+  // bytes.
+  uint64_t Get(std::string_view field) const;
+  // Element `i` of an array of numbers of `bytes` bytes each.
+  uint64_t At(std::string_view field, size_t i, size_t bytes) const;
+  size_t ArraySize(std::string_view field, size_t bytes) const;
+  // The field as a record; of an array, element `i`.
+  Record Part(std::string_view field, size_t i = 0) const;
+  // Text up to the first zero.
+  std::string Text(std::string_view field) const;
+  Address AddressOf(std::string_view field) const {
+    return address_ + structure_->field(field).offset;
+  }
+
+  // Adds each Lock and Change of the record and of its parts. Throws BadImage when there are more
+  // than a heap has.
+  void AddGuards(std::vector<Guard>* guards) const;
+
+ private:
+  uint64_t Number(size_t offset, size_t bytes) const;
+  void AddGuards(std::vector<Guard>* guards, size_t* parts) const;
+
+  const Target* target_;
+  const Structure* structure_;
+  Address address_;
+  std::shared_ptr<const std::vector<char>> memory_;
+  size_t offset_;
+};
+
+inline Record Target::LoadHeap() const { return Load("Heap", root_.heap); }
+
+}  // namespace cli

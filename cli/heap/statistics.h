@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Statistics of a target's heap: the figures of tcmalloc_stats_json, by the same rules. When the
+// target is at rest they are equal. While it runs, each figure was true at some moment, and the
+// sums hold: see docs/statistics.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heap/record.h"
+
+namespace cli {
+
+struct SizeClassStatistics {
+  uint64_t object_bytes = 0;
+  uint64_t spans = 0;
+  uint64_t in_use_objects = 0;
+  uint64_t cached_objects = 0;
+  uint64_t central_objects = 0;
+  uint64_t objects_per_span = 0;
+  uint64_t span_bytes = 0;
+};
+
+struct FreeSpanStatistics {
+  uint64_t backed = 0;
+  uint64_t released = 0;
+};
+
+struct Statistics {
+  // Names as in JSON, in its order.
+  std::vector<std::pair<std::string, uint64_t>> figures;
+  std::string hugepage_mode;
+  std::vector<SizeClassStatistics> classes;    // by number; class 0 is none
+  std::vector<FreeSpanStatistics> free_spans;  // [i]: of i + 1 pages
+  FreeSpanStatistics longer;
+  uint64_t longer_backed_bytes = 0;
+  uint64_t longer_released_bytes = 0;
+  std::string settings;  // that differ from the default
+  // A part changed at every try to read it, so some figures may be of different moments.
+  bool unsettled = false;
+
+  uint64_t figure(std::string_view name) const;
+};
+
+// Does not stop the target. Throws BadImage when its records stay contradictory.
+Statistics ReadStatistics(const Target& target);
+
+}  // namespace cli

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Walks over the lists of a target's heap. Each is bounded, in bytes and in elements, and checks
+// for cycles: a list that does not end throws BadImage.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <unordered_set>
+#include <vector>
+
+#include "heap/record.h"
+
+namespace cli {
+
+// The elements of a list, each of `bytes` bytes.
+class SeenElements {
+ public:
+  explicit SeenElements(size_t bytes) : bytes_(bytes) {}
+
+  void Add(Address address);
+
+ private:
+  const size_t bytes_;
+  std::unordered_set<Address> seen_;
+};
+
+// The elements of an intrusive list of records of `structure`, which have a list_node.
+void ForEachInList(const Target& target, std::string_view structure, Address first,
+                   const std::function<void(const Record&)>& f);
+
+// Who has a thread cache: a thread; a thread of the parent process; nobody (it was left by a thread
+// that ended, or is being created).
+enum class CacheHolder { kThread, kOrphan, kNobody };
+
+void ForEachCache(const Record& registry,
+                  const std::function<void(const Record& cache, CacheHolder holder)>& f);
+
+// All existing shards of the ShardMap.
+std::vector<Record> LoadShards(const Record& shard_map);
+// The ShardSpans of the shard for class `c`; null address: none.
+Address SpansOf(const Record& shard, size_t c);
+// The homes of the page heap: SpanHome records.
+std::vector<Record> LoadHomes(const Record& page_state);
+
+// The number of objects in bin `c` of a BinTable; 0 while its array is being replaced.
+size_t BinObjects(const Record& table, size_t c);
+
+}  // namespace cli

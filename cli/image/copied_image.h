@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CopiedImage: a copy of those parts of another image that a reader needs, made in one go.
+//
+// How it is used. The reader runs once while the target runs: each read adds the blocks around it
+// to the copy. Then the target is stopped, Refresh() reads all these blocks again, and the target
+// continues. The reader runs a second time, on the copy. If that needs a block that the copy lacks,
+// `complete()` is false and both steps are repeated. So the target is stopped only while memory is
+// copied. If a guard is set, Refresh() copies no more than the blocks with guards.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "image/image.h"
+
+namespace cli {
+
+// A lock or a change flag of the target: while it is not 0, records may be half changed.
+struct Guard {
+  Address address = 0;
+  size_t bytes = 0;
+  uint64_t value = 0;  // when it was read
+  std::string name;
+};
+
+class CopiedImage : public Image {
+ public:
+  static constexpr size_t kBlock = size_t{64} << 10;
+  // A target that makes the reader follow its pointers everywhere gets no further.
+  static constexpr size_t kMaxBytes = size_t{8} << 30;
+
+  explicit CopiedImage(Image& source) : source_(source) {}
+
+  // What Refresh() checks, and the order in which it copies. Not while the target is stopped.
+  void PrepareRefresh(std::vector<Guard> guards);
+  // Copies all blocks again. Returns null, or a guard that is set.
+  const Guard* Refresh();
+  // No block was added since Refresh().
+  bool complete() const { return complete_; }
+  size_t bytes() const { return blocks_.size() * kBlock; }
+
+  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
+  std::vector<Mapping> Mappings() override { return source_.Mappings(); }
+  int64_t NowMs(int clock) override { return source_.NowMs(clock); }
+
+ private:
+  struct Block {
+    std::vector<char> contents;
+    std::vector<bool> readable;  // one for each page of 4 KiB
+  };
+
+  bool Fill(Address start, Block* block);
+  Block* BlockAt(Address start);
+  void Copy(size_t begin, size_t end);  // of ranges_
+  const Guard* SetGuard() const;
+
+  Image& source_;
+  std::map<Address, Block> blocks_;
+  std::vector<Guard> guards_;
+  // The blocks, those with guards first.
+  std::vector<Range> ranges_;
+  size_t ranges_with_guards_ = 0;
+  // Where the guards are in the copy.
+  std::vector<const char*> guard_words_;
+  // The block of the last read, or null.
+  Address last_start_ = 0;
+  Block* last_ = nullptr;
+  bool complete_ = false;
+};
+
+}  // namespace cli

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/find_root.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace cli {
+namespace {
+
+constexpr char kMagic[] = "TCMROOT\n";
+constexpr size_t kMagicBytes = 8;
+constexpr uint32_t kFormat = 1;
+constexpr size_t kHeadBytes = kMagicBytes + 4 + 2 + 2 + 16;
+constexpr size_t kPointers = 7;
+constexpr char kNoteName[] = "TCMalloc";
+// More than any file has.
+constexpr size_t kMaxProgramHeaders = 256;
+constexpr size_t kMaxNoteBytes = size_t{1} << 20;
+
+std::optional<Root> RootAt(Image& image, Address address) {
+  struct Head {
+    char magic[kMagicBytes];
+    uint32_t format;
+    uint16_t pointer_bytes;
+    uint16_t root_bytes;
+    char version[16];
+  } head;
+  static_assert(sizeof(Head) == kHeadBytes);
+  if (!image.ReadValue(address, &head) || memcmp(head.magic, kMagic, kMagicBytes) != 0) {
+    return std::nullopt;
+  }
+  if (head.pointer_bytes != 4 && head.pointer_bytes != 8) return std::nullopt;
+  uint64_t pointers[kPointers] = {};
+  for (size_t i = 0; i < kPointers; ++i) {
+    if (!image.Read(address + kHeadBytes + i * head.pointer_bytes, &pointers[i],
+                    head.pointer_bytes)) {
+      return std::nullopt;
+    }
+  }
+  if (pointers[0] != address) return std::nullopt;
+  Root root{.address = address, .format = head.format, .pointer_bytes = head.pointer_bytes};
+  root.version.assign(head.version, strnlen(head.version, sizeof(head.version)));
+  if (root.format != kFormat) {
+    throw BadImage(
+        fmt::format("the process runs on TCMalloc {}, whose records have format {}; this command "
+                    "knows format {}: use the command of that version",
+                    root.version, root.format, kFormat));
+  }
+  root.layout = pointers[1];
+  root.layout_bytes = pointers[2];
+  root.samples = pointers[3];
+  root.heap = pointers[4];
+  root.heap_exists = pointers[5];
+  root.page_map = pointers[6];
+  return root;
+}
+
+// The root that a note in [start, start + bytes) leads to.
+std::optional<Root> RootFromNotes(Image& image, Address start, size_t bytes) {
+  if (bytes > kMaxNoteBytes) return std::nullopt;
+  std::vector<char> notes(bytes);
+  if (!image.Read(start, notes.data(), bytes)) return std::nullopt;
+  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
+    Elf64_Nhdr note;  // of both word sizes
+    memcpy(&note, &notes[at], sizeof(note));
+    const size_t name = at + sizeof(note);
+    const size_t contents = name + (size_t{note.n_namesz} + 3) / 4 * 4;
+    const size_t end = contents + (size_t{note.n_descsz} + 3) / 4 * 4;
+    if (end > bytes || end <= at) return std::nullopt;
+    if (note.n_namesz == sizeof(kNoteName) && note.n_descsz == sizeof(int32_t) &&
+        memcmp(&notes[name], kNoteName, sizeof(kNoteName)) == 0) {
+      int32_t distance;
+      memcpy(&distance, &notes[contents], sizeof(distance));
+      const Address place = start + contents;
+      if (auto root = RootAt(image, place + static_cast<Address>(int64_t{distance}))) return root;
+    }
+    at = end;
+  }
+  return std::nullopt;
+}
+
+template <typename FileHeader, typename ProgramHeader>
+std::optional<Root> RootOfFile(Image& image, Address start) {
+  FileHeader file;
+  if (!image.ReadValue(start, &file) || file.e_phentsize != sizeof(ProgramHeader) ||
+      file.e_phnum > kMaxProgramHeaders) {
+    return std::nullopt;
+  }
+  std::vector<ProgramHeader> headers(file.e_phnum);
+  if (!image.Read(start + file.e_phoff, headers.data(), headers.size() * sizeof(ProgramHeader))) {
+    return std::nullopt;
+  }
+  // Addresses in the headers are relative to where the first segment would be without relocation.
+  Address base = start;
+  for (const ProgramHeader& header : headers) {
+    if (header.p_type == PT_LOAD && header.p_offset == 0) base = start - header.p_vaddr;
+  }
+  for (const ProgramHeader& header : headers) {
+    if (header.p_type != PT_NOTE) continue;
+    if (auto root = RootFromNotes(image, base + header.p_vaddr, header.p_filesz)) return root;
+  }
+  return std::nullopt;
+}
+
+std::optional<Root> RootOfFileAt(Image& image, Address start) {
+  unsigned char identity[EI_NIDENT];
+  if (!image.ReadValue(start, &identity) || memcmp(identity, ELFMAG, SELFMAG) != 0) {
+    return std::nullopt;
+  }
+  return identity[EI_CLASS] == ELFCLASS64 ? RootOfFile<Elf64_Ehdr, Elf64_Phdr>(image, start)
+                                          : RootOfFile<Elf32_Ehdr, Elf32_Phdr>(image, start);
+}
+
+std::optional<Root> RootInMemory(Image& image, const Mapping& mapping) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  std::vector<char> piece(kPiece + kMagicBytes);
+  for (Address at = mapping.start; at < mapping.end; at += kPiece) {
+    const size_t bytes = std::min<Address>(piece.size(), mapping.end - at);
+    if (!image.Read(at, piece.data(), bytes)) return std::nullopt;
+    const std::string_view text(piece.data(), bytes);
+    for (size_t found = text.find({kMagic, kMagicBytes}); found != std::string_view::npos;
+         found = text.find({kMagic, kMagicBytes}, found + 1)) {
+      if (auto root = RootAt(image, at + found)) return root;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Root> FindRoot(Image& image, Search search) {
+  const std::vector<Mapping> mappings = image.Mappings();
+  for (const Mapping& mapping : mappings) {
+    if (!mapping.readable || mapping.file_offset != 0 || mapping.name.empty() ||
+        mapping.name[0] == '[') {
+      continue;
+    }
+    if (auto root = RootOfFileAt(image, mapping.start)) return root;
+  }
+  if (search == Search::kNotes) return std::nullopt;
+  for (const Mapping& mapping : mappings) {
+    // Data of files; not the heap or stacks, which may be large.
+    if (!mapping.readable || !mapping.writable || mapping.name.empty() || mapping.name[0] == '[') {
+      continue;
+    }
+    if (auto root = RootInMemory(image, mapping)) return root;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cli

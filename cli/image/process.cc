@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/process.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace cli {
+namespace {
+
+std::string ReadLinkOf(const std::string& path) {
+  std::array<char, PATH_MAX> buffer;
+  const ssize_t n = readlink(path.c_str(), buffer.data(), buffer.size());
+  return n < 0 ? std::string() : std::string(buffer.data(), static_cast<size_t>(n));
+}
+
+// The numbers that are names of entries of `directory`, in order.
+std::vector<pid_t> NumbersIn(const std::string& directory) {
+  std::vector<pid_t> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(directory.c_str()), &closedir);
+  if (open == nullptr) return numbers;
+  while (const dirent* const entry = readdir(open.get())) {
+    pid_t number = 0;
+    const char* const end = entry->d_name + strlen(entry->d_name);
+    const auto [rest, error] = std::from_chars(entry->d_name, end, number);
+    if (error == std::errc() && rest == end) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+namespace {
+
+// Reads the file "status" of a process or of one of its threads; false when there is none.
+bool ReadStatus(const std::string& directory, ProcessInfo* out) {
+  std::ifstream status(directory + "/status");
+  if (!status) return false;
+  ProcessInfo& info = *out;
+  for (std::string line; std::getline(status, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string key = line.substr(0, colon);
+    std::istringstream value(line.substr(colon + 1));
+    uint64_t kib = 0;
+    if (key == "Name") {
+      value >> info.name;
+    } else if (key == "State") {
+      value >> info.state;
+    } else if (key == "TracerPid") {
+      value >> info.tracer;
+    } else if (key == "Threads") {
+      value >> info.threads;
+    } else if (key == "VmRSS" && value >> kib) {
+      info.memory.resident_bytes = kib << 10;
+    } else if (key == "RssAnon" && value >> kib) {
+      info.memory.anonymous_bytes = kib << 10;
+    } else if (key == "VmSwap" && value >> kib) {
+      info.memory.swapped_bytes = kib << 10;
+    } else if (key == "VmHWM" && value >> kib) {
+      info.memory.peak_resident_bytes = kib << 10;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
+  const std::string directory = fmt::format("/proc/{}", pid);
+  ProcessInfo info{.pid = pid};
+  if (!ReadStatus(directory, &info)) return std::nullopt;
+  info.executable = ReadLinkOf(directory + "/exe");
+  if (info.first_thread_has_ended() && info.threads > 1) {
+    // Another thread has the memory.
+    ProcessInfo other{.pid = pid};
+    const std::vector<pid_t> threads = ThreadsOf(pid);
+    if (threads.size() > 1 && ReadStatus(fmt::format("/proc/{}", threads.back()), &other)) {
+      info.memory = other.memory;
+      info.executable = ReadLinkOf(fmt::format("/proc/{}/exe", threads.back()));
+    }
+  }
+  return info;
+}
+
+std::vector<pid_t> AllProcesses() { return NumbersIn("/proc"); }
+
+std::vector<pid_t> ThreadsOf(pid_t pid) { return NumbersIn(fmt::format("/proc/{}/task", pid)); }
+
+std::vector<Mapping> ReadMappings(pid_t pid) {
+  std::vector<Mapping> mappings;
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    Mapping mapping;
+    char dash;
+    std::string rights;
+    std::string device;
+    uint64_t inode;
+    words >> std::hex >> mapping.start >> dash >> mapping.end >> rights >> mapping.file_offset >>
+        device >> std::dec >> inode;
+    if (!words || rights.size() < 2) continue;
+    mapping.readable = rights[0] == 'r';
+    mapping.writable = rights[1] == 'w';
+    std::getline(words >> std::ws, mapping.name);
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
+std::string OtherAllocator(const std::vector<Mapping>& mappings) {
+  static constexpr std::pair<std::string_view, std::string_view> kKnown[] = {
+      {"libjemalloc", "jemalloc"},
+      {"libmimalloc", "mimalloc"},
+      {"libtcmalloc", "another TCMalloc (gperftools, or this library before it had a root)"},
+      {"libsnmalloc", "snmalloc"},
+      {"librpmalloc", "rpmalloc"},
+      {"libhoard", "Hoard"},
+      {"libscudo", "Scudo"},
+      {"libasan", "AddressSanitizer"},
+      {"ld-musl", "musl's malloc"},
+      {"libc.so.6", "glibc's malloc"},
+      {"libc-2.", "glibc's malloc"},
+  };
+  for (const auto& [part, name] : kKnown) {
+    for (const Mapping& mapping : mappings) {
+      const size_t slash = mapping.name.rfind('/');
+      if (slash == std::string::npos) continue;
+      if (mapping.name.compare(slash + 1, part.size(), part) == 0) return std::string(name);
+    }
+  }
+  return "an unknown allocator (statically linked, or part of the program)";
+}
+
+std::string RemedyFor(std::string_view yama_scope, bool is_root) {
+  if (yama_scope == "3") {
+    return "kernel.yama.ptrace_scope is 3, which forbids it until the next boot; set it lower "
+           "there";
+  }
+  if (yama_scope == "2") {
+    return "kernel.yama.ptrace_scope is 2; run this command as root (CAP_SYS_PTRACE)";
+  }
+  if (yama_scope == "1") {
+    return "run this command as root, or allow it with 'sysctl kernel.yama.ptrace_scope=0', or "
+           "start the program with 'tcmalloc run'";
+  }
+  if (is_root) {
+    return "root lacks CAP_SYS_PTRACE here: start the container with --cap-add=SYS_PTRACE, or run "
+           "this command outside of it";
+  }
+  return "run this command as the process's user or as root";
+}
+
+std::string ExplainDenial(pid_t pid, int error) {
+  const std::optional<ProcessInfo> info = ReadProcessInfo(pid);
+  if (!info.has_value() || error == ESRCH) return fmt::format("process {} has ended", pid);
+  if (info->is_zombie()) return fmt::format("process {} has ended and waits for its parent", pid);
+  if (error != EPERM && error != EACCES) {
+    return fmt::format("cannot read the memory of process {}: {}", pid, strerror(error));
+  }
+  const std::string remedy =
+      RemedyFor(FirstLine("/proc/sys/kernel/yama/ptrace_scope"), geteuid() == 0);
+  return fmt::format("not permitted to read the memory of process {} ({}): {}", pid, info->name,
+                     remedy);
+}
+
+}  // namespace cli

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/stop.h"
+
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "image/image.h"
+#include "image/process.h"
+
+namespace cli {
+
+namespace {
+
+// How long no thread may stop, while some still run.
+constexpr auto kPatience = std::chrono::milliseconds(500);
+
+// A thread that has ended and is still in the list of threads: the first one of a process stays
+// there until the others have ended, and its end is not reported before.
+bool HasEnded(pid_t pid, pid_t thread) {
+  std::ifstream stat(fmt::format("/proc/{}/task/{}/stat", pid, thread));
+  std::string line;
+  std::getline(stat, line);
+  const size_t name_end = line.rfind(") ");
+  return name_end == std::string::npos || name_end + 2 >= line.size() ||
+         line[name_end + 2] == 'Z' || line[name_end + 2] == 'X';
+}
+
+[[noreturn]] void FailToSeize(pid_t pid, int error) {
+  const auto info = ReadProcessInfo(pid);
+  if (info.has_value() && info->tracer != 0) {
+    const auto tracer = ReadProcessInfo(info->tracer);
+    throw Failure(fmt::format("process {} is traced by process {} ({}): end that, or use --no-stop",
+                              pid, info->tracer, tracer.has_value() ? tracer->name : "unknown"));
+  }
+  throw Failure(ExplainDenial(pid, error));
+}
+
+}  // namespace
+
+StoppedThreads::StoppedThreads(pid_t pid) : pid_(pid) {
+  try {
+    // A thread that runs may create others until it is stopped.
+    while (SeizeNew()) InterruptAndWait();
+  } catch (...) {
+    Resume();
+    throw;
+  }
+  if (threads_.empty()) throw Failure(fmt::format("process {} has ended", pid));
+}
+
+bool StoppedThreads::SeizeNew() {
+  bool any = false;
+  for (const pid_t thread : ThreadsOf(pid_)) {
+    if (threads_.contains(thread)) continue;
+    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
+      const int error = errno;
+      if (error == ESRCH || HasEnded(pid_, thread)) continue;
+      FailToSeize(pid_, error);
+    }
+    threads_.emplace(thread, Thread());
+    any = true;
+  }
+  return any;
+}
+
+void StoppedThreads::InterruptAndWait() {
+  std::vector<pid_t> waiting;
+  for (const auto& [thread, state] : threads_) {
+    if (state.stopped) continue;
+    ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+    waiting.push_back(thread);
+  }
+  // Threads may stop and end in any order: no wait for one of them alone.
+  auto last_progress = std::chrono::steady_clock::now();
+  while (!waiting.empty()) {
+    const auto is_known = [this](pid_t thread) { return NoteStop(thread); };
+    if (std::erase_if(waiting, is_known) > 0) {
+      last_progress = std::chrono::steady_clock::now();
+      continue;
+    }
+    if (std::chrono::steady_clock::now() - last_progress > kPatience) {
+      const auto has_ended = [this](pid_t thread) {
+        return HasEnded(pid_, thread) && threads_.erase(thread) == 1;
+      };
+      if (std::erase_if(waiting, has_ended) > 0) continue;
+      throw Failure(
+          fmt::format("thread {} of process {} does not stop, since it waits in the kernel (vfork, "
+                      "or a slow device): try again, or use --no-stop",
+                      waiting[0], pid_));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+bool StoppedThreads::NoteStop(pid_t thread) {
+  int status = 0;
+  const pid_t waited = waitpid(thread, &status, __WALL | WNOHANG);
+  if (waited == 0) return false;
+  if (waited == thread && WIFSTOPPED(status)) {
+    threads_[thread] = {.stopped = true, .signal = status >> 16 == 0 ? WSTOPSIG(status) : 0};
+  } else {
+    threads_.erase(thread);
+  }
+  return true;
+}
+
+void StoppedThreads::Resume() {
+  for (const auto& [thread, state] : threads_) {
+    // Only a stopped thread can be detached; the end of this program detaches others.
+    if (!state.stopped) continue;
+    if (ptrace(PTRACE_DETACH, thread, nullptr, reinterpret_cast<void*>(intptr_t{state.signal})) !=
+        0) {
+      waitpid(thread, nullptr, __WALL | WNOHANG);  // it was killed
+    }
+  }
+  threads_.clear();
+}
+
+}  // namespace cli

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The command's parts on the heap of this process, and on copies of it with wrong bytes.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cli/fake_image.h"
+#include "cli/patched_image.h"
+#include "heap/objects.h"
+#include "heap/statistics.h"
+#include "image/copied_image.h"
+#include "image/find_root.h"
+#include "image/live_image.h"
+
+extern "C" {
+void* tc_malloc(size_t size);
+void tc_free(void* object);
+size_t tcmalloc_stats_json(char* buffer, size_t length);
+extern char tcmalloc_introspection[];
+}
+
+namespace cli {
+namespace {
+
+class Objects {
+ public:
+  Objects() {
+    for (size_t i = 0; i < 3000; ++i) all_.push_back(tc_malloc(i * 37 % 5000));
+    all_.push_back(tc_malloc(1'000'000));
+    for (size_t i = 0; i < 3000; i += 3) tc_free(std::exchange(all_[i], nullptr));
+  }
+  ~Objects() {
+    for (void* const object : all_) tc_free(object);
+  }
+  const std::vector<void*>& all() const { return all_; }
+
+ private:
+  std::vector<void*> all_;
+};
+
+TEST(OwnProcessTest, FiguresAreThoseOfTheLibrary) {
+  const Objects objects;
+  LiveImage image(getpid());
+  const auto root = FindRoot(image);
+  ASSERT_TRUE(root.has_value());
+  EXPECT_EQ(root->address, reinterpret_cast<Address>(&tcmalloc_introspection));
+  const Target target(image, *root);
+  ASSERT_TRUE(target.HasHeap());
+  std::string json(1 << 20, '\0');
+  json.resize(tcmalloc_stats_json(json.data(), json.size()));
+  const Statistics stats = ReadStatistics(target);
+  EXPECT_FALSE(stats.unsettled);
+  EXPECT_GT(stats.figures.size(), 40u);
+  for (const auto& [name, value] : stats.figures) {
+    const std::string member = "\"" + name + "\":" + std::to_string(value);
+    EXPECT_NE(json.find(member), std::string::npos) << member;
+  }
+}
+
+TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
+  const Objects made;
+  LiveImage image(getpid());
+  const Target target(image, *FindRoot(image));
+  const HeapObjects objects(target);
+  std::vector<Guard> guards;
+  objects.AddGuards(&guards);
+  EXPECT_GT(guards.size(), 5u);
+  for (const Guard& guard : guards) EXPECT_EQ(guard.value, 0u) << guard.name;
+  std::map<Address, uint64_t> found;
+  objects.ForEachObject(
+      [&found](const SpanInfo&, const Object& object) { found[object.start] = object.bytes; });
+  for (void* const object : made.all()) {
+    if (object == nullptr) continue;
+    const auto address = reinterpret_cast<Address>(object);
+    ASSERT_TRUE(found.contains(address));
+    const Place place = objects.Find(address + found[address] - 1);
+    EXPECT_EQ(place.kind, Place::Kind::kInUse);
+    EXPECT_EQ(place.object.start, address);
+  }
+  void* const freed = tc_malloc(100);
+  tc_free(freed);
+  const HeapObjects later(target);
+  EXPECT_EQ(later.Find(reinterpret_cast<Address>(freed)).kind, Place::Kind::kCached);
+  EXPECT_EQ(later.Find(reinterpret_cast<Address>(&image)).kind, Place::Kind::kOutside);
+}
+
+// False when a reader gave up.
+bool ReadAll(Image& image, const Root& root, Address address) {
+  try {
+    ReadEverything(image, root, address);
+    return true;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
+// Many with the sanitizers, which see what a reader does wrong.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kImages = 10'000;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr uint64_t kImages = 10'000;
+#else
+constexpr uint64_t kImages = 500;
+#endif
+#else
+constexpr uint64_t kImages = 500;
+#endif
+
+// For a reading of a damaged heap, in time of the processor: far more than it takes, far less than
+// a hang.
+constexpr clock_t kMostForOneS = 20;
+constexpr size_t kMostMemory = size_t{1} << 30;
+
+size_t PeakBytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) << 10;
+}
+
+TEST(OwnProcessTest, WrongBytesDoNoHarm) {
+  const Objects made;
+  LiveImage live(getpid());
+  const auto root = FindRoot(live);
+  ASSERT_TRUE(root.has_value());
+  CopiedImage copy(live);
+  RecordingImage recording(copy);
+  const auto address = reinterpret_cast<Address>(made.all()[1]);
+  ASSERT_TRUE(ReadAll(recording, *root, address));
+  EXPECT_GT(copy.bytes(), 0u);
+  uint64_t gave_up = 0;
+  constexpr uint32_t kSeed = 20261125;
+  printf("%zu images, seed %u, %zu places\n", size_t{kImages}, kSeed, recording.reads().size());
+  std::mt19937_64 random(kSeed);
+  const size_t peak_before = PeakBytes();
+  clock_t last = clock();
+  for (uint64_t i = 0; i < kImages; ++i) {
+    SCOPED_TRACE(i);
+    if (i % 4 == 0) {
+      // Everywhere, the field table included.
+      MutatedImage mutated(copy, random(), uint64_t{4} << i / 4 % 14);
+      gave_up += !ReadAll(mutated, *root, address);
+      continue;
+    }
+    PatchedImage patched(copy, recording.reads());
+    for (uint64_t n = random() % 6; n <= 6; ++n) {
+      patched.Patch(random(), random(), static_cast<unsigned>(random()), random());
+    }
+    gave_up += !ReadAll(patched, *root, address);
+    const clock_t now = clock();
+    ASSERT_LT((now - last) / CLOCKS_PER_SEC, kMostForOneS);
+    last = now;
+  }
+  EXPECT_LT(PeakBytes(), peak_before + kMostMemory);
+  // Of both, many.
+  EXPECT_GT(gave_up, kImages / 10);
+  EXPECT_LT(gave_up, kImages - kImages / 10);
+}
+
+TEST(OwnProcessTest, ARootWithWrongBytesIsNoRoot) {
+  LiveImage live(getpid());
+  const auto root = FindRoot(live);
+  ASSERT_TRUE(root.has_value());
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    MutatedImage mutated(live, seed, 3);
+    try {
+      static_cast<void>(FindRoot(mutated, Search::kNotes));
+    } catch (const BadImage&) {
+    }
+  }
+}
+
+TEST(CopiedImageTest, KnowsWhenItIsComplete) {
+  FakeImage source;
+  source.Put(0x10000, std::string(0x10000, 'a'));
+  source.Put(0x40000, std::string(0x1000, 'b'));
+  CopiedImage copy(source);
+  char byte = 0;
+  EXPECT_TRUE(copy.ReadValue(0x10005, &byte));
+  EXPECT_FALSE(copy.complete());
+  copy.PrepareRefresh({});
+  EXPECT_EQ(copy.Refresh(), nullptr);
+  EXPECT_TRUE(copy.ReadValue(0x1ffff, &byte));
+  EXPECT_TRUE(copy.complete());
+  // Of a block that is mapped in part, only that part is readable.
+  EXPECT_TRUE(copy.ReadValue(0x40fff, &byte));
+  EXPECT_EQ(byte, 'b');
+  EXPECT_FALSE(copy.complete());
+  EXPECT_FALSE(copy.ReadValue(0x41000, &byte));
+  EXPECT_FALSE(copy.ReadValue(0x80000, &byte));
+  copy.PrepareRefresh({});
+  EXPECT_EQ(copy.Refresh(), nullptr);
+  source.Put(0x40000, std::string(0x1000, 'c'));
+  EXPECT_TRUE(copy.ReadValue(0x40000, &byte));
+  EXPECT_EQ(byte, 'b');
+  EXPECT_EQ(copy.bytes(), 2 * CopiedImage::kBlock);
+}
+
+TEST(CopiedImageTest, CopiesNoFurtherThanASetGuard) {
+  FakeImage source;
+  source.Put(0x10000, std::string(0x10000, 'a'));
+  source.Put(0x40000, std::string(0x10000, '\0'));
+  CopiedImage copy(source);
+  char byte = 0;
+  ASSERT_TRUE(copy.ReadValue(0x10000, &byte));
+  ASSERT_TRUE(copy.ReadValue(0x40000, &byte));
+  copy.PrepareRefresh({{.address = 0x40010, .bytes = 4, .name = "lock"}});
+  source.Put(0x10000, std::string(0x10000, 'b'));
+  source.Put(0x40000, std::string(0x13, '\0') + std::string(0xffed, '\1'));
+  const Guard* const set = copy.Refresh();
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->name, "lock");
+  EXPECT_FALSE(copy.complete());
+  EXPECT_TRUE(copy.ReadValue(0x10000, &byte));
+  EXPECT_EQ(byte, 'a');
+  source.Put(0x40000, std::string(0x10000, '\0'));
+  EXPECT_EQ(copy.Refresh(), nullptr);
+  EXPECT_TRUE(copy.complete());
+  EXPECT_TRUE(copy.ReadValue(0x10000, &byte));
+  EXPECT_EQ(byte, 'b');
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Images that damage what a reader reads: PatchedImage changes values at places that a reader of
+// the undamaged image read, so that each change reaches the reader.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "heap/objects.h"
+#include "heap/statistics.h"
+#include "image/find_root.h"
+#include "image/image.h"
+
+namespace cli {
+
+// Everything that the commands read. It throws Failure, or ends.
+inline void ReadEverything(Image& image, const Root& root, Address address) {
+  const Target target(image, root);
+  if (!target.HasHeap()) return;
+  static_cast<void>(ReadStatistics(target));
+  const HeapObjects objects(target);
+  std::vector<Guard> guards;
+  objects.AddGuards(&guards);
+  objects.ForEachSpan([&objects](const SpanInfo& span) {
+    static_cast<void>(objects.CountInUse(span));
+    static_cast<void>(objects.StateText(span));
+    if (span.num_objects < 1000) objects.ForEachInUse(span, [](const Object&) {});
+  });
+  static_cast<void>(objects.Find(address));
+}
+
+class RecordingImage : public Image {
+ public:
+  explicit RecordingImage(Image& source) : source_(source) {}
+
+  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
+    if (bytes != 0 && seen_.insert(address).second) reads_.emplace_back(address, bytes);
+    return source_.Read(address, out, bytes);
+  }
+  std::vector<Mapping> Mappings() override { return source_.Mappings(); }
+  int64_t NowMs(int clock) override { return source_.NowMs(clock); }
+
+  // Where a reader read, in the order of its first reads.
+  const std::vector<std::pair<Address, size_t>>& reads() const { return reads_; }
+
+ private:
+  Image& source_;
+  std::set<Address> seen_;
+  std::vector<std::pair<Address, size_t>> reads_;
+};
+
+class PatchedImage : public Image {
+ public:
+  // `reads`: of a RecordingImage.
+  PatchedImage(Image& source, const std::vector<std::pair<Address, size_t>>& reads)
+      : source_(source), reads_(reads) {}
+
+  // Changes a few bytes at the place `where` of the reads; `how` chooses among numbers that are
+  // often wrong, and addresses of other reads.
+  void Patch(uint64_t where, uint64_t offset, unsigned how, uint64_t value) {
+    const auto& [start, bytes] = reads_[where % reads_.size()];
+    const Address address = start + offset % bytes / 8 * 8;
+    size_t width = 8;
+    switch (how % 8) {
+      case 0:
+        value = 0;
+        break;
+      case 1:
+        value = ~uint64_t{0};
+        break;
+      case 2:  // a pointer to another record
+        value = reads_[value % reads_.size()].first;
+        break;
+      case 3:  // a small number
+        value %= 1024;
+        width = 4;
+        break;
+      case 4:
+        value = uint64_t{1} << value % 64;
+        break;
+      case 5:
+        width = 1;
+        break;
+      case 6:
+        width = 4;
+        break;
+      default:
+        break;
+    }
+    for (size_t i = 0; i < width; ++i) {
+      bytes_[address + i] = static_cast<char>(value >> (8 * i));
+    }
+  }
+
+  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
+    if (!source_.Read(address, out, bytes)) return false;
+    for (auto at = bytes_.lower_bound(address); at != bytes_.end() && at->first - address < bytes;
+         ++at) {
+      static_cast<char*>(out)[at->first - address] = at->second;
+    }
+    return true;
+  }
+  std::vector<Mapping> Mappings() override { return source_.Mappings(); }
+  int64_t NowMs(int clock) override { return source_.NowMs(clock); }
+
+ private:
+  Image& source_;
+  const std::vector<std::pair<Address, size_t>>& reads_;
+  std::map<Address, char> bytes_;
+};
+
+}  // namespace cli

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "introspection/root.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "heap/heap.h"
+#include "introspection/layout_text.h"
+#include "os/clock.h"
+#include "page/span.h"
+
+extern "C" tcmalloc::IntrospectionRoot tcmalloc_introspection;
+
+namespace tcmalloc {
+namespace {
+
+TEST(LayoutTextTest, WritesWhatItCounts) {
+  const auto describe = [](LayoutText& text) {
+    text.Struct("S", 112);
+    text.Field("a", 0, 8, "");
+    text.Field("b", 8, 104, "T");
+    text.Constant("c", 18446744073709551615u);
+  };
+  LayoutText counted(nullptr);
+  describe(counted);
+  std::string text(counted.length(), '\0');
+  LayoutText written(text.data());
+  describe(written);
+  EXPECT_EQ(text, "S 112\n a 0 8\n b 8 104 T\n=c 18446744073709551615\n");
+}
+
+TEST(IntrospectionRootTest, LeadsToTheHeap) {
+  const IntrospectionRoot& root = tcmalloc_introspection;
+  EXPECT_EQ(std::string_view(root.magic, 8), "TCMROOT\n");
+  EXPECT_EQ(root.self, &root);
+  EXPECT_EQ(root.pointer_bytes, sizeof(void*));
+  EXPECT_EQ(root.root_bytes, sizeof(root));
+  EXPECT_EQ(root.version[sizeof(root.version) - 1], '\0');
+  EXPECT_EQ(root.heap, global_heap_storage);
+  EnsureHeap();
+  EXPECT_NE(*static_cast<const char*>(root.heap_exists), 0);
+}
+
+TEST(IntrospectionRootTest, TheTableHasTheStructures) {
+  const IntrospectionRoot& root = tcmalloc_introspection;
+  const std::string text = "\n" + std::string(root.layout, root.layout_bytes);
+  EXPECT_NE(text.find("\nSpan " + std::to_string(sizeof(Span)) + "\n"), std::string::npos);
+  EXPECT_NE(text.find("\n first_page 0 " + std::to_string(sizeof(PageId)) + "\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("\n=page_shift " + std::to_string(kPageShift) + "\n"), std::string::npos);
+  EXPECT_NE(std::string_view(root.samples->text, root.samples->bytes).find("SampleTable "),
+            std::string_view::npos);
+}
+
+// The offset of a field of Heap in the table.
+size_t OffsetInHeap(const std::string& field) {
+  const IntrospectionRoot& root = tcmalloc_introspection;
+  const std::string text = "\n" + std::string(root.layout, root.layout_bytes);
+  const size_t heap = text.find("\nHeap ");
+  return std::stoul(text.substr(text.find("\n " + field + " ", heap) + field.size() + 3));
+}
+
+TEST(IntrospectionRootTest, HasATimeForReadersWithoutAClock) {
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  const int64_t before = CoarseMilliseconds();
+  Span* const span = heap.page_heap.New(Length(3), SpanState::kLarge);
+  ASSERT_NE(span, nullptr);
+  int64_t now = 0;
+  memcpy(&now, static_cast<const char*>(tcmalloc_introspection.heap) + OffsetInHeap("now_ms"),
+         sizeof(now));
+  EXPECT_GE(now, before);
+  EXPECT_LE(now, CoarseMilliseconds());
+  heap.page_heap.Delete(span);
+}
+
+}  // namespace
+}  // namespace tcmalloc
