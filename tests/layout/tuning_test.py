@@ -41,7 +41,7 @@ base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineSize: buffer
 cache/bins.h: kFullMark: protocol
 cache/countdown.h: kNever: bits
-central/central_free_list.h: kMaxRuns: buffer
+central/central_free_list.h: kMaxRuns kSpansAtOnce: buffer
 central/hole_claims.h: kMaxHoles: buffer
 central/object_words.h: kMaxWords: buffer
 central/ranked_spans.h: kNumRanks: bits

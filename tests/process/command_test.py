@@ -318,6 +318,7 @@ def wait_for_mapping(pid, name):
 
 def other(test):
     with subprocess.Popen(["sleep", "60"], env=clean_environment()) as process:
+        wait_for_mapping(process.pid, "/libc.so.6")
         run = test.ask("stats", process.pid, status=OTHER_MALLOC)
         test.expect("runs on glibc's malloc" in run.stdout and "resident" in run.stdout, run.stdout)
         run = test.ask("objects", process.pid, status=1)
