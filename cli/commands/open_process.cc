@@ -63,6 +63,7 @@ void RequireHeap(const OpenProcess& process) {
 }
 
 std::string HowItWasRead(const ReadMode& mode) {
+  if (mode.unchanged) return "The process was not stopped: nothing changed while it was read.";
   if (mode.stop) {
     return fmt::format("The process was stopped for {:.1f} ms ({} threads).", mode.pause_ms,
                        mode.threads);

@@ -33,9 +33,10 @@ struct ReadMode {
   bool stop = true;  // stop the process while its records are copied
   // What is read is a small part of the records: copy that alone, not what lies around it.
   bool scattered = false;
-  double pause_ms = 0;  // set: how long it was stopped
-  size_t threads = 0;   // set: how many threads were stopped
-  bool settled = true;  // set: no lock was held and no change was under way
+  double pause_ms = 0;     // set: how long it was stopped
+  size_t threads = 0;      // set: how many threads were stopped
+  bool unchanged = false;  // set: nothing changed while it was read, so no stop was needed
+  bool settled = true;     // set: no lock was held and no change was under way
 };
 
 // Reads what a report needs, and adds the guards that must not be set while it is read. It is

@@ -3,21 +3,58 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cli {
 
+namespace {
+
+constexpr int kTriesWithoutStop = 3;
+
+// Nothing when the samples changed at each try.
+std::optional<Samples> ReadUnchanged(OpenProcess& process, CallStacks* stacks) {
+  const Target target(*process.image, *process.root);
+  for (int i = 0; i < kTriesWithoutStop; ++i) {
+    try {
+      const std::vector<char> before = SampleTableState(target);
+      std::vector<Guard> guards;
+      Samples samples = ReadSamples(target, &guards, stacks);
+      const bool locked = std::any_of(guards.begin(), guards.end(),
+                                      [](const Guard& guard) { return guard.value != 0; });
+      if (!locked && SampleTableState(target) == before) return samples;
+    } catch (const NotPublished&) {
+      throw;
+    } catch (const BadImage&) {
+      // They changed meanwhile.
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Samples ReadSamplesOf(OpenProcess& process, ReadMode* mode) {
   RequireHeap(process);
-  Samples samples;
   mode->scattered = true;
   CallStacks stacks(*process.image);
-  ReadAtRest(process, mode, [&](const Target& target, std::vector<Guard>* guards) {
-    samples = ReadSamples(target, guards, &stacks);
-  });
+  std::optional<Samples> unchanged = ReadUnchanged(process, &stacks);
+  Samples samples;
+  if (unchanged.has_value()) {
+    mode->unchanged = true;
+    samples = std::move(*unchanged);
+  } else {
+    ReadAtRest(process, mode, [&](const Target& target, std::vector<Guard>* guards) {
+      samples = ReadSamples(target, guards, &stacks);
+    });
+  }
   if (!samples.supported) {
     throw Failure(
         fmt::format("process {} ({}) runs on libtcmalloc_minimal, which takes no samples: start it "

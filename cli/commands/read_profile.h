@@ -11,8 +11,9 @@
 
 namespace cli {
 
-// The samples of the process. With mode->stop it is stopped while they are copied. Throws Failure
-// when the process does not run on this allocator, or its library takes no samples.
+// The samples of the process. If they change while they are read, and with mode->stop, it is
+// stopped while they are copied. Throws Failure when the process does not run on this allocator, or
+// its library takes no samples.
 Samples ReadSamplesOf(OpenProcess& process, ReadMode* mode);
 
 // Throws Failure when the process has no samples because it takes none: how to change that.

@@ -96,6 +96,17 @@ const std::vector<Address>& CallStacks::Of(const Record& sample) {
   return at->second;
 }
 
+std::vector<char> SampleTableState(const Target& target) {
+  bool supported = false;
+  const Address address = TableOf(target, &supported);
+  if (address == 0) return {};
+  std::vector<char> bytes(target.layout().structure("SampleTable").bytes);
+  if (!target.image().Read(address, bytes.data(), bytes.size())) {
+    throw BadImage(fmt::format("the SampleTable at {:#x} is not readable", address));
+  }
+  return bytes;
+}
+
 Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks* stacks) {
   Samples all;
   const Address address = TableOf(target, &all.supported);

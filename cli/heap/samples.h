@@ -59,6 +59,10 @@ class CallStacks {
 // Adds the guards on which the samples depend. Throws BadImage. Without `stacks` the call stacks
 // come out of the target's image, too.
 Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks* stacks = nullptr);
+// The bytes of the sample table, its lock included; empty: there is none. Each change of the
+// samples changes them for good, since the samples are numbered: if they are equal before and after
+// a reading, and the lock is free, the samples were those of one moment. Throws BadImage.
+std::vector<char> SampleTableState(const Target& target);
 // One sample, as a Span refers to it.
 Sample ReadSample(const Target& target, Address address);
 

@@ -28,7 +28,12 @@ COMMAND = "tcmalloc"
 
 def check_files(test, build, prefix, cxx_compiler):
     source = HERE.parent.parent
-    command = {f"bin/{COMMAND}"} if (build / "bin" / COMMAND).exists() else set()
+    command = set()
+    if (build / "bin" / COMMAND).exists():
+        # Its man pages and completions, too.
+        command = {f"bin/{COMMAND}"} | {str(path.relative_to(build)) for path in (build / "share").rglob("*")
+                                        if not path.is_dir()}
+        test.expect("share/man/man1/tcmalloc-stats.1" in command, "there are no man pages")
     wanted = INSTALLED | command | {str(path.relative_to(source))
                           for folder in HEADER_FOLDERS for path in (source / folder).glob("*.h")}
     found = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}

@@ -262,6 +262,10 @@ def states(test):
         os.waitpid(target.pid, os.WUNTRACED)
         test.check_sums(test.json("stats", target.pid))
         test.expect(test.json("objects", target.pid)["settled"], "objects of a stopped process")
+        # On its way from the tracer's stop to its own it is on the list of runnable threads for a moment.
+        end = time.monotonic() + TIMEOUT_S
+        while target.state() == "R" and time.monotonic() < end:
+            pass
         test.expect(target.state() == "T", f"state {target.state()}: it stays stopped")
         os.kill(target.pid, signal.SIGCONT)
         test.expect(target.tell("free") == "done\n", "it continues")

@@ -119,6 +119,36 @@ TEST(SamplesTest, AllocationsSinceARecordingBegan) {
   for (const Entry& entry : found) EXPECT_EQ(std::get<1>(entry), 3000u);
 }
 
+TEST(SamplesTest, TheTableShowsEachChange) {
+  const SampledObjects objects;
+  LiveImage image(getpid());
+  const Target target(image, *FindRoot(image));
+  const std::vector<char> before = SampleTableState(target);
+  ASSERT_FALSE(before.empty());
+  EXPECT_EQ(SampleTableState(target), before);
+  void* const sampled = tc_malloc(1'000'000);  // far more than the interval
+  const std::vector<char> with = SampleTableState(target);
+  EXPECT_NE(with, before);
+  tc_free(sampled);
+  const std::vector<char> after = SampleTableState(target);
+  EXPECT_NE(after, with);
+  EXPECT_NE(after, before);
+}
+
+TEST(SamplesTest, CallStacksAreReadOnce) {
+  const SampledObjects objects;
+  LiveImage image(getpid());
+  const Target target(image, *FindRoot(image));
+  CallStacks stacks(image);
+  std::vector<Guard> guards;
+  const Samples first = ReadSamples(target, &guards, &stacks);
+  const Samples second = ReadSamples(target, &guards);
+  ASSERT_EQ(first.samples.size(), second.samples.size());
+  for (size_t i = 0; i < first.samples.size(); ++i) {
+    EXPECT_EQ(first.samples[i].frames, second.samples[i].frames);
+  }
+}
+
 Sample SampleWith(std::vector<Address> frames, uint64_t number, bool in_use, uint64_t interval) {
   return {.object = in_use ? Address{0x1000} : 0,
           .requested_bytes = 100,
