@@ -414,9 +414,8 @@ TEST_P(PageHeapHugepagesFuzzTest, ReleasedPagesAreNotBacked) {
         span = h.heap.New(Length(n), SpanState::kLarge, alignment);
         if (span != nullptr && !span->zeroed() && span->in_use.written < span->num_pages) ++rested;
       } else {
-        span = h.heap.NewNear(
-            Length(n), h.under_test.homes[random.Below(3)], h.kManySpans,
-            random.OneIn(2) ? &h.touched : nullptr);
+        span = h.heap.NewNear(Length(n), h.under_test.homes[random.Below(3)], h.kManySpans,
+                              random.OneIn(2) ? &h.touched : nullptr);
       }
       if (span == nullptr) continue;
       const size_t touched = random.OneIn(3) ? random.Between(1, span->bytes()) : span->bytes();
