@@ -20,7 +20,7 @@ BASH_CASES = (
     (["sta"], {"stats"}),
     (["--v"], {"--version"}),
     (["objects", "--l"], {"--list"}),
-    (["objects", "--by", ""], {"class", "age"}),
+    (["objects", "--by", ""], {"class", "age", "site"}),
     (["run", "--mi"], {"--minimal"}),
     (["run", "--set", "a=1", "sor"], {"sort"}),
     (["run", "true", "PROGRA"], {"PROGRAM"}),
@@ -100,7 +100,7 @@ class Test:
             self.expect(re.search(f"^{command}:", text, re.MULTILINE), f"zsh: no {command} in {text}")
         self.expect("\n4711:server\n" in text, f"zsh: processes: {text}")
         text = self.zsh(folder, file, ["tcmalloc", "objects", ""])
-        self.expect("--by[" in text and ":(class age)" in text and "1:The process:_tcmalloc_processes" in text, text)
+        self.expect("--by[" in text and ":(class age site)" in text and "1:The process:_tcmalloc_processes" in text, text)
 
 
 def main():
