@@ -65,8 +65,9 @@ std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& name
     }
     sites.push_back(std::move(site));
   }
-  std::stable_sort(sites.begin(), sites.end(),
-                   [](const CallSite& a, const CallSite& b) { return a.bytes > b.bytes; });
+  std::sort(sites.begin(), sites.end(), [](const CallSite& a, const CallSite& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.stack < b.stack;
+  });
   return sites;
 }
 

@@ -20,7 +20,7 @@ BASH_CASES = (
     (["sta"], {"stats"}),
     (["--v"], {"--version"}),
     (["objects", "--l"], {"--list"}),
-    (["objects", "--by", ""], {"class", "age"}),
+    (["objects", "--by", ""], {"class", "age", "site"}),
     (["run", "--mi"], {"--minimal"}),
     (["run", "--set", "a=1", "sor"], {"sort"}),
     (["run", "true", "PROGRA"], {"PROGRAM"}),
