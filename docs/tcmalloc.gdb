@@ -12,7 +12,7 @@ set language c++
 
 define tc-init
   set $tc_heap = (tcmalloc::Heap*)&tcmalloc::global_heap_storage
-  if 'tcmalloc::(anonymous namespace)::heap_exists'._M_base._M_i == 0
+  if tcmalloc::heap_exists._M_base._M_i == 0
     printf "the process has not allocated yet\n"
   end
 end
