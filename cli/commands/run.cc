@@ -78,14 +78,24 @@ std::string VariableOf(const std::string& setting) {
   return name + setting.substr(equals);
 }
 
+// The minimal library would say that it ignores the setting.
+bool TakesSamples(const std::string& library) {
+  std::error_code error;  // then it is a name that the dynamic linker looks for
+  const std::filesystem::path file = std::filesystem::canonical(library, error);
+  return (error ? library : file.filename().string()).find("_minimal") == std::string::npos;
+}
+
 std::vector<std::string> EnvironmentFor(const Options& options) {
   std::vector<std::string> environment;
-  std::string preload = "LD_PRELOAD=" + FindLibrary(options);
+  const std::string library = FindLibrary(options);
+  std::string preload = "LD_PRELOAD=" + library;
   if (const char* const before = getenv("LD_PRELOAD"); before != nullptr && *before != '\0') {
     preload += fmt::format(":{}", before);
   }
   environment.push_back(std::move(preload));
-  if (getenv("TCMALLOC_SAMPLE_PARAMETER") == nullptr) environment.emplace_back(kSampling);
+  if (getenv("TCMALLOC_SAMPLE_PARAMETER") == nullptr && TakesSamples(library)) {
+    environment.emplace_back(kSampling);
+  }
   for (const std::string& setting : options.settings) environment.push_back(VariableOf(setting));
   return environment;
 }

@@ -58,7 +58,11 @@ std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& name
   for (auto& [stack, site] : by_stack) {
     site.stack = stack;
     for (const Address address : stack) {
-      for (const SourceFrame& frame : names(CallBefore(address))) {
+      const std::vector<SourceFrame>& frames = names(CallBefore(address));
+      // What is inlined into a function of the allocator is its own, too: brief debug information
+      // has the names of inlined functions without their namespaces.
+      if (site.frames.empty() && !frames.empty() && IsAllocators(frames.back().function)) continue;
+      for (const SourceFrame& frame : frames) {
         if (site.frames.empty() && IsAllocators(frame.function)) continue;
         site.frames.push_back(&frame);
       }
