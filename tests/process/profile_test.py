@@ -68,29 +68,7 @@ class Target:
         self.process.communicate()
 
 
-class Test:
-
-    def __init__(self, command, program, library):
-        self.command = command_test.find_command(pathlib.Path(command))
-        self.program = program
-        self.library = library
-        self.failed = 0
-
-    def expect(self, condition, message):
-        if not condition:
-            self.failed += 1
-            print(f"FAILED: {message}")
-
-    def ask(self, *arguments, status=0, **options):
-        run = subprocess.run([self.command, *map(str, arguments)], stdout=subprocess.PIPE, text=True,
-                             stderr=subprocess.PIPE, check=False, timeout=TIMEOUT_S,
-                             env=clean_environment(), **options)
-        self.expect(run.returncode == status, f"{arguments}: exit status {run.returncode}, not "
-                    f"{status}\n{run.stdout[:500]}{run.stderr[:500]}")
-        return run
-
-    def json(self, *arguments):
-        return json.loads(self.ask(*arguments, "--json").stdout)
+class Test(command_test.Test):
 
     def fails(self, *arguments, words):
         """The command fails with one line that has all the words."""
