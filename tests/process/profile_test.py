@@ -300,6 +300,7 @@ def errors(test):
         with Target(minimal, test.program) as target:
             test.fails("profile", target.pid, words=("libtcmalloc_minimal", "libtcmalloc.so.4"))
     with subprocess.Popen(["sleep", "60"], env=clean_environment()) as process:
+        command_test.wait_for_mapping(process.pid, "/libc.so.6")
         test.fails("profile", process.pid, words=("glibc's malloc",))
         process.kill()
     test.fails("profile", process.pid, words=(f"there is no process {process.pid}",))
