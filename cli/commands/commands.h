@@ -23,6 +23,7 @@ void AddDiff(CLI::App& parser, int* status);
 void AddObjects(CLI::App& parser, int* status);
 void AddInspect(CLI::App& parser, int* status);
 void AddProfile(CLI::App& parser, int* status);
+void AddSnapshot(CLI::App& parser, int* status);
 void AddRun(CLI::App& parser, int* status);
 // Describes the commands that were added before it.
 void AddGenerate(CLI::App& parser, int* status);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tcmalloc diff A B: what changed between two reports, most first.
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -13,8 +14,11 @@
 #include <string>
 
 #include "commands/commands.h"
-#include "image/image.h"
+#include "commands/open_process.h"
+#include "heap/statistics.h"
 #include "report/difference.h"
+#include "report/profile_report.h"
+#include "report/statistics_report.h"
 
 namespace cli {
 namespace {
@@ -28,13 +32,32 @@ struct Options {
 
 constexpr size_t kRows = 20;
 
+// The report of 'stats' on a core file or a snapshot.
+std::string ReportOf(const std::string& path) {
+  std::string report;
+  // With a folder, a name is not taken for the number of a process.
+  WithProcess(path.find('/') == std::string::npos ? "./" + path : path, [&](OpenProcess& process) {
+    RequireHeap(process);
+    nlohmann::ordered_json json = ProcessJson(process.info);
+    json.update(StatisticsJson(ReadStatistics(Target(*process.image, *process.root))));
+    report = DumpJson(json);
+    return kSuccess;
+  });
+  return report;
+}
+
 Figures FiguresOf(const std::string& path) {
   if (path == "-") {
     return ParseFigures(std::string(std::istreambuf_iterator<char>(std::cin), {}),
                         "standard input");
   }
   std::ifstream file(path, std::ios::binary);
-  const std::string contents(std::istreambuf_iterator<char>(file), {});
+  std::string contents(SELFMAG, '\0');
+  file.read(contents.data(), SELFMAG);
+  if (file && contents == ELFMAG) return ParseFigures(ReportOf(path), path);
+  file.clear();
+  file.seekg(0);
+  contents.assign(std::istreambuf_iterator<char>(file), {});
   if (!file) throw Failure(fmt::format("cannot read {}: {}", path, strerror(errno)));
   return ParseFigures(contents, path);
 }
@@ -56,7 +79,8 @@ int Diff(const Options& options) {
 void AddDiff(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = parser.add_subcommand(
-      "diff", "What grew between two reports (--json of a command) or folded profiles");
+      "diff",
+      "What grew between two reports (--json of a command), snapshots, cores or folded profiles");
   command->add_option("before", options->before, "The first report; - for standard input")
       ->required()
       ->type_name("FILE");

@@ -205,7 +205,7 @@ std::string Bash(const CLI::App& parser) {
       "# Completion of the tcmalloc command for bash, made by 'tcmalloc generate'.\n"
       "_tcmalloc() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-      "  local options='' values='' pid='' program='' position=0 at\n"
+      "  local options='' values='' process='' program='' position=0 at\n"
       "  COMPREPLY=()\n"
       "  if ((COMP_CWORD == 1)); then\n";
   const auto to = std::back_inserter(out);
@@ -217,10 +217,15 @@ std::string Bash(const CLI::App& parser) {
     for (const OptionText& option : command.options) {
       if (!option.value.empty()) values += " " + Joined(option.names, " ");
     }
-    const bool has_pid = std::any_of(command.positionals.begin(), command.positionals.end(),
-                                     [](const OptionText& p) { return p.value == "pid"; });
-    fmt::format_to(to, "    {})\n      options='{}' values='{} ' pid={} program={}\n", command.name,
-                   OptionWords(command.options), values, has_pid ? "yes" : "''",
+    const auto has = [&command](std::string_view value) {
+      return std::any_of(command.positionals.begin(), command.positionals.end(),
+                         [value](const OptionText& p) { return p.value == value; });
+    };
+    fmt::format_to(to, "    {})\n      options='{}' values='{} ' process={} program={}\n",
+                   command.name, OptionWords(command.options), values,
+                   has("pid")       ? "pid"
+                   : has("process") ? "any"
+                                    : "''",
                    command.runs_program ? "yes" : "''");
     out += "      case $previous in\n";
     BashValues(command, &out);
@@ -248,10 +253,11 @@ std::string Bash(const CLI::App& parser) {
       "    COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
       "  elif [[ $program ]]; then\n"
       "    COMPREPLY=($(compgen -c -- \"$current\"))\n"
-      "  elif [[ $pid && $position == 0 ]]; then\n"
+      "  elif [[ $process && $position == 0 ]]; then\n"
       "    COMPREPLY=($(compgen -W \"$(\"$1\" ps 2>/dev/null | awk '$1 ~ /^[0-9]+$/ && $2 ~ "
       "/^[0-9]/ "
       "&& NF > 5 {print $1}')\" -- \"$current\"))\n"
+      "    [[ $process == any ]] && COMPREPLY+=($(compgen -f -- \"$current\"))\n"
       "  else\n"
       "    COMPREPLY=($(compgen -f -- \"$current\"))\n"
       "  fi\n"
@@ -295,6 +301,10 @@ std::string ZshOfShell(const CLI::App& parser) {
       "    awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]/ && NF > 5 {print $1 \":\" $8}')\"})\n"
       "  _describe process processes\n"
       "}\n"
+      "_tcmalloc_processes_and_files() {\n"
+      "  _tcmalloc_processes\n"
+      "  _files\n"
+      "}\n"
       "_tcmalloc() {\n"
       "  local -a commands\n"
       "  commands=(\n";
@@ -318,7 +328,9 @@ std::string ZshOfShell(const CLI::App& parser) {
       const OptionText& positional = command.positionals[i];
       fmt::format_to(to, " \\\n      '{}:{}:{}'", positional.repeats ? "*" : std::to_string(i + 1),
                      Zsh(positional.help),
-                     positional.value == "pid" ? "_tcmalloc_processes" : "_files");
+                     positional.value == "pid"       ? "_tcmalloc_processes"
+                     : positional.value == "process" ? "_tcmalloc_processes_and_files"
+                                                     : "_files");
     }
     if (command.runs_program) out += " \\\n      '*::program:_normal'";
     out += " ;;\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc inspect PID ADDRESS: what is at an address of a process.
+// tcmalloc inspect PROCESS ADDRESS: what is at an address of a process.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
+#include "commands/process_option.h"
 #include "heap/profile.h"
 #include "image/symbolizer.h"
 #include "report/profile_report.h"
@@ -19,7 +20,7 @@ namespace cli {
 namespace {
 
 struct Options {
-  pid_t pid = 0;
+  std::string process;
   std::string address;
   bool contents = false;
   bool json = false;
@@ -42,7 +43,7 @@ Answer Ask(const HeapObjects& objects, Address address, const Options& options) 
   const Place& place = answer.place;
   if (place.kind == Place::Kind::kOutside) return answer;
   answer.state = objects.StateText(place.span);
-  const int64_t now = target.image().NowMs(static_cast<int>(target.layout().constant("clock")));
+  const int64_t now = target.NowMs();
   answer.age_ms = place.span.AgeMs(now);
   if (place.span.sample != 0) answer.sample.push_back(ReadSample(target, place.span.sample));
   if (options.contents && place.object.start != 0) {
@@ -86,15 +87,17 @@ void PrintDump(Address start, const std::vector<char>& contents) {
   }
 }
 
-void PrintText(const Options& options, Address address, const Answer& answer, Image& image) {
+void PrintText(const Options& options, Address address, const Answer& answer,
+               const OpenProcess& process) {
   const Place& place = answer.place;
   if (place.kind == Place::Kind::kOutside) {
     std::string where = "in no mapping";
-    for (const Mapping& mapping : image.Mappings()) {
+    for (const Mapping& mapping : process.image->Mappings()) {
       if (address < mapping.start || address >= mapping.end) continue;
       where = mapping.name.empty() ? "in anonymous memory" : "in " + mapping.name;
     }
-    fmt::print("{:#x} is outside of the heap of process {}: {}\n", address, options.pid, where);
+    fmt::print("{:#x} is outside of the heap of process {}: {}\n", address, process.info.pid,
+               where);
     return;
   }
   if (place.object.start != 0) {
@@ -123,14 +126,19 @@ void PrintText(const Options& options, Address address, const Answer& answer, Im
   }
   for (const Sample& sample : answer.sample) {
     fmt::print("  sampled    {} bytes requested, allocated by\n", sample.requested_bytes);
-    Symbolizer symbolizer(options.pid, image);
+    Symbolizer symbolizer(process.running_pid(), *process.image);
     for (const Address call : sample.frames) {
       for (const SourceFrame& frame : symbolizer.FramesAt(CallBefore(call))) {
         fmt::print("    {}\n", FrameText(frame));
       }
     }
   }
-  if (options.contents) PrintDump(place.object.start, answer.contents);
+  if (!options.contents || place.object.start == 0) return;
+  PrintDump(place.object.start, answer.contents);
+  if (answer.contents.empty()) {
+    fmt::print("incomplete: the object's contents are not readable{}\n",
+               process.core == nullptr ? "" : ": " + process.core->missing());
+  }
 }
 
 void PrintJson(const ProcessInfo& info, Address address, const Answer& answer,
@@ -161,14 +169,16 @@ void PrintJson(const ProcessInfo& info, Address address, const Answer& answer,
   fmt::print("{}\n", json.dump());
 }
 
-int Inspect(const Options& options) {
-  Address address = 0;
+Address ParseAddress(const std::string& text) {
   try {
-    address = std::stoull(options.address, nullptr, 0);
+    return std::stoull(text, nullptr, 0);
   } catch (const std::logic_error&) {
-    throw Failure(fmt::format("'{}' is not an address", options.address));
+    throw Failure(fmt::format("'{}' is not an address", text));
   }
-  OpenProcess process = OpenProcessFor(options.pid);
+}
+
+int Inspect(const Options& options, OpenProcess& process) {
+  const Address address = ParseAddress(options.address);
   RequireHeap(process);
   ReadMode mode{.stop = !options.no_stop};
   Answer answer;
@@ -177,7 +187,7 @@ int Inspect(const Options& options) {
   if (options.json) {
     PrintJson(process.info, address, answer, mode);
   } else {
-    PrintText(options, address, answer, *process.image);
+    PrintText(options, address, answer, process);
     fmt::print("\n{}\n", HowItWasRead(mode));
   }
   return kSuccess;
@@ -189,13 +199,16 @@ void AddInspect(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command =
       parser.add_subcommand("inspect", "Which object is at an address, and in which state");
-  command->add_option("pid", options->pid, "The process")->required();
+  AddProcess(command, &options->process);
   command->add_option("address", options->address, "The address, for example 0x7f12a0001040")
       ->required();
   command->add_flag("--contents", options->contents, "Also dump the object's first 4 KiB");
   command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, status] { *status = Inspect(*options); });
+  command->callback([options, status] {
+    *status = WithProcess(options->process,
+                          [&](OpenProcess& process) { return Inspect(*options, process); });
+  });
 }
 
 }  // namespace cli

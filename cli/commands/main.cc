@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   cli::AddObjects(parser, &status);
   cli::AddInspect(parser, &status);
   cli::AddProfile(parser, &status);
+  cli::AddSnapshot(parser, &status);
   cli::AddGenerate(parser, &status);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc objects PID: the objects that the program holds.
+// tcmalloc objects PROCESS: the objects that the program holds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
+#include "commands/process_option.h"
 #include "commands/read_profile.h"
 #include "image/symbolizer.h"
 #include "report/profile_report.h"
@@ -21,7 +22,7 @@ namespace cli {
 namespace {
 
 struct Options {
-  pid_t pid = 0;
+  std::string process;
   uint64_t size = 0;
   std::string by = "class";
   bool list = false;
@@ -54,7 +55,7 @@ void Collect(const HeapObjects& objects, const Options& options, Found* found) {
   constexpr size_t kMostListed = 50'000'000;
   *found = {};
   const Target& target = objects.target();
-  const int64_t now = target.image().NowMs(static_cast<int>(target.layout().constant("clock")));
+  const int64_t now = target.NowMs();
   objects.ForEachSpan([&](const SpanInfo& span) {
     if (options.size != 0 && span.object_bytes != options.size) return;
     const uint64_t count = objects.CountInUse(span);
@@ -124,7 +125,7 @@ int ObjectsBySite(const Options& options, OpenProcess& process) {
     });
   }
   const Profile profile = MakeProfile(samples, ProfileKind::kInUse);
-  Symbolizer symbolizer(options.pid, *process.image);
+  Symbolizer symbolizer(process.running_pid(), *process.image);
   const std::vector<CallSite> sites = CallSitesOf(profile, symbolizer.names());
   if (options.json) {
     nlohmann::ordered_json json = ProcessJson(process.info);
@@ -137,15 +138,14 @@ int ObjectsBySite(const Options& options, OpenProcess& process) {
     fmt::print("{}\n", DumpJson(json));
     return kSuccess;
   }
-  fmt::print("Process {} ({}) holds about {:.0f} objects of {} ({})\n\n{}\n{}\n", options.pid,
+  fmt::print("Process {} ({}) holds about {:.0f} objects of {} ({})\n\n{}\n{}\n", process.info.pid,
              process.info.name, TotalObjects(sites), Size(static_cast<uint64_t>(TotalBytes(sites))),
              AccuracyText(sites, profile.interval), CallSitesText(sites, kMostSites),
              HowItWasRead(mode));
   return kSuccess;
 }
 
-int Objects(const Options& options) {
-  OpenProcess process = OpenProcessFor(options.pid);
+int Objects(const Options& options, OpenProcess& process) {
   RequireHeap(process);
   if (options.by == "site") return ObjectsBySite(options, process);
   ReadMode mode{.stop = !options.no_stop};
@@ -162,8 +162,8 @@ int Objects(const Options& options) {
     }
     return kSuccess;
   }
-  fmt::print("Process {} ({}) holds {} objects of {} in all\n\n", options.pid, process.info.name,
-             found.all.objects, Size(found.all.bytes));
+  fmt::print("Process {} ({}) holds {} objects of {} in all\n\n", process.info.pid,
+             process.info.name, found.all.objects, Size(found.all.bytes));
   for (const auto& [name, sum] : Rows(found, options)) {
     fmt::print("  {:>11}  {:>6}  {:>12} objects  {}\n", Size(sum.bytes),
                Share(sum.bytes, found.all.bytes), sum.objects, name);
@@ -178,7 +178,7 @@ void AddObjects(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = parser.add_subcommand(
       "objects", "The objects that a process holds, by size, age or call site");
-  command->add_option("pid", options->pid, "The process")->required();
+  AddProcess(command, &options->process);
   command->add_option("--size", options->size, "Only objects of this size")->type_name("BYTES");
   command
       ->add_option("--by", options->by,
@@ -188,7 +188,10 @@ void AddObjects(CLI::App& parser, int* status) {
   command->add_flag("--list", options->list, "Address and size of each object");
   command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, status] { *status = Objects(*options); });
+  command->callback([options, status] {
+    *status = WithProcess(options->process,
+                          [&](OpenProcess& process) { return Objects(*options, process); });
+  });
 }
 
 }  // namespace cli

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "image/copied_image.h"
+#include "image/live_image.h"
 #include "image/patience.h"
 #include "image/stop.h"
 
@@ -38,7 +40,68 @@ const Guard* SetGuard(const std::vector<Guard>& guards) {
   return nullptr;
 }
 
+OpenProcess OpenFile(const std::string& path) {
+  auto image = std::make_unique<CoreImage>(path);
+  OpenProcess process{.info = image->info(), .core = image.get()};
+  process.image = std::move(image);
+  CoreImage& core = *process.core;
+  if (core.is_snapshot()) {
+    process.root = RootAt(core, core.facts().root);
+    if (!process.root.has_value()) throw BadImage("the snapshot has no root where it should be");
+  } else {
+    process.root = FindRoot(core);
+    const std::string truncation = core.Truncation();
+    if (!process.root.has_value() && (!truncation.empty() || !core.HasVariables())) {
+      throw Failure(
+          fmt::format("incomplete: {}: {}: no records of this TCMalloc are in what it has", path,
+                      truncation.empty() ? "it has no variables of the program and its libraries"
+                                         : truncation));
+    }
+  }
+  core.ForgetMissing();
+  return process;
+}
+
+// The message of a reader that gave up on a file.
+std::string WhyUnreadable(const OpenProcess& process, const BadImage& error) {
+  if (!process.core->missing().empty()) {
+    return fmt::format("incomplete: {}; {}", process.core->missing(), error.what());
+  }
+  return fmt::format(
+      "{}: {}: the process was changing its heap when the file was written, or the file is damaged",
+      process.core->path(), error.what());
+}
+
 }  // namespace
+
+std::string OpenProcess::name() const {
+  return core == nullptr ? fmt::format("process {} ({})", info.pid, info.name) : core->path();
+}
+
+int WithProcess(const std::string& process, const std::function<int(OpenProcess&)>& f) {
+  if (!process.empty() && process.find_first_not_of("0123456789") == std::string::npos) {
+    pid_t pid = 0;
+    const char* const end = process.data() + process.size();
+    if (std::from_chars(process.data(), end, pid).ec != std::errc()) {
+      throw Failure(fmt::format("there is no process {}", process));
+    }
+    OpenProcess running = OpenProcessFor(pid);
+    return f(running);
+  }
+  OpenProcess file = OpenFile(process);
+  try {
+    return f(file);
+  } catch (const NotPublished&) {
+    throw;
+  } catch (const BadImage& error) {
+    throw Failure(WhyUnreadable(file, error));
+  }
+}
+
+void RequireRunning(const OpenProcess& process, std::string_view command) {
+  if (process.core == nullptr) return;
+  throw Failure(fmt::format("{} is a file: {} needs a running process", process.name(), command));
+}
 
 OpenProcess OpenProcessFor(pid_t pid, Search search) {
   OpenProcess process{.image = std::make_unique<LiveImage>(pid)};
@@ -50,19 +113,27 @@ OpenProcess OpenProcessFor(pid_t pid, Search search) {
 }
 
 void RequireHeap(const OpenProcess& process) {
-  const auto pid = process.info.pid;
   if (!process.runs_on_this_allocator()) {
-    throw Failure(
-        fmt::format("process {} ({}) runs on {}, not on this TCMalloc: 'tcmalloc stats {}' "
-                    "has the kernel's figures",
-                    pid, process.info.name, OtherAllocator(process.image->Mappings()), pid));
+    std::string message = fmt::format("{} runs on {}, not on this TCMalloc", process.name(),
+                                      OtherAllocator(process.image->Mappings()));
+    if (process.core == nullptr) {
+      message += fmt::format(": 'tcmalloc stats {}' has the kernel's figures", process.info.pid);
+    }
+    throw Failure(message);
   }
   if (!Target(*process.image, *process.root).HasHeap()) {
-    throw Failure(fmt::format("process {} has not allocated anything yet", pid));
+    throw Failure(fmt::format("{} has not allocated anything yet", process.name()));
   }
 }
 
 std::string HowItWasRead(const ReadMode& mode) {
+  if (!mode.file.empty()) {
+    if (mode.settled) return fmt::format("Read from {}.", mode.file);
+    return fmt::format(
+        "incomplete: {}: {} was in use when it was written: what was changing may be missing or "
+        "appear twice.",
+        mode.file, mode.held);
+  }
   if (mode.unchanged) return "The process was not stopped: nothing changed while it was read.";
   if (mode.stop) {
     return fmt::format("The process was stopped for {:.1f} ms ({} threads).", mode.pause_ms,
@@ -75,6 +146,16 @@ std::string HowItWasRead(const ReadMode& mode) {
 
 void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   std::vector<Guard> guards;
+  if (process.core != nullptr) {
+    // There is no second try.
+    mode->file = process.core->path();
+    read(Target(*process.image, *process.root), &guards);
+    if (const Guard* const set = SetGuard(guards)) {
+      mode->settled = false;
+      mode->held = set->name;
+    }
+    return;
+  }
   if (!mode->stop) {
     read(Target(*process.image, *process.root), &guards);
     mode->settled = SetGuard(guards) == nullptr;

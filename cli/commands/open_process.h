@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opens a process for a command, and reads its objects at a moment at which no change is under way.
+// Opens a process, or a core file or snapshot of one, for a command, and reads its objects at a
+// moment at which no change is under way.
 #pragma once
 
 #include <sys/types.h>
@@ -8,25 +9,39 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heap/objects.h"
 #include "heap/record.h"
-#include "image/live_image.h"
+#include "image/core_image.h"
+#include "image/find_root.h"
+#include "image/image.h"
 #include "image/process.h"
 
 namespace cli {
 
 struct OpenProcess {
   ProcessInfo info;
-  std::unique_ptr<LiveImage> image;
-  std::optional<Root> root;  // none: another malloc
+  std::unique_ptr<Image> image;
+  std::optional<Root> root;   // none: another malloc
+  CoreImage* core = nullptr;  // the image, if it is a file
 
   bool runs_on_this_allocator() const { return root.has_value(); }
+  // 0: it is a file, whose process may have ended or run elsewhere.
+  pid_t running_pid() const { return core == nullptr ? info.pid : 0; }
+  // "process 7 (server)", "core.7"; for a message.
+  std::string name() const;
 };
 
 // Throws Failure when there is no such process or its memory may not be read.
 OpenProcess OpenProcessFor(pid_t pid, Search search = Search::kEverywhere);
+
+// Calls `f` with the process of that number, or with that core file or snapshot. Throws Failure;
+// where a file lacks memory that was needed, the message says which, and why.
+int WithProcess(const std::string& process, const std::function<int(OpenProcess&)>& f);
+// Throws Failure when it is a file. `command` is for the message.
+void RequireRunning(const OpenProcess& process, std::string_view command);
 
 // How a command reads objects.
 struct ReadMode {
@@ -37,6 +52,8 @@ struct ReadMode {
   size_t threads = 0;      // set: how many threads were stopped
   bool unchanged = false;  // set: nothing changed while it was read, so no stop was needed
   bool settled = true;     // set: no lock was held and no change was under way
+  std::string held;        // set: of a file, the lock or the change flag that was set
+  std::string file;        // set: the core file or the snapshot; empty: a running process
 };
 
 // Reads what a report needs, and adds the guards that must not be set while it is read. It is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc profile PID: which call sites hold the memory of a process, by its samples.
+// tcmalloc profile PROCESS: which call sites hold the memory of a process, by its samples.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "commands/commands.h"
+#include "commands/process_option.h"
 #include "commands/read_profile.h"
 #include "heap/statistics.h"
 #include "image/symbolizer.h"
@@ -30,7 +31,7 @@ namespace cli {
 namespace {
 
 struct Options {
-  pid_t pid = 0;
+  std::string process;
   std::string output = "-";
   std::string format;
   std::string type = "in-use";
@@ -104,31 +105,52 @@ std::string JsonOf(const ProcessInfo& info, const Profile& profile,
   return DumpJson(json) + "\n";
 }
 
-int ShowProfile(const Options& options) {
+// When the samples were in use, in nanoseconds since 1970.
+int64_t TimeOf(const OpenProcess& process) {
+  if (process.core != nullptr) return process.core->time_ns();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// As /proc/PID/maps, for readers that want addresses and files.
+std::string MapsOf(const OpenProcess& process) {
+  if (process.core == nullptr) {
+    std::ifstream maps(fmt::format("/proc/{}/maps", process.info.pid));
+    return {std::istreambuf_iterator<char>(maps), {}};
+  }
+  std::string text;
+  for (const Mapping& mapping : process.image->Mappings()) {
+    // Whether it is code is not known.
+    text += fmt::format("{:08x}-{:08x} r{}xp {:08x} 00:00 0 {}\n", mapping.start, mapping.end,
+                        mapping.writable ? 'w' : '-', mapping.file_offset, mapping.name);
+  }
+  return text;
+}
+
+int ShowProfile(const Options& options, OpenProcess& process) {
   const std::string format = FormatOf(options);
-  OpenProcess process = OpenProcessFor(options.pid);
   ReadMode mode{.stop = !options.no_stop};
   RequireHeap(process);
   std::vector<TimelinePoint> timeline;
+  if (options.watch_s > 0) RequireRunning(process, "--watch");
   if (options.watch_s > 0) timeline = Watch(process, options.watch_s);
   const Samples samples = ReadSamplesOf(process, &mode);
   RequireSampling(samples, process.info);
   const ProfileKind kind = kTypes.at(options.type);
   if (kind == ProfileKind::kAllocations && !samples.recording()) {
     throw Failure(
-        fmt::format("process {} records no allocations: it has to call StartAllocationProfiling() "
+        fmt::format("{} records no allocations: it has to call StartAllocationProfiling() "
                     "first; --type in-use and --type peak need no recording",
-                    options.pid));
+                    process.name()));
   }
   Profile profile = MakeProfile(samples, kind);
-  profile.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
-  Symbolizer symbolizer(options.pid, *process.image);
+  profile.time_ns = TimeOf(process);
+  Symbolizer symbolizer(process.running_pid(), *process.image);
   const NameFrames names = symbolizer.names();
   const std::vector<CallSite> sites = CallSitesOf(profile, names);
   const std::string title =
-      fmt::format("{} (process {}): {} {}", process.info.name, options.pid,
+      fmt::format("{} (process {}): {} {}", process.info.name, process.info.pid,
                   Size(static_cast<uint64_t>(TotalBytes(sites))), KindText(kind));
   const std::string accuracy = AccuracyText(sites, profile.interval);
   std::string out;
@@ -137,8 +159,7 @@ int ShowProfile(const Options& options) {
   } else if (format == "pprof") {
     out = PprofOf(profile, symbolizer.modules(), ProgramOf(process.info), names);
   } else if (format == "legacy") {
-    std::ifstream maps(fmt::format("/proc/{}/maps", options.pid));
-    out = LegacyOf(profile, {std::istreambuf_iterator<char>(maps), {}});
+    out = LegacyOf(profile, MapsOf(process));
   } else if (format == "folded") {
     out = FoldedOf(sites);
   } else if (format == "svg") {
@@ -167,7 +188,7 @@ void AddProfile(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command =
       parser.add_subcommand("profile", "Which call sites hold the memory of a process");
-  command->add_option("pid", options->pid, "The process")->required();
+  AddProcess(command, &options->process);
   command
       ->add_option("-o,--output", options->output,
                    "The file to write; the end of its name says the format: .html, .svg, "
@@ -187,7 +208,10 @@ void AddProfile(CLI::App& parser, int* status) {
       ->type_name("SECONDS");
   command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, status] { *status = ShowProfile(*options); });
+  command->callback([options, status] {
+    *status = WithProcess(options->process,
+                          [&](OpenProcess& process) { return ShowProfile(*options, process); });
+  });
 }
 
 }  // namespace cli

@@ -45,7 +45,8 @@ Samples ReadSamplesOf(OpenProcess& process, ReadMode* mode) {
   RequireHeap(process);
   mode->scattered = true;
   CallStacks stacks(*process.image);
-  std::optional<Samples> unchanged = ReadUnchanged(process, &stacks);
+  std::optional<Samples> unchanged;
+  if (process.core == nullptr) unchanged = ReadUnchanged(process, &stacks);
   Samples samples;
   if (unchanged.has_value()) {
     mode->unchanged = true;
@@ -57,9 +58,9 @@ Samples ReadSamplesOf(OpenProcess& process, ReadMode* mode) {
   }
   if (!samples.supported) {
     throw Failure(
-        fmt::format("process {} ({}) runs on libtcmalloc_minimal, which takes no samples: start it "
+        fmt::format("{} runs on libtcmalloc_minimal, which takes no samples: start it "
                     "with libtcmalloc.so.4",
-                    process.info.pid, process.info.name));
+                    process.name()));
   }
   return samples;
 }

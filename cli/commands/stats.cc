@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc stats PID: where the memory is. The process is never stopped.
+// tcmalloc stats PROCESS: where the memory is. The process is never stopped.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <memory>
+#include <string>
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
+#include "commands/process_option.h"
 #include "heap/statistics.h"
 #include "report/statistics_report.h"
 
@@ -14,12 +16,19 @@ namespace cli {
 namespace {
 
 struct Options {
-  pid_t pid = 0;
+  std::string process;
   bool json = false;
 };
 
-int Stats(const Options& options) {
-  const OpenProcess process = OpenProcessFor(options.pid);
+// The kernel's figures of a process without figures of a heap.
+std::string KernelText(const OpenProcess& process, const std::string& what) {
+  const ProcessInfo& info = process.info;
+  const std::string text = fmt::format("Process {} ({}) {}. ", info.pid, info.name, what);
+  if (!info.has_kernel_figures) return text + "A core has no figures of the kernel.\n";
+  return text + "The kernel's figures:\n\n" + KernelFiguresText(info.memory);
+}
+
+int Stats(const Options& options, const OpenProcess& process) {
   nlohmann::ordered_json json = ProcessJson(process.info);
   if (!process.runs_on_this_allocator()) {
     const std::string malloc = OtherAllocator(process.image->Mappings());
@@ -27,8 +36,8 @@ int Stats(const Options& options) {
     if (options.json) {
       fmt::print("{}\n", json.dump());
     } else {
-      fmt::print("Process {} ({}) runs on {}, not on this TCMalloc. The kernel's figures:\n\n{}",
-                 options.pid, process.info.name, malloc, KernelFiguresText(process.info.memory));
+      fmt::print("{}",
+                 KernelText(process, fmt::format("runs on {}, not on this TCMalloc", malloc)));
     }
     return kOtherMalloc;
   }
@@ -39,8 +48,7 @@ int Stats(const Options& options) {
     if (options.json) {
       fmt::print("{}\n", json.dump());
     } else {
-      fmt::print("Process {} ({}) has not allocated anything yet. The kernel's figures:\n\n{}",
-                 options.pid, process.info.name, KernelFiguresText(process.info.memory));
+      fmt::print("{}", KernelText(process, "has not allocated anything yet"));
     }
     return kSuccess;
   }
@@ -62,10 +70,13 @@ void AddStats(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command =
       parser.add_subcommand("stats", "Where the memory of a process is, by tier and size class");
-  command->add_option("pid", options->pid, "The process")->required();
+  AddProcess(command, &options->process);
   command->add_flag("--json", options->json,
                     "The figures of tcmalloc_stats_json, and the kernel's");
-  command->callback([options, status] { *status = Stats(*options); });
+  command->callback([options, status] {
+    *status = WithProcess(options->process,
+                          [&](const OpenProcess& process) { return Stats(*options, process); });
+  });
 }
 
 }  // namespace cli

@@ -28,14 +28,25 @@ Target::Target(Image& image, const Root& root) : image_(image), root_(root) {
   ParseAt(image, root.layout, root.layout_bytes, &layout_);
   uint64_t samples[2] = {};
   for (size_t i = 0; i < 2; ++i) {
-    if (!image.Read(root.samples + i * root.pointer_bytes, &samples[i], root.pointer_bytes)) return;
+    const Address address = root.samples + i * root.pointer_bytes;
+    if (!image.Read(address, &samples[i], root.pointer_bytes)) {
+      throw BadImage(fmt::format("the process's SampleLayout at {:#x} is not readable", address));
+    }
   }
   if (samples[1] != 0) ParseAt(image, samples[0], samples[1], &layout_);
 }
 
 bool Target::HasHeap() const {
   uint8_t exists = 0;
-  return image_.ReadValue(root_.heap_exists, &exists) && exists != 0;
+  if (!image_.ReadValue(root_.heap_exists, &exists)) {
+    throw BadImage(fmt::format("the root's byte at {:#x} is not readable", root_.heap_exists));
+  }
+  return exists != 0;
+}
+
+int64_t Target::NowMs() const {
+  const int64_t now = image_.NowMs(static_cast<int>(layout_.constant("clock")));
+  return now != 0 ? now : static_cast<int64_t>(LoadHeap().Get("now_ms"));
 }
 
 Record Target::Load(std::string_view name, Address address) const {

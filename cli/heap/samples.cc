@@ -59,10 +59,14 @@ Address TableOf(const Target& target, bool* supported) {
   constexpr size_t kTableOfLayout = 2;  // SampleLayout: text, bytes, address of the pointer
   Address place = 0;
   Address table = 0;
-  *supported =
-      target.image().Read(target.root().samples + kTableOfLayout * pointer, &place, pointer) &&
-      place != 0;
-  if (!*supported || !target.image().Read(place, &table, pointer)) return 0;
+  const Address layout = target.root().samples + kTableOfLayout * pointer;
+  if (!target.image().Read(layout, &place, pointer)) {
+    throw BadImage(fmt::format("the SampleLayout at {:#x} is not readable", layout));
+  }
+  *supported = place != 0;
+  if (*supported && !target.image().Read(place, &table, pointer)) {
+    throw BadImage(fmt::format("the pointer to the SampleTable at {:#x} is not readable", place));
+  }
   return table;
 }
 

@@ -81,6 +81,15 @@ const Guard* CopiedImage::Refresh() {
   return nullptr;
 }
 
+void CopiedImage::ForEachPart(const std::function<void(Address, std::span<const char>)>& f) const {
+  const size_t part = std::min(block_bytes_, kPage);
+  for (const auto& [start, block] : blocks_) {
+    for (size_t i = 0; i < block.readable.size(); ++i) {
+      if (block.readable[i]) f(start + i * part, {block.contents.data() + i * part, part});
+    }
+  }
+}
+
 CopiedImage::Block* CopiedImage::BlockAt(Address start) {
   if (last_ != nullptr && start == last_start_) return last_;
   last_start_ = start;

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,8 @@ class CopiedImage : public Image {
   // No block was added since Refresh().
   bool complete() const { return complete_; }
   size_t bytes() const { return blocks_.size() * block_bytes_; }
+  // The readable parts of the copy, in the order of addresses: blocks, or pages of 4 KiB of blocks.
+  void ForEachPart(const std::function<void(Address, std::span<const char>)>& f) const;
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
   std::vector<Mapping> Mappings() override { return source_.Mappings(); }

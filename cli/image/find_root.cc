@@ -22,6 +22,8 @@ constexpr char kNoteName[] = "TCMalloc";
 constexpr size_t kMaxProgramHeaders = 256;
 constexpr size_t kMaxNoteBytes = size_t{1} << 20;
 
+}  // namespace
+
 std::optional<Root> RootAt(Image& image, Address address) {
   struct Head {
     char magic[kMagicBytes];
@@ -59,6 +61,8 @@ std::optional<Root> RootAt(Image& image, Address address) {
   root.page_map = pointers[6];
   return root;
 }
+
+namespace {
 
 // The root that a note in [start, start + bytes) leads to.
 std::optional<Root> RootFromNotes(Image& image, Address start, size_t bytes) {
@@ -121,7 +125,7 @@ std::optional<Root> RootInMemory(Image& image, const Mapping& mapping) {
   std::vector<char> piece(kPiece + kMagicBytes);
   for (Address at = mapping.start; at < mapping.end; at += kPiece) {
     const size_t bytes = std::min<Address>(piece.size(), mapping.end - at);
-    if (!image.Read(at, piece.data(), bytes)) return std::nullopt;
+    if (!image.Read(at, piece.data(), bytes)) continue;
     const std::string_view text(piece.data(), bytes);
     for (size_t found = text.find({kMagic, kMagicBytes}); found != std::string_view::npos;
          found = text.find({kMagic, kMagicBytes}, found + 1)) {

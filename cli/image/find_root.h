@@ -32,6 +32,9 @@ enum class Search : bool {
   kEverywhere,  // then all writable memory of files, and of the program's data
 };
 
+// The root at that address; nothing when there is none. Throws as FindRoot.
+std::optional<Root> RootAt(Image& image, Address address);
+
 // Nothing when the process does not run on this allocator. Throws BadImage when there is a root of
 // a format that this program does not know.
 std::optional<Root> FindRoot(Image& image, Search search = Search::kEverywhere);

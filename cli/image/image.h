@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Image: the memory of a process, wherever it is: a live process, a copy, later a core dump or a
-// snapshot file. The contents are untrusted: a reader bounds its walks and checks each pointer.
+// Image: the memory of a process, wherever it is: a live process, a copy, a core file, a snapshot.
+// The contents are untrusted: a reader bounds its walks and checks each pointer.
 #pragma once
 
 #include <cstddef>

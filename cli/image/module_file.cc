@@ -39,6 +39,7 @@ bool HasHeadOf(int descriptor, const Module& module) {
 
 // The places where the file may be, best first.
 std::vector<std::string> PathsOf(pid_t pid, const Module& module) {
+  if (pid == 0) return {module.path};
   std::vector<std::string> paths;
   if (!module.deleted) paths.push_back(fmt::format("/proc/{}/root{}", pid, module.path));
   // Only with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE, but also for deleted files.

@@ -19,7 +19,7 @@ struct ModuleFile {
   std::string problem;  // why there is no file, in one line
 };
 
-// The caller closes the descriptor.
+// The caller closes the descriptor. `pid` 0: the process does not run, or not here.
 ModuleFile OpenModuleFile(pid_t pid, const Module& module);
 
 }  // namespace cli

@@ -29,6 +29,9 @@ struct ProcessInfo {
   pid_t tracer = 0;        // 0: none
   size_t threads = 0;
   KernelFigures memory;
+  // False for a core file, which does not have them.
+  bool has_kernel_figures = true;
+  std::string file;  // the core file or the snapshot; empty: a running process
 
   // The first thread stays in the list of threads while others run.
   bool first_thread_has_ended() const { return state == 'Z' || state == 'X'; }

@@ -11,7 +11,8 @@ Symbolizer::Symbolizer(pid_t pid, Image& image)
     : pid_(pid),
       modules_(ReadModules(image)),
       // Beside the file, in its folder .debug, in the machine's folder, in that of the container.
-      debug_path_(fmt::format("+:.debug:/usr/lib/debug:/proc/{}/root/usr/lib/debug", pid)),
+      debug_path_("+:.debug:/usr/lib/debug" +
+                  (pid == 0 ? std::string() : fmt::format(":/proc/{}/root/usr/lib/debug", pid))),
       debug_path_pointer_(debug_path_.data()) {}
 
 DebugInfo& Symbolizer::InfoOf(const Module& module) {

@@ -23,6 +23,8 @@ using NameFrames = std::function<const std::vector<SourceFrame>&(Address)>;
 
 class Symbolizer {
  public:
+  // `pid`: the process, through which files are looked for; 0: the image is of a file, and files
+  // are looked for by their names here.
   Symbolizer(pid_t pid, Image& image);
 
   // At least one frame, innermost first; a function that is not known is named by its file.

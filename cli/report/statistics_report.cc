@@ -31,6 +31,24 @@ void WriteClasses(const Statistics& stats, std::string* out) {
   }
 }
 
+void WriteKernelFigures(const ProcessInfo& info, uint64_t backed, std::string* out) {
+  const auto to = std::back_inserter(*out);
+  if (!info.has_kernel_figures) {
+    fmt::format_to(to, "\n  A core does not say how much of it was resident.\n");
+    return;
+  }
+  const uint64_t anonymous = info.memory.anonymous_bytes;
+  fmt::format_to(to, "\n  {:>11}  resident memory of the process, of it {} anonymous\n",
+                 Size(info.memory.resident_bytes), Size(anonymous));
+  // Not all of the heap's memory was touched, and the process has other memory.
+  if (anonymous >= backed) {
+    fmt::format_to(to, "  {:>11}  anonymous, not the heap's\n", Size(anonymous - backed));
+  } else {
+    fmt::format_to(to, "  {:>11}  of the heap was never touched, or is swapped out\n",
+                   Size(backed - anonymous));
+  }
+}
+
 }  // namespace
 
 Json StatisticsJson(const Statistics& stats) {
@@ -62,14 +80,17 @@ Json StatisticsJson(const Statistics& stats) {
 }
 
 Json ProcessJson(const ProcessInfo& info) {
-  return {{"pid", info.pid},
-          {"name", info.name},
-          {"program", info.executable},
-          {"threads", info.threads},
-          {"process_resident_bytes", info.memory.resident_bytes},
-          {"process_anonymous_bytes", info.memory.anonymous_bytes},
-          {"process_swapped_bytes", info.memory.swapped_bytes},
-          {"process_peak_resident_bytes", info.memory.peak_resident_bytes}};
+  Json json = {{"pid", info.pid},
+               {"name", info.name},
+               {"program", info.executable},
+               {"threads", info.threads}};
+  if (!info.file.empty()) json["file"] = info.file;
+  if (!info.has_kernel_figures) return json;
+  json.update({{"process_resident_bytes", info.memory.resident_bytes},
+               {"process_anonymous_bytes", info.memory.anonymous_bytes},
+               {"process_swapped_bytes", info.memory.swapped_bytes},
+               {"process_peak_resident_bytes", info.memory.peak_resident_bytes}});
+  return json;
 }
 
 std::string KernelFiguresText(const KernelFigures& memory) {
@@ -83,10 +104,11 @@ std::string KernelFiguresText(const KernelFigures& memory) {
 std::string StatisticsText(const Statistics& stats, const ProcessInfo& info,
                            const std::string& version) {
   const uint64_t backed = stats.figure("actual_bytes");
-  const uint64_t resident = info.memory.resident_bytes;
   std::string out =
-      fmt::format("Process {}, {}, TCMalloc {}: the program holds {}, {} resident\n\n", info.pid,
-                  info.name, version, Size(stats.figure("in_use_bytes")), Size(resident));
+      fmt::format("Process {}, {}, TCMalloc {}: the program holds {}{}\n\n", info.pid, info.name,
+                  version, Size(stats.figure("in_use_bytes")),
+                  info.has_kernel_figures ? ", " + Size(info.memory.resident_bytes) + " resident"
+                                          : std::string());
   Line(&out, stats.figure("in_use_bytes"), backed, "in objects that the program holds");
   Line(&out, stats.figure("thread_cache_free_bytes"), backed, "free, in thread caches");
   Line(&out, stats.figure("central_cache_free_bytes"), backed,
@@ -94,24 +116,15 @@ std::string StatisticsText(const Statistics& stats, const ProcessInfo& info,
   Line(&out, stats.figure("page_heap_free_bytes"), backed, "in free pages");
   Line(&out, stats.figure("metadata_bytes"), backed, "in the allocator's own records");
   Line(&out, backed, backed, "all memory of the heap that may be backed");
+  WriteKernelFigures(info, backed, &out);
   const auto to = std::back_inserter(out);
-  fmt::format_to(to, "\n  {:>11}  resident memory of the process, of it {} anonymous\n",
-                 Size(resident), Size(info.memory.anonymous_bytes));
-  // Not all of the heap's memory was touched, and the process has other memory.
-  const uint64_t anonymous = info.memory.anonymous_bytes;
-  if (anonymous >= backed) {
-    fmt::format_to(to, "  {:>11}  anonymous, not the heap's\n", Size(anonymous - backed));
-  } else {
-    fmt::format_to(to, "  {:>11}  of the heap was never touched, or is swapped out\n",
-                   Size(backed - anonymous));
-  }
   fmt::format_to(to, "  {:>11}  address space of the heap without memory\n",
                  Size(stats.figure("released_bytes")));
   if (!stats.settings.empty()) fmt::format_to(to, "\nSettings: {}\n", stats.settings);
   if (stats.unsettled) {
-    fmt::format_to(to,
-                   "\nThe heap changed at every try to read it: figures are of different "
-                   "moments.\n");
+    fmt::format_to(to, "\n{}: figures are of different moments.\n",
+                   info.file.empty() ? "The heap changed at every try to read it"
+                                     : "The heap was changing when the file was written");
   }
   WriteClasses(stats, &out);
   return out;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tcmalloc snapshot PID FILE: saves what the other commands read of a process.
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/commands.h"
+#include "commands/open_process.h"
+#include "heap/samples.h"
+#include "heap/statistics.h"
+#include "heap/thread_caches.h"
+#include "image/core_writer.h"
+#include "image/modules.h"
+#include "report/sizes.h"
+
+namespace cli {
+namespace {
+
+struct Options {
+  std::string process;
+  std::string file;
+  bool contents = false;
+  bool no_stop = false;
+};
+
+// Pages that have no record of the allocator are left out.
+constexpr size_t kBlock = 4096;
+
+struct Saved {
+  // Its source is gone: only what it has may be read.
+  std::unique_ptr<CopiedImage> memory;
+  int64_t now_ms = 0;
+  uint16_t machine = EM_NONE;
+};
+
+void ReadContents(const SpanInfo& span, Image& image) {
+  char page[kBlock];
+  for (uint64_t at = 0; at < span.bytes; at += kBlock) {
+    // Some of it may be readable nevertheless.
+    static_cast<void>(image.Read(span.start + at, page, kBlock));
+  }
+}
+
+// The machine of the first file: a field of the ELF header.
+uint16_t MachineOf(const std::vector<Module>& modules) {
+  uint16_t machine = EM_NONE;
+  if (!modules.empty() && modules[0].head.size() >= sizeof(Elf32_Ehdr)) {
+    memcpy(&machine, modules[0].head.data() + offsetof(Elf32_Ehdr, e_machine), sizeof(machine));
+  }
+  return machine;
+}
+
+// Reads what any command reads, so that the copy has it.
+Saved Save(const Target& running, const Options& options, std::vector<Guard>* guards) {
+  Saved saved{.memory = std::make_unique<CopiedImage>(running.image(), kBlock)};
+  CopiedImage& image = *saved.memory;
+  static_cast<void>(RootAt(image, running.root().address));
+  const Target target(image, running.root());
+  saved.now_ms = target.NowMs();
+  const HeapObjects objects(target);
+  objects.AddGuards(guards);
+  objects.ForEachSpan([&](const SpanInfo& span) {
+    static_cast<void>(objects.CountInUse(span));
+    if (span.sample != 0) static_cast<void>(ReadSample(target, span.sample));
+    if (options.contents && span.num_objects != 0) ReadContents(span, image);
+  });
+  static_cast<void>(ReadSamples(target, guards));
+  static_cast<void>(ReadThreadCaches(target));
+  static_cast<void>(ReadStatistics(target));
+  saved.machine = MachineOf(ReadModules(image));
+  return saved;
+}
+
+int Snapshot(const Options& options, OpenProcess& process) {
+  RequireRunning(process, "snapshot");
+  RequireHeap(process);
+  ReadMode mode{.stop = !options.no_stop};
+  Saved saved;
+  ReadAtRest(process, &mode, [&](const Target& target, std::vector<Guard>* guards) {
+    saved = Save(target, options, guards);
+  });
+  const Target target(*process.image, *process.root);
+  const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const SnapshotFacts facts = {.info = process.info,
+                               .time_ns = time.count(),
+                               .clock = static_cast<int>(target.layout().constant("clock")),
+                               .now_ms = saved.now_ms,
+                               .root = process.root->address,
+                               .mappings = process.image->Mappings()};
+  std::ifstream auxiliary(fmt::format("/proc/{}/auxv", process.info.pid), std::ios::binary);
+  const std::string vector(std::istreambuf_iterator<char>(auxiliary), {});
+  WriteSnapshot(options.file, *saved.memory, facts, target.pointer_bytes(), saved.machine, vector);
+  fmt::print("{}: {} of process {} ({}){}\n{}\n", options.file, Size(saved.memory->bytes()),
+             process.info.pid, process.info.name,
+             options.contents ? ", with the contents of its objects" : "", HowItWasRead(mode));
+  return kSuccess;
+}
+
+}  // namespace
+
+void AddSnapshot(CLI::App& parser, int* status) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* const command = parser.add_subcommand(
+      "snapshot", "Save the allocator's records of a process: the other commands read the file");
+  command->add_option("pid", options->process, "The process")->required();
+  command->add_option("file", options->file, "The file to write")->required()->type_name("FILE");
+  command->add_flag("--contents", options->contents,
+                    "Save the contents of objects, too: the file may have secrets of the program");
+  command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
+  command->callback([options, status] {
+    *status = WithProcess(options->process,
+                          [&](OpenProcess& process) { return Snapshot(*options, process); });
+  });
+}
+
+}  // namespace cli

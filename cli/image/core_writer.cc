@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "image/core_writer.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gelf.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "image/core_notes.h"
+
+namespace cli {
+namespace {
+
+constexpr uint64_t kAlignment = 4096;
+// One less than what an ELF header without section headers can count.
+constexpr size_t kMostParts = PN_XNUM - 2;
+
+// Memory without a gap.
+struct Part {
+  Address start = 0;
+  uint64_t bytes = 0;
+};
+
+std::vector<Part> PartsOf(const CopiedImage& memory) {
+  std::vector<Part> parts;
+  memory.ForEachPart([&parts](Address start, std::span<const char> contents) {
+    if (parts.empty() || parts.back().start + parts.back().bytes != start) {
+      parts.push_back({.start = start});
+    }
+    parts.back().bytes += contents.size();
+  });
+  return parts;
+}
+
+class Notes {
+ public:
+  void Add(std::string_view owner, uint32_t type, std::string_view contents) {
+    const Elf64_Nhdr header = {.n_namesz = static_cast<uint32_t>(owner.size() + 1),
+                               .n_descsz = static_cast<uint32_t>(contents.size()),
+                               .n_type = type};  // of both word sizes
+    text_.append(reinterpret_cast<const char*>(&header), sizeof(header));
+    text_ += owner;
+    text_ += '\0';
+    Align();
+    text_ += contents;
+    Align();
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void Align() { text_.resize((text_.size() + 3) / 4 * 4); }
+
+  std::string text_;
+};
+
+// The kernel's elf_prpsinfo: the process's number and name, for debuggers.
+std::string ProcessNote(const ProcessInfo& info, size_t pointer_bytes) {
+  const bool wide = pointer_bytes == 8;
+  std::string note(wide ? 136 : 124, '\0');
+  memcpy(&note[wide ? 24 : 12], &info.pid, sizeof(info.pid));
+  const auto put = [&note](size_t at, size_t most, const std::string& text) {
+    memcpy(&note[at], text.data(), std::min(text.size(), most - 1));
+  };
+  put(wide ? 40 : 28, 16, info.name);
+  put(wide ? 56 : 44, 80, info.executable);
+  return note;
+}
+
+std::string FilesNote(const std::vector<Mapping>& mappings, size_t pointer_bytes) {
+  std::string numbers;
+  std::string names;
+  uint64_t count = 0;
+  const auto add = [pointer_bytes](uint64_t number, std::string* to) {
+    to->append(reinterpret_cast<const char*>(&number), pointer_bytes);
+  };
+  for (const Mapping& mapping : mappings) {
+    if (!mapping.name.starts_with('/')) continue;
+    ++count;
+    add(mapping.start, &numbers);
+    add(mapping.end, &numbers);
+    add(mapping.file_offset / kAlignment, &numbers);
+    names += mapping.name + '\0';
+  }
+  std::string note;
+  add(count, &note);
+  add(kAlignment, &note);
+  return note + numbers + names;
+}
+
+// The rights of the mapping with that address.
+uint32_t RightsAt(const std::vector<Mapping>& mappings, Address address) {
+  for (const Mapping& mapping : mappings) {
+    if (address < mapping.start || address >= mapping.end) continue;
+    return PF_R | (mapping.writable ? PF_W : 0u);
+  }
+  return PF_R;
+}
+
+// A file that has its name once it is complete.
+class NewFile {
+ public:
+  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".new") {
+    constexpr mode_t kOwner = 0600;
+    unlink(temporary_.c_str());
+    descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwner);
+    if (descriptor_ < 0) Fail();
+  }
+  ~NewFile() {
+    close(descriptor_);
+    if (!complete_) unlink(temporary_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+  void Write(uint64_t offset, std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
+      if (n <= 0) Fail();
+      text.remove_prefix(static_cast<size_t>(n));
+      offset += static_cast<uint64_t>(n);
+    }
+  }
+  void Finish() {
+    if (rename(temporary_.c_str(), path_.c_str()) != 0) Fail();
+    complete_ = true;
+  }
+  [[noreturn]] void Fail() const {
+    throw Failure(fmt::format("cannot write {}: {}", path_, strerror(errno)));
+  }
+
+ private:
+  const std::string path_;
+  const std::string temporary_;
+  int descriptor_ = -1;
+  bool complete_ = false;
+};
+
+// Writes the headers: that of the notes, then those of the parts, which follow at `offset`.
+void WriteHeaders(NewFile& file, const std::vector<Part>& parts, const SnapshotFacts& facts,
+                  int elf_class, uint16_t machine, size_t notes_bytes, uint64_t* notes_offset,
+                  uint64_t* offset) {
+  elf_version(EV_CURRENT);
+  Elf* const elf = elf_begin(file.descriptor(), ELF_C_WRITE, nullptr);
+  const auto check = [elf](bool ok) {
+    if (ok) return;
+    const std::string why = elf_errmsg(-1);
+    elf_end(elf);
+    throw Failure(fmt::format("cannot write the headers of the snapshot: {}", why));
+  };
+  check(elf != nullptr && gelf_newehdr(elf, elf_class) != nullptr);
+  elf_flagelf(elf, ELF_C_SET, ELF_F_LAYOUT);
+  const size_t count = parts.size() + 1;
+  check(gelf_newphdr(elf, count) != nullptr);
+  GElf_Ehdr header;
+  check(gelf_getehdr(elf, &header) != nullptr);
+  header.e_ident[EI_DATA] = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
+  header.e_type = ET_CORE;
+  header.e_machine = machine;
+  header.e_version = EV_CURRENT;
+  header.e_phoff = gelf_fsize(elf, ELF_T_EHDR, 1, EV_CURRENT);
+  check(gelf_update_ehdr(elf, &header) != 0);
+  *notes_offset = header.e_phoff + gelf_fsize(elf, ELF_T_PHDR, count, EV_CURRENT);
+  GElf_Phdr notes = {};
+  notes.p_type = PT_NOTE;
+  notes.p_offset = *notes_offset;
+  notes.p_filesz = notes_bytes;
+  notes.p_align = 4;
+  check(gelf_update_phdr(elf, 0, &notes) != 0);
+  *offset = (*notes_offset + notes_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  uint64_t at = *offset;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    GElf_Phdr part = {};
+    part.p_type = PT_LOAD;
+    part.p_flags = RightsAt(facts.mappings, parts[i].start);
+    part.p_offset = at;
+    part.p_vaddr = parts[i].start;
+    part.p_filesz = part.p_memsz = parts[i].bytes;
+    part.p_align = kAlignment;
+    check(gelf_update_phdr(elf, static_cast<int>(i + 1), &part) != 0);
+    at += parts[i].bytes;
+  }
+  check(elf_update(elf, ELF_C_WRITE) >= 0);
+  elf_end(elf);
+}
+
+}  // namespace
+
+void WriteSnapshot(const std::string& path, const CopiedImage& memory, const SnapshotFacts& facts,
+                   size_t pointer_bytes, uint16_t machine, const std::string& auxiliary_vector) {
+  const std::vector<Part> parts = PartsOf(memory);
+  if (parts.size() > kMostParts) {
+    throw Failure(fmt::format("the allocator's records lie in {} places, more than a file can have",
+                              parts.size()));
+  }
+  Notes notes;
+  notes.Add("CORE", NT_PRPSINFO, ProcessNote(facts.info, pointer_bytes));
+  notes.Add("CORE", NT_AUXV, auxiliary_vector);
+  notes.Add("CORE", NT_FILE, FilesNote(facts.mappings, pointer_bytes));
+  notes.Add(kSnapshotNoteName, kSnapshotNoteType, SnapshotText(facts));
+  NewFile file(path);
+  uint64_t notes_offset = 0;
+  uint64_t offset = 0;
+  WriteHeaders(file, parts, facts, pointer_bytes == 8 ? ELFCLASS64 : ELFCLASS32, machine,
+               notes.text().size(), &notes_offset, &offset);
+  file.Write(notes_offset, notes.text());
+  memory.ForEachPart([&file, &offset](Address, std::span<const char> contents) {
+    file.Write(offset, {contents.data(), contents.size()});
+    offset += contents.size();
+  });
+  file.Finish();
+}
+
+}  // namespace cli
