@@ -11,6 +11,7 @@
 #include "commands/commands.h"
 #include "commands/open_process.h"
 #include "heap/statistics.h"
+#include "image/live_image.h"
 #include "report/sizes.h"
 #include "report/statistics_report.h"
 

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <utility>
 
 namespace cli {
@@ -187,9 +188,17 @@ std::string CoreImage::Truncation() const {
 }
 
 bool CoreImage::HasVariables() const {
-  return std::any_of(mappings_.begin(), mappings_.end(), [](const Mapping& mapping) {
-    return mapping.readable && mapping.writable && !mapping.name.empty();
-  });
+  bool has_some = false;
+  std::set<std::string> lacking;   // files with a writable mapping that is not here
+  std::set<std::string> programs;  // files with a mapping that is not writable: code
+  for (const Mapping& mapping : mappings_) {
+    if (mapping.name.empty()) continue;
+    has_some |= mapping.readable && mapping.writable;
+    if (!mapping.writable) programs.insert(mapping.name);
+    if (mapping.writable && !mapping.readable) lacking.insert(mapping.name);
+  }
+  return has_some && std::none_of(lacking.begin(), lacking.end(),
+                                  [&](const std::string& name) { return programs.contains(name); });
 }
 
 int64_t CoreImage::NowMs(int clock) {

@@ -34,7 +34,8 @@ class CoreImage : public Image {
   const std::string& path() const { return path_; }
   // When the file was written, in nanoseconds since 1970.
   int64_t time_ns() const { return time_ns_; }
-  // Whether the file has memory that a program or library of the process wrote.
+  // Whether the file has the variables of the program and of all its libraries, as far as it shows
+  // which these are.
   bool HasVariables() const;
 
   // What the file lacks of the memory that was asked for since ForgetMissing, and why, in one line;

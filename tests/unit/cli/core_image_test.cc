@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Core files that a test wrote, snapshots of this process, and files with wrong bytes.
+#include "image/core_image.h"
+
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/patched_image.h"
+#include "image/copied_image.h"
+#include "image/core_writer.h"
+#include "image/live_image.h"
+#include "image/modules.h"
+#include "tcmalloc/tcmalloc.h"
+
+extern "C" {
+void* tc_malloc(size_t size);
+void tc_free(void* object);
+extern char tcmalloc_introspection[];
+}
+
+namespace cli {
+namespace {
+
+// A file without a name on a disk.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const std::string& contents)
+      : descriptor_(memfd_create("core", MFD_CLOEXEC)),
+        path_("/proc/self/fd/" + std::to_string(descriptor_)) {
+    Write(contents);
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void Write(const std::string& contents) const {
+    EXPECT_EQ(ftruncate(descriptor_, 0), 0);
+    EXPECT_EQ(pwrite(descriptor_, contents.data(), contents.size(), 0),
+              static_cast<ssize_t>(contents.size()));
+  }
+
+ private:
+  const int descriptor_;
+  const std::string path_;
+};
+
+// A core of a 64-bit process.
+class Core {
+ public:
+  // `memory_bytes`: the size in the process, if that is more than the file has.
+  void Add(Address address, const std::string& contents, uint64_t memory_bytes = 0) {
+    Elf64_Phdr part = {};
+    part.p_type = PT_LOAD;
+    part.p_flags = PF_R | PF_W;
+    part.p_vaddr = address;
+    part.p_filesz = contents.size();
+    part.p_memsz = std::max<uint64_t>(memory_bytes, contents.size());
+    parts_.emplace_back(part, contents);
+  }
+  void AddNote(uint32_t type, const std::string& contents) {
+    const Elf64_Nhdr note = {5, static_cast<Elf64_Word>(contents.size()), type};
+    notes_.append(reinterpret_cast<const char*>(&note), sizeof(note));
+    notes_.append("CORE\0\0\0", 8);
+    notes_ += contents;
+    notes_.resize((notes_.size() + 3) / 4 * 4);
+  }
+  std::string Text() {
+    if (!notes_.empty()) {
+      Elf64_Phdr part = {};
+      part.p_type = PT_NOTE;
+      part.p_filesz = notes_.size();
+      part.p_align = 4;
+      parts_.emplace(parts_.begin(), part, notes_);
+    }
+    Elf64_Ehdr header = {};
+    memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_ident[EI_VERSION] = EV_CURRENT;
+    header.e_type = ET_CORE;
+    header.e_version = EV_CURRENT;
+    header.e_machine = EM_X86_64;
+    header.e_phoff = header.e_ehsize = sizeof(header);
+    header.e_phentsize = sizeof(Elf64_Phdr);
+    header.e_phnum = static_cast<Elf64_Half>(parts_.size());
+    std::string text(reinterpret_cast<const char*>(&header), sizeof(header));
+    uint64_t offset = sizeof(header) + parts_.size() * sizeof(Elf64_Phdr);
+    for (auto& [part, contents] : parts_) {
+      part.p_offset = offset;
+      offset += contents.size();
+      text.append(reinterpret_cast<const char*>(&part), sizeof(part));
+    }
+    for (const auto& [part, contents] : parts_) text += contents;
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<Elf64_Phdr, std::string>> parts_;
+  std::string notes_;
+};
+
+std::string Numbers(const std::vector<uint64_t>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(uint64_t)};
+}
+
+TEST(CoreImageTest, ReadsWhatItHasAndNamesWhatItLacks) {
+  Core core;
+  core.Add(0x10000, std::string(0x1000, 'a'), 0x3000);
+  core.Add(0x13000, std::string(0x1000, 'b'));
+  core.Add(0x14000, std::string(0x1000, 'c'));
+  core.AddNote(NT_FILE, Numbers({2, 0x1000, 0x10000, 0x13000, 0, 0x20000, 0x21000, 5}) +
+                            std::string("/bin/a\0/lib/b\0", 14));
+  const MemoryFile file(core.Text());
+  CoreImage image(file.path());
+  std::string text(0x2000, '\0');
+  EXPECT_TRUE(image.Read(0x13000, text.data(), text.size()));
+  EXPECT_EQ(text, std::string(0x1000, 'b') + std::string(0x1000, 'c'));
+  EXPECT_EQ(image.missing(), "");
+  EXPECT_FALSE(image.Read(0x9fff, text.data(), 1));  // never mapped
+  EXPECT_EQ(image.missing(), "");
+  EXPECT_FALSE(image.Read(0x10ffe, text.data(), 4));
+  EXPECT_NE(image.missing().find("lacks the memory at 0x11000: it was left out"), std::string::npos)
+      << image.missing();
+  image.ForgetMissing();
+  EXPECT_FALSE(image.Read(0x20000, text.data(), 4));
+  EXPECT_NE(image.missing().find("0x20000"), std::string::npos) << image.missing();
+  const std::vector<Mapping> mappings = image.Mappings();
+  ASSERT_EQ(mappings.size(), 5u);
+  EXPECT_EQ(mappings[0].name, "/bin/a");
+  EXPECT_TRUE(mappings[0].readable);
+  EXPECT_EQ(mappings[0].end, 0x11000u);
+  EXPECT_FALSE(mappings[1].readable);
+  EXPECT_EQ(mappings[1].file_offset, 0x1000u);
+  EXPECT_EQ(mappings[2].name, "");
+  EXPECT_EQ(mappings[4].name, "/lib/b");
+  EXPECT_EQ(mappings[4].file_offset, 0x5000u);
+  EXPECT_TRUE(image.HasVariables());
+  EXPECT_EQ(image.Truncation(), "");
+  EXPECT_EQ(image.NowMs(1), 0);
+}
+
+TEST(CoreImageTest, ATruncatedFileSaysSo) {
+  Core core;
+  core.Add(0x10000, std::string(0x1000, 'a'));
+  core.Add(0x20000, std::string(0x1000, 'b'));
+  const std::string whole = core.Text();
+  const MemoryFile file(whole.substr(0, whole.size() - 0x800));
+  CoreImage image(file.path());
+  char byte = 0;
+  EXPECT_TRUE(image.Read(0x207ff, &byte, 1));
+  EXPECT_FALSE(image.Read(0x20800, &byte, 1));
+  EXPECT_NE(image.missing().find("the file was truncated"), std::string::npos) << image.missing();
+  file.Write(whole.substr(0, sizeof(Elf64_Ehdr) + 8));
+  try {
+    CoreImage cut(file.path());
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(std::string(failure.what()).find("incomplete: "), 0u) << failure.what();
+  }
+}
+
+TEST(CoreImageTest, WrongHeadersDoNoHarm) {
+  Core core;
+  core.Add(0x10000, std::string(0x2000, 'a'));
+  core.Add(0x11000, std::string(0x1000, 'b'));                        // overlaps
+  core.Add(0x20000, "c", UINT64_MAX);                                 // wraps around
+  core.Add(0x30000, std::string(0x1000, 'd'), uint64_t{1} << 60);     // very long
+  core.AddNote(NT_FILE, Numbers({UINT64_MAX / 3, 0x1000, 1, 2, 3}));  // too many files
+  core.AddNote(NT_PRPSINFO, "short");
+  core.AddNote(NT_AUXV, "short");
+  const MemoryFile file(core.Text());
+  CoreImage image(file.path());
+  char byte = 0;
+  EXPECT_TRUE(image.Read(0x11000, &byte, 1));
+  EXPECT_EQ(byte, 'a');
+  EXPECT_FALSE(image.Read(0x20000, &byte, 1));
+  EXPECT_TRUE(image.Read(0x30000, &byte, 1));
+  EXPECT_FALSE(image.Read(0x40000, &byte, 1));
+  EXPECT_NE(image.missing(), "");
+  EXPECT_FALSE(FindRoot(image).has_value());
+  EXPECT_EQ(image.info().pid, 0);
+}
+
+// What a snapshot of this process has.
+struct OwnSnapshot {
+  std::vector<void*> objects;
+  Root root;
+  std::string figures;
+  std::string text;
+
+  explicit OwnSnapshot(const std::string& path) {
+    for (size_t i = 0; i < 1000; ++i) objects.push_back(tc_malloc(i * 37 % 5000));
+    for (size_t i = 0; i < 1000; i += 3) tc_free(std::exchange(objects[i], nullptr));
+    LiveImage live(getpid());
+    root = *FindRoot(live);
+    CopiedImage copy(live, 4096);
+    static_cast<void>(RootAt(copy, root.address));
+    ReadEverything(copy, root, address());
+    static_cast<void>(ReadModules(copy));
+    const Target target(copy, root);
+    figures = FiguresOf(target);
+    const SnapshotFacts facts = {.info = *ReadProcessInfo(getpid()),
+                                 .time_ns = 77,
+                                 .clock = static_cast<int>(target.layout().constant("clock")),
+                                 .now_ms = 99,
+                                 .root = root.address,
+                                 .mappings = live.Mappings()};
+    WriteSnapshot(path, copy, facts, root.pointer_bytes, EM_X86_64, "");
+    FILE* const file = fopen(path.c_str(), "rb");
+    char buffer[4096];
+    for (size_t n; (n = fread(buffer, 1, sizeof(buffer), file)) > 0;) text.append(buffer, n);
+    fclose(file);
+    unlink(path.c_str());
+  }
+  ~OwnSnapshot() {
+    for (void* const object : objects) tc_free(object);
+  }
+
+  Address address() const { return reinterpret_cast<Address>(objects[1]); }
+  static std::string FiguresOf(const Target& target) {
+    std::string text;
+    for (const auto& [name, value] : ReadStatistics(target).figures) {
+      text += name + "=" + std::to_string(value) + " ";
+    }
+    return text;
+  }
+};
+
+std::string TemporaryPath() { return testing::TempDir() + "snapshot." + std::to_string(getpid()); }
+
+TEST(SnapshotTest, HasAllThatTheReadersRead) {
+  const OwnSnapshot own(TemporaryPath());
+  const MemoryFile file(own.text);
+  CoreImage image(file.path());
+  EXPECT_TRUE(image.is_snapshot());
+  EXPECT_EQ(image.info().pid, getpid());
+  EXPECT_GT(image.info().memory.resident_bytes, 0u);
+  EXPECT_EQ(image.time_ns(), 77);
+  EXPECT_EQ(image.NowMs(image.facts().clock), 99);
+  EXPECT_EQ(image.NowMs(image.facts().clock + 1), 0);
+  const auto root = RootAt(image, image.facts().root);
+  ASSERT_TRUE(root.has_value());
+  const Target target(image, *root);
+  EXPECT_EQ(OwnSnapshot::FiguresOf(target), own.figures);
+  ReadEverything(image, *root, own.address());
+  const HeapObjects objects(target);
+  EXPECT_EQ(objects.Find(own.address()).kind, Place::Kind::kInUse);
+  LiveImage live(getpid());
+  const std::vector<Module> modules = ReadModules(live);
+  const std::vector<Module> saved = ReadModules(image);
+  ASSERT_EQ(saved.size(), modules.size());
+  for (size_t i = 0; i < modules.size(); ++i) EXPECT_EQ(saved[i].build_id, modules[i].build_id);
+}
+
+// False when a reader gave up.
+bool ReadAll(const std::string& path, Address address) {
+  try {
+    CoreImage image(path);
+    static_cast<void>(ReadModules(image));
+    const auto root = image.is_snapshot() ? RootAt(image, image.facts().root) : FindRoot(image);
+    if (!root.has_value()) return false;
+    ReadEverything(image, *root, address);
+    return true;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
+// Many with the sanitizers, which see what a reader does wrong.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kFiles = 1000;
+#else
+constexpr uint64_t kFiles = 200;
+#endif
+
+TEST(SnapshotTest, WrongBytesDoNoHarm) {
+  const OwnSnapshot own(TemporaryPath());
+  const MemoryFile file(own.text);
+  ASSERT_TRUE(ReadAll(file.path(), own.address()));
+  const size_t parts = own.text.find("CORE");
+  const size_t facts = own.text.find("{\"format\"");
+  ASSERT_NE(facts, std::string::npos);
+  const size_t end_of_notes = own.text.find('\0', facts);
+  constexpr uint32_t kSeed = 20261125;
+  printf("%zu files, seed %u\n", size_t{kFiles}, kSeed);
+  std::mt19937_64 random(kSeed);
+  uint64_t gave_up = 0;
+  for (uint64_t i = 0; i < kFiles; ++i) {
+    SCOPED_TRACE(i);
+    std::string text = own.text;
+    // In the headers, in the notes, anywhere; and a file that ends early.
+    const size_t places[] = {parts, end_of_notes, text.size(), text.size()};
+    const size_t end = places[i % 4];
+    for (uint64_t n = random() % 8; n <= 8; ++n) {
+      const size_t at = random() % end;
+      text[at] = (random() & 3) == 0 ? static_cast<char>(text[at] ^ 1 << random() % 8)
+                                     : static_cast<char>(random());
+    }
+    if (i % 4 == 3) text.resize(random() % text.size());
+    // As a core: without what a snapshot says of itself.
+    if (random() % 4 == 0) text[facts - 1 - sizeof(kSnapshotNoteName)] ^= 1;
+    file.Write(text);
+    gave_up += !ReadAll(file.path(), own.address());
+  }
+  EXPECT_GT(gave_up, kFiles / 10);
+  EXPECT_LT(gave_up, kFiles);
+}
+
+}  // namespace
+}  // namespace cli
