@@ -8,8 +8,8 @@
 namespace tcmalloc {
 namespace {
 
-// The linker aligns each entry to a word.
-constexpr uintptr_t kAlignment = sizeof(void*);
+// Of entries.
+constexpr uintptr_t kAlignment = sizeof(uint32_t);
 // An entry without any instruction is longer.
 constexpr uint32_t kMinLength = 8;
 

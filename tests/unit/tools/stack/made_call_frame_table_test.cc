@@ -126,6 +126,7 @@ TEST_F(MadeCallFrameTableTest, IsNotFoundWithoutTheFunction) {
 class CallFrameSectionCopyTest : public MadeCallFrameTableTest {
  protected:
   static constexpr size_t kPage = 4096;
+  static constexpr size_t kAlignment = 4;  // of entries
 
   void SetUp() override {
     MadeCallFrameTableTest::SetUp();
@@ -158,8 +159,7 @@ class CallFrameSectionCopyTest : public MadeCallFrameTableTest {
 };
 
 TEST_F(CallFrameSectionCopyTest, EndsWithTheMemory) {
-  const size_t whole = bytes / sizeof(void*) * sizeof(void*);
-  ASSERT_EQ(whole, bytes);
+  ASSERT_EQ(bytes % kAlignment, 0u);
   const CallFrameSection found = FindIn(Place(bytes));
   EXPECT_NE(found.begin, 0u);
   EXPECT_EQ(found.descriptions, section.descriptions);
@@ -169,7 +169,7 @@ TEST_F(CallFrameSectionCopyTest, TruncatedBytesDoNoHarm) {
   constexpr uint32_t kSeed = 1;
   SeededRandom random(kSeed);
   for (int i = 0; i < 100; ++i) {
-    static_cast<void>(FindIn(Place(random.Below(bytes) / sizeof(void*) * sizeof(void*))));
+    static_cast<void>(FindIn(Place(random.Below(bytes) / kAlignment * kAlignment)));
   }
 }
 
