@@ -62,7 +62,8 @@ MadeCallFrameTable* MakeTable(const CallFrameObject& program) {
   const uintptr_t code = reinterpret_cast<uintptr_t>(&MakeTable);
   CallFrameSection section;
   // With code only where the linker does not separate it from constants.
-  for (const ElfW(Word) rights : {ElfW(Word){PF_R}, ElfW(Word){PF_R | PF_X}}) {
+  constexpr ElfW(Word) kRights[] = {PF_R, PF_R | PF_X};
+  for (const ElfW(Word) rights : kRights) {
     for (const ElfW(Phdr) & segment : segments) {
       if (segment.p_type != PT_LOAD || segment.p_flags != rights || section.begin != 0) continue;
       const uintptr_t begin = segments.bias + segment.p_vaddr;

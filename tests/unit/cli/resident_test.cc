@@ -248,21 +248,28 @@ TEST(ResidentPagesTest, BothSourcesAgree) {
   munmap(area, kPages * kPage);
 }
 
-TEST(ResidentPagesTest, ThisProcessAddsUp) {
+// The resident bytes of this process by smaps, and by its pages.
+std::pair<uint64_t, uint64_t> CountThisProcess() {
   // Not the shadow of a sanitizer: see kLongestPagemap.
   std::vector<MappingUse> mappings = ReadSmaps(getpid());
   std::erase_if(mappings, [](const MappingUse& use) {
-    return use.mapping.end - use.mapping.start > kLongestPagemap;
+    return use.mapping.end - use.mapping.start > kLongestPagemap || use.mapping.end >= uint64_t{1}
+                                                                                           << 47;
   });
   uint64_t resident = 0;
   for (const MappingUse& use : mappings) resident += use.resident_bytes;
   ResidentPages pages(OpenPages(getpid()), mappings);
   uint64_t counted = 0;
   for (const MappingUse& use : mappings) {
-    if (use.mapping.end < uint64_t{1} << 47) {
-      counted += pages.Count(use.mapping.start, use.mapping.end - use.mapping.start);
-    }
+    counted += pages.Count(use.mapping.start, use.mapping.end - use.mapping.start);
   }
+  return {resident, counted};
+}
+
+TEST(ResidentPagesTest, ThisProcessAddsUp) {
+  // The first count touches code and memory for the first time.
+  CountThisProcess();
+  const auto [resident, counted] = CountThisProcess();
   const uint64_t apart = std::max(counted, resident) - std::min(counted, resident);
   EXPECT_LT(apart, resident / 20) << counted << " of " << resident;
 }
