@@ -71,7 +71,8 @@ MadeCallFrameTable* MakeTable(const CallFrameObject& program) {
     }
   }
   if (section.begin == 0) return nullptr;
-  // The walk may be in a signal handler that interrupted the holder of a lock.
+  // Not by VirtualMemory, which asserts that this thread holds no lock: the walk may be in a signal
+  // handler that interrupted the holder of one.
   const ErrnoKeeper keeper;
   const size_t bytes = MadeCallFrameTable::Bytes(section.descriptions);
   void* const memory =
