@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc doctor PID: why the resident memory is larger than what the program holds. The process
-// is never stopped.
+// tcmalloc doctor PROCESS: why the resident memory is larger than what the program holds. The
+// process is never stopped.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "commands/commands.h"
 #include "commands/durations.h"
 #include "commands/open_process.h"
+#include "commands/process_option.h"
 #include "heap/statistics.h"
+#include "image/file_pages.h"
 #include "image/resident.h"
 #include "image/stacks.h"
 #include "report/diagnosis.h"
@@ -23,7 +26,7 @@ namespace cli {
 namespace {
 
 struct Options {
-  pid_t pid = 0;
+  std::string process;
   double seconds = 0;
   bool json = false;
 };
@@ -37,24 +40,42 @@ uint64_t Apart(const Facts& facts) {
   return sum > facts.resident_bytes ? sum - facts.resident_bytes : facts.resident_bytes - sum;
 }
 
+ResidentPages PagesOf(const OpenProcess& process) {
+  if (process.core == nullptr) {
+    return {OpenPages(process.info.pid), ReadSmaps(process.info.pid)};
+  }
+  FilePages pages = ReadFilePages(*process.core);
+  return {std::move(pages.pages), std::move(pages.uses)};
+}
+
+ThreadFacts ThreadsOf(const OpenProcess& process) {
+  const size_t threads = process.info.threads;
+  if (process.core == nullptr) {
+    const pid_t pid = process.info.pid;
+    return {.threads = threads, .stacks = StackPointers(pid), .stack_bytes = ThreadStackBytes(pid)};
+  }
+  if (!process.core->is_snapshot()) return {.threads = threads};
+  const SnapshotFacts& facts = process.core->facts();
+  return {.threads = threads, .stacks = facts.stacks, .stack_bytes = facts.stack_bytes};
+}
+
 Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) {
-  const pid_t pid = process.info.pid;
-  Facts facts{.pid = pid};
-  ResidentPages pages(OpenPages(pid), ReadSmaps(pid));
+  Facts facts{.pid = process.info.pid};
+  ResidentPages pages = PagesOf(process);
   for (const MappingUse& use : pages.mappings()) facts.resident_bytes += use.resident_bytes;
   if (target.has_value()) {
     facts.stats = ReadStatistics(*target);
     facts.heap = ReadHeapUse(*target, facts.stats, pages);
   }
-  facts.process = ReadProcessUse(pages, {.threads = process.info.threads,
-                                         .stacks = StackPointers(pid),
-                                         .stack_bytes = ThreadStackBytes(pid)});
+  facts.process = ReadProcessUse(pages, ThreadsOf(process));
   facts.swapped_bytes = process.info.memory.swapped_bytes;
   return facts;
 }
 
 Facts ReadFacts(const OpenProcess& process, const std::optional<Target>& target) {
   Facts best = ReadOnce(process, target);
+  // A file stays as it is.
+  if (process.core != nullptr) return best;
   for (int i = 1; i < kReadings && Apart(best) > best.resident_bytes / kClosePart; ++i) {
     Facts facts = ReadOnce(process, target);
     if (Apart(facts) < Apart(best)) best = std::move(facts);
@@ -62,8 +83,8 @@ Facts ReadFacts(const OpenProcess& process, const std::optional<Target>& target)
   return best;
 }
 
-int Doctor(const Options& options) {
-  const OpenProcess process = OpenProcessFor(options.pid);
+int Doctor(const Options& options, const OpenProcess& process) {
+  if (options.seconds > 0) RequireRunning(process, "--for");
   std::optional<Target> target;
   if (process.runs_on_this_allocator()) {
     target.emplace(*process.image, *process.root);
@@ -82,7 +103,12 @@ int Doctor(const Options& options) {
   }
   const bool other = !process.runs_on_this_allocator();
   if (other) facts.other_malloc = OtherAllocator(process.image->Mappings());
-  const Diagnosis diagnosis = Diagnose(facts);
+  Diagnosis diagnosis = Diagnose(facts);
+  if (!process.info.has_kernel_figures) {
+    diagnosis.notes.push_back(
+        "A core does not say what was resident: pages that are not all zeroes count. Code of files "
+        "and other memory that the core lacks does not.");
+  }
   if (options.json) {
     fmt::print("{}\n", DiagnosisJson(diagnosis, facts, process.info).dump());
   } else {
@@ -97,11 +123,14 @@ void AddDoctor(CLI::App& parser, int* status) {
   const auto options = std::make_shared<Options>();
   CLI::App* const command = parser.add_subcommand(
       "doctor", "Why the resident memory of a process is larger than what the program holds");
-  command->add_option("pid", options->pid, "The process")->required();
+  AddProcess(command, &options->process);
   AddDuration(command, "--for", &options->seconds,
               "Watch for this long, to see whether the program's objects grow: 10s, 2m");
   command->add_flag("--json", options->json, "Print JSON");
-  command->callback([options, status] { *status = Doctor(*options); });
+  command->callback([options, status] {
+    *status = WithProcess(options->process,
+                          [&](const OpenProcess& process) { return Doctor(*options, process); });
+  });
 }
 
 }  // namespace cli

@@ -54,7 +54,7 @@ OpenProcess OpenFile(const std::string& path) {
     if (!process.root.has_value() && (!truncation.empty() || !core.HasVariables())) {
       throw Failure(
           fmt::format("incomplete: {}: {}: no records of this TCMalloc are in what it has", path,
-                      truncation.empty() ? "it has no variables of the program and its libraries"
+                      truncation.empty() ? "it lacks variables of the program or of a library"
                                          : truncation));
     }
   }

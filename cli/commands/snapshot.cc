@@ -2,6 +2,7 @@
 // tcmalloc snapshot PID FILE: saves what the other commands read of a process.
 #include <elf.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstddef>
@@ -21,6 +22,8 @@
 #include "heap/thread_caches.h"
 #include "image/core_writer.h"
 #include "image/modules.h"
+#include "image/resident.h"
+#include "image/stacks.h"
 #include "report/sizes.h"
 
 namespace cli {
@@ -81,6 +84,30 @@ Saved Save(const Target& running, const Options& options, std::vector<Guard>* gu
   return saved;
 }
 
+// What the kernel says.
+SnapshotFacts FactsOf(const OpenProcess& process, const Saved& saved) {
+  const pid_t pid = process.info.pid;
+  const Target target(*process.image, *process.root);
+  const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  SnapshotFacts facts = {.info = process.info,
+                         .time_ns = time.count(),
+                         .clock = static_cast<int>(target.layout().constant("clock")),
+                         .now_ms = saved.now_ms,
+                         .root = process.root->address,
+                         .mappings = ReadSmaps(pid),
+                         .stacks = StackPointers(pid),
+                         .stack_bytes = ThreadStackBytes(pid)};
+  const PageSource pages = OpenPages(pid);
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  for (const MappingUse& use : facts.mappings) {
+    if (use.resident_bytes == 0) continue;
+    const std::vector<PageRun> runs = pages(use.mapping.start / page, use.mapping.end / page);
+    facts.pages.insert(facts.pages.end(), runs.begin(), runs.end());
+  }
+  return facts;
+}
+
 int Snapshot(const Options& options, OpenProcess& process) {
   RequireRunning(process, "snapshot");
   RequireHeap(process);
@@ -89,18 +116,11 @@ int Snapshot(const Options& options, OpenProcess& process) {
   ReadAtRest(process, &mode, [&](const Target& target, std::vector<Guard>* guards) {
     saved = Save(target, options, guards);
   });
-  const Target target(*process.image, *process.root);
-  const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  const SnapshotFacts facts = {.info = process.info,
-                               .time_ns = time.count(),
-                               .clock = static_cast<int>(target.layout().constant("clock")),
-                               .now_ms = saved.now_ms,
-                               .root = process.root->address,
-                               .mappings = process.image->Mappings()};
+  const SnapshotFacts facts = FactsOf(process, saved);
   std::ifstream auxiliary(fmt::format("/proc/{}/auxv", process.info.pid), std::ios::binary);
   const std::string vector(std::istreambuf_iterator<char>(auxiliary), {});
-  WriteSnapshot(options.file, *saved.memory, facts, target.pointer_bytes(), saved.machine, vector);
+  WriteSnapshot(options.file, *saved.memory, facts, process.root->pointer_bytes, saved.machine,
+                vector);
   fmt::print("{}: {} of process {} ({}){}\n{}\n", options.file, Size(saved.memory->bytes()),
              process.info.pid, process.info.name,
              options.contents ? ", with the contents of its objects" : "", HowItWasRead(mode));

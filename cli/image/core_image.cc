@@ -107,7 +107,7 @@ void CoreImage::ReadHeaders() {
     facts_ = ParseSnapshot(notes.snapshot);
     info_ = facts_.info;
     time_ns_ = facts_.time_ns;
-    notes.files = facts_.mappings;
+    for (const MappingUse& use : facts_.mappings) mappings_.push_back(use.mapping);
   }
   info_.has_kernel_figures = is_snapshot_;
   info_.file = path_;
@@ -116,8 +116,9 @@ void CoreImage::ReadHeaders() {
 }
 
 void CoreImage::AddMappings(const std::vector<Mapping>& files) {
+  if (is_snapshot_) return;  // it has them
   for (const Segment& segment : segments_) {
-    const Mapping* const file = is_snapshot_ ? nullptr : FileAt(files, segment.start);
+    const Mapping* const file = FileAt(files, segment.start);
     Mapping mapping{.start = segment.start,
                     .end = segment.start + segment.bytes,
                     .readable = segment.readable,
@@ -126,7 +127,6 @@ void CoreImage::AddMappings(const std::vector<Mapping>& files) {
       mapping.name = file->name;
       mapping.file_offset = file->file_offset + (segment.start - file->start);
     }
-    if (is_snapshot_) continue;
     if (mapping.start < mapping.end) mappings_.push_back(mapping);
     if (mapping.end == segment.end) continue;
     mapping.file_offset += mapping.end - mapping.start;
@@ -136,7 +136,7 @@ void CoreImage::AddMappings(const std::vector<Mapping>& files) {
     mappings_.push_back(std::move(mapping));
   }
   for (const Mapping& file : files) {
-    if (is_snapshot_ || SegmentAt(file.start) == nullptr) mappings_.push_back(file);
+    if (SegmentAt(file.start) == nullptr) mappings_.push_back(file);
   }
   std::sort(mappings_.begin(), mappings_.end(),
             [](const Mapping& a, const Mapping& b) { return a.start < b.start; });

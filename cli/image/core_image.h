@@ -32,6 +32,7 @@ class CoreImage : public Image {
   // Of a snapshot.
   const SnapshotFacts& facts() const { return facts_; }
   const std::string& path() const { return path_; }
+  uint64_t file_bytes() const { return file_bytes_; }  // its size
   // When the file was written, in nanoseconds since 1970.
   int64_t time_ns() const { return time_ns_; }
   // Whether the file has the variables of the program and of all its libraries, as far as it shows
@@ -64,7 +65,7 @@ class CoreImage : public Image {
 
   const std::string path_;
   int file_ = -1;
-  uint64_t file_bytes_ = 0;    // its size
+  uint64_t file_bytes_ = 0;
   uint64_t wanted_bytes_ = 0;  // its size by its headers
   int64_t time_ns_ = 0;
   std::vector<Segment> segments_;  // by address; they do not overlap

@@ -75,14 +75,15 @@ std::string ProcessNote(const ProcessInfo& info, size_t pointer_bytes) {
   return note;
 }
 
-std::string FilesNote(const std::vector<Mapping>& mappings, size_t pointer_bytes) {
+std::string FilesNote(const std::vector<MappingUse>& mappings, size_t pointer_bytes) {
   std::string numbers;
   std::string names;
   uint64_t count = 0;
   const auto add = [pointer_bytes](uint64_t number, std::string* to) {
     to->append(reinterpret_cast<const char*>(&number), pointer_bytes);
   };
-  for (const Mapping& mapping : mappings) {
+  for (const MappingUse& use : mappings) {
+    const Mapping& mapping = use.mapping;
     if (!mapping.name.starts_with('/')) continue;
     ++count;
     add(mapping.start, &numbers);
@@ -97,8 +98,9 @@ std::string FilesNote(const std::vector<Mapping>& mappings, size_t pointer_bytes
 }
 
 // The rights of the mapping with that address.
-uint32_t RightsAt(const std::vector<Mapping>& mappings, Address address) {
-  for (const Mapping& mapping : mappings) {
+uint32_t RightsAt(const std::vector<MappingUse>& mappings, Address address) {
+  for (const MappingUse& use : mappings) {
+    const Mapping& mapping = use.mapping;
     if (address < mapping.start || address >= mapping.end) continue;
     return PF_R | (mapping.writable ? PF_W : 0u);
   }

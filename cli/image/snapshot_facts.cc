@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "image/snapshot_facts.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,24 +11,42 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
-Json JsonOf(const Mapping& mapping) {
+Json JsonOf(const MappingUse& use) {
+  const Mapping& mapping = use.mapping;
   return {{"start", mapping.start},
           {"end", mapping.end},
           {"file_offset", mapping.file_offset},
           {"readable", mapping.readable},
           {"writable", mapping.writable},
           {"shared", mapping.shared},
-          {"name", mapping.name}};
+          {"name", mapping.name},
+          {"resident_bytes", use.resident_bytes},
+          {"anonymous_bytes", use.anonymous_bytes},
+          {"lazily_freed_bytes", use.lazily_freed_bytes},
+          {"hugepage_bytes", use.hugepage_bytes},
+          {"hugetlb_bytes", use.hugetlb_bytes}};
 }
 
-Mapping MappingOf(const Json& json) {
-  return {.start = json.at("start"),
-          .end = json.at("end"),
-          .file_offset = json.at("file_offset"),
-          .readable = json.at("readable"),
-          .writable = json.at("writable"),
-          .name = json.at("name"),
-          .shared = json.at("shared")};
+MappingUse MappingOf(const Json& json) {
+  MappingUse use;
+  use.mapping = {.start = json.at("start"),
+                 .end = json.at("end"),
+                 .file_offset = json.at("file_offset"),
+                 .readable = json.at("readable"),
+                 .writable = json.at("writable"),
+                 .name = json.at("name"),
+                 .shared = json.at("shared")};
+  if (use.mapping.start >= use.mapping.end) throw BadImage("the snapshot has an empty mapping");
+  use.resident_bytes = json.at("resident_bytes");
+  use.anonymous_bytes = json.at("anonymous_bytes");
+  use.lazily_freed_bytes = json.at("lazily_freed_bytes");
+  use.hugepage_bytes = json.at("hugepage_bytes");
+  use.hugetlb_bytes = json.at("hugetlb_bytes");
+  return use;
+}
+
+void CheckOrder(bool in_order) {
+  if (!in_order) throw BadImage("the snapshot's note is damaged: it is not in order");
 }
 
 }  // namespace
@@ -50,7 +67,12 @@ std::string SnapshotText(const SnapshotFacts& facts) {
                {"now_ms", facts.now_ms},
                {"root", facts.root}};
   Json& mappings = json["mappings"] = Json::array();
-  for (const Mapping& mapping : facts.mappings) mappings.push_back(JsonOf(mapping));
+  for (const MappingUse& use : facts.mappings) mappings.push_back(JsonOf(use));
+  Json& pages = json["pages"] = Json::array();
+  for (const PageRun& run : facts.pages) pages.push_back({run.first, run.pages, run.possible});
+  Json& stacks = json["stacks"] = Json::array();
+  for (const ThreadStack& stack : facts.stacks) stacks.push_back({stack.thread, stack.pointer});
+  json["stack_bytes"] = facts.stack_bytes;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -76,11 +98,23 @@ SnapshotFacts ParseSnapshot(const std::string& text) {
     facts.root = json.at("root");
     for (const Json& mapping : json.at("mappings")) {
       facts.mappings.push_back(MappingOf(mapping));
-      const Mapping& added = facts.mappings.back();
-      if (added.start >= added.end) throw BadImage("the snapshot has a mapping that ends early");
+      const size_t n = facts.mappings.size();
+      CheckOrder(n == 1 ||
+                 facts.mappings[n - 2].mapping.end <= facts.mappings[n - 1].mapping.start);
     }
-    std::sort(facts.mappings.begin(), facts.mappings.end(),
-              [](const Mapping& a, const Mapping& b) { return a.start < b.start; });
+    uint64_t end = 0;
+    for (const Json& run : json.at("pages")) {
+      facts.pages.push_back({.first = run.at(0), .pages = run.at(1), .possible = run.at(2)});
+      const PageRun& added = facts.pages.back();
+      CheckOrder(added.first >= end && added.first + added.pages > added.first);
+      end = added.first + added.pages;
+    }
+    for (const Json& stack : json.at("stacks")) {
+      facts.stacks.push_back({.thread = stack.at(0), .pointer = stack.at(1)});
+      const size_t n = facts.stacks.size();
+      CheckOrder(n == 1 || facts.stacks[n - 2].pointer <= facts.stacks[n - 1].pointer);
+    }
+    facts.stack_bytes = json.at("stack_bytes");
     return facts;
   } catch (const Json::exception& error) {
     throw BadImage(std::string("the snapshot's note is damaged: ") + error.what());

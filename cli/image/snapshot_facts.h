@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "image/process.h"
+#include "image/resident.h"
+#include "image/stacks.h"
 
 namespace cli {
 
@@ -18,7 +20,11 @@ struct SnapshotFacts {
   int clock = 0;
   int64_t now_ms = 0;
   Address root = 0;  // of the introspection root
-  std::vector<Mapping> mappings;
+  // In the order of addresses.
+  std::vector<MappingUse> mappings;
+  std::vector<PageRun> pages;  // the present pages of these mappings
+  std::vector<ThreadStack> stacks;
+  uint64_t stack_bytes = 0;  // at most, of a thread's stack
 };
 
 std::string SnapshotText(const SnapshotFacts& facts);

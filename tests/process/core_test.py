@@ -5,7 +5,7 @@
   core_test.py WHAT COMMAND PROGRAM LIBRARY
 
   crash     a core of the kernel, by the default filter (0x33) and by 0x37: stats, objects, inspect and profile say what
-            the process said of itself before
+            the process said of itself before, and doctor what has contents
   gcore     the same, of gdb's gcore
   busy      crashes of a process whose threads allocate: each command answers, or says in one line what is in its way
   truncated cores that end early, or lack memory: "incomplete", and never an answer without what is missing
@@ -104,6 +104,10 @@ def check(test, file, said, contents=True):
         test.expect(test.ask("profile", file, "--format", "folded").stdout == said.call_sites, f"{file}: call sites")
         test.expect("main" in said.call_sites or not said.call_sites, said.call_sites[:300])
     test.expect("by_age" in test.json("objects", file, "--by", "age"), "ages")
+    diagnosis = test.json("doctor", file)
+    shares = {share["name"]: share["bytes"] for share in diagnosis["shares"]}
+    test.expect(sum(shares.values()) == diagnosis["resident_bytes"], f"{file}: {shares}")
+    test.expect(10 << 20 < shares["in_use"] <= wanted["in_use_bytes"], f"{file}: {shares['in_use']} bytes in use")
 
 
 def crash_test(test):
@@ -116,6 +120,7 @@ def crash_test(test):
             said = Said(test, target)
             core = crash(target, pathlib.Path(folder))
             check(test, core, said)
+            test.expect("pages that are not all zeroes count" in test.ask("doctor", core).stdout, "the estimate")
             text = test.ask("stats", core).stdout
             test.expect("does not say how much" in text and "in objects that the program holds" in text, text)
             run = test.ask("profile", core, "--watch", 1, status=1)
@@ -251,6 +256,9 @@ def snapshot_test(test):
         check(test, file, said, contents=False)
         found = test.json("stats", file)
         test.expect(found["process_resident_bytes"] > 20 << 20, "the kernel's figures")
+        resident = test.json("doctor", target.pid)["resident_bytes"]
+        saved = test.json("doctor", file)["resident_bytes"]
+        test.expect(abs(resident - saved) < resident / 20, f"{saved} bytes resident, not {resident}")
         changes = test.ask("diff", before, file).stdout
         test.expect("The program holds" in changes and "less" in changes, changes)
         both = folder / "both"

@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "cli/patched_image.h"
+#include "heap/process_use.h"
 #include "image/copied_image.h"
 #include "image/core_writer.h"
+#include "image/file_pages.h"
 #include "image/live_image.h"
 #include "image/modules.h"
 #include "tcmalloc/tcmalloc.h"
@@ -191,6 +193,25 @@ TEST(CoreImageTest, WrongHeadersDoNoHarm) {
   EXPECT_EQ(image.info().pid, 0);
 }
 
+TEST(FilePagesTest, PagesThatAreNotZero) {
+  Core core;
+  core.Add(0x10000,
+           std::string(0x1000, 'a') + std::string(0x2000, '\0') + std::string(0x1000, 'b'));
+  core.Add(0x20000, std::string(0x2000, 'c'));
+  const MemoryFile file(core.Text());
+  CoreImage image(file.path());
+  const FilePages pages = ReadFilePages(image);
+  ASSERT_EQ(pages.uses.size(), 2u);
+  EXPECT_EQ(pages.uses[0].resident_bytes, 0x2000u);
+  ResidentPages resident(pages.pages, pages.uses);
+  EXPECT_EQ(resident.Count(0x10000, 0x3000), 0x1000u);
+  EXPECT_EQ(resident.Count(0x12000, 0x20000), 0x3000u);
+  const std::vector<PageRun> part = pages.pages(0x21, 0x30);
+  ASSERT_EQ(part.size(), 1u);
+  EXPECT_EQ(part[0].first, 0x21u);
+  EXPECT_EQ(part[0].pages, 1u);
+}
+
 // What a snapshot of this process has.
 struct OwnSnapshot {
   std::vector<void*> objects;
@@ -214,7 +235,10 @@ struct OwnSnapshot {
                                  .clock = static_cast<int>(target.layout().constant("clock")),
                                  .now_ms = 99,
                                  .root = root.address,
-                                 .mappings = live.Mappings()};
+                                 .mappings = ReadSmaps(getpid()),
+                                 .pages = {{1, 2, true}, {5, 1, false}},
+                                 .stacks = {{7, 0x1000}},
+                                 .stack_bytes = 4096};
     WriteSnapshot(path, copy, facts, root.pointer_bytes, EM_X86_64, "");
     FILE* const file = fopen(path.c_str(), "rb");
     char buffer[4096];
@@ -248,6 +272,8 @@ TEST(SnapshotTest, HasAllThatTheReadersRead) {
   EXPECT_EQ(image.time_ns(), 77);
   EXPECT_EQ(image.NowMs(image.facts().clock), 99);
   EXPECT_EQ(image.NowMs(image.facts().clock + 1), 0);
+  EXPECT_EQ(image.facts().pages.size(), 2u);
+  EXPECT_EQ(image.facts().stacks[0].pointer, 0x1000u);
   const auto root = RootAt(image, image.facts().root);
   ASSERT_TRUE(root.has_value());
   const Target target(image, *root);
@@ -270,6 +296,9 @@ bool ReadAll(const std::string& path, Address address) {
     const auto root = image.is_snapshot() ? RootAt(image, image.facts().root) : FindRoot(image);
     if (!root.has_value()) return false;
     ReadEverything(image, *root, address);
+    FilePages pages = ReadFilePages(image);
+    ResidentPages resident(pages.pages, pages.uses);
+    static_cast<void>(ReadProcessUse(resident, {}));
     return true;
   } catch (const Failure&) {
     return false;
