@@ -157,6 +157,7 @@ int Objects(const Options& options, OpenProcess& process) {
     return kSuccess;
   }
   if (options.list) {
+    WarnIfUnsettled(mode);
     for (const Object& object : found.objects) {
       fmt::print("{:#x} {}\n", object.start, object.bytes);
     }

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 #include <vector>
 
@@ -52,10 +53,9 @@ OpenProcess OpenFile(const std::string& path) {
     process.root = FindRoot(core);
     const std::string truncation = core.Truncation();
     if (!process.root.has_value() && (!truncation.empty() || !core.HasVariables())) {
-      throw Failure(
-          fmt::format("incomplete: {}: {}: no records of this TCMalloc are in what it has", path,
-                      truncation.empty() ? "it lacks variables of the program or of a library"
-                                         : truncation));
+      throw Failure(fmt::format(
+          "incomplete: {}: {}: no records of this TCMalloc are in what it has", path,
+          truncation.empty() ? "it lacks variables of the program or of a library" : truncation));
     }
   }
   core.ForgetMissing();
@@ -142,6 +142,10 @@ std::string HowItWasRead(const ReadMode& mode) {
   return mode.settled
              ? "The process was not stopped: objects may have changed while they were read."
              : "The process was not stopped, and its heap was changing: the report is not exact.";
+}
+
+void WarnIfUnsettled(const ReadMode& mode) {
+  if (!mode.file.empty() && !mode.settled) fmt::print(stderr, "tcmalloc: {}\n", HowItWasRead(mode));
 }
 
 void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {

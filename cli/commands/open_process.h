@@ -83,6 +83,9 @@ void RequireHeap(const OpenProcess& process);
 
 // For the reader of a report.
 std::string HowItWasRead(const ReadMode& mode);
+// For one that has no place for it: prints on stderr that a file was written in the middle of a
+// change.
+void WarnIfUnsettled(const ReadMode& mode);
 
 inline constexpr char kNoStopHelp[] =
     "Do not stop the process. Objects that are allocated or freed meanwhile may be missing";

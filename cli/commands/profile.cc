@@ -175,6 +175,7 @@ int ShowProfile(const Options& options, OpenProcess& process) {
                       CallSitesText(sites, options.top), HowItWasRead(mode));
   }
   WriteOutput(options.output, out);
+  if (format != "json" && format != "text") WarnIfUnsettled(mode);
   if (format != "json" && format != "html") WarnOfMissingNames(symbolizer);
   if (options.output != "-") {
     fmt::print("{}: {}\n", options.output, title);

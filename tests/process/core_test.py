@@ -94,7 +94,7 @@ def check(test, file, said, contents=True):
                     f"{len(listed - said.objects)} are not the library's")
     test.expect(report["settled"] and report["objects"] > 10000, f"{report['objects']} objects")
     in_use, freed, large, stack = said.addresses
-    for address, states in ((in_use, ("in use",)), (freed, ("free", "free, in a thread cache")), (large, ("in use",)),
+    for address, states in ((in_use, ("in use",)), (freed, ("free", "free, in a thread cache", "no object")), (large, ("in use",)),
                             (stack, ("outside",))):
         answer = test.json("inspect", file, address)
         test.expect(answer["state"] in states, f"{file}: {address}: {answer['state']}, not {states}")

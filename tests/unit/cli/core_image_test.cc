@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/patched_image.h"
+#include "commands/open_process.h"
 #include "heap/process_use.h"
 #include "image/copied_image.h"
 #include "image/core_writer.h"
@@ -288,6 +289,50 @@ TEST(SnapshotTest, HasAllThatTheReadersRead) {
   for (size_t i = 0; i < modules.size(); ++i) EXPECT_EQ(saved[i].build_id, modules[i].build_id);
 }
 
+// Where the file has that address.
+size_t PlaceOf(const std::string& text, Address address) {
+  Elf64_Ehdr header;
+  memcpy(&header, text.data(), sizeof(header));
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr part;
+    memcpy(&part, text.data() + header.e_phoff + i * sizeof(part), sizeof(part));
+    if (part.p_type == PT_LOAD && address - part.p_vaddr < part.p_filesz) {
+      return part.p_offset + (address - part.p_vaddr);
+    }
+  }
+  return 0;
+}
+
+TEST(SnapshotTest, ALockThatWasHeldIsNamed) {
+  const OwnSnapshot own(TemporaryPath());
+  const MemoryFile file(own.text);
+  std::vector<Guard> guards;
+  const auto read = [&](ReadMode* mode) {
+    return WithProcess(file.path(), [&](OpenProcess& process) {
+      WithObjects(process, mode, [&guards](const HeapObjects& objects) {
+        guards.clear();
+        objects.AddGuards(&guards);
+      });
+      return 0;
+    });
+  };
+  ReadMode mode;
+  read(&mode);
+  EXPECT_TRUE(mode.settled);
+  EXPECT_EQ(HowItWasRead(mode), "Read from " + file.path() + ".");
+  ASSERT_GT(guards.size(), 5u);
+  std::string text = own.text;
+  const Guard guard = guards[3];
+  const size_t place = PlaceOf(text, guard.address);
+  ASSERT_NE(place, 0u);
+  text[place] = 1;
+  file.Write(text);
+  read(&mode);
+  EXPECT_FALSE(mode.settled);
+  EXPECT_EQ(mode.held, guard.name);
+  EXPECT_EQ(HowItWasRead(mode).find("incomplete: " + file.path() + ": " + guard.name), 0u);
+}
+
 // False when a reader gave up.
 bool ReadAll(const std::string& path, Address address) {
   try {
@@ -308,6 +353,12 @@ bool ReadAll(const std::string& path, Address address) {
 // Many with the sanitizers, which see what a reader does wrong.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t kFiles = 1000;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr uint64_t kFiles = 1000;
+#else
+constexpr uint64_t kFiles = 200;
+#endif
 #else
 constexpr uint64_t kFiles = 200;
 #endif
