@@ -34,7 +34,6 @@ Sample SampleOf(const Record& record) {
   return sample;
 }
 
-// The frames follow the record.
 std::vector<Address> ReadFrames(Image& image, const Record& record) {
   const size_t depth = record.Get("depth");
   if (depth > kMaxFrames) {
@@ -42,7 +41,7 @@ std::vector<Address> ReadFrames(Image& image, const Record& record) {
   }
   const size_t pointer = record.target().pointer_bytes();
   std::vector<char> bytes(depth * pointer);
-  const Address first = record.address() + record.structure().bytes;
+  const Address first = record.Get("stack");
   if (!bytes.empty() && !image.Read(first, bytes.data(), bytes.size())) {
     throw BadImage(fmt::format("the frames at {:#x} are not readable", first));
   }
