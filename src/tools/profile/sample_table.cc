@@ -17,7 +17,7 @@ size_t AsSize(double bytes) {
 void AddTo(ProfileMemory* profile, const Sample& sample, bool in_use, bool* fits) {
   const double bytes = sample.weighted_bytes();
   ProfileEntry entry;
-  entry.frames = sample.frames();
+  entry.frames = sample.stack;
   entry.depth = sample.depth;
   entry.object_size = sample.requested_bytes;
   if (in_use) {

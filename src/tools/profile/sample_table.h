@@ -42,10 +42,9 @@ struct Sample {
   // the number is the same before and after.
   uint64_t number = 0;
   uint32_t depth = 0;
+  // `depth` return addresses, innermost first.
   uintptr_t* stack = nullptr;
 
-  const uintptr_t* frames() const { return stack; }
-  uintptr_t* frames() { return stack; }
   double weighted_bytes() const { return weight * static_cast<double>(requested_bytes); }
 };
 

@@ -67,7 +67,7 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
   SampleTable& table = Table(heap);
   Sample* const sample = table.New(depth);
   if (sample == nullptr) return;
-  std::copy_n(frames, depth, sample->frames());
+  std::copy_n(frames, depth, sample->stack);
   sample->object = span->start_address();
   sample->requested_bytes = requested;
   sample->allocated_bytes = allocated;

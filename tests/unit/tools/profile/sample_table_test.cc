@@ -25,7 +25,7 @@ class SampleTableTest : public ::testing::Test {
   Sample* Add(uintptr_t frame, size_t bytes, double weight = 1, size_t depth = 1,
               size_t period = 2000) {
     Sample* const sample = table_.New(depth);
-    for (size_t i = 0; i < depth; ++i) sample->frames()[i] = frame + i;
+    for (size_t i = 0; i < depth; ++i) sample->stack[i] = frame + i;
     sample->requested_bytes = bytes;
     sample->allocated_bytes = bytes;
     sample->weight = weight;
@@ -104,7 +104,7 @@ TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
   size_t peak_bytes = 0;
   bool recording = false;
   const auto change = [](Objects* objects, const Sample& sample, int64_t by) {
-    const std::pair<uintptr_t, size_t> key(sample.frames()[0], sample.requested_bytes);
+    const std::pair<uintptr_t, size_t> key(sample.stack[0], sample.requested_bytes);
     if (((*objects)[key] += static_cast<uint64_t>(by)) == 0) objects->erase(key);
   };
   for (int i = 0; i < 20'000; ++i) {
@@ -177,7 +177,7 @@ TEST_F(SampleTableTest, RecordsAreUsedAgain) {
   Sample* const third = Add(3, 1000);  // the next peak
   EXPECT_EQ(first->number, 0u);
   EXPECT_EQ(Add(4, 100), first);
-  EXPECT_EQ(first->frames()[0], 4u);
+  EXPECT_EQ(first->stack[0], 4u);
   table_.Remove(third);
   EXPECT_EQ(Snapshot(ProfileKind::kHeap), (Objects{{{2, 50}, 1}, {{4, 100}, 1}}));
 }
