@@ -85,7 +85,7 @@ const std::vector<Address>& CallStacks::Of(const Record& sample) {
     uint64_t number_now = 0;
     if (field.bytes > sizeof(number_now) ||
         !running_.Read(sample.AddressOf("number"), &number_now, field.bytes) ||
-        number_now != number) {
+        number_now != number || number == 0) {
       throw BadImage(fmt::format("the sample at {:#x} was freed", sample.address()));
     }
   } catch (const BadImage&) {
