@@ -180,7 +180,7 @@ Address ParseAddress(const std::string& text) {
 int Inspect(const Options& options, OpenProcess& process) {
   const Address address = ParseAddress(options.address);
   RequireHeap(process);
-  ReadMode mode{.stop = !options.no_stop};
+  ReadMode mode{.stop = !options.no_stop, .scattered = true};
   Answer answer;
   WithObjects(process, &mode,
               [&](const HeapObjects& objects) { answer = Ask(objects, address, options); });

@@ -83,19 +83,20 @@ bool Scan(int file, uint64_t first, uint64_t end, std::vector<PageRun>* runs) {
                           .category_inverted = kScanZeroes,
                           .category_mask = kScanPresent | kScanZeroes,
                           .return_mask = kScanPresent | kScanHuge};
-  while (arguments.start < arguments.end) {
+  for (;;) {
     const int n = ioctl(file, kPagemapScan, &arguments);
     if (n < 0 && errno == EINTR) continue;
-    // The next walk begins after what this one found.
-    if (n < 0 || arguments.walk_end <= arguments.start) return false;
+    if (n < 0) return false;
     for (const ScannedRegion& region : std::span(regions).first(static_cast<size_t>(n))) {
       // The kernel does not say whether a hugepage is the one of zeroes.
       Append(region.start / kPageBytes, (region.end - region.start) / kPageBytes,
              (region.categories & kScanHuge) != 0, runs);
     }
-    arguments.start = arguments.walk_end;
+    if (static_cast<size_t>(n) < regions.size()) return true;
+    // There was no room for more. The kernel's walk_end is no place to go on from: it may be before
+    // regions that the kernel has found.
+    arguments.start = regions.back().end;
   }
-  return true;
 }
 
 }  // namespace

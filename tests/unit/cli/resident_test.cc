@@ -248,6 +248,27 @@ TEST(ResidentPagesTest, BothSourcesAgree) {
   munmap(area, kPages * kPage);
 }
 
+// More runs than the kernel collects in one step, and than it returns at once.
+TEST(ResidentPagesTest, ManyRunsAreFoundOnceEach) {
+  for (const uint64_t wanted : {511, 512, 700, 1500, 4095, 4096, 4097, 10000}) {
+    SCOPED_TRACE(wanted);
+    const uint64_t bytes = 2 * wanted * kPage;
+    auto* const area = static_cast<char*>(
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(static_cast<void*>(area), MAP_FAILED);
+    madvise(area, bytes, MADV_NOHUGEPAGE);
+    for (uint64_t i = 0; i < wanted; ++i) area[2 * i * kPage] = 1;
+    const uint64_t first = reinterpret_cast<Address>(area) / kPage;
+    const std::vector<PageRun> runs = OpenPages(getpid())(first, first + 2 * wanted);
+    ASSERT_EQ(runs.size(), wanted);
+    for (uint64_t i = 0; i < wanted; ++i) {
+      ASSERT_EQ(runs[i].first, first + 2 * i);
+      ASSERT_EQ(runs[i].pages, 1u);
+    }
+    munmap(area, bytes);
+  }
+}
+
 // The resident bytes of this process by smaps, and by its pages.
 std::pair<uint64_t, uint64_t> CountThisProcess() {
   // Not the shadow of a sanitizer: see kLongestPagemap.
