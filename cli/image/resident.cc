@@ -92,7 +92,7 @@ bool Scan(int file, uint64_t first, uint64_t end, std::vector<PageRun>* runs) {
       Append(region.start / kPageBytes, (region.end - region.start) / kPageBytes,
              (region.categories & kScanHuge) != 0, runs);
     }
-    if (static_cast<size_t>(n) < regions.size()) return true;
+    if (static_cast<size_t>(n) < regions.size() || regions.back().end >= arguments.end) return true;
     // There was no room for more. The kernel's walk_end is no place to go on from: it may be before
     // regions that the kernel has found.
     arguments.start = regions.back().end;
