@@ -49,11 +49,6 @@ int64_t Target::NowMs() const {
   return now != 0 ? now : static_cast<int64_t>(LoadHeap().Get("now_ms"));
 }
 
-int64_t Target::NowMs() const {
-  const int64_t now = image_.NowMs(static_cast<int>(layout_.constant("clock")));
-  return now != 0 ? now : static_cast<int64_t>(LoadHeap().Get("now_ms"));
-}
-
 Record Target::Load(std::string_view name, Address address) const {
   const Structure& structure = layout_.structure(name);
   if (structure.bytes > kMaxLoaded) {
