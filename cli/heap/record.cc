@@ -26,6 +26,7 @@ void ParseAt(Image& image, Address address, uint64_t bytes, Layout* layout) {
 
 Target::Target(Image& image, const Root& root) : image_(image), root_(root) {
   ParseAt(image, root.layout, root.layout_bytes, &layout_);
+  if (root.samples == 0) return;
   uint64_t samples[2] = {};
   for (size_t i = 0; i < 2; ++i) {
     const Address address = root.samples + i * root.pointer_bytes;

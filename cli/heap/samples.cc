@@ -59,6 +59,8 @@ Address TableOf(const Target& target, bool* supported) {
   Address place = 0;
   Address table = 0;
   const Address layout = target.root().samples + kTableOfLayout * pointer;
+  *supported = false;
+  if (target.root().samples == 0) return 0;
   if (!target.image().Read(layout, &place, pointer)) {
     throw BadImage(fmt::format("the SampleLayout at {:#x} is not readable", layout));
   }

@@ -352,15 +352,15 @@ bool ReadAll(const std::string& path, Address address) {
 
 // Many with the sanitizers, which see what a reader does wrong.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kFiles = 1000;
+constexpr uint64_t kFiles = 3000;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-constexpr uint64_t kFiles = 1000;
+constexpr uint64_t kFiles = 3000;
 #else
-constexpr uint64_t kFiles = 200;
+constexpr uint64_t kFiles = 500;
 #endif
 #else
-constexpr uint64_t kFiles = 200;
+constexpr uint64_t kFiles = 500;
 #endif
 
 TEST(SnapshotTest, WrongBytesDoNoHarm) {
