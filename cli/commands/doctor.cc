@@ -60,7 +60,8 @@ ThreadFacts ThreadsOf(const OpenProcess& process) {
 }
 
 Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) {
-  Facts facts{.pid = process.info.pid};
+  Facts facts{.target = process.core == nullptr ? std::to_string(process.info.pid)
+                                                : process.core->path()};
   ResidentPages pages = PagesOf(process);
   for (const MappingUse& use : pages.mappings()) facts.resident_bytes += use.resident_bytes;
   if (target.has_value()) {

@@ -15,9 +15,10 @@
 
 namespace cli {
 
-// The note of a snapshot, which has a SnapshotFacts as text.
+// The note of a snapshot, which has a SnapshotFacts as text. Debuggers look at types alone: it has
+// none of theirs.
 inline constexpr char kSnapshotNoteName[] = "TCMalloc";
-inline constexpr uint32_t kSnapshotNoteType = 2;
+inline constexpr uint32_t kSnapshotNoteType = 0x54434d01;
 
 struct CoreNotes {
   // Its threads are those whose registers the core has.

@@ -62,7 +62,7 @@ class ShareList {
   void AddObjects() {
     if (facts_.other_malloc.empty()) {
       Add({"in_use", heap_.in_use, "objects that the program holds", "",
-           fmt::format("'tcmalloc objects {}' lists them by size", facts_.pid)});
+           fmt::format("'tcmalloc objects {}' lists them by size", facts_.target)});
     }
     Add({"thread_caches", heap_.thread_caches, "free objects in thread caches",
          fmt::format("{} thread caches, which may take {} together", stats_.figure("thread_caches"),

@@ -28,7 +28,7 @@ struct Growth {
 Growth GrowthBetween(const Statistics& before, const Statistics& after, double seconds);
 
 struct Facts {
-  int pid = 0;
+  std::string target;  // as a command takes it: the process's number, or a file
   HeapUse heap;
   ProcessUse process;
   Statistics stats;

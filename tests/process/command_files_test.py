@@ -28,6 +28,10 @@ BASH_CASES = (
     (["objects", "--size", "PROGRA"], set()),
     (["stats", ""], {"4711"}),
     (["inspect", "47"], {"4711"}),
+    (["stats", "PROGRA"], {"PROGRAM"}),
+    (["snapshot", ""], {"4711"}),
+    (["snapshot", "PROGRA"], set()),
+    (["snapshot", "4711", "PROGRA"], {"PROGRAM"}),
 )
 ZSH_STUBS = """
 _describe() { shift; print -rl -- ${(P)1}; }
@@ -100,7 +104,10 @@ class Test:
             self.expect(re.search(f"^{command}:", text, re.MULTILINE), f"zsh: no {command} in {text}")
         self.expect("\n4711:server\n" in text, f"zsh: processes: {text}")
         text = self.zsh(folder, file, ["tcmalloc", "objects", ""])
-        self.expect("--by[" in text and ":(class age site)" in text and "1:The process:_tcmalloc_processes" in text, text)
+        self.expect("--by[" in text and ":(class age site)" in text, text)
+        self.expect(re.search("^1:The process.*:_tcmalloc_processes_and_files$", text, re.MULTILINE), text)
+        text = self.zsh(folder, file, ["tcmalloc", "snapshot", ""])
+        self.expect("1:The process:_tcmalloc_processes\n" in text, text)
 
 
 def main():
