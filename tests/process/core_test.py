@@ -102,7 +102,7 @@ def check(test, file, said, contents=True):
     test.expect(("01 01 01" if contents else "incomplete: ") in text and f"Read from {file}" in text, text)
     if said.call_sites:
         test.expect(test.ask("profile", file, "--format", "folded").stdout == said.call_sites, f"{file}: call sites")
-        test.expect("main" in said.call_sites or not said.call_sites, said.call_sites[:300])
+        test.expect(said.call_sites.count("\n") >= 2, said.call_sites[:300])
     test.expect("by_age" in test.json("objects", file, "--by", "age"), "ages")
     diagnosis = test.json("doctor", file)
     shares = {share["name"]: share["bytes"] for share in diagnosis["shares"]}
