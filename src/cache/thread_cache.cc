@@ -73,7 +73,7 @@ void* ThreadCache::Allocate(SizeClass c) {
       if (void* const object = table_.bins().Pop(c)) return object;
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
-        array->touched = true;
+        array->unused_for = 0;
       } else if (table_.uses_without_bin(i) < bin_policy::AllocationsWithoutBin(c)) {
         ++table_.uses_without_bin(i);
         wants_bin = false;
@@ -130,8 +130,8 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         overflow = bin_policy::DecideOverflow(c, limit, array->overages);
-        array->overages = overflow.overages & 0x7f;
-        array->touched = true;
+        array->overages = overflow.overages & 0xf;
+        array->unused_for = 0;
       } else if (table_.uses_without_bin(i) < bin_policy::FreesWithoutBin(c)) {
         ++table_.uses_without_bin(i);
       } else {
@@ -224,7 +224,7 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
             .count = 0,
             .size_class = static_cast<SizeClass>(i),
             .overages = 0,
-            .touched = true,
+            .unused_for = 0,
             .balance = 0};
   // Old contents of the memory must not look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
@@ -314,8 +314,12 @@ void ThreadCache::CollectFrom(SizeClass c) {
     if (!section || table_.Array(i) == nullptr) return;
     BinArray* const array = table_.Array(i);
     plan = bin_policy::DecideCollection(
-        c, {.count = table_.Count(i), .limit = array->limit, .touched = array->touched});
-    array->touched = false;
+        c, {.count = table_.Count(i),
+            .limit = array->limit,
+            .unused_for = array->unused_for,
+            .patience =
+                BudgetIsShort() ? bin_policy::Patience(c, array->limit, max_bytes()) : uint8_t{0}});
+    if (array->unused_for <= kTuning.bins.max_patience) ++array->unused_for;
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);
   BinArray* unused = nullptr;

@@ -49,8 +49,8 @@ class CentralCache {
   CentralFreeList& free_list(SizeClass c) { return free_lists_[c]; }
   ShardMap& shards() { return shards_; }
 
-  // What each part of the heap may retain now. Racy.
-  RetentionShares Shares() const { return page_heap_.Shares(); }
+  // What each part of the heap may retain now: see PageHeap::Shares. Racy.
+  RetentionShares Shares(size_t thread_caches) const { return page_heap_.Shares(thread_caches); }
 
   // Calls f(lock) for every lock: see ShardMap::ForEachLock.
   template <typename F>

@@ -106,10 +106,11 @@ class PageHeap {
            state_.hints.releasing.value() != Releasing::kNever &&
            state_.store.free(SpanStore::kBacked) > Length::ForBytes(Shares().free_pages);
   }
-  // How much each cache and the page heap may keep now. Racy.
-  RetentionShares Shares() const {
+  // How much each cache and the page heap may keep now. Only the share of thread caches, and the
+  // total, depend on the number of these. Racy.
+  RetentionShares Shares(size_t thread_caches = 0) const {
     const PageHints& hints = state_.hints;
-    return hints.retention.Shares(hints.in_use_bytes.value(),
+    return hints.retention.Shares(hints.in_use_bytes.value(), thread_caches,
                                   hints.retention.needs_time() ? now_ms_() : 0);
   }
   // Releases free memory until the heap is within its limits, if it can. To be called after a limit
