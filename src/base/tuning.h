@@ -222,9 +222,11 @@ struct Tuning {
     size_t max_unfilled_bytes = 256_KiB;
     size_t unfilled_part = 4;
     // How many times the traffic between two collections of a cache doubles while nothing is
-    // unclaimed. With 3 limits follow the need too slowly: 28 refills for 1000 pairs of 400 threads
-    // instead of 22; with 0 collections take what is needed next (decision 0048). Range: 0 to 8.
-    uint8_t max_backoff_doublings = 1;
+    // unclaimed (decision 0041), and after how many of these collections it doubles again. With 1
+    // instead of 4 limits are slow to follow the first needs: 28 refills for 1000 pairs of 400
+    // threads instead of 22 (decision 0048). Ranges: 0 to 8; 1 to 16.
+    uint8_t max_backoff_doublings = 3;
+    uint8_t collections_per_doubling = 4;
   } cache_budget;
 
   // Creation, inheritance and idleness (cache/registry.h, heap/current_thread.h).
@@ -762,7 +764,8 @@ constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
   return In(t.initial_bytes, 16_KiB, 1_MiB) && In(t.step_bytes, 16_KiB, 1_MiB) &&
          In(t.max_step_bytes, t.step_bytes, 16_MiB) &&
          In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100) &&
-         t.max_unfilled_bytes <= 1_MiB && t.unfilled_part <= 4 && t.max_backoff_doublings <= 8;
+         t.max_unfilled_bytes <= 1_MiB && t.unfilled_part <= 4 && t.max_backoff_doublings <= 8 &&
+         In(t.collections_per_doubling, 1, 16);
 }
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 

@@ -49,7 +49,7 @@ void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
   record.activity_stamp = 0;
   record.stamped_at_ms = 0;
   unfilled_bytes_ = 0;
-  backoff_doublings_ = 0;
+  short_collections_ = 0;
   flush_requested_.store(false, std::memory_order_relaxed);
   detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
@@ -295,10 +295,9 @@ void ThreadCache::CollectGarbage(SizeClass except) {
     if (table_.Array(i) != nullptr && c != except) CollectFrom(c);
   }
   const Registry::Budget budget = registry_.RaiseLimit(this);
-  backoff_doublings_ =
-      budget == Registry::Budget::kSpare
-          ? 0
-          : std::min<uint8_t>(backoff_doublings_ + 1, kTuning.cache_budget.max_backoff_doublings);
+  short_collections_ = budget == Registry::Budget::kSpare
+                           ? 0
+                           : std::min<uint8_t>(short_collections_ + 1, CacheBudget::kMostShort);
   unfilled_bytes_ = 0;
   if (budget != Registry::Budget::kShort) return;
   // Another thread may empty the cache between the two reads.

@@ -188,9 +188,11 @@ class ThreadCache {
   // memory. Not inlined: its array must not be on the stack while Allocate collects garbage.
   TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
   bool PushOne(SizeClass c, void* object);
-  bool CollectionIsDue() const { return traffic_bytes_ >> backoff_doublings_ >= max_bytes(); }
+  bool CollectionIsDue() const {
+    return traffic_bytes_ >> CacheBudget::BackoffDoublings(short_collections_) >= max_bytes();
+  }
   // The last collection found nothing unclaimed. Otherwise a refusal lasts until the next one only.
-  bool BudgetIsShort() const { return backoff_doublings_ > 0; }
+  bool BudgetIsShort() const { return short_collections_ > 0; }
   // What the bins may claim now.
   size_t MaxClaim() const;
   // A call found no bin and no budget for one, and used the central cache for one object.
@@ -213,7 +215,7 @@ class ThreadCache {
   // and ignores it once a total was set.
   size_t unfilled_bytes_ = 0;
   // Owner only: collections in a row that found nothing unclaimed, up to a maximum.
-  uint8_t backoff_doublings_ = 0;
+  uint8_t short_collections_ = 0;
 
   // Written by the owner; read racily by ActivityStamp.
   OwnedCounter slow_paths_;
