@@ -83,6 +83,11 @@ TEST(ProcessUseTest, VariablesWithoutInitialValuesAreOfTheFile) {
   process.Add("", 1);
   const ProcessUse use = process.Use();
   EXPECT_EQ(use.file_data, 9 * kHardwarePage);
+  ASSERT_EQ(use.largest_file_data.size(), 1u);
+  EXPECT_EQ(use.largest_file_data[0].name, "/usr/bin/server");
+  EXPECT_EQ(use.largest_file_data[0].bytes, 9 * kHardwarePage);
+  ASSERT_EQ(use.largest_files.size(), 1u);
+  EXPECT_EQ(use.largest_files[0].bytes, 2 * kHardwarePage);
   EXPECT_EQ(use.anonymous, 6 * kHardwarePage);
 }
 
