@@ -312,12 +312,12 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     if (!section || table_.Array(i) == nullptr) return;
     BinArray* const array = table_.Array(i);
-    plan = bin_policy::DecideCollection(
-        c, {.count = table_.Count(i),
-            .limit = array->limit,
-            .unused_for = array->unused_for,
-            .patience =
-                BudgetIsShort() ? bin_policy::Patience(c, array->limit, max_bytes()) : uint8_t{0}});
+    const size_t limit = array->limit;
+    const uint8_t patience = BudgetIsShort() ? bin_policy::Patience(c, limit, max_bytes()) : 0;
+    plan = bin_policy::DecideCollection(c, {.count = table_.Count(i),
+                                            .limit = limit,
+                                            .unused_for = array->unused_for,
+                                            .patience = patience});
     if (array->unused_for <= kTuning.bins.max_patience) ++array->unused_for;
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);

@@ -590,6 +590,35 @@ TEST_F(RegistrySharingTest, UnusedClassesDrain) {
   EXPECT_LE(thread.cache()->claimed_bytes(), kTuning.cache_budget.initial_bytes);
 }
 
+// While nothing is unclaimed, a bin of few bytes stays as it is when one of many bytes that is as
+// unused loses objects; later it drains, too.
+TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass busy = ClassForSize(2048);
+  // Until a collection has found nothing unclaimed, no bin is spared.
+  for (int round = 0; round < 10; ++round) Work(thread, busy);
+  const SizeClass few = ClassForSize(64);
+  const SizeClass many = ClassForSize(256);
+  LeaveStale(thread, few, 24);
+  LeaveStale(thread, many, 100);
+  const BinTable& table = thread.cache()->table();
+  const size_t of_few = table.CachedObjects(few);
+  const size_t of_many = table.CachedObjects(many);
+  size_t rounds = 0;
+  while (table.CachedObjects(many) == of_many) {
+    Work(thread, busy);
+    ASSERT_LT(++rounds, 1000u);
+  }
+  EXPECT_EQ(table.CachedObjects(few), of_few);
+  while (table.CachedObjects(few) > 0) {
+    Work(thread, busy);
+    ASSERT_LT(++rounds, 1000u);
+  }
+  EXPECT_EQ(table.CachedObjects(many), 0u);
+  thread.Exit();
+}
+
 // A bin that ran neither empty nor full loses half of its objects, whatever was popped and pushed
 // meanwhile. The newest objects stay.
 TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
