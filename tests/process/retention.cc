@@ -29,7 +29,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr uint64_t kSeed = 20261125;
 constexpr size_t kMostObjects = size_t{6} << 20;
 constexpr size_t kThreads = 8;
-// Of many_threads: so many that their caches may hold more than half of the total.
+// Of many_threads: enough for a share of thread caches of more than half of the total.
 constexpr size_t kManyThreads = 300;
 
 // The program's own memory: an array of pointers that the allocator does not know of.
