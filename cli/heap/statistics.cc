@@ -182,8 +182,7 @@ Shares ReadShares(const Record& hints, uint64_t thread_caches) {
   const uint64_t in_use = hints.Get("in_use_bytes");
   uint64_t level = retention.Get("pressure_level_");
   if (level != 0) {
-    const int64_t now = target.image().NowMs(static_cast<int>(layout.constant("clock")));
-    if (now >= static_cast<int64_t>(retention.Get("pressure_until_ms_"))) level = 0;
+    if (target.NowMs() >= static_cast<int64_t>(retention.Get("pressure_until_ms_"))) level = 0;
   }
   level = std::min<uint64_t>(level, 63);
   const auto part = [&layout](const char* name) {
