@@ -114,10 +114,10 @@ struct Tuning {
     // Where the total was not set, the share of thread caches is at least per_thread_cache_bytes
     // for each living thread's cache, as long as that is at most the memory in use /
     // thread_caches_in_use_part. 400 threads that take turns refill 123 bins for 1000 pairs of an
-    // allocation and a free with 32 MiB for all, 21 with 256 KiB each, 14 with 512 KiB each up to
-    // half of the memory in use; the peak is 1 % and 4 % higher, and 13 % with 512 KiB each up to
-    // all of it (decision 0048). Ranges: 64 KiB to 1 MiB; 1 to 64.
-    size_t per_thread_cache_bytes = 512_KiB;
+    // allocation and a free with 32 MiB for all, 21 with 256 KiB each, with a peak that is 1 %
+    // higher. 512 KiB: no faster, and the peak is 4 % higher (decision 0048). Ranges: 64 KiB to
+    // 1 MiB; 1 to 64.
+    size_t per_thread_cache_bytes = 256_KiB;
     size_t thread_caches_in_use_part = 2;
     // A shard compares what all shards keep with their share each time that it keeps this much
     // more, since the sum reads counters that other CPUs write: the share / kept_spans_steps /

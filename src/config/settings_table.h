@@ -283,7 +283,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "How much memory the allocator may keep beyond the memory in use: half of it in thread "
         "caches, the rest in inherited caches, free pages, and empty spans. 0: a sixteenth of the "
         "memory in use, but at least 64 MiB; thread caches may then hold more than half of that, "
-        "up to 512 KiB for each thread, but together at most half of the memory in use. Memory "
+        "up to 256 KiB for each thread, but together at most half of the memory in use. Memory "
         "limits and memory pressure lower it. It does not count free objects in partially used "
         "spans, 64 KiB for each thread's cache, and the memory that the program needed within the "
         "last seconds (TCMALLOC_RELEASE_RATE)."),
