@@ -60,10 +60,11 @@ constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
                             .free_pages = total / kRules.free_pages_part};
   shares.kept_spans = total - shares.thread_caches - shares.inherited_caches - shares.free_pages;
   if (was_set) return shares;
-  const size_t of_many =
-      std::min({inputs.thread_caches * kRules.per_thread_cache_bytes >> halvings,
-                inputs.in_use_bytes / kRules.thread_caches_in_use_part >> halvings,
-                shares.thread_caches + (most - total)});
+  const size_t of_use = inputs.in_use_bytes / kRules.thread_caches_in_use_part;
+  // The product does not overflow where addresses have 32 bits.
+  const size_t counted = std::min(inputs.thread_caches, of_use / kRules.per_thread_cache_bytes + 1);
+  const size_t wanted = std::min(of_use, counted * kRules.per_thread_cache_bytes);
+  const size_t of_many = std::min(wanted >> halvings, shares.thread_caches + (most - total));
   if (of_many > shares.thread_caches) {
     shares.total += of_many - shares.thread_caches;
     shares.thread_caches = of_many;
