@@ -33,10 +33,10 @@ inline constexpr Tuning::Bins kRules = kTuning.bins;
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
   const size_t size = kSizeClasses.size(c);
-  size_t objects = kRules.max_bytes / size;
-  if (objects < kRules.min_max_objects) {
-    const size_t bytes = size > kRules.long_bytes ? kRules.max_bytes_of_long : 2 * kRules.max_bytes;
-    objects = std::min(bytes / size, kRules.min_max_objects);
+  const bool is_long = size > kRules.long_bytes;
+  size_t objects = (is_long ? kRules.max_bytes_of_long : kRules.max_bytes) / size;
+  if (!is_long && objects < kRules.min_max_objects) {
+    objects = std::min(2 * kRules.max_bytes / size, kRules.min_max_objects);
   }
   return std::clamp<size_t>(objects, 2, kRules.max_objects) / line * line;
 }
