@@ -40,7 +40,7 @@ uint64_t Apart(const Facts& facts) {
 Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) {
   const pid_t pid = process.info.pid;
   Facts facts{.pid = pid};
-  ResidentPages pages(OpenPagemap(pid), ReadSmaps(pid));
+  ResidentPages pages(OpenPages(pid), ReadSmaps(pid));
   for (const MappingUse& use : pages.mappings()) facts.resident_bytes += use.resident_bytes;
   if (target.has_value()) {
     facts.stats = ReadStatistics(*target);

@@ -105,9 +105,13 @@ int Ps(const Options& options) {
              "NAME", "ALLOCATOR AND SETTINGS");
   for (const Row& row : rows) PrintRow(row);
   if (!options.all && others > 0) {
-    fmt::print("{} other processes run on other allocators: --all lists them.\n", others);
+    fmt::print("{} other {} other allocators: --all lists them.\n", others,
+               others == 1 ? "process runs on" : "processes run on");
   }
-  if (denied > 0) fmt::print("{} processes could not be read, the last one: {}\n", denied, problem);
+  if (denied > 0) {
+    fmt::print("{} {} not be read, the last one: {}\n", denied,
+               denied == 1 ? "process could" : "processes could", problem);
+  }
   return kSuccess;
 }
 

@@ -53,13 +53,20 @@ HeapObjects::SpanFields::SpanFields(const Layout& layout)
   if (bytes > kMaxSpanRecord) throw BadImage("the process's library has span records too large");
 }
 
+HeapObjects::PageMapFields::PageMapFields(const Target& target)
+    : root(target.Offset("PageMap", "root_")),
+      entries(target.layout().structure("PageMap").field("root_").bytes / target.pointer_bytes()),
+      empty_leaf(target.Offset("PageMap", "empty_leaf_")),
+      spans(target.Offset("Leaf", "spans")) {}
+
 HeapObjects::HeapObjects(const Target& target)
     : target_(target),
       heap_(target.LoadHeap()),
       page_shift_(target.layout().constant("page_shift")),
       leaf_bits_(target.layout().constant("leaf_bits")),
       leaf_distance_bytes_(target.layout().constant("leaf_distance_bytes")),
-      span_fields_(target.layout()) {
+      span_fields_(target.layout()),
+      page_map_fields_(target) {
   const size_t classes = target.layout().constant("size_classes");
   if (classes > kMaxClasses || page_shift_ > 30 || leaf_bits_ > 30) {
     throw BadImage("the process's field table has constants that are too large");
@@ -189,17 +196,15 @@ SpanInfo HeapObjects::ReadSpan(Address address) const {
 
 Address HeapObjects::LeafOf(Address address) const {
   const size_t pointer = target_.pointer_bytes();
-  const Structure& map = target_.layout().structure("PageMap");
-  const Field& root = map.field("root_");
   const uint64_t entry = address >> page_shift_ >> leaf_bits_;
-  if (entry >= root.bytes / pointer) return 0;
+  if (entry >= page_map_fields_.entries) return 0;
   uint64_t distance = 0;
   const Address base = target_.root().page_map;
-  if (!target_.image().Read(base + root.offset + entry * pointer, &distance, pointer) ||
+  if (!target_.image().Read(base + page_map_fields_.root + entry * pointer, &distance, pointer) ||
       distance == 0) {
     return 0;
   }
-  const Address leaf = base + map.field("empty_leaf_").offset + distance * leaf_distance_bytes_;
+  const Address leaf = base + page_map_fields_.empty_leaf + distance * leaf_distance_bytes_;
   return pointer == 4 ? leaf & 0xffffffff : leaf;
 }
 
@@ -207,7 +212,7 @@ Address HeapObjects::SpanAt(Address address) const {
   const size_t pointer = target_.pointer_bytes();
   const Address leaf = LeafOf(address);
   if (leaf == 0) return 0;
-  const Address spans = leaf + target_.Offset("Leaf", "spans");
+  const Address spans = leaf + page_map_fields_.spans;
   Address span = 0;
   const uint64_t index = address >> page_shift_ & ((uint64_t{1} << leaf_bits_) - 1);
   if (!target_.image().Read(spans + index * pointer, &span, pointer)) return 0;

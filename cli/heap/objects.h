@@ -106,6 +106,14 @@ class HeapObjects {
     Field first_page, num_pages, state, owner, sampled_class, sample, handed_out_ms;
     Field num_objects, free_count, free_bits;
   };
+  // ... and for each address, in the page map.
+  struct PageMapFields {
+    explicit PageMapFields(const Target& target);
+
+    size_t root, entries;  // of its array of leaves
+    size_t empty_leaf;     // from which distances of leaves count
+    size_t spans;          // of a leaf
+  };
 
   void ReadCaches(const Record& registry);
   void ReadClaims(const Record& holes);
@@ -128,6 +136,7 @@ class HeapObjects {
   const uint64_t leaf_bits_;
   const uint64_t leaf_distance_bytes_;
   const SpanFields span_fields_;
+  const PageMapFields page_map_fields_;
   std::vector<uint64_t> class_bytes_;
   std::vector<FreeObject> free_;  // by address
 };

@@ -62,6 +62,7 @@ ProcessUse ReadProcessUse(ResidentPages& pages, const ThreadFacts& threads) {
     ++use.num_stacks;
   }
   std::map<std::string, uint64_t> files;
+  std::map<std::string, uint64_t> file_data;
   std::map<std::string, uint64_t> shared;
   std::map<std::string, uint64_t> anonymous;
   for (size_t i = 0; i < mappings.size(); ++i) {
@@ -75,12 +76,13 @@ ProcessUse ReadProcessUse(ResidentPages& pages, const ThreadFacts& threads) {
       shared[name] += left;
     } else if (i > 0 && IsRestOf(mappings[i - 1], mapping.mapping)) {
       use.file_data += left;
-      files[mappings[i - 1].name] += left;
+      file_data[mappings[i - 1].name] += left;
     } else if (IsFile(name)) {
       const uint64_t data = std::min(mapping.anonymous_bytes, left);
       use.file_data += data;
       use.files += left - data;
-      files[name] += left;
+      if (left > data) files[name] += left - data;
+      if (data > 0) file_data[name] += data;
     } else {
       const uint64_t lazy = std::min(mapping.lazily_freed_bytes, left);
       use.lazily_freed += lazy;
@@ -90,6 +92,7 @@ ProcessUse ReadProcessUse(ResidentPages& pages, const ThreadFacts& threads) {
     }
   }
   use.largest_files = Largest(files);
+  use.largest_file_data = Largest(file_data);
   use.largest_shared = Largest(shared);
   use.largest_anonymous = Largest(anonymous);
   return use;

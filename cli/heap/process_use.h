@@ -31,6 +31,7 @@ struct ProcessUse {
   uint64_t hugetlb = 0;              // not part of the resident memory
   // The largest mappings, largest first.
   std::vector<NamedBytes> largest_files;
+  std::vector<NamedBytes> largest_file_data;
   std::vector<NamedBytes> largest_shared;
   std::vector<NamedBytes> largest_anonymous;
 

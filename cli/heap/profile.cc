@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "heap/profile.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -20,17 +21,32 @@ bool Belongs(const Sample& sample, const Samples& all, ProfileKind kind) {
   return false;
 }
 
+// What samples of one entry have in common. Refers to the stack of a sample.
+struct Key {
+  uint64_t requested_bytes;
+  const std::vector<Address>* frames;
+
+  bool operator<(const Key& other) const {
+    if (requested_bytes != other.requested_bytes) return requested_bytes < other.requested_bytes;
+    const size_t depth = std::min(frames->size(), other.frames->size());
+    const Address* const mine = frames->data();
+    const auto [end, differs] = std::mismatch(mine, mine + depth, other.frames->data());
+    if (end != mine + depth) return *end < *differs;
+    return frames->size() < other.frames->size();
+  }
+};
+
 }  // namespace
 
 Profile MakeProfile(const Samples& all, ProfileKind kind) {
   Profile profile{.kind = kind};
-  std::map<std::pair<std::vector<Address>, uint64_t>, ProfileEntry> entries;
+  std::map<Key, ProfileEntry> entries;
   bool several = false;
   for (const Sample& sample : all.samples) {
     if (!Belongs(sample, all, kind)) continue;
     several |= profile.interval != 0 && profile.interval != sample.interval;
     profile.interval = sample.interval;
-    ProfileEntry& entry = entries[{sample.frames, sample.requested_bytes}];
+    ProfileEntry& entry = entries[{sample.requested_bytes, &sample.frames}];
     const double bytes = sample.weight * static_cast<double>(sample.requested_bytes);
     ++entry.samples;
     entry.allocated_objects += sample.weight;
@@ -44,8 +60,8 @@ Profile MakeProfile(const Samples& all, ProfileKind kind) {
   if (several) profile.interval = 0;
   if (entries.empty()) profile.interval = all.interval;
   for (auto& [key, entry] : entries) {
-    entry.frames = key.first;
-    entry.object_bytes = key.second;
+    entry.frames = *key.frames;
+    entry.object_bytes = key.requested_bytes;
     profile.entries.push_back(std::move(entry));
   }
   return profile;

@@ -147,12 +147,19 @@ std::string OtherAllocator(const std::vector<Mapping>& mappings) {
       {"libc.so.6", "glibc's malloc"},
       {"libc-2.", "glibc's malloc"},
   };
-  for (const auto& [part, name] : kKnown) {
-    for (const Mapping& mapping : mappings) {
+  const auto has_file = [&mappings](std::string_view beginning) {
+    return std::any_of(mappings.begin(), mappings.end(), [beginning](const Mapping& mapping) {
       const size_t slash = mapping.name.rfind('/');
-      if (slash == std::string::npos) continue;
-      if (mapping.name.compare(slash + 1, part.size(), part) == 0) return std::string(name);
-    }
+      return slash != std::string::npos &&
+             mapping.name.compare(slash + 1, beginning.size(), beginning) == 0;
+    });
+  };
+  for (const auto& [beginning, name] : kKnown) {
+    if (has_file(beginning)) return std::string(name);
+  }
+  // musl's dynamic linker is its C library, too.
+  for (const std::string_view linker : {"ld-linux", "ld-2.", "ld64.so"}) {
+    if (has_file(linker)) return "no allocator yet (it still loads its libraries)";
   }
   return "an unknown allocator (statically linked, or part of the program)";
 }

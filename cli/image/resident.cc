@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -23,6 +25,78 @@ namespace {
 constexpr uint64_t kPresent = uint64_t{1} << 63;
 constexpr uint64_t kOfFile = uint64_t{1} << 61;
 constexpr uint64_t kExclusive = uint64_t{1} << 56;
+
+const uint64_t kPageBytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+
+// What the system's headers lack before Linux 6.7: struct page_region and struct pm_scan_arg.
+struct ScannedRegion {
+  uint64_t start;
+  uint64_t end;
+  uint64_t categories;
+};
+struct ScanArguments {
+  uint64_t size = sizeof(ScanArguments);
+  uint64_t flags = 0;
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t walk_end = 0;
+  uint64_t regions = 0;
+  uint64_t num_regions = 0;
+  uint64_t max_pages = 0;
+  uint64_t category_inverted = 0;
+  uint64_t category_mask = 0;
+  uint64_t category_anyof_mask = 0;
+  uint64_t return_mask = 0;
+};
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+constexpr uint64_t kScanPresent = uint64_t{1} << 3;
+constexpr uint64_t kScanZeroes = uint64_t{1} << 5;
+constexpr uint64_t kScanHuge = uint64_t{1} << 6;
+
+using File = std::shared_ptr<const int>;
+
+File OpenPagemapFile(pid_t pid) {
+  const int file = open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw Failure(ExplainDenial(pid, errno));
+  return {new int(file), [](const int* descriptor) {
+            close(*descriptor);
+            delete descriptor;
+          }};
+}
+
+void Append(uint64_t first, uint64_t pages, bool possible, std::vector<PageRun>* runs) {
+  if (!runs->empty() && runs->back().first + runs->back().pages == first &&
+      runs->back().possible == possible) {
+    runs->back().pages += pages;
+  } else {
+    runs->push_back({first, pages, possible});
+  }
+}
+
+// False when the kernel cannot do it.
+bool Scan(int file, uint64_t first, uint64_t end, std::vector<PageRun>* runs) {
+  std::vector<ScannedRegion> regions(4096);
+  ScanArguments arguments{.start = first * kPageBytes,
+                          .end = end * kPageBytes,
+                          .regions = reinterpret_cast<uint64_t>(regions.data()),
+                          .num_regions = regions.size(),
+                          .category_inverted = kScanZeroes,
+                          .category_mask = kScanPresent | kScanZeroes,
+                          .return_mask = kScanPresent | kScanHuge};
+  while (arguments.start < arguments.end) {
+    const int n = ioctl(file, kPagemapScan, &arguments);
+    if (n < 0 && errno == EINTR) continue;
+    // The next walk begins after what this one found.
+    if (n < 0 || arguments.walk_end <= arguments.start) return false;
+    for (const ScannedRegion& region : std::span(regions).first(static_cast<size_t>(n))) {
+      // The kernel does not say whether a hugepage is the one of zeroes.
+      Append(region.start / kPageBytes, (region.end - region.start) / kPageBytes,
+             (region.categories & kScanHuge) != 0, runs);
+    }
+    arguments.start = arguments.walk_end;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -60,44 +134,60 @@ std::vector<MappingUse> ReadSmaps(pid_t pid) {
   return ParseSmaps(smaps);
 }
 
-PagemapSource OpenPagemap(pid_t pid) {
-  const int file = open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw Failure(ExplainDenial(pid, errno));
-  const std::shared_ptr<const int> owner(new int(file), [](const int* descriptor) {
-    close(*descriptor);
-    delete descriptor;
-  });
-  return [owner](uint64_t first, uint64_t* entries, size_t n) -> size_t {
-    const ssize_t bytes =
-        pread(*owner, entries, n * sizeof(uint64_t), static_cast<off_t>(first * sizeof(uint64_t)));
-    return bytes < 0 ? 0 : static_cast<size_t>(bytes) / sizeof(uint64_t);
+PageSource PagesOf(PagemapEntries entries) {
+  return [entries](uint64_t first, uint64_t end) {
+    constexpr uint64_t kWindow = uint64_t{1} << 16;
+    std::vector<PageRun> runs;
+    if ((end - first) * kPageBytes > kLongestPagemap) return runs;
+    std::vector<uint64_t> window(std::min(kWindow, end - first));
+    while (first < end) {
+      const size_t n = entries(first, window.data(), std::min<size_t>(window.size(), end - first));
+      if (n == 0) break;
+      for (size_t i = 0; i < n; ++i) {
+        const uint64_t entry = window[i];
+        if ((entry & kPresent) == 0) continue;
+        Append(first + i, 1, (entry & (kOfFile | kExclusive)) == 0, &runs);
+      }
+      first += n;
+    }
+    return runs;
   };
 }
 
-ResidentPages::ResidentPages(PagemapSource source, std::vector<MappingUse> mappings)
+PageSource OpenPagemap(pid_t pid) {
+  return PagesOf([file = OpenPagemapFile(pid)](uint64_t first, uint64_t* entries, size_t n) {
+    const ssize_t bytes =
+        pread(*file, entries, n * sizeof(uint64_t), static_cast<off_t>(first * sizeof(uint64_t)));
+    return bytes < 0 ? size_t{0} : static_cast<size_t>(bytes) / sizeof(uint64_t);
+  });
+}
+
+PageSource OpenPages(pid_t pid) {
+  return [file = OpenPagemapFile(pid), pagemap = OpenPagemap(pid)](uint64_t first, uint64_t end) {
+    std::vector<PageRun> runs;
+    return Scan(*file, first, end, &runs) ? runs : pagemap(first, end);
+  };
+}
+
+ResidentPages::ResidentPages(PageSource source, std::vector<MappingUse> mappings)
     : source_(std::move(source)),
       mappings_(std::move(mappings)),
       states_(mappings_.size()),
-      window_(kWindow),
-      page_bytes_(static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) {}
+      page_bytes_(kPageBytes) {}
 
-uint64_t ResidentPages::Entry(uint64_t page) {
-  if (page < window_first_ || page - window_first_ >= window_pages_) {
-    window_first_ = page;
-    window_pages_ = source_(page, window_.data(), kWindow);
-    if (window_pages_ == 0) return 0;
+void ResidentPages::Learn(const MappingUse& use, State* state) {
+  state->runs = source_(use.mapping.start / page_bytes_, use.mapping.end / page_bytes_);
+  uint64_t present = 0;
+  uint64_t possible = 0;
+  for (const PageRun& run : state->runs) {
+    present += run.pages;
+    if (run.possible) possible += run.pages;
   }
-  return window_[page - window_first_];
-}
-
-ResidentPages::Pages ResidentPages::PagesIn(Address start, Address end) {
-  Pages pages;
-  for (uint64_t page = start / page_bytes_; page < (end + page_bytes_ - 1) / page_bytes_; ++page) {
-    const uint64_t entry = Entry(page);
-    if ((entry & kPresent) == 0) continue;
-    ++((entry & (kOfFile | kExclusive)) != 0 ? pages.certain : pages.possible);
+  const uint64_t resident = use.resident_bytes / page_bytes_;
+  if (possible > 0 && present > resident) {
+    const auto zeroes = static_cast<double>(present - resident);
+    state->possible_weight = std::max(0.0, 1 - zeroes / static_cast<double>(possible));
   }
-  return pages;
 }
 
 void ResidentPages::PutBack() {
@@ -118,20 +208,20 @@ uint64_t ResidentPages::CountIn(Address start, uint64_t bytes, bool take) {
   for (; at != mappings_.end() && at->mapping.start < end; ++at) {
     if (at->resident_bytes == 0) continue;
     State& state = states_[static_cast<size_t>(at - mappings_.begin())];
-    if (!std::exchange(state.known, true)) {
-      const Pages all = PagesIn(at->mapping.start, at->mapping.end);
-      const uint64_t resident = at->resident_bytes / page_bytes_;
-      const uint64_t zeroes =
-          all.certain + all.possible > resident ? all.certain + all.possible - resident : 0;
-      if (all.possible > 0) {
-        const auto possible = static_cast<double>(all.possible);
-        state.possible_weight = std::max(0.0, 1 - static_cast<double>(zeroes) / possible);
-      }
+    if (!std::exchange(state.known, true)) Learn(*at, &state);
+    const uint64_t first = std::max(start, at->mapping.start) / page_bytes_;
+    const uint64_t last = (std::min(end, at->mapping.end) + page_bytes_ - 1) / page_bytes_;
+    uint64_t certain = 0;
+    uint64_t possible = 0;
+    for (auto run = std::upper_bound(
+             state.runs.begin(), state.runs.end(), first,
+             [](uint64_t page, const PageRun& each) { return page < each.first + each.pages; });
+         run != state.runs.end() && run->first < last; ++run) {
+      const uint64_t pages = std::min(run->first + run->pages, last) - std::max(run->first, first);
+      (run->possible ? possible : certain) += pages;
     }
-    const Pages pages = PagesIn(std::max(start, at->mapping.start), std::min(end, at->mapping.end));
-    const double possible = static_cast<double>(pages.possible) * state.possible_weight;
-    const uint64_t counted =
-        (pages.certain + static_cast<uint64_t>(std::lround(possible))) * page_bytes_;
+    const double weighted = static_cast<double>(possible) * state.possible_weight;
+    const uint64_t counted = (certain + static_cast<uint64_t>(std::lround(weighted))) * page_bytes_;
     if (take) state.taken_bytes += counted;
     sum += counted;
   }

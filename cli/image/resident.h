@@ -29,16 +29,36 @@ std::vector<MappingUse> ParseSmaps(std::istream& smaps);
 // Throws Failure when it is not readable.
 std::vector<MappingUse> ReadSmaps(pid_t pid);
 
+// Hardware pages that are present, one after the other.
+struct PageRun {
+  uint64_t first = 0;  // number of the page
+  uint64_t pages = 0;
+  // Not all need be resident: pages of zeroes, which the kernel shares among all processes, may be
+  // among them.
+  bool possible = false;
+};
+
+// The present pages among those from `first` on and before `end`, in order.
+using PageSource = std::function<std::vector<PageRun>(uint64_t first, uint64_t end)>;
+// Asks the kernel for the pages (Linux 6.7), which takes as long as there is memory, not as long as
+// the range. Else reads the pagemap. Throws Failure when that is not permitted.
+PageSource OpenPages(pid_t pid);
+// The pages by the pagemap, which has an entry for each page of the address space. A range of more
+// than kLongestPagemap is not read: none of its pages is found.
+PageSource OpenPagemap(pid_t pid);
+constexpr uint64_t kLongestPagemap = uint64_t{1} << 40;
+
 // Reads entries of a pagemap, one for each hardware page from number `first` on; returns how many.
-using PagemapSource = std::function<size_t(uint64_t first, uint64_t* entries, size_t n)>;
-// Throws Failure when it is not readable.
-PagemapSource OpenPagemap(pid_t pid);
+using PagemapEntries = std::function<size_t(uint64_t first, uint64_t* entries, size_t n)>;
+// The present pages by such entries.
+PageSource PagesOf(PagemapEntries entries);
 
 // Counts resident bytes of ranges. The sums agree with smaps: pages of zeroes that the kernel
-// shares among all processes are present, but not resident by smaps.
+// shares among all processes are present, but not resident by smaps. The pages of a mapping are
+// read once, when a range in it is counted first.
 class ResidentPages {
  public:
-  ResidentPages(PagemapSource source, std::vector<MappingUse> mappings);
+  ResidentPages(PageSource source, std::vector<MappingUse> mappings);
 
   // The resident bytes of the range.
   uint64_t Count(Address start, uint64_t bytes) { return CountIn(start, bytes, false); }
@@ -54,28 +74,19 @@ class ResidentPages {
   uint64_t Left(size_t i) const;
 
  private:
-  static constexpr size_t kWindow = size_t{1} << 16;
-
-  struct Pages {
-    uint64_t certain = 0;   // pages of files, and anonymous ones that the process has alone
-    uint64_t possible = 0;  // shared with another process, or a page of zeroes
-  };
   struct State {
     bool known = false;
+    std::vector<PageRun> runs;
     double possible_weight = 1;  // the share of the possible pages that is resident
     uint64_t taken_bytes = 0;
   };
 
   uint64_t CountIn(Address start, uint64_t bytes, bool take);
-  Pages PagesIn(Address start, Address end);
-  uint64_t Entry(uint64_t page);
+  void Learn(const MappingUse& mapping, State* state);
 
-  PagemapSource source_;
+  PageSource source_;
   std::vector<MappingUse> mappings_;
   std::vector<State> states_;
-  std::vector<uint64_t> window_;
-  uint64_t window_first_ = 0;
-  size_t window_pages_ = 0;
   const uint64_t page_bytes_;
 };
 

@@ -136,14 +136,14 @@ class ShareList {
          fmt::format("{} stacks", process.num_stacks),
          "run fewer threads, or threads with less depth: a stack keeps what it once needed"});
     Add({"files", process.files, "code and data of mapped files", Join(process.largest_files),
-         "nothing to do: the kernel drops such pages when memory is short"});
+         "nothing: the kernel drops such pages when memory is short"});
     Add({"file_data", process.file_data, "variables of the program and its libraries",
-         Join(process.largest_files), "no setting of malloc changes it"});
+         Join(process.largest_file_data), "no setting of malloc changes it"});
     Add({"shared_memory", process.shared, "shared memory: memfd, tmpfs, System V",
          Join(process.largest_shared),
          "the program maps it itself; no setting of malloc changes it"});
     Add({"lazily_freed", process.lazily_freed, "memory freed with MADV_FREE", "",
-         "nothing to do: the kernel takes it when memory is short"});
+         "nothing: the kernel takes it when memory is short"});
     std::string detail = Join(process.largest_anonymous);
     if (process.anonymous_hugepages > process.anonymous / kHugePart) {
       detail += fmt::format("; {} in hugepages, whether touched or not",

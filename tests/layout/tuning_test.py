@@ -77,7 +77,7 @@ tools/leak/os/backed_pages.h: kEntries: buffer
 os/memory/backing_file.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
 tools/stack/call_frame_cache.h: kPairsShift: buffer
-tools/stack/call_frame_entries.h: kHeaderBytes kEntryBytes: format
+tools/stack/call_frame_entries.h: kHeaderBytes: format
 tools/stack/call_frame_info.h: kNumRegisters: format
 tools/stack/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
 tools/stack/call_frame_program.cc: kDeepest: buffer
@@ -111,6 +111,7 @@ os/memory/sbrk_memory.cc: kMaxBytes: bits
 os/signals.h: kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
+tools/stack/made_call_frame_table.cc: kMinLength: format
 tools/stack/stack_memory.h: kPage: system
 tools/stack/stack_walk.cc: kCallbackDepth: protocol
 os/thread_exit.cc: kFirstInternalSignal kWantedKey: system

@@ -25,8 +25,9 @@ def table_of(library):
 def main():
     source, build, compiler, command, program = sys.argv[1:]
     subprocess.run(["cmake", "-S", source, "-B", build, "-G", "Ninja", "--log-level=WARNING",
-                    "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0",
-                    f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_CXX_FLAGS=-O1 -g0 -DTCMALLOC_OTHER_LAYOUT",
+                    "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
+                    "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0",
+                    f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_CXX_FLAGS=-DTCMALLOC_OTHER_LAYOUT",
                     "-DTCMALLOC_TESTS=OFF", "-DTCMALLOC_BENCH=OFF", "-DTCMALLOC_COMMAND=OFF"],
                    check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", build, "-j2", "--target", "tcmalloc"], check=True, stdout=subprocess.DEVNULL)

@@ -4,6 +4,8 @@
 
   profile_test.py WHAT COMMAND PROGRAM LIBRARY
 
+  plain     functions of a C program
+  callback  a function that the C library calls (a C library with call frame information)
   names     functions of a C++ program: templates, inlined and hidden ones, with files and lines
   compilers ... built by other compilers, and with other forms of debug information
   rust      functions of a Rust program, in both ways to mangle names
@@ -96,6 +98,19 @@ def line_of(source, text):
     """The number of the line of a file beside this one that has the text."""
     lines = (pathlib.Path(__file__).parent / source).read_text().splitlines()
     return f"{source}:{1 + next(i for i, line in enumerate(lines) if text in line)}"
+
+
+def plain(test):
+    with Target(test.library, test.program) as target:
+        sites = test.json("profile", target.pid)["call_sites"]
+        test.expect_stack(sites, ["Inner", "Outer", "main"], "C")
+
+
+def callback(test):
+    with Target(test.library, test.program) as target:
+        sites = test.json("profile", target.pid)["call_sites"]
+        stacks = [[f["function"] for f in site["frames"]] for site in sites]
+        test.expect(any(stack[0] == "Compare" and "main" in stack for stack in stacks if stack), str(stacks))
 
 
 def names(test):
@@ -357,7 +372,7 @@ def main():
     if test.command is None:
         print(f"SKIP: no build in {command} has the command")
         return SKIPPED
-    result = {"names": names, "compilers": compilers, "rust": rust, "formats": formats, "deleted": deleted, "stripped": stripped,
+    result = {"plain": plain, "callback": callback, "names": names, "compilers": compilers, "rust": rust, "formats": formats, "deleted": deleted, "stripped": stripped,
               "server": server, "namespace": namespace,
               "errors": errors, "run": run, "busy": busy}[what](test)
     print(f"{test.failed} failures")

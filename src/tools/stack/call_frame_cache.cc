@@ -4,10 +4,13 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 
 #include <atomic>
 
+#include "os/errno_keeper.h"
 #include "tools/stack/call_frame_fingerprint.h"
+#include "tools/stack/made_call_frame_table.h"
 
 // In glibc since 2.35: finds the object that contains an address. Takes no lock and may be called
 // in signal handlers.
@@ -31,15 +34,81 @@ struct FoundObject {
   char rest[256];
 };
 
+// The program headers of the object that contains this code, and the distance of its addresses from
+// those in them. Empty where the linker does not define the symbol.
+struct OwnSegments {
+  OwnSegments() {
+    if (&__ehdr_start == nullptr) return;
+    const uintptr_t start = reinterpret_cast<uintptr_t>(&__ehdr_start);
+    first = reinterpret_cast<const ElfW(Phdr)*>(start + __ehdr_start.e_phoff);
+    last = first + __ehdr_start.e_phnum;
+    bias = start;
+    for (const ElfW(Phdr) & segment : *this) {
+      if (segment.p_type == PT_LOAD && segment.p_offset == 0) bias = start - segment.p_vaddr;
+    }
+  }
+  const ElfW(Phdr) * begin() const { return first; }
+  const ElfW(Phdr) * end() const { return last; }
+
+  const ElfW(Phdr) * first = nullptr;
+  const ElfW(Phdr) * last = nullptr;
+  uintptr_t bias = 0;
+};
+
+// The table of the program, in which the linker wrote none; null where there is no .eh_frame or no
+// memory.
+MadeCallFrameTable* MakeTable(const CallFrameObject& program) {
+  const OwnSegments segments;
+  const uintptr_t code = reinterpret_cast<uintptr_t>(&MakeTable);
+  CallFrameSection section;
+  // With code only where the linker does not separate it from constants.
+  constexpr ElfW(Word) kRights[] = {PF_R, PF_R | PF_X};
+  for (const ElfW(Word) rights : kRights) {
+    for (const ElfW(Phdr) & segment : segments) {
+      if (segment.p_type != PT_LOAD || segment.p_flags != rights || section.begin != 0) continue;
+      const uintptr_t begin = segments.bias + segment.p_vaddr;
+      section = FindCallFrameSection(program, begin, begin + segment.p_filesz, code);
+    }
+  }
+  if (section.begin == 0) return nullptr;
+  // Not by VirtualMemory, which asserts that this thread holds no lock: the walk may be in a signal
+  // handler that interrupted the holder of one.
+  const ErrnoKeeper keeper;
+  const size_t bytes = MadeCallFrameTable::Bytes(section.descriptions);
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const table = static_cast<MadeCallFrameTable*>(memory);
+  table->capacity = section.descriptions;
+  FillCallFrameTable(program, section, table);
+  return table;
+}
+
+void UnmapTable(MadeCallFrameTable* table) {
+  const ErrnoKeeper keeper;
+  munmap(table, MadeCallFrameTable::Bytes(table->capacity));
+}
+
 // The object that contains this code. Each thread that needs it before it is known finds it, with
 // the same result. `known_` is stored after the other fields, which are then constant: a late
 // thread stores equal values.
 class OwnObject {
  public:
+  // Without the table that is made where the linker wrote none.
   CallFrameObject Get() {
     Find();
-    return {begin_.load(std::memory_order_relaxed), end_.load(std::memory_order_relaxed),
-            header_.load(std::memory_order_relaxed)};
+    return {.begin = begin_.load(std::memory_order_relaxed),
+            .end = end_.load(std::memory_order_relaxed),
+            .header = header_.load(std::memory_order_relaxed)};
+  }
+  // Get(), and makes the table where the linker wrote none. Without one, the header is 0.
+  CallFrameObject GetWithTable() {
+    CallFrameObject object = Get();
+    if (object.header == 0 && is_program()) {
+      object.header = reinterpret_cast<uintptr_t>(MadeTable(object));
+      object.has_made_table = object.header != 0;
+    }
+    return object;
   }
   bool is_program() {
     Find();
@@ -57,21 +126,12 @@ class OwnObject {
   }
   void FindSlow() {
     CallFrameObject found;
-    if (&__ehdr_start != nullptr) {
-      const uintptr_t start = reinterpret_cast<uintptr_t>(&__ehdr_start);
-      const auto* const segments =
-          reinterpret_cast<const ElfW(Phdr)*>(start + __ehdr_start.e_phoff);
-      uintptr_t bias = start;
-      for (size_t i = 0; i < __ehdr_start.e_phnum; ++i) {
-        if (segments[i].p_type == PT_LOAD && segments[i].p_offset == 0)
-          bias = start - segments[i].p_vaddr;
-      }
-      found.begin = start;
-      for (size_t i = 0; i < __ehdr_start.e_phnum; ++i) {
-        const uintptr_t end = bias + segments[i].p_vaddr + segments[i].p_memsz;
-        if (segments[i].p_type == PT_LOAD && end > found.end) found.end = end;
-        if (segments[i].p_type == PT_GNU_EH_FRAME) found.header = bias + segments[i].p_vaddr;
-      }
+    const OwnSegments segments;
+    if (segments.first != nullptr) found.begin = reinterpret_cast<uintptr_t>(&__ehdr_start);
+    for (const ElfW(Phdr) & segment : segments) {
+      const uintptr_t end = segments.bias + segment.p_vaddr + segment.p_memsz;
+      if (segment.p_type == PT_LOAD && end > found.end) found.end = end;
+      if (segment.p_type == PT_GNU_EH_FRAME) found.header = segments.bias + segment.p_vaddr;
     }
     const uintptr_t entry = getauxval(AT_ENTRY);
     begin_.store(found.begin, std::memory_order_relaxed);
@@ -82,6 +142,24 @@ class OwnObject {
     known_.store(true, std::memory_order_release);
   }
 
+  MadeCallFrameTable* MadeTable(const CallFrameObject& program) {
+    MadeCallFrameTable* table = made_.load(std::memory_order_acquire);
+    if (table != nullptr) return table == &no_table_ ? nullptr : table;
+    table = MakeTable(program);
+    MadeCallFrameTable* expected = nullptr;
+    if (!made_.compare_exchange_strong(expected, table == nullptr ? &no_table_ : table,
+                                       std::memory_order_acq_rel, std::memory_order_acquire)) {
+      // Another thread, or a signal handler, was faster.
+      if (table != nullptr) UnmapTable(table);
+      table = expected == &no_table_ ? nullptr : expected;
+    }
+    return table;
+  }
+
+  // Says that there is none.
+  MadeCallFrameTable no_table_;
+  // Written once, by any thread: releases the table.
+  std::atomic<MadeCallFrameTable*> made_{nullptr};
   std::atomic<bool> known_{false};
   std::atomic<bool> is_program_{false};
   std::atomic<uintptr_t> entry_{0};
@@ -100,7 +178,10 @@ bool Holds(const CallFrameObject& object, uintptr_t address) {
 TC_OUT_OF_LINE bool FindObjectSlow(uintptr_t pc, FoundCallFrameObject* result) {
   result->object = own_object.Get();
   result->permanent = true;
-  if (Holds(result->object, pc)) return result->object.header != 0;
+  if (Holds(result->object, pc)) {
+    result->object = own_object.GetWithTable();
+    return result->object.header != 0;
+  }
   result->object = {};
   FoundObject found;
   if (_dl_find_object == nullptr ||
@@ -109,7 +190,8 @@ TC_OUT_OF_LINE bool FindObjectSlow(uintptr_t pc, FoundCallFrameObject* result) {
       found.frame_header == 0) {
     return false;
   }
-  const CallFrameObject object = {found.map_start, found.map_end, found.frame_header};
+  const CallFrameObject object = {
+      .begin = found.map_start, .end = found.map_end, .header = found.frame_header};
   // Permanent objects: the program, and libraries that this one calls. The shared libraries of this
   // allocator are never unloaded (-z nodelete), nor are those that they refer to.
   *result = {object, Holds(object, own_object.entry()) ||

@@ -13,6 +13,7 @@
 #include "os/raw_memory.h"
 #include "tools/stack/call_frame_info.h"
 #include "tools/stack/call_frame_reader.h"
+#include "tools/stack/made_call_frame_table.h"
 
 namespace tcmalloc {
 
@@ -24,16 +25,24 @@ struct CallFrameTable {
       1, CallFrameReader::kRelativeToField | CallFrameReader::kSigned4, CallFrameReader::kUnsigned4,
       CallFrameReader::kRelativeToHeader | CallFrameReader::kSigned4};
   static constexpr uintptr_t kHeaderBytes = 12;
-  // An entry is two 32-bit offsets from the header: of the function and of its description.
-  static constexpr uintptr_t kEntryBytes = 8;
+  // An entry is two 32-bit offsets from the base: of the function and of its description.
+  static constexpr uintptr_t kEntryBytes = sizeof(CallFrameTableEntry);
 
   // False where the object has no such table, or the table exceeds the object.
   bool Read(const CallFrameObject& object) {
+    if (object.has_made_table) {
+      auto* const made = reinterpret_cast<MadeCallFrameTable*>(object.header);
+      base = object.begin;
+      entries = reinterpret_cast<uintptr_t>(made->entries());
+      count = made->count;
+      return true;
+    }
     if (object.header < object.begin || object.header > object.end ||
         object.end - object.header < kHeaderBytes ||
         LoadRaw<uint32_t>(object.header) != __builtin_bit_cast(uint32_t, kForm)) {
       return false;
     }
+    base = object.header;
     count = LoadRaw<uint32_t>(object.header + 8);
     entries = object.header + kHeaderBytes;
     return count <= (object.end - entries) / kEntryBytes;
@@ -41,12 +50,12 @@ struct CallFrameTable {
 
   // The number of entries whose function begins at or before `pc`. Only the last of them may
   // contain it.
-  uint32_t CountUpTo(const CallFrameObject& object, uintptr_t pc) const {
+  uint32_t CountUpTo(uintptr_t pc) const {
     uint32_t low = 0;
     uint32_t high = count;
     while (low < high) {
       const uint32_t middle = low + (high - low) / 2;
-      if (Function(object, middle) <= pc) {
+      if (Function(middle) <= pc) {
         low = middle + 1;
       } else {
         high = middle;
@@ -55,15 +64,15 @@ struct CallFrameTable {
     return low;
   }
 
-  uintptr_t Function(const CallFrameObject& object, uint32_t i) const {
-    return object.header +
-           static_cast<uintptr_t>(intptr_t{LoadRaw<int32_t>(entries + i * kEntryBytes)});
+  uintptr_t Function(uint32_t i) const {
+    return base + static_cast<uintptr_t>(intptr_t{LoadRaw<int32_t>(entries + i * kEntryBytes)});
   }
-  uintptr_t Description(const CallFrameObject& object, uint32_t i) const {
-    return object.header +
-           static_cast<uintptr_t>(intptr_t{LoadRaw<int32_t>(entries + i * kEntryBytes + 4)});
+  uintptr_t Description(uint32_t i) const {
+    return base + static_cast<uintptr_t>(intptr_t{LoadRaw<int32_t>(entries + i * kEntryBytes + 4)});
   }
 
+  // What the offsets are relative to: the header, or the object.
+  uintptr_t base = 0;
   uintptr_t entries = 0;
   uint32_t count = 0;
 };

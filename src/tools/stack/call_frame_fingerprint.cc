@@ -31,7 +31,7 @@ bool MixEntry(const CallFrameObject& object, uintptr_t at, uint64_t* sum) {
 uint64_t CallFrameFingerprint(const CallFrameObject& object, uint32_t index) {
   CallFrameTable table;
   if (!table.Read(object) || index >= table.count) return 0;
-  const uintptr_t description = table.Description(object, index);
+  const uintptr_t description = table.Description(index);
   uint64_t sum = Mix(object.header, description);
   if (!MixEntry(object, description, &sum)) return 0;
   // After the length comes the distance back to the common entry.

@@ -56,11 +56,11 @@ const bool kHasCallFrameInfo = DwarfRegister::kKnown;
 bool FindCallFrameRule(const CallFrameObject& object, uintptr_t pc, CallFrameResult* result) {
   CallFrameTable table;
   if (!table.Read(object)) return false;
-  const uint32_t functions = table.CountUpTo(object, pc);
+  const uint32_t functions = table.CountUpTo(pc);
   if (functions == 0) return false;
   const uint32_t index = functions - 1;
   FrameDescription description;
-  if (!description.Read(object, table.Description(object, index))) return false;
+  if (!description.Read(object, table.Description(index))) return false;
   if (pc < description.function || pc - description.function >= description.function_bytes) {
     return false;
   }

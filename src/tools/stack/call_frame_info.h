@@ -68,11 +68,13 @@ inline bool CallFrameRule::IsSimple() const {
   return ((__builtin_bit_cast(uint64_t, *this) ^ __builtin_bit_cast(uint64_t, kForm)) & mask) == 0;
 }
 
-// A program or library in memory: the readable range, and the .eh_frame_hdr in it.
+// A program or library in memory: the readable range, and the .eh_frame_hdr in it. With
+// `has_made_table`, `header` is the address of a MadeCallFrameTable, which is outside of the range.
 struct CallFrameObject {
   uintptr_t begin = 0;
   uintptr_t end = 0;
   uintptr_t header = 0;
+  bool has_made_table = false;
 };
 
 struct CallFrameResult {

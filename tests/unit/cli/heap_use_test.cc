@@ -24,7 +24,7 @@ namespace {
 HeapUse UseNow() {
   LiveImage image(getpid());
   const Target target(image, *FindRoot(image));
-  ResidentPages pages(OpenPagemap(getpid()), ReadSmaps(getpid()));
+  ResidentPages pages(OpenPages(getpid()), ReadSmaps(getpid()));
   return ReadHeapUse(target, ReadStatistics(target), pages);
 }
 
@@ -59,7 +59,7 @@ TEST(HeapUseTest, FollowsWhatIsTouchedAndFreed) {
 TEST(HeapUseTest, TheSumIsWhatWasTaken) {
   LiveImage image(getpid());
   const Target target(image, *FindRoot(image));
-  ResidentPages pages(OpenPagemap(getpid()), ReadSmaps(getpid()));
+  ResidentPages pages(OpenPages(getpid()), ReadSmaps(getpid()));
   uint64_t resident = 0;
   for (const MappingUse& use : pages.mappings()) resident += use.resident_bytes;
   const HeapUse use = ReadHeapUse(target, ReadStatistics(target), pages);

@@ -45,9 +45,8 @@ inline void ReadEverything(Image& image, const Root& root, Address address) {
   // Everything near the heap is resident.
   constexpr uint64_t kNear = uint64_t{32} << 20;
   ResidentPages pages(
-      [](uint64_t, uint64_t* entries, size_t n) {
-        std::fill_n(entries, n, ~uint64_t{0});
-        return n;
+      [](uint64_t first, uint64_t end) {
+        return std::vector<PageRun>{{.first = first, .pages = end - first}};
       },
       {{.mapping = {.start = address - std::min(address, kNear), .end = address + kNear},
         .resident_bytes = 2 * kNear}});

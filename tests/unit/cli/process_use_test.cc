@@ -32,9 +32,8 @@ class FakeProcess {
     uint64_t resident = 0;
     for (const MappingUse& use : mappings_) resident += use.resident_bytes;
     ResidentPages pages(
-        [](uint64_t, uint64_t* entries, size_t n) {
-          std::fill_n(entries, n, uint64_t{1} << 63 | uint64_t{1} << 56);
-          return n;
+        [](uint64_t first, uint64_t end) {
+          return std::vector<PageRun>{{.first = first, .pages = end - first}};
         },
         mappings_);
     const ProcessUse use = ReadProcessUse(pages, threads);
@@ -83,6 +82,11 @@ TEST(ProcessUseTest, VariablesWithoutInitialValuesAreOfTheFile) {
   process.Add("", 1);
   const ProcessUse use = process.Use();
   EXPECT_EQ(use.file_data, 9 * kHardwarePage);
+  ASSERT_EQ(use.largest_file_data.size(), 1u);
+  EXPECT_EQ(use.largest_file_data[0].name, "/usr/bin/server");
+  EXPECT_EQ(use.largest_file_data[0].bytes, 9 * kHardwarePage);
+  ASSERT_EQ(use.largest_files.size(), 1u);
+  EXPECT_EQ(use.largest_files[0].bytes, 2 * kHardwarePage);
   EXPECT_EQ(use.anonymous, 6 * kHardwarePage);
 }
 
