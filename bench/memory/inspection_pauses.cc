@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// bench_inspection_pauses: how long the tcmalloc command stops a process. A line for each number of
-// threads and size of the heap: the pauses of many stops, of 'objects' and of 'inspect'.
+// bench_inspection_pauses: how long the tcmalloc command stops a process. A line for each command,
+// number of threads and size of the heap: the pauses of many stops, of 'profile', of 'objects' and
+// of 'inspect'.
 //
 // The process is this program again, with the library preloaded. Its objects are not touched, so a
-// heap of 10 GiB needs memory for the allocator's records only, which is what is copied. Its
-// threads sleep, and wake now and then to allocate.
+// heap of 10 GiB needs memory for the allocator's records only, which is what is copied. It takes a
+// sample in 512 KiB. Its threads sleep, and wake ten times a second to replace an object that is
+// probably sampled, so the samples keep changing.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -25,12 +27,24 @@
 #include "bench/common/arguments.h"
 #include "bench/common/fail.h"
 #include "commands/open_process.h"
+#include "heap/samples.h"
 
 namespace tcmalloc::bench {
 namespace {
 
 constexpr size_t kGiB = size_t{1} << 30;
 constexpr auto kNap = std::chrono::milliseconds(100);
+constexpr char kInterval[] = "524288";
+constexpr size_t kSampledBytes = size_t{1} << 20;
+
+// One of the threads of the process that is looked at.
+[[noreturn]] void ReplaceObjects() {
+  for (void* object = nullptr;;) {
+    std::this_thread::sleep_for(kNap);
+    free(object);
+    object = malloc(kSampledBytes);
+  }
+}
 
 // The process that is looked at: says the address of an object, and waits until it is killed.
 [[noreturn]] void BeTarget(size_t threads, size_t gib, size_t object_bytes) {
@@ -46,16 +60,13 @@ constexpr auto kNap = std::chrono::milliseconds(100);
     all.emplace_back([&started, i] {
       free(malloc(i));
       ++started;
-      for (;;) {
-        std::this_thread::sleep_for(kNap);
-        free(malloc(i % 1000));
-      }
+      ReplaceObjects();
     });
   }
   while (started < threads - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   printf("%" PRIuPTR "\n", reinterpret_cast<uintptr_t>(object));
   fflush(stdout);
-  for (;;) pause();
+  ReplaceObjects();
 }
 
 struct Target {
@@ -71,6 +82,7 @@ Target StartTarget(const char* self, const std::string& library, size_t threads,
   if (pid == 0) {
     dup2(out[1], STDOUT_FILENO);
     setenv("LD_PRELOAD", library.c_str(), 1);
+    setenv("TCMALLOC_SAMPLE_PARAMETER", kInterval, 1);
     execl(self, self, "--target", std::to_string(threads).c_str(), std::to_string(gib).c_str(),
           std::to_string(object_bytes).c_str(), nullptr);
     _exit(127);
@@ -88,10 +100,9 @@ double Quantile(const std::vector<double>& sorted, double q) {
                          static_cast<size_t>(q * static_cast<double>(sorted.size())))];
 }
 
-void PrintPauses(const Target& target, const char* command, size_t threads, size_t gib,
-                 size_t stops, const cli::Reading& read) {
-  cli::OpenProcess process = cli::OpenProcessFor(target.pid);
-  cli::Pauses pauses = cli::MeasurePauses(process, read, stops);
+void PrintPauses(cli::OpenProcess& process, const char* command, size_t threads, size_t gib,
+                 size_t stops, const cli::Reading& read, bool scattered) {
+  cli::Pauses pauses = cli::MeasurePauses(process, read, stops, scattered);
   std::sort(pauses.ms.begin(), pauses.ms.end());
   printf("| `%s` | %zu | %zu | %.1f | %.2f | %.2f | %.2f | %zu |\n", command, threads, gib,
          static_cast<double>(pauses.copied_bytes) / (1 << 20), Quantile(pauses.ms, 0.5),
@@ -113,8 +124,14 @@ void Measure(const char* self, const std::string& library, size_t threads, size_
     found.AddGuards(guards);
     static_cast<void>(found.Find(target.object));
   };
-  PrintPauses(target, "objects", threads, gib, stops, objects);
-  PrintPauses(target, "inspect", threads, gib, stops, inspect);
+  cli::OpenProcess process = cli::OpenProcessFor(target.pid);
+  cli::CallStacks stacks(*process.image);
+  const auto profile = [&stacks](const cli::Target& heap, std::vector<cli::Guard>* guards) {
+    static_cast<void>(cli::ReadSamples(heap, guards, &stacks));
+  };
+  PrintPauses(process, "profile", threads, gib, stops, profile, true);
+  PrintPauses(process, "objects", threads, gib, stops, objects, false);
+  PrintPauses(process, "inspect", threads, gib, stops, inspect, true);
   kill(target.pid, SIGKILL);
   waitpid(target.pid, nullptr, 0);
 }

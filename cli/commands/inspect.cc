@@ -42,7 +42,7 @@ Answer Ask(const HeapObjects& objects, Address address, const Options& options) 
   const Place& place = answer.place;
   if (place.kind == Place::Kind::kOutside) return answer;
   answer.state = objects.StateText(place.span);
-  const int64_t now = target.image().NowMs(static_cast<int>(target.layout().constant("clock")));
+  const int64_t now = target.NowMs();
   answer.age_ms = place.span.AgeMs(now);
   if (place.span.sample != 0) answer.sample.push_back(ReadSample(target, place.span.sample));
   if (options.contents && place.object.start != 0) {
@@ -170,7 +170,7 @@ int Inspect(const Options& options) {
   }
   OpenProcess process = OpenProcessFor(options.pid);
   RequireHeap(process);
-  ReadMode mode{.stop = !options.no_stop};
+  ReadMode mode{.stop = !options.no_stop, .scattered = true};
   Answer answer;
   WithObjects(process, &mode,
               [&](const HeapObjects& objects) { answer = Ask(objects, address, options); });

@@ -54,7 +54,7 @@ void Collect(const HeapObjects& objects, const Options& options, Found* found) {
   constexpr size_t kMostListed = 50'000'000;
   *found = {};
   const Target& target = objects.target();
-  const int64_t now = target.image().NowMs(static_cast<int>(target.layout().constant("clock")));
+  const int64_t now = target.NowMs();
   objects.ForEachSpan([&](const SpanInfo& span) {
     if (options.size != 0 && span.object_bytes != options.size) return;
     const uint64_t count = objects.CountInUse(span);

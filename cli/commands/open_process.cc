@@ -19,11 +19,12 @@ constexpr auto kPause = std::chrono::milliseconds(1);
 
 // Copies the blocks, with the process stopped. Returns null, or a guard that is set.
 const Guard* CopyStopped(pid_t pid, CopiedImage& copy, ReadMode* mode) {
-  const auto begin = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point begin;
   const Guard* set = nullptr;
   {
     const StoppedThreads stopped(pid);
     mode->threads = stopped.count();
+    begin = stopped.begin();
     set = copy.Refresh();
   }
   const std::chrono::duration<double, std::milli> pause = std::chrono::steady_clock::now() - begin;
@@ -124,7 +125,18 @@ Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool s
   CopiedImage copy(*process.image, scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   std::vector<Guard> guards;
-  read(target, &guards);
+  for (const Patience patience(kTries);;) {
+    guards.clear();
+    try {
+      read(target, &guards);
+      break;
+    } catch (const BadImage&) {
+      // It changed meanwhile: read again what was read.
+      if (patience.IsOver(0)) throw;
+      copy.PrepareRefresh({});
+      static_cast<void>(copy.Refresh());
+    }
+  }
   copy.PrepareRefresh(std::move(guards));
   Pauses pauses{.copied_bytes = copy.bytes()};
   for (size_t i = 0; i < n; ++i) {

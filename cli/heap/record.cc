@@ -38,6 +38,11 @@ bool Target::HasHeap() const {
   return image_.ReadValue(root_.heap_exists, &exists) && exists != 0;
 }
 
+int64_t Target::NowMs() const {
+  const int64_t now = image_.NowMs(static_cast<int>(layout_.constant("clock")));
+  return now != 0 ? now : static_cast<int64_t>(LoadHeap().Get("now_ms"));
+}
+
 Record Target::Load(std::string_view name, Address address) const {
   const Structure& structure = layout_.structure(name);
   if (structure.bytes > kMaxLoaded) {

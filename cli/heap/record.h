@@ -27,6 +27,9 @@ class Target {
   const Root& root() const { return root_; }
   const Layout& layout() const { return layout_; }
   size_t pointer_bytes() const { return root_.pointer_bytes; }
+  // In the milliseconds of the heap's clock: of a live process now; of an image without a clock the
+  // last time at which its page heap looked at it.
+  int64_t NowMs() const;
   // True once the process has allocated something.
   bool HasHeap() const;
 

@@ -34,7 +34,6 @@ Sample SampleOf(const Record& record) {
   return sample;
 }
 
-// The frames follow the record.
 std::vector<Address> ReadFrames(Image& image, const Record& record) {
   const size_t depth = record.Get("depth");
   if (depth > kMaxFrames) {
@@ -42,7 +41,7 @@ std::vector<Address> ReadFrames(Image& image, const Record& record) {
   }
   const size_t pointer = record.target().pointer_bytes();
   std::vector<char> bytes(depth * pointer);
-  const Address first = record.address() + record.structure().bytes;
+  const Address first = record.Get("stack");
   if (!bytes.empty() && !image.Read(first, bytes.data(), bytes.size())) {
     throw BadImage(fmt::format("the frames at {:#x} are not readable", first));
   }
@@ -86,7 +85,7 @@ const std::vector<Address>& CallStacks::Of(const Record& sample) {
     uint64_t number_now = 0;
     if (field.bytes > sizeof(number_now) ||
         !running_.Read(sample.AddressOf("number"), &number_now, field.bytes) ||
-        number_now != number) {
+        number_now != number || number == 0) {
       throw BadImage(fmt::format("the sample at {:#x} was freed", sample.address()));
     }
   } catch (const BadImage&) {

@@ -180,8 +180,7 @@ Shares ReadShares(const Record& hints) {
   uint64_t limit = retention.Get("limit_bytes_");
   uint64_t level = retention.Get("pressure_level_");
   if (level != 0) {
-    const int64_t now = target.image().NowMs(static_cast<int>(layout.constant("clock")));
-    if (now >= static_cast<int64_t>(retention.Get("pressure_until_ms_"))) level = 0;
+    if (target.NowMs() >= static_cast<int64_t>(retention.Get("pressure_until_ms_"))) level = 0;
   }
   const auto part = [&layout](const char* name) {
     return std::max<uint64_t>(layout.constant(name), 1);

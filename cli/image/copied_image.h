@@ -27,9 +27,9 @@ struct Guard {
 
 class CopiedImage : public Image {
  public:
-  // The sizes of blocks: for records that lie together, and for a few that are scattered.
+  // The sizes of blocks: for records that lie together, and for those that lie in a few places.
   static constexpr size_t kBlock = size_t{64} << 10;
-  static constexpr size_t kSmallBlock = 256;
+  static constexpr size_t kSmallBlock = size_t{16} << 10;
   // A target that makes the reader follow its pointers everywhere gets no further.
   static constexpr size_t kMaxBytes = size_t{8} << 30;
 

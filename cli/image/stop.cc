@@ -48,7 +48,10 @@ bool HasEnded(pid_t pid, pid_t thread) {
 StoppedThreads::StoppedThreads(pid_t pid) : pid_(pid) {
   try {
     // A thread that runs may create others until it is stopped.
-    while (SeizeNew()) InterruptAndWait();
+    for (bool first = true; SeizeNew(); first = false) {
+      if (first) begin_ = std::chrono::steady_clock::now();
+      InterruptAndWait();
+    }
   } catch (...) {
     Resume();
     throw;

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
 
 namespace cli {
@@ -19,6 +20,8 @@ class StoppedThreads {
   ~StoppedThreads() { Resume(); }
 
   size_t count() const { return threads_.size(); }
+  // When the first thread was interrupted: until then all of them ran.
+  std::chrono::steady_clock::time_point begin() const { return begin_; }
 
  private:
   struct Thread {
@@ -36,6 +39,7 @@ class StoppedThreads {
   void Resume();
 
   const pid_t pid_;
+  std::chrono::steady_clock::time_point begin_;
   std::map<pid_t, Thread> threads_;
 };
 

@@ -542,6 +542,11 @@ struct Tuning {
     // The most growth stacks that are kept: 64 GiB of a heap that grows by growth.max each time.
     // Range: 16 to 65,536.
     size_t max_growth_stacks = 1024;
+    // The records of samples lie together in blocks of this size, so that the tcmalloc command
+    // copies them in few pieces while it stops the process: 20,000 of 80 bytes in 0.15 ms, where
+    // scattered ones took 7 to 12 ms (2026-11-25, Xeon, virtual machine). Range: 4 KiB to 1 MiB;
+    // a power of two.
+    size_t record_block_bytes = 16_KiB;
   } sampling;
 
   // Stack traces (os/stack_trace.h).
@@ -865,7 +870,9 @@ constexpr bool ProfilesFit(const Tuning& t) {
          In(t.sampling.default_period_bytes, 1_KiB, 64_MiB) &&
          In(t.sampling.peak_interval_ms, 100, 60'000) &&
          In(t.sampling.peak_age_ms, t.sampling.peak_interval_ms, 3'600'000) &&
-         In(t.sampling.max_growth_stacks, 16, 65'536) && In(t.stack_traces.max_depth, 16, 512) &&
+         In(t.sampling.max_growth_stacks, 16, 65'536) &&
+         In(t.sampling.record_block_bytes, 4_KiB, 1_MiB) &&
+         IsPowerOfTwo(t.sampling.record_block_bytes) && In(t.stack_traces.max_depth, 16, 512) &&
          In(t.stack_traces.max_frame_bytes, 1_MiB, 1_GiB) &&
          In(t.stack_traces.max_simple_frame_bytes, 512, 4096) &&
          In(t.heap_profiler.max_depth, 8, t.stack_traces.max_depth) &&

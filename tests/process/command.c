@@ -4,6 +4,12 @@
 //
 //   json       what tcmalloc_stats_json says, which costs no allocation
 //   objects    the address and size of each object in use, in pairs (full library)
+//   profile    the profile of what is in use (full library): of each entry the requested bytes,
+//              recorded objects and bytes, estimated objects and bytes, return addresses; ";"
+//   peak       the same of the peak of use
+//   record     begins to record allocations
+//   recorded   ends it: the profile of these allocations
+//   more N     allocates 2 N objects at several call sites, and frees every second one
 //   busy N     N threads allocate and free until "rest"
 //   sleep N    N threads that have a cache and sleep again and again
 //   wait N     N threads that have a cache and wait
@@ -34,6 +40,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tcmalloc/tcmalloc.h"
+
 enum { kObjects = 20000, kLarge = 20, kMaxThreads = 2000, kMaxFound = 200000 };
 
 static void* objects[kObjects];
@@ -49,9 +57,7 @@ static char text[1 << 22];
 
 #ifdef LINKED
 // Null where the library has no leak checker.
-__attribute__((weak)) int tcmalloc_for_each_object(void (*see)(void*, size_t, void*),
-                                                   void* context);
-size_t tcmalloc_stats_json(char* buffer, size_t length);
+#pragma weak tcmalloc_for_each_object
 #define FUNCTION(name) ((void*)&name)
 #else
 #define FUNCTION(name) dlsym(RTLD_DEFAULT, #name)
@@ -150,6 +156,22 @@ static void Rest(void) {
   num_threads = 0;
 }
 
+__attribute__((noinline)) static void* Inner(size_t bytes) {
+  return memset(malloc(bytes + 1000), 1, bytes);
+}
+
+__attribute__((noinline)) static void* Outer(unsigned i) {
+  void* const object = i % 2 == 0 ? malloc(SizeOf(i)) : Inner(SizeOf(i));
+  return memset(object, 2, 8);
+}
+
+static void More(unsigned i) {
+  Outer(i);
+  void* const freed = i % 3 == 0 ? Inner(100) : Outer(i / 2);
+  memset(freed, 3, 8);
+  free(freed);
+}
+
 static void SeeObject(void* object, size_t bytes, void* context) {
   (void)context;
   if (num_found == kMaxFound) return;
@@ -168,6 +190,55 @@ static void SayObjects(void) {
   }
   text[at++] = '\n';
   Say(text, at);
+}
+
+static size_t text_length;
+
+static void AddEntry(const tcmalloc_profile_entry* entry, void* unused) {
+  (void)unused;
+  enum { kMostOfEntry = 1 << 13 };
+  if (text_length + kMostOfEntry > sizeof(text)) return;
+  char* at = text + text_length;
+  at += sprintf(at, "%zu %llu %llu %.17g %.17g", entry->object_size, entry->recorded_objects,
+                entry->recorded_bytes, entry->objects, entry->bytes);
+  for (size_t i = 0; i < entry->depth; ++i) at += sprintf(at, " %zx", (size_t)entry->stack[i]);
+  *at++ = ';';
+  text_length = (size_t)(at - text);
+}
+
+static void SayProfile(tcmalloc_profile* profile) {
+  void (*each)(const tcmalloc_profile*, tcmalloc_profile_callback, void*) = NULL;
+  void (*end)(tcmalloc_profile*) = NULL;
+  *(void**)&each = FUNCTION(tcmalloc_profile_for_each);
+  *(void**)&end = FUNCTION(tcmalloc_profile_free);
+  text_length = 0;
+  if (profile != NULL) {
+    each(profile, &AddEntry, NULL);
+    end(profile);
+  }
+  text[text_length++] = '\n';
+  Say(text, text_length);
+}
+
+static int SnapshotCommand(const char* command) {
+  tcmalloc_profile* (*snapshot)(int) = NULL;
+  tcmalloc_profile* (*stop)(void) = NULL;
+  int (*start)(void) = NULL;
+  *(void**)&snapshot = FUNCTION(tcmalloc_profile_snapshot);
+  *(void**)&start = FUNCTION(tcmalloc_start_allocation_profiling);
+  *(void**)&stop = FUNCTION(tcmalloc_stop_allocation_profiling);
+  if (strcmp(command, "profile") == 0) {
+    SayProfile(snapshot(TCMALLOC_PROFILE_HEAP));
+  } else if (strcmp(command, "peak") == 0) {
+    SayProfile(snapshot(TCMALLOC_PROFILE_PEAK_HEAP));
+  } else if (strcmp(command, "recorded") == 0) {
+    SayProfile(stop());
+  } else if (strcmp(command, "record") == 0 && start()) {
+    Say("done\n", 5);
+  } else {
+    return 0;
+  }
+  return 1;
 }
 
 static void SayJson(void) {
@@ -189,6 +260,7 @@ static int Command(const char* command) {
     SayObjects();
     return 1;
   }
+  if (SnapshotCommand(command)) return 1;
   if (strcmp(command, "end") == 0) exit(0);
   if (strncmp(command, "busy ", 5) == 0) {
     Start(&Busy, atoi(command + 5));
@@ -216,6 +288,8 @@ static int Command(const char* command) {
     for (size_t i = 0; i < n; ++i) {
       if (malloc(bytes) == NULL) return 0;
     }
+  } else if (strncmp(command, "more ", 5) == 0) {
+    for (int i = 0; i < atoi(command + 5); ++i) More((unsigned)i);
   } else if (strcmp(command, "rest") == 0) {
     Rest();
   } else if (strcmp(command, "free") == 0) {

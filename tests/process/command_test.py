@@ -9,6 +9,7 @@
   thousand  the same, 1,000 times
   untouched stats and ps do not stop a process: no thread of it runs
   objects   the objects are those of tcmalloc_for_each_object, before and after others were freed
+  profile   the samples are those of tcmalloc_profile_snapshot: in use, at the peak, of a recording
   inspect   the states of an object
   busy      objects of a busy process: it is stopped at a moment at which nothing is half changed
   threads   1,000 threads: each continues
@@ -17,7 +18,8 @@
   deleted   the library's file was deleted, or replaced by another, after the start
   forks     a process that forks, and its children
   namespace a process in namespaces of its own for processes and mounts, whose library has no name here
-  clock     a process in a namespace of its own for time
+  age       the objects of an idle process grow older
+  clock     ... also in a namespace of its own for time
   sparse    a heap of 10 GiB
   run       tcmalloc run: its summary, the exit status, settings, the JSON file
   ps        the list of processes
@@ -26,6 +28,7 @@ LIBRARY may be "linked": then the program has the allocator in itself. COMMAND m
 the test uses a command that one of them has, for programs that no command is built for.
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -43,6 +46,8 @@ SKIPPED = 77
 OTHER_CLOCK_S = 100_000
 OTHER_MALLOCS = (("libjemalloc.so.2", "jemalloc"), ("libmimalloc.so.2.0", "mimalloc"),
                  ("libtcmalloc_minimal.so.4", "another TCMalloc"))
+AGED_S = 0.3
+CLOCK_TICK_S = 0.02  # more than that of the coarse clock
 SPARSE_OBJECTS = 10 << 10
 SPARSE_BYTES = 1 << 20
 
@@ -219,6 +224,56 @@ def objects(test):
     return 0
 
 
+def librarys_profile(text):
+    """What the library says: recorded figures by entry, and estimates of objects and bytes by stack."""
+    recorded, estimates = collections.Counter(), collections.defaultdict(lambda: [0.0, 0.0])
+    for entry in text.strip().split(";")[:-1]:
+        _, objects, byte_count, *estimated = entry.split()[:5]
+        stack = tuple(int(frame, 16) for frame in entry.split()[5:])
+        recorded[stack, int(objects), int(byte_count)] += 1
+        for i, value in enumerate(estimated):
+            estimates[stack][i] += float(value)
+    return recorded, estimates
+
+
+def commands_profile(test, target, kind):
+    recorded = collections.Counter()
+    text = test.ask("profile", target.pid, "--type", kind, "--format", "legacy").stdout
+    for line in text.partition("\n\n")[0].splitlines()[1:]:
+        objects, byte_count = re.match(r"(\d+): (\d+) \[\1: \2\] @", line).groups()
+        stack = tuple(int(frame, 16) for frame in line.partition("@")[2].split())
+        recorded[stack, int(objects), int(byte_count)] += 1
+    sites = test.json("profile", target.pid, "--type", kind)["call_sites"]
+    return recorded, {tuple(site["addresses"]): (site["objects"], site["bytes"]) for site in sites}
+
+
+def profile(test):
+    with Target(test, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
+
+        def compare(kind, step, command):
+            found = None if kind != "allocations" else commands_profile(test, target, kind)
+            recorded, estimates = librarys_profile(target.tell(command))
+            found_recorded, found_estimates = found or commands_profile(test, target, kind)
+            samples = sum(objects * n for (_, objects, _), n in recorded.items())
+            print(f"after '{step}', {kind}: {samples} samples, {len(estimates)} call sites, "
+                  f"at most {max(map(len, estimates))} frames")
+            test.expect(samples > 100, f"{samples} samples")
+            test.expect(recorded == found_recorded, f"after '{step}', {kind}: {sum((recorded - found_recorded).values())} "
+                        f"entries are missing, {sum((found_recorded - recorded).values())} are not the library's")
+            wrong = [stack for stack, wanted in estimates.items()
+                     if any(abs(a - b) > 1 for a, b in zip(wanted, found_estimates.get(stack, (-2, -2))))]
+            test.expect(not wrong, f"after '{step}', {kind}: {len(wrong)} call sites have other estimates")
+
+        for step in ("", "more 3000", "free", "sleep 20", "rest"):
+            if step:
+                target.tell(step)
+            compare("in-use", step, "profile")
+            compare("peak", step, "peak")
+        target.tell("record")
+        target.tell("more 3000")
+        compare("allocations", "more 3000", "recorded")
+
+
 def inspect(test):
     with Target(test) as target:
         target.tell("free")
@@ -389,6 +444,28 @@ def namespace(test):
     return 0
 
 
+def check_ages(test, pid, address):
+    """The object's age by the command and by the clock of this process grow alike while the other one is idle."""
+    def look():
+        before = time.monotonic()
+        age_s = test.json("inspect", pid, address)["span"]["handed_out_ms_ago"] / 1000
+        return before, age_s, time.monotonic()
+
+    before, first_age_s, after = look()
+    test.expect(-CLOCK_TICK_S < first_age_s < TIMEOUT_S, f"an object that was just allocated is {first_age_s} seconds old")
+    end = after
+    while end - before < AGED_S:
+        begin, age_s, end = look()
+        least, most = begin - after - CLOCK_TICK_S, end - before + CLOCK_TICK_S
+        test.expect(least <= age_s - first_age_s <= most,
+                    f"the object grew older by {age_s - first_age_s:.3f} seconds, in {least:.3f} to {most:.3f}")
+
+
+def age(test):
+    with Target(test, TCMALLOC_BACKGROUND="0") as target:
+        check_ages(test, target.pid, target.tell("address").split()[0])
+
+
 def clock(test):
     prefix = ("unshare", "--time", "--monotonic", str(OTHER_CLOCK_S), "--fork", "--kill-child",
               "env", f"LD_PRELOAD={test.library}")
@@ -399,9 +476,7 @@ def clock(test):
         return SKIPPED
     with Target(test, prefix=prefix) as target:
         inner = int(pathlib.Path(f"/proc/{target.pid}/task/{target.pid}/children").read_text())
-        answer = test.json("inspect", inner, target.tell("address").split()[0])
-        age_s = answer["span"]["handed_out_ms_ago"] / 1000
-        test.expect(-1 < age_s < TIMEOUT_S, f"an object that was just allocated is {age_s} seconds old")
+        check_ages(test, inner, target.tell("address").split()[0])
     return 0
 
 
@@ -467,9 +542,9 @@ def main():
     if test.command is None:
         print(f"SKIP: no build in {command} has the command")
         return SKIPPED
-    result = {"rest": rest, "load": load, "thousand": thousand, "untouched": untouched, "objects": objects, "inspect": inspect, "busy": busy,
+    result = {"rest": rest, "load": load, "thousand": thousand, "untouched": untouched, "objects": objects, "profile": profile, "inspect": inspect, "busy": busy,
               "threads": threads, "states": states, "other": other, "deleted": deleted, "run": run,
-              "ps": ps, "forks": forks, "namespace": namespace, "sparse": sparse, "clock": clock}[what](test)
+              "ps": ps, "forks": forks, "namespace": namespace, "sparse": sparse, "age": age, "clock": clock}[what](test)
     print(f"{test.failed} failures")
     return result or min(test.failed, 1)
 

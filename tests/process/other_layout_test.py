@@ -40,7 +40,7 @@ def main():
         print("FAILED: the layout is the usual one, or has other members")
         return 1
     failed = 0
-    for what in ("rest", "objects", "inspect"):
+    for what in ("rest", "objects", "profile", "inspect"):
         run = subprocess.run([sys.executable, HERE / "command_test.py", what, command, program, library], check=False)
         failed += run.returncode != 0
     return min(failed, 1)

@@ -24,7 +24,6 @@ constexpr void FieldTable::DescribeSamples(LayoutText& out) {
     TC_FIELD(freed_in_recording_);
   }
   {
-    // Its frames follow it.
     using T = Sample;
     out.Struct("Sample", sizeof(T));
     TC_PART(list_node, ListNode);
@@ -35,6 +34,7 @@ constexpr void FieldTable::DescribeSamples(LayoutText& out) {
     TC_FIELD(weight);
     TC_FIELD(number);
     TC_FIELD(depth);
+    TC_FIELD(stack);
   }
 }
 

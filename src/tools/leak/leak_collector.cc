@@ -52,7 +52,7 @@ bool LeakCollector::AddNearestSites() {
     if (site.object_size == 0 || !index_.Find(site.example, &example)) continue;
     const auto* const nearest = static_cast<const Sample*>(samples.Nearest(KeyOf(example)));
     if (nearest == nullptr || nearest->depth == 0) continue;
-    if (!report_->SetNearestStack(&site, nearest->frames(), nearest->depth)) return false;
+    if (!report_->SetNearestStack(&site, nearest->stack, nearest->depth)) return false;
   }
   return true;
 }
@@ -73,7 +73,7 @@ bool LeakCollector::Report(const LiveObject& object, const ObjectTable::Record& 
     lost.depth = record.site->depth();
     lost.requested_bytes = static_cast<size_t>(record.bytes);
   } else if (const auto* const sample = static_cast<const Sample*>(index_.SampleOf(object))) {
-    lost.frames = sample->frames();
+    lost.frames = sample->stack;
     lost.depth = sample->depth;
     lost.requested_bytes = sample->requested_bytes;
   }

@@ -2,7 +2,6 @@
 #include "tools/profile/profile_memory.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/units.h"
 #include "tools/profile/profile_formats.h"
@@ -64,7 +63,7 @@ void ProfileMemory::Free() {
 
 bool ProfileMemory::Append(const ProfileEntry& entry) {
   if (profile.num_entries == max_entries_ || entry.depth > frames_left_) return false;
-  memcpy(frames_, entry.frames, entry.depth * sizeof(uintptr_t));
+  std::copy_n(entry.frames, entry.depth, frames_);
   ProfileEntry& own = entries_[profile.num_entries++];
   own = entry;
   own.frames = frames_;

@@ -3,6 +3,8 @@
 
 #include <new>
 
+#include "base/tuning.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -15,7 +17,7 @@ size_t AsSize(double bytes) {
 void AddTo(ProfileMemory* profile, const Sample& sample, bool in_use, bool* fits) {
   const double bytes = sample.weighted_bytes();
   ProfileEntry entry;
-  entry.frames = sample.frames();
+  entry.frames = sample.stack;
   entry.depth = sample.depth;
   entry.object_size = sample.requested_bytes;
   if (in_use) {
@@ -34,15 +36,66 @@ void AddTo(ProfileMemory* profile, const Sample& sample, bool in_use, bool* fits
 }  // namespace
 
 Sample* SampleTable::New(size_t depth) {
-  void* const memory = arena_.Allocate(BytesFor(depth));
-  if (memory == nullptr) return nullptr;
-  Sample* const sample = new (memory) Sample;
+  Sample* const sample = NewRecord();
+  if (sample == nullptr || depth == 0) return sample;
+  sample->stack = static_cast<uintptr_t*>(arena_.Allocate(depth * sizeof(uintptr_t)));
+  if (sample->stack == nullptr) {
+    Free(sample);
+    return nullptr;
+  }
   sample->depth = static_cast<uint32_t>(depth);
   return sample;
 }
 
+Sample* SampleTable::NewRecord() {
+  constexpr size_t kBlockBytes = kTuning.sampling.record_block_bytes;
+  for (;;) {
+    {
+      const SpinLockHolder holder(lock_);
+      if (Sample* const record = TakeRecordLocked()) return new (record) Sample;
+    }
+    void* const block = arena_.Allocate(kBlockBytes);
+    if (block == nullptr) return nullptr;
+    {
+      const SpinLockHolder holder(lock_);
+      if (num_unused_records_ == 0) {
+        unused_records_ = static_cast<Sample*>(block);
+        num_unused_records_ = kBlockBytes / sizeof(Sample);
+        continue;
+      }
+    }
+    arena_.Free(block, kBlockBytes);  // another thread was faster
+  }
+}
+
+Sample* SampleTable::TakeRecordLocked() {
+  if (Sample* const record = free_records_.PopFirst()) return record;
+  if (num_unused_records_ == 0) return nullptr;
+  --num_unused_records_;
+  return unused_records_++;
+}
+
+void SampleTable::KeepRecordLocked(Sample* record) {
+  record->number = 0;  // before its stack is freed
+  free_records_.Prepend(record);
+}
+
+void SampleTable::FreeStack(uintptr_t* stack, size_t depth) {
+  if (stack != nullptr) arena_.Free(stack, depth * sizeof(uintptr_t));
+}
+
+void SampleTable::Free(Sample* sample) {
+  uintptr_t* const stack = sample->stack;
+  const size_t depth = sample->depth;
+  {
+    const SpinLockHolder holder(lock_);
+    KeepRecordLocked(sample);
+  }
+  FreeStack(stack, depth);
+}
+
 void SampleTable::Free(IntrusiveList<Sample>* samples) {
-  while (Sample* const sample = samples->PopFirst()) arena_.Free(sample, BytesFor(sample->depth));
+  while (Sample* const sample = samples->PopFirst()) Free(sample);
 }
 
 void SampleTable::Add(Sample* sample) {
@@ -76,6 +129,8 @@ void SampleTable::Add(Sample* sample) {
 }
 
 void SampleTable::Remove(Sample* sample) {
+  uintptr_t* const stack = sample->stack;
+  const size_t depth = sample->depth;
   {
     const SpinLockHolder holder(lock_);
     live_.Remove(sample);
@@ -85,8 +140,9 @@ void SampleTable::Remove(Sample* sample) {
     sample->object = nullptr;
     if (sample->number <= peak_number_) return freed_since_peak_.Prepend(sample);
     if (sample->number > recording_after_) return freed_in_recording_.Prepend(sample);
+    KeepRecordLocked(sample);
   }
-  arena_.Free(sample, BytesFor(sample->depth));
+  FreeStack(stack, depth);
 }
 
 SampleTable::Totals SampleTable::GetTotals() {

@@ -9,8 +9,12 @@
 // peak. Each sample enters and leaves each list once at most, so the cost per sample is constant on
 // average.
 //
+// Records lie together in blocks, apart from their stacks: a reader outside of the process stops it
+// while it copies them, and many small pieces take much longer than a few large ones.
+//
 // Synchronization: LockRank::kSamples. Nothing is allocated under it: a profile is copied into
-// memory that was reserved before. Cost per sample: the lock, twice; memory: the sample's.
+// memory that was reserved before. Cost per sample: the lock, three times; memory: the sample's.
+// The memory of records is used again for other records, and never for anything else.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +29,7 @@
 
 namespace tcmalloc {
 
-// A sampled allocation, followed by its frames.
+// A sampled allocation.
 struct Sample {
   ListNode<Sample> list_node;
   const void* object = nullptr;
@@ -34,11 +38,13 @@ struct Sample {
   // The sampling interval when it was taken, and how many objects it stands for.
   size_t period = 0;
   double weight = 0;
+  // 0: it is not in the table. A reader of the running process takes the stack for the sample's if
+  // the number is the same before and after.
   uint64_t number = 0;
   uint32_t depth = 0;
+  // `depth` return addresses, innermost first.
+  uintptr_t* stack = nullptr;
 
-  const uintptr_t* frames() const { return reinterpret_cast<const uintptr_t*>(this + 1); }
-  uintptr_t* frames() { return reinterpret_cast<uintptr_t*>(this + 1); }
   double weighted_bytes() const { return weight * static_cast<double>(requested_bytes); }
 };
 
@@ -80,8 +86,14 @@ class SampleTable {
  private:
   friend struct FieldTable;
 
-  void Free(IntrusiveList<Sample>* samples);
-  static size_t BytesFor(size_t depth) { return sizeof(Sample) + depth * sizeof(uintptr_t); }
+  // Records are taken out of blocks, and kept when they are free.
+  Sample* NewRecord() TC_EXCLUDES(lock_);
+  Sample* TakeRecordLocked() TC_REQUIRES(lock_);
+  void KeepRecordLocked(Sample* record) TC_REQUIRES(lock_);
+  void FreeStack(uintptr_t* stack, size_t depth);
+  // Of samples in no list.
+  void Free(Sample* sample) TC_EXCLUDES(lock_);
+  void Free(IntrusiveList<Sample>* samples) TC_EXCLUDES(lock_);
   template <typename F>
   void ForEachLocked(ProfileKind kind, F f) TC_REQUIRES(lock_);
 
@@ -101,6 +113,10 @@ class SampleTable {
   IntrusiveList<Sample> freed_since_peak_ TC_GUARDED_BY(lock_);
   // Freed, no part of the peak, allocated since the recording began.
   IntrusiveList<Sample> freed_in_recording_ TC_GUARDED_BY(lock_);
+  IntrusiveList<Sample> free_records_ TC_GUARDED_BY(lock_);
+  // The part of the newest block that was not used yet.
+  Sample* unused_records_ TC_GUARDED_BY(lock_) = nullptr;
+  size_t num_unused_records_ TC_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace tcmalloc

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/profiler/sampler.h"
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <new>
 
 #include "base/sample_gap.h"
@@ -67,7 +67,7 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
   SampleTable& table = Table(heap);
   Sample* const sample = table.New(depth);
   if (sample == nullptr) return;
-  memcpy(sample->frames(), frames, depth * sizeof(uintptr_t));
+  std::copy_n(frames, depth, sample->stack);
   sample->object = span->start_address();
   sample->requested_bytes = requested;
   sample->allocated_bytes = allocated;

@@ -6,7 +6,7 @@
 // of allocation and free, without locks. Thread safety: any thread, for different objects.
 //
 // Cost of a sample: a stack trace, a span, and the lock of the table, twice. Memory: a page for a
-// small object; a record of 72 bytes and 8 for each frame.
+// small object; a record of 80 bytes and 8 for each frame.
 //
 // In the minimal library tools/minimal/profiler.cc implements it: nothing is ever sampled.
 #pragma once

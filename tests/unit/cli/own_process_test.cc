@@ -66,6 +66,41 @@ TEST(OwnProcessTest, FiguresAreThoseOfTheLibrary) {
   }
 }
 
+// As a core dump.
+class ImageWithoutClock : public Image {
+ public:
+  explicit ImageWithoutClock(Image& source) : source_(source) {}
+
+  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
+    return source_.Read(address, out, bytes);
+  }
+  std::vector<Mapping> Mappings() override { return source_.Mappings(); }
+  int64_t NowMs(int) override { return 0; }
+
+ private:
+  Image& source_;
+};
+
+TEST(OwnProcessTest, NowIsTheClockOrTheHeapsLastLookAtIt) {
+  const Objects objects;
+  LiveImage image(getpid());
+  const Target target(image, *FindRoot(image));
+  const auto clock_ms = [] {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  };
+  const int64_t before = clock_ms();
+  const int64_t now = target.NowMs();
+  EXPECT_GE(now, before);
+  EXPECT_LE(now, clock_ms());
+  ImageWithoutClock core(image);
+  const Target of_core(core, *FindRoot(core));
+  EXPECT_EQ(of_core.NowMs(), static_cast<int64_t>(of_core.LoadHeap().Get("now_ms")));
+  EXPECT_GT(of_core.NowMs(), 0);
+  EXPECT_LE(of_core.NowMs(), now);
+}
+
 TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
   const Objects made;
   LiveImage image(getpid());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "heap/samples.h"
+#include "image/copied_image.h"
 #include "image/find_root.h"
 #include "image/live_image.h"
 #include "image/symbolizer.h"
@@ -133,6 +134,21 @@ TEST(SamplesTest, TheTableShowsEachChange) {
   const std::vector<char> after = SampleTableState(target);
   EXPECT_NE(after, with);
   EXPECT_NE(after, before);
+}
+
+// A process is stopped while its samples are copied.
+TEST(SamplesTest, AreCopiedWithFewOtherRecords) {
+  const SampledObjects objects;
+  LiveImage image(getpid());
+  CopiedImage copy(image, CopiedImage::kSmallBlock);
+  const Target target(copy, *FindRoot(image));
+  CallStacks stacks(image);
+  std::vector<Guard> guards;
+  const Samples samples = ReadSamples(target, &guards, &stacks);
+  EXPECT_GT(samples.samples.size(), 1000u);
+  const size_t bytes = samples.samples.size() * target.layout().structure("Sample").bytes;
+  const size_t heap_bytes = target.layout().structure("Heap").bytes;
+  EXPECT_LT(copy.bytes(), 3 * bytes + heap_bytes + 16 * CopiedImage::kSmallBlock);
 }
 
 TEST(SamplesTest, CallStacksAreReadOnce) {

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/tuning.h"
 #include "os/memory/anonymous_memory.h"
 #include "testing/fake_virtual_memory.h"
 
@@ -23,7 +25,7 @@ class SampleTableTest : public ::testing::Test {
   Sample* Add(uintptr_t frame, size_t bytes, double weight = 1, size_t depth = 1,
               size_t period = 2000) {
     Sample* const sample = table_.New(depth);
-    for (size_t i = 0; i < depth; ++i) sample->frames()[i] = frame + i;
+    for (size_t i = 0; i < depth; ++i) sample->stack[i] = frame + i;
     sample->requested_bytes = bytes;
     sample->allocated_bytes = bytes;
     sample->weight = weight;
@@ -102,7 +104,7 @@ TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
   size_t peak_bytes = 0;
   bool recording = false;
   const auto change = [](Objects* objects, const Sample& sample, int64_t by) {
-    const std::pair<uintptr_t, size_t> key(sample.frames()[0], sample.requested_bytes);
+    const std::pair<uintptr_t, size_t> key(sample.stack[0], sample.requested_bytes);
     if (((*objects)[key] += static_cast<uint64_t>(by)) == 0) objects->erase(key);
   };
   for (int i = 0; i < 20'000; ++i) {
@@ -149,6 +151,50 @@ TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
   // Memory is that of the peak's samples, not of all samples ever taken.
   for (Sample* const sample : live) table_.Remove(sample);
   EXPECT_LT(arena_.allocated_bytes(), (peak_bytes / 8 + 100) * 128);
+}
+
+// A reader stops the process while it copies the records.
+TEST_F(SampleTableTest, RecordsLieTogether) {
+  constexpr size_t kBlockBytes = kTuning.sampling.record_block_bytes;
+  constexpr size_t kSamples = 3 * (kBlockBytes / sizeof(Sample));
+  std::vector<Sample*> samples;
+  for (size_t i = 0; i < kSamples; ++i) {
+    samples.push_back(Add(i, 100, 1, i % 40));
+    ASSERT_NE(arena_.Allocate(112), nullptr);  // other records of the heap
+  }
+  std::sort(samples.begin(), samples.end());
+  size_t gaps = 0;
+  for (size_t i = 1; i < kSamples; ++i) gaps += samples[i] != samples[i - 1] + 1;
+  EXPECT_LE(gaps, 2u);
+}
+
+TEST_F(SampleTableTest, RecordsAreUsedAgain) {
+  Sample* const first = Add(1, 100);
+  EXPECT_EQ(first->number, 1u);
+  EXPECT_EQ(Add(2, 50)->number, 2u);
+  table_.Remove(first);  // a part of the peak
+  EXPECT_EQ(first->number, 1u);
+  Sample* const third = Add(3, 1000);  // the next peak
+  EXPECT_EQ(first->number, 0u);
+  EXPECT_EQ(Add(4, 100), first);
+  EXPECT_EQ(first->stack[0], 4u);
+  table_.Remove(third);
+  EXPECT_EQ(Snapshot(ProfileKind::kHeap), (Objects{{{2, 50}, 1}, {{4, 100}, 1}}));
+}
+
+TEST_F(SampleTableTest, NoSampleWithoutMemory) {
+  FakeVirtualMemory no_memory;
+  MetadataArena arena(no_memory);
+  SampleTable table(arena);
+  no_memory.FailMap(1);
+  EXPECT_EQ(table.New(1), nullptr);
+  Sample* const record = table.New(0);
+  ASSERT_NE(record, nullptr);
+  while (arena.AllocateWithoutGrowing(kMaxStackDepth * sizeof(uintptr_t)) != nullptr) {
+  }
+  no_memory.FailMap(1);
+  EXPECT_EQ(table.New(kMaxStackDepth), nullptr);
+  EXPECT_EQ(table.New(0), record + 1);  // its record was not lost
 }
 
 TEST_F(SampleTableTest, NoProfileWithoutMemory) {
