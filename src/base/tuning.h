@@ -149,12 +149,19 @@ struct Tuning {
     // budget steps of half the limit (decision 0009). Range: 2 to 256.
     size_t min_max_objects = 64;
     // The most bytes of objects above long_bytes. A lock waits until the CPU has written the lines
-    // that the thread touched before, so refills of long objects should be rare. Two threads that
-    // hold and free objects of 32 to 64 KiB execute 1290 instructions for each with 256 KiB, 1070
-    // with 512 KiB. For objects above 8 KiB, too: rptest 5 % more memory (decision 0046). Ranges:
-    // max_bytes to 1 MiB; 8 KiB to size_classes.max_small_bytes.
-    size_t max_bytes_of_long = 512_KiB;
-    size_t long_bytes = 16_KiB;
+    // that the thread touched before, so refills of long objects should be rare: a thread that
+    // holds 12 MiB of eight classes and frees them should keep most of them. Two threads that hold
+    // and free objects of 32 to 64 KiB execute 900 instructions for each with 512 KiB, 290 with
+    // 2 MiB; one thread that holds 24 MiB 600 with 2 MiB, 280 with 4 MiB (decision 0049). Ranges:
+    // max_bytes to 16 MiB; 8 KiB to size_classes.max_small_bytes.
+    size_t max_bytes_of_long = 4_MiB;
+    size_t long_bytes = 8_KiB;
+    // A cache that claims returned_from_bytes returns its objects above returned_above_bytes before
+    // it takes memory that is not backed. Two threads that replace objects of 32 to 64 KiB need
+    // 15 % more memory without this rule, none more with it. rptest needs 10 % more with 1 MiB and
+    // 8 KiB, 2 % with these (decision 0049). Ranges: 64 KiB to 64 MiB; 1 KiB to long_bytes.
+    size_t returned_from_bytes = 256_KiB;
+    size_t returned_above_bytes = 1_KiB;
     // The most objects. A BinArray of 16 KiB has room for this many. Range: 8 to 8184; a multiple
     // of 8, so of every line batch.
     size_t max_objects = 2040;
@@ -755,8 +762,10 @@ static_assert(RetentionFits(kTuning));
 
 constexpr bool BinsFit(const Tuning::Bins& t, const Tuning::SizeClasses& classes) {
   return In(t.max_bytes, 32_KiB, 1_MiB) && In(t.min_max_objects, 2, 256) &&
-         In(t.max_bytes_of_long, t.max_bytes, 1_MiB) &&
-         In(t.long_bytes, 8_KiB, classes.max_small_bytes) && In(t.max_objects, 8, 8184) &&
+         In(t.max_bytes_of_long, t.max_bytes, 16_MiB) &&
+         In(t.long_bytes, 8_KiB, classes.max_small_bytes) &&
+         In(t.returned_from_bytes, 64_KiB, 64_MiB) &&
+         In(t.returned_above_bytes, 1_KiB, t.long_bytes) && In(t.max_objects, 8, 8184) &&
          t.max_objects % 8 == 0 && In(t.initial_bytes, 1_KiB, 64_KiB) &&
          In(t.initial_objects, 1, 64) && In(t.growth_batches, 1, 4) &&
          In(t.max_move_objects, classes.max_batch_objects, 512) && t.max_overages <= 14 &&

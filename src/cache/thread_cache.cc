@@ -87,16 +87,23 @@ void* ThreadCache::Allocate(SizeClass c) {
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   if (next == limit || SetLimit(c, limit, next)) {
-    return Refill(c, bin_policy::RefillCount(c, next));
+    return Fetch(c, bin_policy::RefillCount(c, next));
   }
   if (limit == 0) CountUseWithoutBin(c);
-  return Refill(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
-                                   : bin_policy::RefillCount(c, limit));
+  return Fetch(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
+                                  : bin_policy::RefillCount(c, limit));
 }
 
-void* ThreadCache::Refill(SizeClass c, size_t n) {
+void* ThreadCache::Fetch(SizeClass c, size_t n) {
+  if (claimed_bytes() < kTuning.bins.returned_from_bytes) return Refill(c, n, Memory::kAny);
+  if (void* const object = Refill(c, n, Memory::kBacked)) return object;
+  ReturnBeforeGrowth();
+  return Refill(c, n, Memory::kAny);
+}
+
+void* ThreadCache::Refill(SizeClass c, size_t n, Memory memory) {
   void* objects[kTuning.bins.max_move_objects];
-  n = central_.Remove(*shard_, c, objects, n);
+  n = central_.Remove(*shard_, c, objects, n, memory);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
   size_t left = n - 1;
@@ -175,6 +182,14 @@ void ThreadCache::FreePast(SizeClass c, void* object) {
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   central_.Insert(*shard_, c, &object, 1);
+}
+
+TC_SLOW_PATH void ThreadCache::ReturnBeforeGrowth() {
+  for (size_t i = kNumSizeClasses - 1; i > 0; --i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    if (kSizeClasses.size(c) <= kTuning.bins.returned_above_bytes) return;
+    if (table_.Array(i) != nullptr) ReturnOldest(c, SIZE_MAX);
+  }
 }
 
 bool ThreadCache::PushOne(SizeClass c, void* object) {

@@ -184,9 +184,14 @@ class ThreadCache {
   // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that have
   // room on the stack; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
+  // As Refill. A cache that claims Tuning::Bins::returned_from_bytes returns its longer objects
+  // before it takes memory that is not backed: their spans may serve the request.
+  void* Fetch(SizeClass c, size_t n);
   // Fetches `n` objects, returns one and puts the others into the bin; null when there is no
   // memory. Not inlined: its array must not be on the stack while Allocate collects garbage.
-  TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
+  TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n, Memory memory);
+  // Returns all objects above Tuning::Bins::returned_above_bytes.
+  void ReturnBeforeGrowth();
   bool PushOne(SizeClass c, void* object);
   bool CollectionIsDue() const {
     return traffic_bytes_ >> CacheBudget::BackoffDoublings(short_collections_) >= max_bytes();

@@ -55,7 +55,9 @@ class PageHeap {
   Span* New(Length n, SpanState use, Length alignment = Length(1), SpanHome* keeper = nullptr);
   // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
   // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
-  Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr);
+  // Null, too, where there is none of the kind `memory`.
+  Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr,
+                Memory memory = Memory::kAny);
 
   // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
   // at most Tuning::Release::slice. Requires: the span is in use, its pages have no class in the

@@ -46,9 +46,8 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   // Twice the size, the same number of objects.
   EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
-  // Four times the size, in batches of at least 8.
-  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4, 8, 16}));
-  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8}));
+  // 32 times the size, in batches of at least 8.
+  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64}));
 }
 
 TEST(BinPolicyTest, UsesBeforeThereIsABin) {

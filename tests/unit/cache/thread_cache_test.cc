@@ -568,6 +568,30 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
 }
 
+// A cache that claims much returns its longer objects before the heap takes memory that is not
+// backed.
+TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  thread.RaiseLimitTo(size_t{24} << 20);
+  const SizeClass kept = ClassForSize(16'384);
+  const SizeClass wanted = ClassForSize(24'576);
+  std::vector<void*> objects(64);
+  for (void*& object : objects) object = thread.Allocate(kept);
+  for (void* object : objects) thread.Free(kept, object);
+  const size_t cached = thread.cache()->table().CachedObjects(kept);
+  ASSERT_GE(cached * kSizeClasses.size(kept), kTuning.bins.returned_from_bytes);
+  const size_t backed = heap.page_heap.GetStats().backed_bytes;
+  const size_t fit = cached * kSizeClasses.size(kept) / kSizeClasses.size(wanted);
+  objects.resize(fit);
+  for (void*& object : objects) {
+    object = thread.Allocate(wanted);
+    ASSERT_EQ(heap.page_heap.GetStats().backed_bytes, backed);
+  }
+  EXPECT_EQ(thread.cache()->table().CachedObjects(kept), 0u);
+  for (void* object : objects) thread.Free(wanted, object);
+}
+
 TEST(ThreadCacheTest, WhatIsFreedPastTheBinIsNotKept) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
