@@ -20,7 +20,8 @@ constexpr int kTries = 100;
 struct CacheSums {
   std::vector<uint64_t> objects;
   uint64_t array_bytes = 0;
-  uint64_t caches = 0;
+  uint64_t of_threads = 0;
+  uint64_t orphans = 0;
 };
 
 // A cache names the one that was made before it, for good: nothing of this walk changes.
@@ -37,7 +38,8 @@ CacheSums SumCaches(const Target& target, size_t classes) {
     sums.array_bytes += table.Get("array_bytes_");
     at = cache.Get("record.made_before");
   }
-  sums.caches = all.Get("of_threads") + all.Get("orphans");
+  sums.of_threads = all.Get("of_threads");
+  sums.orphans = all.Get("orphans");
   return sums;
 }
 
@@ -172,29 +174,40 @@ struct Shares {
 };
 
 // ShareRetention of the library.
-Shares ReadShares(const Record& hints) {
+Shares ReadShares(const Record& hints, uint64_t thread_caches) {
   const Target& target = hints.target();
   const Layout& layout = target.layout();
   const Record retention = hints.Part("retention");
   const uint64_t set = retention.Get("set_bytes_");
-  uint64_t limit = retention.Get("limit_bytes_");
+  const uint64_t in_use = hints.Get("in_use_bytes");
   uint64_t level = retention.Get("pressure_level_");
   if (level != 0) {
     if (target.NowMs() >= static_cast<int64_t>(retention.Get("pressure_until_ms_"))) level = 0;
   }
+  level = std::min<uint64_t>(level, 63);
   const auto part = [&layout](const char* name) {
     return std::max<uint64_t>(layout.constant(name), 1);
   };
-  uint64_t total = set != 0 ? set
-                            : std::max(layout.constant("retention.floor_bytes"),
-                                       hints.Get("in_use_bytes") / part("retention.in_use_part"));
-  total = std::min(total, limit / part("retention.limit_part")) >> std::min<uint64_t>(level, 63);
+  const uint64_t most = retention.Get("limit_bytes_") / part("retention.limit_part") >> level;
+  const uint64_t unlimited = set != 0 ? set
+                                      : std::max(layout.constant("retention.floor_bytes"),
+                                                 in_use / part("retention.in_use_part"));
+  const uint64_t total = std::min(most, unlimited >> level);
   Shares shares = {.total = total,
                    .thread_caches = total / part("retention.thread_caches_part"),
                    .inherited = total / part("retention.inherited_part"),
                    .free_pages = total / part("retention.free_pages_part"),
                    .kept_spans = 0};
   shares.kept_spans = total - shares.thread_caches - shares.inherited - shares.free_pages;
+  if (set != 0) return shares;
+  const uint64_t of_many =
+      std::min({thread_caches * layout.constant("retention.per_thread_cache_bytes") >> level,
+                in_use / part("retention.thread_caches_in_use_part") >> level,
+                shares.thread_caches + (most - total)});
+  if (of_many > shares.thread_caches) {
+    shares.total += of_many - shares.thread_caches;
+    shares.thread_caches = of_many;
+  }
   return shares;
 }
 
@@ -298,10 +311,10 @@ class Collector {
         state.Part("store").Get("hugepages_advised") * target_.layout().constant("hugepage_bytes"));
     Add("page_size_bytes", uint64_t{1} << target_.layout().constant("page_shift"));
     Add("thread_cache_limit_bytes", heap.Part("registry").Get("total_limit"));
-    AddSettings(state);
+    AddSettings(state, caches.of_threads);
     Add("large_objects", pages["large_spans"]);
     Add("spans_in_use", spans_in_use_ + pages["large_spans"]);
-    Add("thread_caches", caches.caches);
+    Add("thread_caches", caches.of_threads + caches.orphans);
     AddEvents(heap, holes, system, unmapped, &pages);
     stats_.free_spans = pages.exact;
     stats_.longer = pages.longer;
@@ -309,8 +322,8 @@ class Collector {
     stats_.longer_released_bytes = pages.longer_released_bytes;
   }
 
-  void AddSettings(const Record& state) {
-    const Shares shares = ReadShares(state.Part("hints"));
+  void AddSettings(const Record& state, uint64_t thread_caches) {
+    const Shares shares = ReadShares(state.Part("hints"), thread_caches);
     Add("retention_bytes", shares.total);
     Add("retention_thread_cache_bytes", shares.thread_caches);
     Add("retention_inherited_bytes", shares.inherited);

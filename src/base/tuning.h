@@ -111,6 +111,14 @@ struct Tuning {
     size_t thread_caches_part = 2;
     size_t inherited_part = 32;
     size_t free_pages_part = 128;
+    // Where the total was not set, the share of thread caches is at least per_thread_cache_bytes
+    // for each living thread's cache, as long as that is at most the memory in use /
+    // thread_caches_in_use_part. 400 threads that take turns refill 123 bins for 1000 pairs of an
+    // allocation and a free with 32 MiB for all, 21 with 256 KiB each, with a peak that is 1 %
+    // higher. 512 KiB: no faster, and the peak is 4 % higher (decision 0048). Ranges: 64 KiB to
+    // 1 MiB; 1 to 64.
+    size_t per_thread_cache_bytes = 256_KiB;
+    size_t thread_caches_in_use_part = 2;
     // A shard compares what all shards keep with their share each time that it keeps this much
     // more, since the sum reads counters that other CPUs write: the share / kept_spans_steps /
     // the number of shards, but at least kept_spans_step (page/retention.h). So all shards may keep
@@ -141,12 +149,19 @@ struct Tuning {
     // budget steps of half the limit (decision 0009). Range: 2 to 256.
     size_t min_max_objects = 64;
     // The most bytes of objects above long_bytes. A lock waits until the CPU has written the lines
-    // that the thread touched before, so refills of long objects should be rare. Two threads that
-    // hold and free objects of 32 to 64 KiB execute 1290 instructions for each with 256 KiB, 1070
-    // with 512 KiB. For objects above 8 KiB, too: rptest 5 % more memory (decision 0046). Ranges:
-    // max_bytes to 1 MiB; 8 KiB to size_classes.max_small_bytes.
-    size_t max_bytes_of_long = 512_KiB;
-    size_t long_bytes = 16_KiB;
+    // that the thread touched before, so refills of long objects should be rare: a thread that
+    // holds 12 MiB of eight classes and frees them should keep most of them. Two threads that hold
+    // and free objects of 32 to 64 KiB execute 900 instructions for each with 512 KiB, 290 with
+    // 2 MiB; one thread that holds 24 MiB 600 with 2 MiB, 280 with 4 MiB (decision 0049). Ranges:
+    // max_bytes to 16 MiB; 8 KiB to size_classes.max_small_bytes.
+    size_t max_bytes_of_long = 4_MiB;
+    size_t long_bytes = 8_KiB;
+    // A cache that claims returned_from_bytes returns its objects above returned_above_bytes before
+    // it takes memory that is not backed. Two threads that replace objects of 32 to 64 KiB need
+    // 15 % more memory without this rule, none more with it. rptest needs 10 % more with 1 MiB and
+    // 8 KiB, 2 % with these (decision 0049). Ranges: 64 KiB to 64 MiB; 1 KiB to long_bytes.
+    size_t returned_from_bytes = 256_KiB;
+    size_t returned_above_bytes = 1_KiB;
     // The most objects. A BinArray of 16 KiB has room for this many. Range: 8 to 8184; a multiple
     // of 8, so of every line batch.
     size_t max_objects = 2040;
@@ -162,8 +177,15 @@ struct Tuning {
     // max_batch_objects to 512.
     size_t max_move_objects = 256;
     // How many times a bin with a limit above a batch is full before its limit shrinks by a batch
-    // (after the TCMalloc document). Range: 0 to 126: 7 bits of a BinArray.
+    // (after the TCMalloc document). Range: 0 to 14: 4 bits of a BinArray.
     uint8_t max_overages = 3;
+    // While nothing is unclaimed, a bin may run neither empty nor full for some collections before
+    // one takes from it: for the cache's limit / patience_part / the bytes that the bin claims, at
+    // most max_patience. So what bins cost in refills is in proportion to the bytes that they
+    // claim. 400 threads that take turns: 30 refills for 1000 pairs without this, 22 with it;
+    // with twice the patience 22 (decision 0048). Ranges: 2 to 64; 0 to 14.
+    size_t patience_part = 10;
+    uint8_t max_patience = 7;
     // The lowest balance of a bin, in batches below zero. The balance is the objects that the bin
     // fetched and did not return. With a bound, a thread that frees other threads' objects is soon
     // known as an allocating one when it begins to allocate. Not measured. Range: 1 to 16.
@@ -203,12 +225,16 @@ struct Tuning {
     // and unfilled_part times the limit. A bin must hold what a burst of frees brings and what the
     // next burst takes; between bursts it is half full. 100 threads that take turns: 49 refills for
     // 1000 pairs with 0, 18 with 128 KiB, 12 with 256 KiB, which holds a third more (decision
-    // 0041). Ranges: 0 to 1 MiB; 0 to 4.
-    size_t max_unfilled_bytes = 128_KiB;
-    size_t unfilled_part = 2;
+    // 0041). The peak of 100 to 400 threads is the same with 128 and 256 KiB (decision 0048).
+    // Ranges: 0 to 1 MiB; 0 to 4.
+    size_t max_unfilled_bytes = 256_KiB;
+    size_t unfilled_part = 4;
     // How many times the traffic between two collections of a cache doubles while nothing is
-    // unclaimed (decision 0041). Range: 0 to 8.
+    // unclaimed (decision 0041), and after how many of these collections it doubles again. With 1
+    // instead of 4 limits are slow to follow the first needs: 28 refills for 1000 pairs of 400
+    // threads instead of 22 (decision 0048). Ranges: 0 to 8; 1 to 16.
     uint8_t max_backoff_doublings = 3;
+    uint8_t collections_per_doubling = 4;
   } cache_budget;
 
   // Creation, inheritance and idleness (cache/registry.h, heap/current_thread.h).
@@ -724,6 +750,8 @@ constexpr bool RetentionFits(const Tuning& t) {
   return In(t.retention.floor_bytes, 2_MiB, 1_GiB) && In(t.retention.in_use_part, 4, 256) &&
          In(t.retention.thread_caches_part, 2, 64) && In(t.retention.inherited_part, 4, 1024) &&
          In(t.retention.free_pages_part, 16, 4096) &&
+         In(t.retention.per_thread_cache_bytes, 64_KiB, 1_MiB) &&
+         In(t.retention.thread_caches_in_use_part, 1, 64) &&
          In(t.retention.kept_spans_step, 4_KiB, 4_MiB) &&
          IsPowerOfTwo(t.retention.kept_spans_step) && In(t.retention.kept_spans_steps, 2, 64) &&
          In(t.retention.prompt_part, 2, 64) && In(t.retention.limit_part, 2, 64) &&
@@ -734,12 +762,15 @@ static_assert(RetentionFits(kTuning));
 
 constexpr bool BinsFit(const Tuning::Bins& t, const Tuning::SizeClasses& classes) {
   return In(t.max_bytes, 32_KiB, 1_MiB) && In(t.min_max_objects, 2, 256) &&
-         In(t.max_bytes_of_long, t.max_bytes, 1_MiB) &&
-         In(t.long_bytes, 8_KiB, classes.max_small_bytes) && In(t.max_objects, 8, 8184) &&
+         In(t.max_bytes_of_long, t.max_bytes, 16_MiB) &&
+         In(t.long_bytes, 8_KiB, classes.max_small_bytes) &&
+         In(t.returned_from_bytes, 64_KiB, 64_MiB) &&
+         In(t.returned_above_bytes, 1_KiB, t.long_bytes) && In(t.max_objects, 8, 8184) &&
          t.max_objects % 8 == 0 && In(t.initial_bytes, 1_KiB, 64_KiB) &&
          In(t.initial_objects, 1, 64) && In(t.growth_batches, 1, 4) &&
-         In(t.max_move_objects, classes.max_batch_objects, 512) && t.max_overages <= 126 &&
-         In(t.max_batches_owed, 1, 16) && t.frees_before_bin <= 100 && t.late_uses <= 100 &&
+         In(t.max_move_objects, classes.max_batch_objects, 512) && t.max_overages <= 14 &&
+         In(t.patience_part, 2, 64) && t.max_patience <= 14 && In(t.max_batches_owed, 1, 16) &&
+         t.frees_before_bin <= 100 && t.late_uses <= 100 &&
          In(t.late_bytes, 4_KiB, classes.max_small_bytes);
 }
 static_assert(BinsFit(kTuning.bins, kTuning.size_classes));
@@ -748,7 +779,8 @@ constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
   return In(t.initial_bytes, 16_KiB, 1_MiB) && In(t.step_bytes, 16_KiB, 1_MiB) &&
          In(t.max_step_bytes, t.step_bytes, 16_MiB) &&
          In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100) &&
-         t.max_unfilled_bytes <= 1_MiB && t.unfilled_part <= 4 && t.max_backoff_doublings <= 8;
+         t.max_unfilled_bytes <= 1_MiB && t.unfilled_part <= 4 && t.max_backoff_doublings <= 8 &&
+         In(t.collections_per_doubling, 1, 16);
 }
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 

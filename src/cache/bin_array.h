@@ -33,9 +33,9 @@ struct BinArray {
   SizeClass size_class;
   // Overflows with the limit above a batch, since they last made it shrink (see
   // bin_policy::DecideOverflow).
-  uint8_t overages : 7;
-  // The bin ran empty or full since the last garbage collection.
-  bool touched : 1;
+  uint8_t overages : 4;
+  // Garbage collections since the bin last ran empty or full, at most 15.
+  uint8_t unused_for : 4;
   // The objects that the bin has fetched and not returned (see bin_policy::BalanceAfter).
   int64_t balance;
 

@@ -121,9 +121,20 @@ constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
 struct BinUse {
   size_t count;
   size_t limit;
-  // The bin ran empty or full since the last collection.
-  bool touched;
+  // Collections since the bin last ran empty or full, without this one.
+  uint8_t unused_for;
+  // How many of them it may take.
+  uint8_t patience;
 };
+
+// For how many collections a bin with this limit, in a cache that may claim `max_bytes`, may run
+// neither empty nor full and stays as it is, while nothing is unclaimed. A refill costs about the
+// same whatever it moves. So a bin of few bytes may stay although it is seldom used.
+constexpr uint8_t Patience(SizeClass c, size_t limit, size_t max_bytes) {
+  const size_t claim = std::max<size_t>(limit * kSizeClasses.size(c), 1);
+  return static_cast<uint8_t>(
+      std::min<size_t>(max_bytes / kRules.patience_part / claim, kRules.max_patience));
+}
 
 struct Collection {
   size_t release;  // objects to return
@@ -131,11 +142,11 @@ struct Collection {
 };
 
 // What a garbage collection takes from a bin: half of the objects and half of the limit of a bin
-// that ran neither empty nor full since the last collection. It is not known how many of its
+// that ran neither empty nor full for longer than its patience. It is not known how many of its
 // objects were needed meanwhile. Half makes a mistake cheap, and a class that is no longer used
 // drains within a few collections. Limits shrink because a cache claims them.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
-  if (use.touched) return {0, use.limit};
+  if (use.unused_for <= use.patience) return {0, use.limit};
   const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.count > 1 ? use.count / 2 : use.count;
   // Whole line batches, as all limits.

@@ -102,6 +102,14 @@ class CacheBudget {
     return std::min({unfilled, kRules.max_unfilled_bytes, kRules.unfilled_part * limit});
   }
 
+  // Backoff. A cache counts the collections in a row that found nothing unclaimed, up to this many.
+  static constexpr uint8_t kMostShort =
+      kRules.max_backoff_doublings * kRules.collections_per_doubling;
+  // How many times the traffic before the next collection doubles after `n` of them.
+  static constexpr int BackoffDoublings(uint8_t n) {
+    return (n + kRules.collections_per_doubling - 1) / kRules.collections_per_doubling;
+  }
+
   // The unclaimed rest of the total; negative when the limits together exceed the total.
   int64_t unclaimed() const { return unclaimed_; }
 

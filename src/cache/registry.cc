@@ -104,7 +104,7 @@ void Registry::RemoveLocked(ThreadCache* cache) {
 
 void Registry::Destroy(ThreadCache* cache) {
   const bool inherits = inheritance_.load(std::memory_order_relaxed);
-  const size_t may_be_left = inherits ? central_.Shares().inherited_caches : 0;
+  const size_t may_be_left = inherits ? Shares().inherited_caches : 0;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);

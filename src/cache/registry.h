@@ -54,7 +54,7 @@ class Registry {
       : central_(central),
         arena_(arena),
         barrier_(barrier),
-        budget_(central.Shares().thread_caches) {}
+        budget_(central.Shares(0).thread_caches) {}
 
   // A cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new one;
   // null when there is no memory for it.
@@ -180,6 +180,8 @@ class Registry {
 
  private:
   friend struct FieldTable;
+
+  RetentionShares Shares() const { return central_.Shares(all_.of_threads.value()); }
 
   // Sets the total and lowers the limits that are above an equal share of it.
   void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);

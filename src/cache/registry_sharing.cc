@@ -13,7 +13,7 @@ void Registry::SetTotalLimit(size_t bytes) {
 }
 
 void Registry::FollowRetention() {
-  const RetentionShares shares = central_.Shares();
+  const RetentionShares shares = Shares();
   {
     const SpinLockHolder holder(lock_);
     if (!total_was_set()) SetTotalLocked(shares.thread_caches);
@@ -52,7 +52,7 @@ void Registry::SetMinPerCache(size_t bytes) {
 }
 
 Registry::Limits Registry::limits() {
-  const size_t share = central_.Shares().thread_caches;
+  const size_t share = Shares().thread_caches;
   const SpinLockHolder holder(lock_);
   return {.total = total_was_set() ? budget_.total() : share,
           .min_per_cache = budget_.min_per_cache()};
@@ -76,7 +76,7 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
 }
 
 Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
-  const size_t share = central_.Shares().thread_caches;
+  const size_t share = Shares().thread_caches;
   Budget budget = Budget::kSpare;
   BinArraysInFlight arrays;
   {

@@ -49,7 +49,7 @@ void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
   record.activity_stamp = 0;
   record.stamped_at_ms = 0;
   unfilled_bytes_ = 0;
-  backoff_doublings_ = 0;
+  short_collections_ = 0;
   flush_requested_.store(false, std::memory_order_relaxed);
   detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
@@ -73,7 +73,7 @@ void* ThreadCache::Allocate(SizeClass c) {
       if (void* const object = table_.bins().Pop(c)) return object;
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
-        array->touched = true;
+        array->unused_for = 0;
       } else if (table_.uses_without_bin(i) < bin_policy::AllocationsWithoutBin(c)) {
         ++table_.uses_without_bin(i);
         wants_bin = false;
@@ -87,16 +87,23 @@ void* ThreadCache::Allocate(SizeClass c) {
   }
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   if (next == limit || SetLimit(c, limit, next)) {
-    return Refill(c, bin_policy::RefillCount(c, next));
+    return Fetch(c, bin_policy::RefillCount(c, next));
   }
   if (limit == 0) CountUseWithoutBin(c);
-  return Refill(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
-                                   : bin_policy::RefillCount(c, limit));
+  return Fetch(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
+                                  : bin_policy::RefillCount(c, limit));
 }
 
-void* ThreadCache::Refill(SizeClass c, size_t n) {
+void* ThreadCache::Fetch(SizeClass c, size_t n) {
+  if (claimed_bytes() < kTuning.bins.returned_from_bytes) return Refill(c, n, Memory::kAny);
+  if (void* const object = Refill(c, n, Memory::kBacked)) return object;
+  ReturnBeforeGrowth();
+  return Refill(c, n, Memory::kAny);
+}
+
+void* ThreadCache::Refill(SizeClass c, size_t n, Memory memory) {
   void* objects[kTuning.bins.max_move_objects];
-  n = central_.Remove(*shard_, c, objects, n);
+  n = central_.Remove(*shard_, c, objects, n, memory);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
   size_t left = n - 1;
@@ -130,8 +137,8 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         overflow = bin_policy::DecideOverflow(c, limit, array->overages);
-        array->overages = overflow.overages & 0x7f;
-        array->touched = true;
+        array->overages = overflow.overages & 0xf;
+        array->unused_for = 0;
       } else if (table_.uses_without_bin(i) < bin_policy::FreesWithoutBin(c)) {
         ++table_.uses_without_bin(i);
       } else {
@@ -175,6 +182,14 @@ void ThreadCache::FreePast(SizeClass c, void* object) {
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
   central_.Insert(*shard_, c, &object, 1);
+}
+
+TC_SLOW_PATH void ThreadCache::ReturnBeforeGrowth() {
+  for (size_t i = kNumSizeClasses - 1; i > 0; --i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    if (kSizeClasses.size(c) <= kTuning.bins.returned_above_bytes) return;
+    if (table_.Array(i) != nullptr) ReturnOldest(c, SIZE_MAX);
+  }
 }
 
 bool ThreadCache::PushOne(SizeClass c, void* object) {
@@ -224,7 +239,7 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
             .count = 0,
             .size_class = static_cast<SizeClass>(i),
             .overages = 0,
-            .touched = true,
+            .unused_for = 0,
             .balance = 0};
   // Old contents of the memory must not look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
@@ -295,10 +310,9 @@ void ThreadCache::CollectGarbage(SizeClass except) {
     if (table_.Array(i) != nullptr && c != except) CollectFrom(c);
   }
   const Registry::Budget budget = registry_.RaiseLimit(this);
-  backoff_doublings_ =
-      budget == Registry::Budget::kSpare
-          ? 0
-          : std::min<uint8_t>(backoff_doublings_ + 1, kTuning.cache_budget.max_backoff_doublings);
+  short_collections_ = budget == Registry::Budget::kSpare
+                           ? 0
+                           : std::min<uint8_t>(short_collections_ + 1, CacheBudget::kMostShort);
   unfilled_bytes_ = 0;
   if (budget != Registry::Budget::kShort) return;
   // Another thread may empty the cache between the two reads.
@@ -313,9 +327,13 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     if (!section || table_.Array(i) == nullptr) return;
     BinArray* const array = table_.Array(i);
-    plan = bin_policy::DecideCollection(
-        c, {.count = table_.Count(i), .limit = array->limit, .touched = array->touched});
-    array->touched = false;
+    const size_t limit = array->limit;
+    const uint8_t patience = BudgetIsShort() ? bin_policy::Patience(c, limit, max_bytes()) : 0;
+    plan = bin_policy::DecideCollection(c, {.count = table_.Count(i),
+                                            .limit = limit,
+                                            .unused_for = array->unused_for,
+                                            .patience = patience});
+    if (array->unused_for <= kTuning.bins.max_patience) ++array->unused_for;
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);
   BinArray* unused = nullptr;

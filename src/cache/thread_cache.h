@@ -184,13 +184,20 @@ class ThreadCache {
   // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that have
   // room on the stack; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
+  // As Refill. A cache that claims Tuning::Bins::returned_from_bytes returns its longer objects
+  // before it takes memory that is not backed: their spans may serve the request.
+  void* Fetch(SizeClass c, size_t n);
   // Fetches `n` objects, returns one and puts the others into the bin; null when there is no
   // memory. Not inlined: its array must not be on the stack while Allocate collects garbage.
-  TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n);
+  TC_OUT_OF_LINE void* Refill(SizeClass c, size_t n, Memory memory);
+  // Returns all objects above Tuning::Bins::returned_above_bytes.
+  void ReturnBeforeGrowth();
   bool PushOne(SizeClass c, void* object);
-  bool CollectionIsDue() const { return traffic_bytes_ >> backoff_doublings_ >= max_bytes(); }
+  bool CollectionIsDue() const {
+    return traffic_bytes_ >> CacheBudget::BackoffDoublings(short_collections_) >= max_bytes();
+  }
   // The last collection found nothing unclaimed. Otherwise a refusal lasts until the next one only.
-  bool BudgetIsShort() const { return backoff_doublings_ > 0; }
+  bool BudgetIsShort() const { return short_collections_ > 0; }
   // What the bins may claim now.
   size_t MaxClaim() const;
   // A call found no bin and no budget for one, and used the central cache for one object.
@@ -213,7 +220,7 @@ class ThreadCache {
   // and ignores it once a total was set.
   size_t unfilled_bytes_ = 0;
   // Owner only: collections in a row that found nothing unclaimed, up to a maximum.
-  uint8_t backoff_doublings_ = 0;
+  uint8_t short_collections_ = 0;
 
   // Written by the owner; read racily by ActivityStamp.
   OwnedCounter slow_paths_;

@@ -25,10 +25,10 @@ class CentralCache {
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer (at least 1) where the
   // next one would need a further span, or the rest of `n` is less than a line batch; 0 when the OS
-  // provides no memory. The one to use first is the last. For a thread whose shard is `own`;
-  // without one: that of the CPU.
-  size_t Remove(Shard& own, SizeClass c, void** objects, size_t n) {
-    return free_lists_[c].Remove(own, objects, n);
+  // provides no memory, or none of the kind `memory`. The one to use first is the last. For a
+  // thread whose shard is `own`; without one: that of the CPU.
+  size_t Remove(Shard& own, SizeClass c, void** objects, size_t n, Memory memory = Memory::kAny) {
+    return free_lists_[c].Remove(own, objects, n, memory);
   }
   size_t Remove(SizeClass c, void** objects, size_t n) {
     return Remove(shards_.Current(), c, objects, n);
@@ -49,8 +49,8 @@ class CentralCache {
   CentralFreeList& free_list(SizeClass c) { return free_lists_[c]; }
   ShardMap& shards() { return shards_; }
 
-  // What each part of the heap may retain now. Racy.
-  RetentionShares Shares() const { return page_heap_.Shares(); }
+  // What each part of the heap may retain now: see PageHeap::Shares. Racy.
+  RetentionShares Shares(size_t thread_caches) const { return page_heap_.Shares(thread_caches); }
 
   // Calls f(lock) for every lock: see ShardMap::ForEachLock.
   template <typename F>

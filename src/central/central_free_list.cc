@@ -76,7 +76,7 @@ size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
   return span->Contains(page.start_address()) ? span->free_count : 0;
 }
 
-size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
+size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n, Memory memory) {
   ShardSpans* const mine = own.spans(size_class_);
   own.set_cpu(shards_.CurrentCpu());
   for (const RefillSource source : kRefillOrder) {
@@ -86,18 +86,18 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n) {
         if (mine != nullptr) taken = RemoveFromOwn(own, *mine, objects, n);
         break;
       case RefillSource::kKeptSpan:
-        if (mine != nullptr) taken = RemoveFromNewSpan(own, Near::kYes, objects, n);
+        if (mine != nullptr) taken = RemoveFromNewSpan(own, Memory::kKept, objects, n);
         break;
       case RefillSource::kNewSpan:
-        taken = RemoveFromNewSpan(own, Near::kNo, objects, n);
+        taken = RemoveFromNewSpan(own, memory, objects, n);
+        if (taken == 0 && memory == Memory::kBacked) return 0;
         break;
       case RefillSource::kEndedThreads:
         taken = RemoveFromOthers(own, source, shards_.threadless(), objects, n);
         break;
       case RefillSource::kIdleThreads:
         if (n < groups_.size()) break;
-        taken = RemoveFromOthers(own, source, shards_.all(), objects, n);
-        break;
+        [[fallthrough]];
       case RefillSource::kAnyShard:
         taken = RemoveFromOthers(own, source, shards_.all(), objects, n);
         break;
@@ -177,17 +177,17 @@ bool CentralFreeList::StartDrawing(const Shard& own, ShardSpans& spans, uint8_t 
          spans.drawer.compare_exchange_strong(drawer, mine, std::memory_order_relaxed);
 }
 
-size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n) {
+size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n) {
   ShardSpans* const spans = shards_.EnsureSpans(own, size_class_);
   if (spans == nullptr) return 0;
   Span* fresh[kSpansAtOnce];
-  const size_t num_fresh = NewSpans(own, *spans, near, n, fresh);
+  const size_t num_fresh = NewSpans(own, *spans, memory, n, fresh);
   if (num_fresh == 0) {
     // At a memory limit, too, threads that take nothing are idle.
-    if (near == Near::kNo) new_spans_.fetch_add(1, std::memory_order_relaxed);
+    if (memory == Memory::kAny) new_spans_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  if (near == Near::kNo) {
+  if (memory != Memory::kKept) {
     const size_t before = new_spans_.fetch_add(1, std::memory_order_relaxed);
     spans->used_at.store(before + 1, std::memory_order_relaxed);
   }
@@ -323,17 +323,17 @@ void CentralFreeList::Disown(size_t s, Span* emptied) {
   }
 }
 
-size_t CentralFreeList::NewSpans(Shard& own, ShardSpans& spans, Near near, size_t n, Span** fresh) {
-  // Each gets an object of the request: see RemoveFromNewSpan. A span with more words could fill
-  // the claims.
+size_t CentralFreeList::NewSpans(Shard& own, ShardSpans& spans, Memory memory, size_t n,
+                                 Span** fresh) {
+  // Each serves the request: see RemoveFromNewSpan. One with more words could fill the claims.
   size_t wanted = 1;
   if (words_per_span_ == 1 && groups_.size() == 1) {
     while (wanted * objects_per_span_ < n && wanted < kSpansAtOnce) ++wanted;
   }
   size_t count = page_heap_.NewFromCache(span_pages_, own.home(), fresh, wanted);
-  if (count == 0 && near == Near::kNo) {
-    Span* const span =
-        page_heap_.NewNear(span_pages_, own.home(), spans.num_spans.value(), &spans.touched);
+  if (count == 0 && memory != Memory::kKept) {
+    Span* const span = page_heap_.NewNear(span_pages_, own.home(), spans.num_spans.value(),
+                                          &spans.touched, memory);
     if (span == nullptr) return 0;
     page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
     fresh[count++] = span;

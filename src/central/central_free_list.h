@@ -77,13 +77,14 @@ class alignas(kCacheLineSize) CentralFreeList {
                   MetadataArena& arena);
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
-  // 1, where the next ones would come from another source; 0 when the OS provides no memory. They
-  // are in reverse: the one to use first, which has the lowest address of its span, is the last.
+  // 1, where the next ones would come from another source; 0 when the OS provides no memory, or
+  // none of the kind `memory`. They are in reverse: the one to use first, which has the lowest
+  // address of its span, is the last.
   //
   // The sources and their order: refill_order.h. A new span belongs to `own`. Where only whole
   // groups may be taken and `n` is less than line_objects(), nothing is. The incomplete group after
   // the last complete one of a span counts as whole: no other object is in its lines.
-  size_t Remove(Shard& own, void** objects, size_t n);
+  size_t Remove(Shard& own, void** objects, size_t n, Memory memory = Memory::kAny);
 
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
   // caller's shard: it gets the spans of its own that this empties first at its next request.
@@ -130,9 +131,6 @@ class alignas(kCacheLineSize) CentralFreeList {
  private:
   friend struct FieldTable;
 
-  // kYes: only from spans that the page heap keeps for the shard.
-  enum class Near : bool { kNo, kYes };
-
   // Objects that are being handed out.
   struct Claims : ObjectWordsInFlight {
     size_t wanted = 0;  // objects still to be claimed
@@ -168,7 +166,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Puts new spans of the class for `n` objects into `fresh`, at most kSpansAtOnce, with all
   // objects free, in no list. Returns how many; 0 when the OS provides no memory. `spans` are those
   // of `own`.
-  size_t NewSpans(Shard& own, ShardSpans& spans, Near near, size_t n, Span** fresh);
+  size_t NewSpans(Shard& own, ShardSpans& spans, Memory memory, size_t n, Span** fresh);
   // False, and the span is deleted, when there is no memory for a bitmap.
   bool PrepareSpan(const Shard& own, Span* span);
   // A bitmap that is large enough; false when there is no memory.
@@ -211,7 +209,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   bool OtherDraws(const Shard& own, uint8_t drawer) const;
   // Makes the thread of `own` the drawer instead of `drawer`; false when another one was faster.
   bool StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const;
-  size_t RemoveFromNewSpan(Shard& own, Near near, void** objects, size_t n);
+  size_t RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n);
   // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
   // they begin.
   void** PrependClaimed(const Claims& claims, void** end) const;

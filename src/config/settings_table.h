@@ -228,9 +228,9 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, "-1", {-1, kMaxBytes},
         &Settings::max_total_thread_cache_bytes, kNoTraits,
         "The budget of all thread caches together: free objects and the arrays of pointers to "
-        "them. -1: half of TCMALLOC_RETENTION. Each thread may have 64 KiB whatever the budget; "
-        "beyond that, busy threads take from idle ones. Raise it if many threads allocate and free "
-        "more than that at a time."),
+        "them. -1: the share of thread caches in TCMALLOC_RETENTION. Each thread may have 64 KiB "
+        "whatever the budget; beyond that, busy threads take from idle ones. Raise it if many "
+        "threads allocate and free more than that at a time."),
     Row("TCMALLOC_MEMBARRIER", kBoolean, "true", &Settings::membarrier, kNoTraits,
         "Call membarrier(2) to empty the caches of sleeping threads. Set it to false if a sandbox "
         "ends processes for unknown system calls; each thread then flushes its cache when it next "
@@ -282,9 +282,11 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_RETENTION", kBytes, "0", {0, kMaxBytes}, &Settings::retention_bytes, kNoTraits,
         "How much memory the allocator may keep beyond the memory in use: half of it in thread "
         "caches, the rest in inherited caches, free pages, and empty spans. 0: a sixteenth of the "
-        "memory in use, but at least 64 MiB. Memory limits and memory pressure lower it. It does "
-        "not count free objects in partially used spans, 64 KiB for each thread's cache, and the "
-        "memory that the program needed within the last seconds (TCMALLOC_RELEASE_RATE)."),
+        "memory in use, but at least 64 MiB; thread caches may then hold more than half of that, "
+        "up to 256 KiB for each thread, but together at most half of the memory in use. Memory "
+        "limits and memory pressure lower it. It does not count free objects in partially used "
+        "spans, 64 KiB for each thread's cache, and the memory that the program needed within the "
+        "last seconds (TCMALLOC_RELEASE_RATE)."),
     Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
         kFullLibrary,
         "Sample allocations for heap profiles (docs/profiles.md). The value is the sampling "

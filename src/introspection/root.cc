@@ -309,6 +309,8 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   out.Constant("retention.thread_caches_part", kTuning.retention.thread_caches_part);
   out.Constant("retention.inherited_part", kTuning.retention.inherited_part);
   out.Constant("retention.free_pages_part", kTuning.retention.free_pages_part);
+  out.Constant("retention.per_thread_cache_bytes", kTuning.retention.per_thread_cache_bytes);
+  out.Constant("retention.thread_caches_in_use_part", kTuning.retention.thread_caches_in_use_part);
   {
     using T = Heap;
     out.Struct("Heap", sizeof(T));

@@ -75,7 +75,7 @@ void Governor::SetReleaseRate(double rate) {
 ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length most) {
   latest_ms_ = std::max(latest_ms_, now_ms);
   hints_.in_use_bytes.Set(held.in_use.bytes());
-  const RetentionShares shares = hints_.retention.Shares(held.in_use.bytes(), now_ms);
+  const RetentionShares shares = hints_.retention.Shares(held.in_use.bytes(), 0, now_ms);
   const ReleasePolicy::Decision decision = policy_.Decide(
       now_ms,
       {.in_use = held.in_use,

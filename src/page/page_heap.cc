@@ -78,7 +78,8 @@ Span* PageHeap::Allocate(Request request) {
   const size_t left_bytes = request.chunk == Length(0) ? 0
                                                        : state_.hints.in_use_bytes.value() /
                                                              kTuning.span_pool.left_to_others_part;
-  Stage stage = may_drain_bytes > left_bytes ? Stage::kBacked : Stage::kGrow;
+  Stage stage = may_drain_bytes > left_bytes || request.memory != Memory::kAny ? Stage::kBacked
+                                                                               : Stage::kGrow;
   LimitPass pass;
   do {
     SpanStore::Taken taken;
@@ -95,8 +96,9 @@ Span* PageHeap::Allocate(Request request) {
   return nullptr;
 }
 
-Span* PageHeap::NewNear(Length n, SpanHome& home, size_t num_spans, TouchHistory* history) {
-  Request request = {.length = n, .use = SpanState::kSmall, .home = &home};
+Span* PageHeap::NewNear(Length n, SpanHome& home, size_t num_spans, TouchHistory* history,
+                        Memory memory) {
+  Request request = {.length = n, .use = SpanState::kSmall, .home = &home, .memory = memory};
   if (history == nullptr) return Allocate(request);
   n = RoundUp(n);
   request.need = history->NeedOf(
@@ -112,10 +114,11 @@ Span* PageHeap::NewNear(Length n, SpanHome& home, size_t num_spans, TouchHistory
 bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes) {
   const Length n = request.length;
   if (stage == Stage::kBacked) {
-    const size_t drained = DrainFor(request);
+    const size_t drained = may_drain_bytes > 0 ? DrainFor(request) : 0;
     may_drain_bytes -= std::min(drained, may_drain_bytes);
-    if (drained == 0 || may_drain_bytes == 0) stage = Stage::kGrow;
-    return true;
+    if (drained > 0 && (may_drain_bytes > 0 || request.memory == Memory::kBacked)) return true;
+    stage = Stage::kGrow;
+    return request.memory == Memory::kAny;
   }
   if (address_space_.Grow(n, request.alignment)) return true;
   if (stage == Stage::kGrow) {

@@ -55,7 +55,9 @@ class PageHeap {
   Span* New(Length n, SpanState use, Length alignment = Length(1), SpanHome* keeper = nullptr);
   // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
   // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
-  Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr);
+  // Null, too, where there is none of the kind `memory`.
+  Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr,
+                Memory memory = Memory::kAny);
 
   // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
   // at most Tuning::Release::slice. Requires: the span is in use, its pages have no class in the
@@ -106,10 +108,11 @@ class PageHeap {
            state_.hints.releasing.value() != Releasing::kNever &&
            state_.store.free(SpanStore::kBacked) > Length::ForBytes(Shares().free_pages);
   }
-  // How much each cache and the page heap may keep now. Racy.
-  RetentionShares Shares() const {
+  // How much each cache and the page heap may keep now. Only the share of thread caches, and the
+  // total, depend on the number of these. Racy.
+  RetentionShares Shares(size_t thread_caches = 0) const {
     const PageHints& hints = state_.hints;
-    return hints.retention.Shares(hints.in_use_bytes.value(),
+    return hints.retention.Shares(hints.in_use_bytes.value(), thread_caches,
                                   hints.retention.needs_time() ? now_ms_() : 0);
   }
   // Releases free memory until the heap is within its limits, if it can. To be called after a limit

@@ -5,7 +5,8 @@
 // Rule. The total is a part of the memory in use, but no less than a floor, which lets small
 // programs run fast; or a number that the user has set. A memory limit and memory pressure lower
 // it. Thread caches, inherited caches, kept spans, and free pages each have a fixed share of the
-// total, which they read when they decide what to keep. The numbers and their reasons:
+// total, which they read when they decide what to keep. The share of thread caches, and the total
+// with it, grows where many threads hold much memory. The numbers and their reasons:
 // Tuning::Retention.
 //
 // The shares bound the memory that is kept on purpose. They do not bound fragmentation (free
@@ -38,6 +39,7 @@ struct RetentionShares {
 
 struct RetentionInputs {
   size_t in_use_bytes = 0;
+  size_t thread_caches = 0;       // those of living threads
   size_t set_bytes = 0;           // 0: none was set
   size_t limit_bytes = SIZE_MAX;  // the lowest memory limit; SIZE_MAX: there is none
   int pressure_level = 0;         // 0: none
@@ -45,15 +47,28 @@ struct RetentionInputs {
 
 constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
   constexpr Tuning::Retention kRules = kTuning.retention;
-  size_t total = inputs.set_bytes != 0
-                     ? inputs.set_bytes
-                     : std::max(kRules.floor_bytes, inputs.in_use_bytes / kRules.in_use_part);
-  total = std::min(total, inputs.limit_bytes / kRules.limit_part) >> inputs.pressure_level;
+  const bool was_set = inputs.set_bytes != 0;
+  const int halvings = inputs.pressure_level;
+  const size_t most = inputs.limit_bytes / kRules.limit_part >> halvings;
+  const size_t total = std::min(
+      most, (was_set ? inputs.set_bytes
+                     : std::max(kRules.floor_bytes, inputs.in_use_bytes / kRules.in_use_part)) >>
+                halvings);
   RetentionShares shares = {.total = total,
                             .thread_caches = total / kRules.thread_caches_part,
                             .inherited_caches = total / kRules.inherited_part,
                             .free_pages = total / kRules.free_pages_part};
   shares.kept_spans = total - shares.thread_caches - shares.inherited_caches - shares.free_pages;
+  if (was_set) return shares;
+  const size_t of_use = inputs.in_use_bytes / kRules.thread_caches_in_use_part;
+  // The product does not overflow where addresses have 32 bits.
+  const size_t counted = std::min(inputs.thread_caches, of_use / kRules.per_thread_cache_bytes + 1);
+  const size_t wanted = std::min(of_use, counted * kRules.per_thread_cache_bytes);
+  const size_t of_many = std::min(wanted >> halvings, shares.thread_caches + (most - total));
+  if (of_many > shares.thread_caches) {
+    shares.total += of_many - shares.thread_caches;
+    shares.thread_caches = of_many;
+  }
   return shares;
 }
 
@@ -83,10 +98,11 @@ class Retention {
 
   // Memory pressure was noted: Shares needs the time.
   bool needs_time() const { return pressure_level_.load(std::memory_order_relaxed) != 0; }
-  RetentionShares Shares(size_t in_use_bytes, int64_t now_ms) const {
+  RetentionShares Shares(size_t in_use_bytes, size_t thread_caches, int64_t now_ms) const {
     int level = pressure_level_.load(std::memory_order_relaxed);
     if (now_ms >= pressure_until_ms_.load(std::memory_order_relaxed)) level = 0;
     return ShareRetention({.in_use_bytes = in_use_bytes,
+                           .thread_caches = thread_caches,
                            .set_bytes = set_bytes_.load(std::memory_order_relaxed),
                            .limit_bytes = limit_bytes_.load(std::memory_order_relaxed),
                            .pressure_level = level});

@@ -39,6 +39,10 @@
 
 namespace tcmalloc {
 
+// Which memory may serve a request of a shard: the spans that are kept for it; any backed memory,
+// kept or free; memory that the OS would have to back, too.
+enum class Memory : uint8_t { kKept, kBacked, kAny };
+
 class SpanStore {
  public:
   enum FreeKind { kBacked, kReleased, kNumFreeKinds };
@@ -59,6 +63,7 @@ class SpanStore {
     // For a SpanPool: takes more of the free span that it finds, up to this many pages, where there
     // is no memory limit; and leaves other homes their kept spans while these are few.
     Length chunk = Length(0);
+    Memory memory = Memory::kAny;  // not kKept
     hugepage_policy::Need need = hugepage_policy::Need::kUnknown;
     int64_t now_ms = 0;
     // There are hugepages: of spans of equal length the one in the fullest hugepage is taken.

@@ -88,7 +88,7 @@ void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* 
 void CollectSettings(Heap& heap, HeapStats* totals) {
   totals->releases_at_once = heap.page_heap.hints().releasing.value() == Releasing::kEager;
   totals->sample_period_bytes = heap.sampling.period();
-  totals->retention = heap.page_heap.Shares();
+  totals->retention = heap.page_heap.Shares(heap.registry.all().of_threads.value());
   const Registry::Limits limits = heap.registry.limits();
   totals->thread_cache_limit_bytes = limits.total;
   totals->min_thread_cache_bytes = limits.min_per_cache;

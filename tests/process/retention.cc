@@ -29,6 +29,8 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr uint64_t kSeed = 20261125;
 constexpr size_t kMostObjects = size_t{6} << 20;
 constexpr size_t kThreads = 8;
+// Of many_threads: enough for a share of thread caches of more than half of the total.
+constexpr size_t kManyThreads = 300;
 
 // The program's own memory: an array of pointers that the allocator does not know of.
 char** objects;
@@ -154,8 +156,27 @@ void* FreeOthersAndSleep(void* thread) {
   return Sleep();
 }
 
-void Start(void* (*run)(void*), bool hand_over) {
-  for (size_t i = 0; i < kThreads; ++i) {
+// Objects replaced in bursts, so that every bin holds some.
+void* ReplaceAndSleep(void* thread) {
+  constexpr size_t kObjects = 500;
+  constexpr size_t kBurst = 100;
+  char** const own = objects + reinterpret_cast<size_t>(thread) * kObjects;
+  std::mt19937_64 random(kSeed + reinterpret_cast<size_t>(thread));
+  const auto size = [&random] {
+    const size_t power = size_t{16} << random() % 8;
+    return power + random() % power;
+  };
+  for (size_t i = 0; i < kObjects; ++i) own[i] = NewMarked(size(), 1);
+  for (int burst = 0; burst < 200; ++burst) {
+    char** const first = own + random() % (kObjects - kBurst);
+    FreeFrom(first, kBurst);
+    for (size_t i = 0; i < kBurst; ++i) first[i] = NewMarked(size(), 1);
+  }
+  return Sleep();
+}
+
+void Start(void* (*run)(void*), bool hand_over, size_t num_threads = kThreads) {
+  for (size_t i = 0; i < num_threads; ++i) {
     pthread_t thread;
     CHECK(pthread_create(&thread, nullptr, run, reinterpret_cast<void*>(i)) == 0);
   }
@@ -182,6 +203,7 @@ bool Run(const char* workload) {
   if (is("reallocations")) return Reallocations(), true;
   if (is("threads_end")) return ThreadsThatEnd(8), true;
   if (is("threads_sleep") || is("many_shards")) return Start(&FillAndSleep, false), true;
+  if (is("many_threads")) return Start(&ReplaceAndSleep, false, kManyThreads), true;
   if (is("phases")) return Start(&PhasesAndSleep, false), true;
   if (is("handed_over")) return Start(&FreeOthersAndSleep, true), true;
   if (is("burst_with_threads")) return Start(&FillAndSleep, false), Burst(), true;
@@ -231,7 +253,8 @@ int main(int argc, char** argv) {
   stats_json =
       reinterpret_cast<size_t (*)(char*, size_t)>(dlsym(RTLD_DEFAULT, "tcmalloc_stats_json"));
   CHECK(stats_json != nullptr);
-  CHECK(pthread_barrier_init(&all_done, nullptr, kThreads + 1) == 0);
+  const size_t num_threads = strcmp(argv[1], "many_threads") == 0 ? kManyThreads : kThreads;
+  CHECK(pthread_barrier_init(&all_done, nullptr, num_threads + 1) == 0);
   objects = static_cast<char**>(mmap(nullptr, kMostObjects * sizeof(char*), PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   CHECK(objects != MAP_FAILED);
@@ -244,5 +267,7 @@ int main(int argc, char** argv) {
   CHECK(nanosleep(&pause, nullptr) == 0);
   const bool within = WithinBounds(base_bytes);
   CHECK(within != held);
+  // Their share counts the threads, which sleep: the caches must be empty.
+  if (num_threads == kManyThreads) CHECK(Figure("thread_cache_free_bytes") < kMiB);
   _exit(0);
 }

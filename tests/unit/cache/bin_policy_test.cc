@@ -16,6 +16,9 @@ namespace {
 using namespace bin_policy;  // NOLINT: what is tested
 
 constexpr uint64_t kPolicySeed = 2401;
+// Collections since a bin was used.
+constexpr uint8_t kUsed = 0;
+constexpr uint8_t kUnused = 1;
 
 std::vector<size_t> GrowthOf(size_t object_size) {
   const SizeClass c = ClassForSize(object_size);
@@ -43,9 +46,8 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   // Twice the size, the same number of objects.
   EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
-  // Four times the size, in batches of at least 8.
-  EXPECT_EQ(GrowthOf(32768), (std::vector<size_t>{1, 2, 4, 8, 16}));
-  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8}));
+  // 32 times the size, in batches of at least 8.
+  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64}));
 }
 
 TEST(BinPolicyTest, UsesBeforeThereIsABin) {
@@ -238,7 +240,7 @@ TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
 TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   const SizeClass c = ClassForSize(64);
   const auto plan = [c](size_t count, size_t limit, bool touched) {
-    const Collection collection = DecideCollection(c, {count, limit, touched});
+    const Collection collection = DecideCollection(c, {count, limit, touched ? kUsed : kUnused, 0});
     return std::pair(collection.release, collection.limit);
   };
   EXPECT_EQ(plan(100, 512, false), std::pair(size_t{50}, size_t{256}));
@@ -254,6 +256,54 @@ TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   // A bin in use keeps everything.
   EXPECT_EQ(plan(100, 512, true), std::pair(size_t{0}, size_t{512}));
   EXPECT_EQ(plan(0, 64, true), std::pair(size_t{0}, size_t{64}));
+}
+
+TEST(BinPolicyTest, ABinOfFewBytesStaysUnusedForLonger) {
+  const SizeClass small = ClassForSize(64);
+  const SizeClass large = ClassForSize(4096);
+  const size_t max_bytes = 8 * 4096 * kRules.patience_part;
+  EXPECT_EQ(Patience(large, 16, max_bytes), 0);
+  EXPECT_EQ(Patience(large, 8, max_bytes), 1);
+  EXPECT_EQ(Patience(large, 2, max_bytes), 4);
+  EXPECT_EQ(Patience(small, 16, max_bytes), kRules.max_patience);
+  EXPECT_EQ(Patience(small, 0, max_bytes), kRules.max_patience);
+  // An idle cache was emptied, and has no limit.
+  EXPECT_EQ(Patience(small, 16, 0), 0);
+  for (uint8_t unused_for = 0; unused_for <= 4; ++unused_for) {
+    const Collection kept = DecideCollection(large, {2, 2, unused_for, 4});
+    EXPECT_EQ(kept.release, 0u);
+    EXPECT_EQ(kept.limit, 2u);
+  }
+  EXPECT_EQ(DecideCollection(large, {2, 2, 5, 4}).release, 1u);
+}
+
+// In each class, and for any limit of the cache: bins that claim less stay for at least as long,
+// and a bin that is never used loses all within bounds.
+TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    for (size_t max_bytes = 0; max_bytes <= (size_t{64} << 20); max_bytes = 2 * max_bytes + 1024) {
+      uint8_t shorter = 0;
+      for (size_t limit = MaxLimit(c); limit > 0; limit /= 2) {
+        const uint8_t patience = Patience(c, limit, max_bytes);
+        ASSERT_GE(patience, shorter);
+        ASSERT_LE(patience, kRules.max_patience);
+        shorter = patience;
+      }
+      size_t limit = MaxLimit(c);
+      size_t count = limit;
+      uint8_t unused_for = 0;
+      int collections = 0;
+      while (limit > 0) {
+        const Collection plan =
+            DecideCollection(c, {count, limit, unused_for, Patience(c, limit, max_bytes)});
+        count -= plan.release;
+        limit = plan.limit;
+        if (unused_for <= kRules.max_patience) ++unused_for;
+        ASSERT_LT(++collections, 16 + kRules.max_patience) << "class " << i;
+      }
+    }
+  }
 }
 
 // An array has room for one more doubling, and never for more than the bin may hold.
@@ -276,7 +326,7 @@ TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
     size_t count = limit;
     int collections = 0;
     while (limit > 0) {
-      const Collection plan = DecideCollection(c, {count, limit, false});
+      const Collection plan = DecideCollection(c, {count, limit, kUnused, 0});
       ASSERT_LE(plan.release, count);
       ASSERT_LE(count - plan.release, plan.limit);
       ASSERT_LE(plan.limit, limit);
@@ -286,7 +336,7 @@ TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
       ASSERT_LT(++collections, 16) << "class " << i;
     }
     for (size_t held = 0; held <= MaxLimit(c); ++held) {
-      const Collection plan = DecideCollection(c, {held, MaxLimit(c), false});
+      const Collection plan = DecideCollection(c, {held, MaxLimit(c), kUnused, 0});
       ASSERT_LE(plan.release, held);
       ASSERT_LE(held - plan.release, plan.limit);
       ASSERT_LE(plan.limit, MaxLimit(c));

@@ -25,7 +25,7 @@ struct OwnedArray {
                                         .count = 0,
                                         .size_class = c,
                                         .overages = 0,
-                                        .touched = true,
+                                        .unused_for = 0,
                                         .balance = 0};
     std::fill_n(array->slots(), capacity + 2, BinSlot{0});
     array->slots()[limit + 1] = kFullMark;

@@ -135,6 +135,20 @@ TEST(CacheBudgetTest, HeadroomIsWhatIsUnfilledUpToBothBounds) {
   EXPECT_EQ(CacheBudget::Headroom(0, kMost), 0u) << "an idle cache was emptied";
 }
 
+// The first collections that find nothing unclaimed follow each other soon, so that limits follow
+// the first needs; later ones are rare.
+TEST(CacheBudgetTest, BackoffDoublesEveryFewCollections) {
+  EXPECT_EQ(CacheBudget::BackoffDoublings(0), 0);
+  int last = 0;
+  for (uint8_t n = 1; n <= CacheBudget::kMostShort; ++n) {
+    const int now = CacheBudget::BackoffDoublings(n);
+    const bool doubles = (n - 1) % kTuning.cache_budget.collections_per_doubling == 0;
+    EXPECT_EQ(now, last + (doubles ? 1 : 0)) << int{n};
+    last = now;
+  }
+  EXPECT_EQ(last, kTuning.cache_budget.max_backoff_doublings);
+}
+
 // An idle cache gives up all of its limit, and gets the first step again when its thread wakes.
 TEST(CacheBudgetTest, TakeAllAndBack) {
   CacheBudget budget(kTotal);

@@ -551,30 +551,28 @@ TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   thread.Exit();
 }
 
-// Each collection takes a part of an unused bin. While nothing is unclaimed, twice the traffic
-// comes between two of them each time, up to a maximum.
+// The second collection takes a part of an unused bin, whose claim is too large for more patience.
+// While nothing is unclaimed, ever more traffic comes between two of them, up to a maximum.
 TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
   const SizeClass stale = ClassForSize(64);
-  LeaveStale(thread, stale, 500);
   const SizeClass busy = ClassForSize(2048);
   std::vector<size_t> rounds_between;
-  size_t rounds = 0;
-  size_t left = thread.cache()->table().CachedObjects(stale);
-  while (left > 0) {
-    Work(thread, busy);
-    ASSERT_LT(++rounds, 1000u);
-    const size_t now = thread.cache()->table().CachedObjects(stale);
-    if (now == left) continue;
-    left = now;
+  for (int i = 0; i < 2 * CacheBudget::kMostShort; ++i) {
+    LeaveStale(thread, stale, 500);
+    const size_t left = thread.cache()->table().CachedObjects(stale);
+    size_t rounds = 0;
+    while (thread.cache()->table().CachedObjects(stale) == left) {
+      Work(thread, busy);
+      ASSERT_LT(++rounds, 1000u);
+    }
     rounds_between.push_back(rounds);
-    rounds = 0;
   }
-  ASSERT_GE(rounds_between.size(), 5u);
   const size_t last = rounds_between.back();
   EXPECT_GE(last, 3 * rounds_between.front());
   EXPECT_LE(rounds_between[rounds_between.size() - 2], last + 1) << "a maximum";
+  EXPECT_LE(rounds_between[rounds_between.size() / 2], last + 1) << "a maximum";
   thread.Exit();
 }
 
@@ -590,6 +588,35 @@ TEST_F(RegistrySharingTest, UnusedClassesDrain) {
   }
   EXPECT_EQ(thread.cache()->table().CachedObjects(stale), 0u);
   EXPECT_LE(thread.cache()->claimed_bytes(), kTuning.cache_budget.initial_bytes);
+}
+
+// While nothing is unclaimed, a bin of few bytes stays as it is when one of many bytes that is as
+// unused loses objects; later it drains, too.
+TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass busy = ClassForSize(2048);
+  // Until a collection has found nothing unclaimed, no bin is spared.
+  for (int round = 0; round < 10; ++round) Work(thread, busy);
+  const SizeClass few = ClassForSize(64);
+  const SizeClass many = ClassForSize(256);
+  LeaveStale(thread, few, 24);
+  LeaveStale(thread, many, 100);
+  const BinTable& table = thread.cache()->table();
+  const size_t of_few = table.CachedObjects(few);
+  const size_t of_many = table.CachedObjects(many);
+  size_t rounds = 0;
+  while (table.CachedObjects(many) == of_many) {
+    Work(thread, busy);
+    ASSERT_LT(++rounds, 1000u);
+  }
+  EXPECT_EQ(table.CachedObjects(few), of_few);
+  while (table.CachedObjects(few) > 0) {
+    Work(thread, busy);
+    ASSERT_LT(++rounds, 1000u);
+  }
+  EXPECT_EQ(table.CachedObjects(many), 0u);
+  thread.Exit();
 }
 
 // A bin that ran neither empty nor full loses half of its objects, whatever was popped and pushed

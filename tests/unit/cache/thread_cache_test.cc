@@ -314,8 +314,8 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
   size_t limit = max;
   for (int collection = 0; collection < 4; ++collection) {
-    const bin_policy::Collection plan =
-        bin_policy::DecideCollection(c, {.count = count, .limit = limit, .touched = false});
+    const bin_policy::Collection plan = bin_policy::DecideCollection(
+        c, {.count = count, .limit = limit, .unused_for = 1, .patience = 0});
     if (collection == 0) {
       ASSERT_GT(plan.release, kTuning.bins.max_move_objects);
     }
@@ -566,6 +566,30 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   const SizeClass c = ClassForSize(kMaxSmallSize);
   thread.Free(c, thread.Allocate(c));
   EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
+}
+
+// A cache that claims much returns its longer objects before the heap takes memory that is not
+// backed.
+TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  thread.RaiseLimitTo(size_t{24} << 20);
+  const SizeClass kept = ClassForSize(16'384);
+  const SizeClass wanted = ClassForSize(24'576);
+  std::vector<void*> objects(64);
+  for (void*& object : objects) object = thread.Allocate(kept);
+  for (void* object : objects) thread.Free(kept, object);
+  const size_t cached = thread.cache()->table().CachedObjects(kept);
+  ASSERT_GE(cached * kSizeClasses.size(kept), kTuning.bins.returned_from_bytes);
+  const size_t backed = heap.page_heap.GetStats().backed_bytes;
+  const size_t fit = cached * kSizeClasses.size(kept) / kSizeClasses.size(wanted);
+  objects.resize(fit);
+  for (void*& object : objects) {
+    object = thread.Allocate(wanted);
+    ASSERT_EQ(heap.page_heap.GetStats().backed_bytes, backed);
+  }
+  EXPECT_EQ(thread.cache()->table().CachedObjects(kept), 0u);
+  for (void* object : objects) thread.Free(wanted, object);
 }
 
 TEST(ThreadCacheTest, WhatIsFreedPastTheBinIsNotKept) {

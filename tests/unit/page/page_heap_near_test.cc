@@ -148,6 +148,28 @@ TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsComeNextSeveralAtOnce) {
   heap_.CheckInvariants();
 }
 
+// A request for backed memory gets free and kept spans. It fails where the heap would have to use
+// memory that is not backed, and changes nothing.
+TEST_F(PageHeapNearTest, BackedMemoryOnly) {
+  const auto new_backed = [this](size_t pages, size_t shard) {
+    return heap_.NewNear(Length(pages), under_test_.homes[shard], 0, nullptr, Memory::kBacked);
+  };
+  EXPECT_EQ(new_backed(8, 3), nullptr);
+  EXPECT_EQ(heap_.GetStats().system_bytes, 0u);
+  Span* const freed = NewNear(8, 3);
+  Span* const kept = NewNear(8, 3);
+  NewNear(1, 3);
+  ASSERT_GT(heap_.GetStats().free_released_bytes, 8 * kPageSize);
+  EXPECT_EQ(new_backed(8, 4), nullptr);
+  heap_.Delete(freed);
+  Keep(kept, 3);
+  const PageId first = freed->first_page;
+  // The only kept span is drained, and there is another look at the free ones.
+  EXPECT_EQ(new_backed(16, 4)->first_page, first);
+  EXPECT_EQ(new_backed(1, 4), nullptr);
+  heap_.CheckInvariants();
+}
+
 // When the OS refuses, all free memory serves: other shards' near runs, then their kept spans.
 TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsServeWhenTheOsRefuses) {
   std::vector<Span*> spans = {NewNear(8, 0)};
