@@ -111,7 +111,7 @@ void CoreImage::ReadHeaders() {
   }
   info_.has_kernel_figures = is_snapshot_;
   info_.file = path_;
-  if (info_.name.empty()) info_.name = "?";
+  if (info_.name.empty()) info_.name.push_back('?');
   AddMappings(notes.files);
 }
 
