@@ -85,9 +85,10 @@ class Target:
                          re.MULTILINE)[1]
 
 
-def clean_environment():
-    return {name: value for name, value in os.environ.items()
+def clean_environment(**variables):
+    kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("TCMALLOC_", "LD_PRELOAD", "MALLOCSTATS"))}
+    return {**kept, **variables}
 
 
 def find_command(path):
@@ -538,18 +539,20 @@ def ps(test):
         test.expect(f"{target.pid} " in test.ask("ps").stdout, "the table")
 
 
-def main():
+def run_one(test_class, tests):
+    """Runs the test that the arguments name; the exit status."""
     what, command, program, library = sys.argv[1:]
-    test = Test(command, program, library)
+    test = test_class(command, program, library)
     if test.command is None:
         print(f"SKIP: no build in {command} has the command")
         return SKIPPED
-    result = {"rest": rest, "load": load, "thousand": thousand, "untouched": untouched, "objects": objects, "profile": profile, "inspect": inspect, "busy": busy,
-              "threads": threads, "states": states, "other": other, "deleted": deleted, "run": run,
-              "ps": ps, "forks": forks, "namespace": namespace, "sparse": sparse, "age": age, "clock": clock}[what](test)
+    result = tests[what](test)
     print(f"{test.failed} failures")
     return result or min(test.failed, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_one(Test, {
+        "rest": rest, "load": load, "thousand": thousand, "untouched": untouched, "objects": objects, "profile": profile,
+        "inspect": inspect, "busy": busy, "threads": threads, "states": states, "other": other, "deleted": deleted,
+        "run": run, "ps": ps, "forks": forks, "namespace": namespace, "sparse": sparse, "age": age, "clock": clock}))

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 
-from command_test import SKIPPED, Target, Test, walked
+from command_test import SKIPPED, Target, Test, run_one, walked
 
 FILTERS = ("33", "37")
 CRASHES = 12
@@ -277,17 +277,6 @@ def snapshot_test(test):
     return 0
 
 
-def main():
-    what, command, program, library = sys.argv[1:]
-    test = Test(command, program, library)
-    if test.command is None:
-        print(f"SKIP: no build in {command} has the command")
-        return SKIPPED
-    result = {"crash": crash_test, "gcore": gcore_test, "busy": busy_test, "truncated": truncated_test,
-              "wrong": wrong_test, "snapshot": snapshot_test}[what](test)
-    print(f"{test.failed} failures")
-    return result or min(test.failed, 1)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_one(Test, {"crash": crash_test, "gcore": gcore_test, "busy": busy_test, "truncated": truncated_test,
+                            "wrong": wrong_test, "snapshot": snapshot_test}))

@@ -366,18 +366,8 @@ def busy(test):
         test.expect(state[1] == "T", f"state {state[1]}: it stays stopped")
 
 
-def main():
-    what, command, program, library = sys.argv[1:]
-    test = Test(command, program, library)
-    if test.command is None:
-        print(f"SKIP: no build in {command} has the command")
-        return SKIPPED
-    result = {"plain": plain, "callback": callback, "names": names, "compilers": compilers, "rust": rust, "formats": formats, "deleted": deleted, "stripped": stripped,
-              "server": server, "namespace": namespace,
-              "errors": errors, "run": run, "busy": busy}[what](test)
-    print(f"{test.failed} failures")
-    return result or min(test.failed, 1)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_test.run_one(Test, {
+        "plain": plain, "callback": callback, "names": names, "compilers": compilers, "rust": rust, "formats": formats,
+        "deleted": deleted, "stripped": stripped, "server": server, "namespace": namespace, "errors": errors, "run": run,
+        "busy": busy}))

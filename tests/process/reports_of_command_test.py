@@ -13,7 +13,6 @@ PROGRAM is doctor.c.
 """
 
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -21,29 +20,13 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-TIMEOUT_S = 60
-OTHER_MALLOC = 3
+import command_test
+from command_test import OTHER_MALLOC, TIMEOUT_S, clean_environment
+
 EXCLUDES = 108  # of the parser
 
 
-def clean_environment(**variables):
-    kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("TCMALLOC_", "LD_PRELOAD", "MALLOCSTATS"))}
-    return {**kept, **variables}
-
-
-class Test:
-
-    def __init__(self, command, program, library):
-        self.command = command
-        self.program = program
-        self.library = library
-        self.failed = 0
-
-    def expect(self, condition, message):
-        if not condition:
-            self.failed += 1
-            print(f"FAILED: {message}")
+class Test(command_test.Test):
 
     def start(self, situation, preload=True):
         variables = {"LD_PRELOAD": self.library} if preload else {}
@@ -51,13 +34,6 @@ class Test:
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout.readline() == "ready\n"
         return process
-
-    def ask(self, *arguments, status=0):
-        run = subprocess.run([self.command, *map(str, arguments)], stdout=subprocess.PIPE, text=True,
-                             stderr=subprocess.PIPE, check=False, timeout=TIMEOUT_S, env=clean_environment())
-        self.expect(run.returncode == status, f"{arguments}: exit status {run.returncode}, not {status}\n"
-                    f"{run.stdout[:500]}{run.stderr[:500]}")
-        return run
 
 
 def end(process):
@@ -171,13 +147,5 @@ def diff(test):
     end(process)
 
 
-def main():
-    what, command, program, library = sys.argv[1:]
-    test = Test(command, program, library)
-    result = {"json": json_lines, "openmetrics": openmetrics, "ends": ends, "diff": diff}[what](test)
-    print(f"{test.failed} failures")
-    return result or min(test.failed, 1)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_test.run_one(Test, {"json": json_lines, "openmetrics": openmetrics, "ends": ends, "diff": diff}))
