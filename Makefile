@@ -11,11 +11,12 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help help-tests run check test test-all test-system coverage faults soak fuzz bench compare format drawings tidy clean
+.PHONY: help help-tests run install check test test-all test-system test-many-cpus coverage faults soak fuzz bench compare format drawings docs tidy release sign clean
 
 help:
-	@echo "make run               compare the allocator with the C library's on a run of g++"
+	@echo "make run               run perl on the allocator: flame graph, and a comparison with the C library's"
 	@echo "make run CMD='...'     the same with a shell command of yours"
+	@echo "make install PREFIX=P  build the libraries and the command, and install them below P"
 	@echo "make check             the tests of a change, in minutes (ARGS='--kind unit' for some)"
 	@echo "make test              the tests of all that is promised (ARGS='--preset asan' for some)"
 	@echo "make test-all          every test in every preset, minutes of fuzzing, clang-tidy"
@@ -23,13 +24,17 @@ help:
 	@echo "make coverage          lines and branches of src/ that tests run"
 	@echo "make faults            deliberate faults, and which test sees each (ARGS='--only NAME')"
 	@echo "make test-system       tests that mount file systems, reserve hugepages and change settings (root)"
+	@echo "make test-many-cpus    torture, forks, hotplug, cpusets on emulated machines with 16 and 64 CPUs (ARGS='--only REGEX')"
 	@echo "make fuzz              each fuzz target for a minute (ARGS='--minutes 10')"
 	@echo "make soak              tests that want minutes rather than seconds (ARGS='--minutes 10')"
 	@echo "make bench             the benchmarks beside other allocators (ARGS=--quick: in 5 minutes)"
 	@echo "make compare BASE=HEAD the library of the working tree beside a revision's: better, worse or same"
 	@echo "make format            lay out all sources as the tests want them"
 	@echo "make drawings          make the SVG files of docs/drawings from their sources"
+	@echo "make docs              build the documentation site (ARGS=--serve: and serve it; --look: pictures)"
 	@echo "make tidy              clang-tidy over the library's sources"
+	@echo "make release           make and check what a release publishes, from the last commit (MAINTAINER='NAME <ADDRESS>')"
+	@echo "make sign KEY=K        sign its checksums with an SSH or minisign key, or one of gpg"
 	@echo "make clean             remove everything that was built"
 
 run:
@@ -37,6 +42,15 @@ run:
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target $(release_libraries) command
 	@scripts/run.py $(ARGS)
+
+PREFIX ?= /usr/local
+debug_libraries := tcmalloc_debug tcmalloc_minimal_debug tcmalloc_debug_static tcmalloc_minimal_debug_static
+install:
+	@scripts/setup.sh build
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target $(release_libraries) $(debug_libraries) command
+	@cmake --install build/release --prefix $(PREFIX) >/dev/null
+	@echo "Installed below $(PREFIX). Try: $(PREFIX)/bin/tcmalloc run ls"
 
 help-tests:
 	@scripts/tiers.py
@@ -50,7 +64,7 @@ test:
 	@scripts/test.py $(ARGS)
 
 test-all:
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@scripts/test.py --tier all $(ARGS)
 
 coverage:
@@ -69,6 +83,10 @@ test-system:
 	@scripts/setup.sh test
 	@scripts/test.py --preset release --kind system $(ARGS)
 	@scripts/test_system.py
+
+test-many-cpus:
+	@scripts/setup.sh many-cpus
+	@scripts/test_many_cpus.py $(ARGS)
 
 soak:
 	@scripts/setup.sh build
@@ -92,10 +110,23 @@ drawings:
 	@scripts/setup.sh drawings
 	@scripts/drawings.py $(ARGS)
 
+docs:
+	@scripts/setup.sh docs
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target command
+	@$(system_python) scripts/docs.py $(ARGS)
+
 tidy:
 	@scripts/setup.sh lint
 	@cmake --preset clang -B build/tidy -D CMAKE_UNITY_BUILD=OFF --log-level=WARNING >/dev/null
 	@run-clang-tidy-19 -quiet -p build/tidy -j $(JOBS) "^$(CURDIR)/src/"
+
+release:
+	@scripts/setup.sh test
+	@scripts/release.py --maintainer '$(value MAINTAINER)' $(ARGS)
+
+sign:
+	@scripts/release.py --sign '$(value KEY)'
 
 clean:
 	rm -rf build

@@ -2,7 +2,7 @@
 """Conan's recipe: `conan create .` builds a package of this folder.
 
 The targets that a CMake project gets from it have the names that an installed library gives them:
-tcmalloc::tcmalloc and tcmalloc::tcmalloc_minimal, each of the kind that the option "shared" says.
+tcmalloc::tcmalloc, tcmalloc::tcmalloc_minimal and their debug libraries (tcmalloc::tcmalloc_debug), each of the kind that the option "shared" says.
 """
 
 import os
@@ -26,7 +26,7 @@ class TcmallocRecipe(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
     options = {"shared": [True, False]}
     default_options = {"shared": True}
-    exports_sources = ("CMakeLists.txt", "LICENSE", "include/*", "packaging/*", "src/*")
+    exports_sources = ("CMakeLists.txt", "LICENSE", "include/*", "packaging/*", "src/*", "!packaging/rust/*", "!packaging/python/*")
 
     def set_version(self):
         text = load(self, os.path.join(self.recipe_folder, "CMakeLists.txt"))
@@ -71,7 +71,7 @@ class TcmallocRecipe(ConanFile):
     def package_info(self):
         # Conan's name for all components at once would be that of one of them.
         self.cpp_info.set_property("cmake_target_name", "tcmalloc::both")
-        for name in ("tcmalloc", "tcmalloc_minimal"):
+        for name in ("tcmalloc", "tcmalloc_minimal", "tcmalloc_debug", "tcmalloc_minimal_debug"):
             component = self.cpp_info.components[name]
             component.libs = [name]
             component.set_property("cmake_target_name", f"tcmalloc::{name}")

@@ -14,13 +14,14 @@
 # process namespace: no mount, daemon or other process outlives it, however it ends.
 set -euo pipefail
 
-release=bookworm
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-clone=/root/tcmalloc
+# shellcheck source=scripts/debian_root.sh
+source "$repository/scripts/debian_root.sh"
+clone=/root/tcmalloc-source
 root=
 keep=false
 mirror=
-commands=("make run" "make test")
+commands=("make install PREFIX=~/tcmalloc" "make run" "make test")
 preparation="apt-get update && apt-get install -y git make"
 
 say() { echo "clean root: $*" >&2; }
@@ -43,35 +44,7 @@ cleanup() {
   exit "$status"
 }
 
-# This machine's sources of Debian packages of the release, as lines of a sources.list.
-debian_sources() {
-  # shellcheck disable=SC2016 # $(...) is apt's own syntax
-  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-    awk -v release="$release" '
-      $3 == "main" && ($2 == release || $2 == release "-updates" || $2 == release "-security") &&
-      !seen[$0]++ { print "deb", $1, $2, $3 }'
-}
-
-# Runs its arguments with private mounts and processes.
-isolated() { unshare --mount --pid --fork --kill-child --propagation private -- "$@"; }
-
-# Runs shell command $2 in folder $1 of the clean root. Of this environment it gets only the proxies.
-in_root() {
-  local folder=$1 command=$2 variable
-  local environment=(HOME=/root LANG=C.UTF-8 "TERM=${TERM:-dumb}"
-    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
-  for variable in http_proxy https_proxy no_proxy; do
-    if [[ -n ${!variable:-} ]]; then environment+=("$variable=${!variable}"); fi
-  done
-  # shellcheck disable=SC2016 # expanded by the inner shell
-  isolated bash -ec '
-    root=$1; shift
-    mount -t proc proc "$root/proc"
-    mount --rbind /sys "$root/sys"
-    mount --rbind /dev "$root/dev"
-    exec chroot "$root" "$@"' isolated "$root" \
-    env -i "${environment[@]}" bash -c "cd $folder && $command" </dev/null
-}
+in_root() { in_debian_root "$root" "$@"; }
 
 # Runs its arguments; prints their output only if they fail.
 quietly() {
@@ -107,29 +80,14 @@ for command in "$preparation" "${commands[@]}"; do
     END { exit !found }' "$repository/README.md" || die "the README has no line '$command'"
 done
 
-if [[ -n $mirror ]]; then
-  sources="deb $mirror $release main"
-else
-  sources=$(debian_sources)
-  mirror=$(awk -v release="$release" '$3 == release { print $2; exit }' <<<"$sources")
-  [[ -n $mirror ]] || die "this machine's apt has no source for $release: name one with --mirror"
-fi
-include=()
-if [[ $sources == *https:* ]]; then include=(--include=ca-certificates); fi
-
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 root=$(mktemp -d --tmpdir tcmalloc-clean-root.XXXXXX)
 chmod 755 "$root"
 
-say "making a minimal $release in $root from $mirror"
-quietly isolated debootstrap --variant=minbase "${include[@]}" "$release" "$root" "$mirror"
-echo "$sources" >"$root/etc/apt/sources.list"
-# This machine's settings for reaching its package mirror, for example proxies.
-apt-config dump --no-empty --format '%F "%v";%n' Acquire::http Acquire::https \
-  Acquire::Check-Valid-Until Acquire::Check-Date >"$root/etc/apt/apt.conf.d/90host"
-cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+say "making a minimal $release in $root"
+quietly make_debian_root "$root" "$mirror"
 
 commit=$(git -c safe.directory='*' -C "$repository" rev-parse HEAD)
 if [[ -n $(git -c safe.directory='*' -C "$repository" status --porcelain) ]]; then

@@ -35,7 +35,7 @@ def counts_of(notes):
             path = pathlib.Path(document["current_working_directory"], file["file"]).resolve()
             if path.is_relative_to(ROOT / "src"):
                 name = str(path.relative_to(ROOT / "src"))
-                # Without the branches that the compiler adds for exceptions.
+                # Leaves out the branches that the compiler adds for exceptions.
                 found += [(name, line["line_number"], line["count"],
                            [branch["count"] for branch in line["branches"] if not branch["throw"]])
                           for line in file["lines"]]
@@ -71,7 +71,7 @@ def main():
         for found in pool.map(counts_of, sorted((BUILD / "src").rglob("*.gcno"))):
             for name, line, count, ways in found:
                 lines[name][line] += count
-                # A line of a template or a header is compiled several times, with the same branches each time.
+                # A line of a template or a header is compiled several times, each time with the same branches.
                 for number, way in enumerate(ways):
                     branches[name][line][number] += way
     if not lines:

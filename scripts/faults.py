@@ -31,9 +31,9 @@ COPY = ROOT / "build" / "faults"
 # This test applies the patches itself, which fails in the copy while one is applied.
 NOT_A_WITNESS = "layout.fault_patches"
 TIERS = ("check", "test")
-# For tests that set no timeout.
+# The timeout of tests that set none.
 TEST_TIMEOUT_S = 300
-LAST_LINES = 15  # of the output of a failed build
+LAST_LINES = 15  # how many lines of the output of a failed build are printed
 
 
 class BadPatch(Exception):
@@ -90,7 +90,7 @@ def parse_head(lines, name):
 
 
 def parse_hunks(lines):
-    """The hunks of a unified diff against src/. Line numbers do not count: the file must contain the old text exactly once."""
+    """The hunks of a unified diff against src/ or cli/. Line numbers do not count: the file must contain the old text exactly once."""
     hunks = []
     file = None
     old, new = [], []
@@ -108,9 +108,9 @@ def parse_hunks(lines):
             end()
             file = None
         elif line.startswith("+++ "):
-            match = re.fullmatch(r"\+\+\+ b/(src/\S+)\n?", line)
+            match = re.fullmatch(r"\+\+\+ b/((?:src|cli)/\S+)\n?", line)
             if not match:
-                raise BadPatch(f"not a file of src/: {line.strip()}")
+                raise BadPatch(f"not a file of src/ or cli/: {line.strip()}")
             file = match[1]
         elif line.startswith("@@ "):
             end()
@@ -142,7 +142,7 @@ def applied(hunks, read):
         text = texts[hunk.file] if hunk.file in texts else read(hunk.file)
         if text is None:
             raise BadPatch(f"there is no {hunk.file}")
-        # At the beginnings of lines only.
+        # Counts matches at the beginnings of lines only.
         count = ("\n" + text).count("\n" + hunk.old)
         if count != 1:
             raise BadPatch(f"{hunk.file} contains the old text {'nowhere' if count == 0 else f'{count} times'}")
@@ -241,8 +241,8 @@ class Preset:
         self.sound = {}         # test -> whether it passes without a fault, for tests that were tried
 
     def run(self, command):
-        """(succeeded, what it printed)"""
-        # Not a pipe: a process that a test did not end may keep it open.
+        """Runs a command and returns (whether it succeeded, its output)."""
+        # The output is not a pipe: a process that a test did not end may keep a pipe open.
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             done = subprocess.run([str(word) for word in command], cwd=COPY, stdin=subprocess.DEVNULL, stdout=output,
                                   stderr=subprocess.STDOUT)

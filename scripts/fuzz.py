@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
 TARGETS = sorted(path.stem for path in (ROOT / "tests" / "fuzz").glob("*_fuzz.cc"))
-LONGEST_INPUT_BYTES = 512  # as in the tests with a fixed seed
+LONGEST_INPUT_BYTES = 512  # the same as in the tests with a fixed seed
 LAST_WORDS_LINES = 30
 
 

@@ -24,7 +24,7 @@ make_group() {
   return 1
 }
 
-# This process's group in version 1's memory hierarchy, and in version 2.
+# Finds this process's group in version 1's memory hierarchy, and in version 2.
 old=$(sed -nE 's/^[0-9]+:([^:]*,)?memory(,[^:]*)?://p' /proc/self/cgroup)
 new=$(sed -n 's/^0:://p' /proc/self/cgroup)
 if ! { [[ -n $old ]] && make_group "/sys/fs/cgroup/memory$old" memory.limit_in_bytes; } &&

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a command under the allocator and on the C library's malloc, and compares time and memory.
 
-Without RUN_COMMAND in the environment, the command is the C++ compiler on the largest of this
-project's own sources; with it ('make run CMD=...'), 'sh -c' runs that text. RUN_LIBRARY names
-another library to preload than the one in build/release.
+Without RUN_COMMAND in the environment, the command is perl with bench/apps/hashes.pl: among the real
+programs of the benchmarks, its ratio of times is nearest to the median. With it ('make run CMD=...'),
+'sh -c' runs that text. RUN_LIBRARY names another library to preload than the one in build/release.
 
 The first two runs are not timed. One is on the C library's malloc and warms the machine's caches. The
-other goes through 'tcmalloc run', which says where the memory of its largest process was, and the
-dynamic linker logs into which programs it loaded the library. If that log does not show the library,
+other goes through 'tcmalloc run', which says where the memory of its largest process was and draws a
+flame graph of its peak, and the dynamic linker logs into which programs it loaded the library. If that log does not show the library,
 the script compares nothing. Then runs with and without the library alternate; the table shows the
 median of each figure. Where the tcmalloc command is not built, each process prints the allocator's
 statistics instead (MALLOCSTATS=1).
@@ -17,25 +17,23 @@ statistics instead (MALLOCSTATS=1).
 import argparse
 import collections
 import filecmp
-import json
 import os
 import pathlib
 import re
-import resource
-import shlex
 import signal
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD_DIR = ROOT / "build" / "release"
 DEFAULT_LIBRARY = BUILD_DIR / "lib" / "libtcmalloc.so.4"
 COMMAND = BUILD_DIR / "bin" / "tcmalloc"
-COMPILER = re.compile(r"(\+\+|cc)(-[\d.]+)?$")
-OWN_SOURCE_FOLDERS = (ROOT / "src", ROOT / "tests")
+PROGRAM = ["perl", str(ROOT / "bench/apps/hashes.pl"), "20"]
+FLAME_GRAPH = ROOT / "build/run/flame.svg"
+# The default interval is for servers: this program holds 8 MiB.
+SAMPLE_BYTES = "65536"
 
-Result = collections.namedtuple("Result", "exit_code wall_s user_s system_s minor_faults peak_kib")
+Result = collections.namedtuple("Result", "exit_code wall_s user_s system_s minor_faults peak_kib floor_kib")
 
 
 class Failure(Exception):
@@ -46,32 +44,6 @@ class Failure(Exception):
         self.exit_code = exit_code
 
 
-def compile_command():
-    """The build's command for the largest source, writing to /dev/null, and the folder it needs."""
-    database = BUILD_DIR / "compile_commands.json"
-    try:
-        entries = json.loads(database.read_text())
-    except FileNotFoundError:
-        raise Failure(f"{database} is missing: cmake --preset release") from None
-
-    def lines(entry):
-        source = pathlib.Path(entry["file"])
-        own = any(folder in source.parents for folder in OWN_SOURCE_FOLDERS)
-        return source.read_bytes().count(b"\n") if own and source.suffix == ".cc" else -1
-
-    largest = max(entries, key=lines, default=None)
-    if largest is None or lines(largest) < 0:
-        raise Failure(f"{database} lists no source of this project")
-    arguments = shlex.split(largest["command"])
-    # The compiler itself, without a compiler cache in front of it.
-    while arguments and not COMPILER.search(os.path.basename(arguments[0])):
-        arguments.pop(0)
-    arguments[arguments.index("-o") + 1] = "/dev/null"
-    source = pathlib.Path(largest["file"]).relative_to(ROOT)
-    print(f"Compiling {source} ({lines(largest)} lines) with {os.path.basename(arguments[0])}")
-    return arguments, largest["directory"]
-
-
 def child_environment(extra):
     # The command gets the user's environment, without the variables that make adds.
     def dropped(name):
@@ -80,22 +52,50 @@ def child_environment(extra):
     return {name: value for name, value in os.environ.items() if not dropped(name)} | extra
 
 
+# The kernel reports a peak of at least that of the process that started the command. So a small process starts it:
+# Python without its libraries. It prints to descriptor 3: errno of a failed start, or the status, times, page faults
+# and both peaks.
+LAUNCHER = """
+import posix, sys, time
+begin = time.monotonic()
+try:
+    pid = posix.posix_spawnp(sys.argv[1], sys.argv[1:], posix.environ, file_actions=[(posix.POSIX_SPAWN_CLOSE, 3)])
+except OSError as error:
+    posix.write(3, b"%d" % error.errno)
+    posix._exit(0)
+_, status, usage = posix.wait4(pid, 0)
+wall = time.monotonic() - begin
+with open("/proc/self/status") as file:
+    own = next(line.split()[1] for line in file if line.startswith("VmHWM:"))
+values = status, wall, usage.ru_utime, usage.ru_stime, usage.ru_minflt, usage.ru_maxrss, own
+posix.write(3, " ".join(map(str, values)).encode())
+posix._exit(0)
+"""
+
+
 def run_once(arguments, extra_environment, output_path, error_path):
     """Runs the command. The Result covers the process and all descendants that were waited for."""
+    read, write = os.pipe()
     files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
              (os.POSIX_SPAWN_OPEN, 1, output_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
              (os.POSIX_SPAWN_OPEN, 2, error_path,
-              os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)]
-    started = time.monotonic()
-    try:
-        pid = os.posix_spawnp(arguments[0], arguments, child_environment(extra_environment),
-                              file_actions=files)
-    except OSError as error:
-        raise Failure(f"{arguments[0]}: {error.strerror}", 127) from None
-    _, status, usage = os.wait4(pid, 0)
-    wall_s = time.monotonic() - started
-    return Result(os.waitstatus_to_exitcode(status), wall_s, usage.ru_utime, usage.ru_stime,
-                  usage.ru_minflt, usage.ru_maxrss)
+              os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600),
+             (os.POSIX_SPAWN_DUP2, write, 3)]
+    environment = child_environment(extra_environment)
+    # These variables are for the command only: env starts it with them.
+    own = [f"{name}={environment.pop(name)}" for name in ("LD_PRELOAD", "LD_DEBUG", "LD_DEBUG_OUTPUT", "MALLOCSTATS")
+           if name in environment]
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-I", "-S", "-c", LAUNCHER, "env", *own, *arguments],
+                         environment, file_actions=files)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        fields = pipe.read().split()
+    os.waitpid(pid, 0)
+    if len(fields) != 7:
+        raise Failure(f"{arguments[0]}: cannot be started", 127)
+    status, wall_s, user_s, system_s, faults, peak_kib, floor_kib = fields
+    return Result(os.waitstatus_to_exitcode(int(status)), float(wall_s), float(user_s), float(system_s), int(faults),
+                  int(peak_kib), int(floor_kib))
 
 
 def describe_exit(code):
@@ -160,7 +160,8 @@ def median(values):
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def print_table(plain, preloaded, floor_kib):
+def print_table(plain, preloaded):
+    floor_kib = max(result.floor_kib for result in [*plain, *preloaded])
     print(f"\n{'':24}{'C library':>12}{'tcmalloc':>12}{'ratio':>9}")
     rows = (("wall time, s", "wall_s", 1, "{:.3f}"),
             ("user time, s", "user_s", 1, "{:.3f}"),
@@ -185,15 +186,18 @@ def print_table(plain, preloaded, floor_kib):
     print(f"Medians over {len(plain)} round(s), taken in turns. Peak memory is the resident set\n"
           "(VmHWM) of the command's largest process; times and faults are sums over all processes.")
     if at_floor:
-        print("'<=': all processes stayed below the size of the Python program that measures them.")
+        print("'<=': all processes stayed below the size of the program that starts them.")
 
 
 def prove_service(run, error_path, log_folder, library, is_shell):
-    """One run that must show that the library is used. Returns the text to print about it at the end."""
+    """Makes a run that must show that the library is used. Returns the text to print about it at the end."""
     log_folder.mkdir()
     log = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(log_folder / "log")}
     if COMMAND.exists():
-        run("plain", log, [COMMAND, "run", "--children", "--library", library, "--"])
+        FLAME_GRAPH.parent.mkdir(parents=True, exist_ok=True)
+        FLAME_GRAPH.unlink(missing_ok=True)
+        run("plain", {"TCMALLOC_SAMPLE_PARAMETER": SAMPLE_BYTES} | log,
+            [COMMAND, "run", "--children", "--flame", FLAME_GRAPH, "--library", library, "--"])
     else:
         run("preloaded", {"MALLOCSTATS": "1", **log})
     served = served_programs(log_folder, library)
@@ -208,13 +212,14 @@ def prove_service(run, error_path, log_folder, library, is_shell):
 
     summary = error_path.read_text(errors="replace").rpartition("\ntcmalloc run: ")
     if summary[1]:
-        return f"{report}\nThe largest process: {summary[2].strip()}"
+        flame = f"\n\nFlame graph of its peak: {FLAME_GRAPH.relative_to(ROOT)}" if FLAME_GRAPH.exists() else ""
+        return f"{report}\nThe largest process: {summary[2].strip()}{flame}"
     blocks = statistics_blocks(error_path.read_text(errors="replace"))
     if blocks:
         report += ("\nThe allocator's statistics, from the largest of "
                    f"{len(blocks)} process(es) that printed them:\n")
         return report + "\n".join(max(blocks, key=size_of_block))
-    if not is_shell:  # the compiler is known to leave stderr open
+    if not is_shell:  # perl is known to leave stderr open
         raise Failure("No process printed the allocator's statistics, as MALLOCSTATS=1 asks.")
     return report + ("No process printed the allocator's statistics: all of them closed stderr\n"
                      "before their end, as GNU's core utilities do, or ended without exit().")
@@ -240,9 +245,7 @@ def compare(arguments, library, rounds, work_folder, is_shell):
         for side in order:
             print(f"  round {number + 1} of {rounds}, {sides[side][0]}", flush=True)
             results[side].append(run(side))
-    # The kernel reports a peak of at least that of the process that started it.
-    print_table(results["plain"], results["preloaded"],
-                floor_kib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print_table(results["plain"], results["preloaded"])
     same = filecmp.cmp(work_folder / "plain.out", work_folder / "preloaded.out", shallow=False)
     print("Both printed the same output." if same else "Their outputs differ (perhaps in times).")
     print(service)
@@ -250,7 +253,7 @@ def compare(arguments, library, rounds, work_folder, is_shell):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="runs on each side (default 3)")
+    parser.add_argument("--rounds", type=int, default=5, help="runs on each side (default 5)")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
@@ -263,8 +266,8 @@ def main():
         print(f"Running {shell_command}")
         arguments = ["sh", "-c", shell_command]
     else:
-        arguments, folder = compile_command()
-        os.chdir(folder)
+        arguments = PROGRAM
+        print("Running perl bench/apps/hashes.pl: hashes of arrays of strings")
 
     with tempfile.TemporaryDirectory(prefix="tcmalloc-run-") as work_folder:
         compare(arguments, library, options.rounds, pathlib.Path(work_folder), bool(shell_command))

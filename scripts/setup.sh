@@ -4,10 +4,13 @@
 # Installs the Debian packages that a job needs and that this machine lacks. Made for Debian 12.
 #
 #   scripts/setup.sh build      compile the libraries, tests and benchmarks with g++
-#   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run
+#   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run, MkDocs as for docs
+#   scripts/setup.sh all        test + the programs of docs/recipes
 #   scripts/setup.sh bench      build + what benchmarks and comparisons need: allocators, programs, plots
 #   scripts/setup.sh lint       build + clang-format and clang-tidy
 #   scripts/setup.sh drawings   graphviz, which makes docs/drawings/*.svg
+#   scripts/setup.sh docs       build + MkDocs, from PyPI into build/docs/python, and Chromium to look at the site
+#   scripts/setup.sh many-cpus  build + an emulator of machines with many CPUs
 #   scripts/setup.sh cleanroot  what scripts/clean_root.sh needs
 #   scripts/setup.sh list test  print the packages of a group and do nothing
 #
@@ -19,8 +22,8 @@ set -euo pipefail
 # from another source (another repository's node, a cmake built by hand).
 entries() {
   local peers="libtcmalloc-minimal4 libjemalloc2 libmimalloc2.0"
-  local build="g++ cmake=cmake ninja-build=ninja libgtest-dev libgmock-dev make python3"
-  # For the tcmalloc command.
+  local build="g++ cmake=cmake ninja-build=ninja libgtest-dev libgmock-dev make python3 perl=perl"
+  # The tcmalloc command needs these.
   build+=" libcli11-dev libfmt-dev nlohmann-json3-dev libdw-dev libelf-dev libiberty-dev zlib1g-dev libncurses-dev"
   case "$1" in
     build) echo "$build" ;;
@@ -33,30 +36,44 @@ entries() {
     test)
       echo "$build $peers"
       echo "clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19"
-      echo "g++-multilib googletest"  # the compiler for 32 bits; GoogleTest's sources to build for it
+      # Compilers for 32 bits and for 64-bit ARM, GoogleTest's sources to build for both, and an emulator for ARM.
+      # (g++-multilib, which also contains the first compiler, conflicts with the second one.)
+      echo "g++-12-multilib g++-12-aarch64-linux-gnu=aarch64-linux-gnu-g++-12 googletest qemu-user-static"
       echo "pkgconf=pkg-config dpkg-dev file python3-venv musl-tools"
+      echo "abigail-tools"  # abidiff
+      echo "debootstrap debian-archive-keyring"  # a system for the Debian packages
       echo "valgrind gdb binutils procps strace openssl spin"
       echo "zsh groff-base"  # the tcmalloc command's completion and man pages
       echo "python3-prometheus-client"  # its reader of OpenMetrics
       echo "tmux"                       # a terminal for tests
       echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
-      echo "nginx memcached default-jdk-headless=javac nodejs=node"
-      # gperftools itself, for programs that are built with it and run with this library; nothing else
+      echo "nginx curl=curl memcached default-jdk-headless=javac nodejs=node"
+      # gperftools itself, for programs that are built with it and run with this library; no other program
       # may load its libraries.
       echo "libgoogle-perftools-dev swi-prolog-nox=swipl swi-prolog-test"
-      # Two readers of profiles: gperftools' pprof, and the sources of Go's with a compiler for them.
+      # Two readers of profiles: gperftools' pprof, and the sources of Go's pprof with a compiler for them.
       echo "google-perftools golang-1.19-go golang-github-google-pprof-dev"
+      echo "python3-setuptools python3-wheel"  # the wheel
+      echo "openssh-client=ssh-keygen gpg=gpg minisign=minisign"  # the signatures of a release
+      echo "rustc=rustc cargo=cargo"  # the crates; programs of Rust in other tests
       # Shows the HTML page of the tcmalloc command; finds debug information for it on servers.
       echo "chromium=chromium libdebuginfod1"
       ;;
+    all)
+      entries test
+      echo "prometheus=promtool prometheus-node-exporter postgresql systemd dbus"
+      echo "podman runc catatonit"
+      ;;
     drawings) echo "python3 graphviz=dot" ;;
+    docs) echo "$build python3-venv chromium=chromium" ;;
+    many-cpus) echo "$build qemu-system-x86=qemu-system-x86_64 cpio=cpio" ;;
     cleanroot) echo "debootstrap debian-archive-keyring git=git util-linux" ;;
     *) return 1 ;;
   esac
 }
 
 # Services of the packages above. Only their programs are needed.
-services="redis-server nginx memcached"
+services="redis-server nginx memcached prometheus prometheus-node-exporter postgresql"
 policy=/usr/sbin/policy-rc.d
 policy_mark="# written by tcmalloc's scripts/setup.sh while it installs packages"
 
@@ -133,14 +150,41 @@ install_packages() {
   fi
 }
 
+# The pinned packages of docs/site/requirements.txt, in an environment of their own.
+install_mkdocs() {
+  local folder requirements done_file
+  cd "$(dirname "${BASH_SOURCE[0]}")/.."
+  folder=build/docs/python requirements=docs/site/requirements.txt
+  done_file=$folder/requirements
+  cmp -s "$requirements" "$done_file" && return
+  say "installing MkDocs into $folder"
+  rm -rf "$folder"
+  /usr/bin/python3 -m venv "$folder" &&
+    "$folder/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$requirements" &&
+    cp "$requirements" "$done_file"
+}
+
 main() {
   if [[ ${1:-} == list ]] && entries "${2:-}" >/dev/null; then
     entries "$2" | tr ' ' '\n' | sed 's/=.*//'
     return
   fi
-  if (($# != 1)) || ! entries "$1" >/dev/null; then
-    die "usage: scripts/setup.sh [list] build|test|bench|lint|drawings|cleanroot"
+  # Called by sudo: packages that are not installed into the system belong to the user.
+  if [[ ${1:-} == packages ]] && entries "${2:-}" >/dev/null; then
+    install_group "$2"
+    return
   fi
+  if (($# != 1)) || ! entries "$1" >/dev/null; then
+    die "usage: scripts/setup.sh [list] build|test|all|bench|lint|drawings|docs|many-cpus|cleanroot"
+  fi
+  install_group "$1"
+  case "$1" in
+    docs) install_mkdocs || die "pip cannot install the packages of docs/site/requirements.txt" ;;
+    test | all) install_mkdocs || say "MkDocs cannot be installed: the test of the site is skipped" ;;
+  esac
+}
+
+install_group() {
   local group=$1
   if ! command -v dpkg-query >/dev/null 2>&1; then
     say "this is not a Debian system: install yourself what is missing of" $(entries "$group")
@@ -154,10 +198,11 @@ main() {
     command -v sudo >/dev/null 2>&1 ||
       die "become root, or install sudo, to install: $missing"
     say "asking sudo to install: $missing"
-    exec sudo -- "${BASH_SOURCE[0]}" "$group"
+    sudo -- "${BASH_SOURCE[0]}" packages "$group"
+    return
   fi
 
-  # One set-up at a time: each may write the service policy and remove it.
+  # Only one set-up may run at a time: each may write the service policy and remove it.
   exec 9>/run/lock/tcmalloc-setup
   flock 9
   missing=$(missing_packages "$group" | tr '\n' ' ')

@@ -14,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = "remote_take_torture"
-# A fraction of the rate on a virtual machine with two idle CPUs.
+# This is a fraction of the rate on a virtual machine with two idle CPUs.
 LEAST_TAKINGS_PER_SECOND = 6_000
 
 

@@ -26,14 +26,16 @@ import unchanged
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Runs only on request: it changes settings of the system while it runs.
+# Tests of this kind run only on request: they change settings of the system while they run.
 SYSTEM_KIND = "system"
-LABELS = (*tiers.KINDS, SYSTEM_KIND)
+# Tests of this kind need an emulated machine.
+GUEST_KIND = "guest"
+LABELS = (*tiers.KINDS, SYSTEM_KIND, GUEST_KIND)
 SLOWEST_SHOWN = 10
-TEST_TIMEOUT_S = 600  # for tests that set no timeout
+TEST_TIMEOUT_S = 600  # the timeout of tests that set none
 FORMATTED_FOLDERS = ("src", "include", "cli", "tests", "bench", "tools")
 FORMATTED_SUFFIXES = {".cc", ".h", ".c"}
-LINES_OF_ALL_FAILURES = 24  # of the failed tests' outputs, repeated above the counts
+LINES_OF_ALL_FAILURES = 24  # how many lines of the failed tests' outputs are repeated above the counts
 CLANG_FORMAT = "clang-format-19"
 JOB_COMMANDS = {
     "tidy": ["make", "--no-print-directory", "tidy"],
@@ -49,7 +51,7 @@ class Tally:
     def __init__(self):
         self.passed = 0
         self.failures = []
-        self.outputs = []  # of the tests that failed, in the order of failures; None where unknown
+        self.outputs = []  # the outputs of the tests that failed, in the order of failures; None if unknown
         self.skips = []
         self.seconds = []  # (seconds, name) of each test
         self.unchanged = 0  # tests that passed before with the same files, and did not run again
@@ -122,7 +124,7 @@ def all_tests(build_dir):
 
 
 class Memory:
-    """What passed in a build folder, and with which files."""
+    """The tests that passed in a build folder, and their files."""
 
     # These tests read the sources themselves.
     ALWAYS = {"layout"}
@@ -137,7 +139,7 @@ class Memory:
         return name in self.now and self.passed.get(name) == self.now[name]
 
     def store(self, names, passed_names):
-        """Remembers the result of those that ran."""
+        """Remembers the results of the tests that ran."""
         for name in names:
             self.passed.pop(name, None)
         self.passed.update({name: self.now[name] for name in passed_names if name in self.now})
@@ -169,21 +171,21 @@ def run_preset(preset, tier, jobs, only, again, tally):
         return
     build_dir = ROOT / "build" / preset
     tests = all_tests(build_dir)
-    labels = {test["name"]: unchanged.labels_of(test) for test in tests}
-    for name, of_test in labels.items():
+    # A list, since names may repeat, and ctest numbers each repetition.
+    names, labels = [test["name"] for test in tests], [unchanged.labels_of(test) for test in tests]
+    for name, of_test in zip(names, labels):
         # For a program that is not built, ctest has one test, which fails.
         if not set(of_test) & set(LABELS) and not name.endswith("_NOT_BUILT"):
             tally.fail(f"{preset}: {name}: has none of the labels {' '.join(LABELS)}")
     for kind in kinds:
-        if not any(kind in of_test for of_test in labels.values()):
+        if not any(kind in of_test for of_test in labels):
             tally.fail(f"{preset}: has no test labelled {kind}")
     left_out = tiers.labels_left_out(tier, preset)
-    # In the order of ctest, which numbers them from 1.
-    chosen = [number for number, of_test in enumerate(labels.values(), 1)
+    # The numbers follow the order of ctest, which counts from 1.
+    chosen = [number for number, of_test in enumerate(labels, 1)
               if set(of_test) & set(kinds) and not set(of_test) & set(left_out)]
     memory = Memory(build_dir, tests) if tier == "check" else None
     if memory and not again:
-        names = list(labels)
         repeated = [number for number in chosen if not memory.is_unchanged(names[number - 1])]
         tally.unchanged += len(chosen) - len(repeated)
         say(f"{preset}: {len(chosen) - len(repeated)} tests passed before with the same files"
@@ -199,12 +201,13 @@ def run_preset(preset, tier, jobs, only, again, tally):
     started = time.monotonic()
     failures_before = len(tally.failures)
     with tempfile.TemporaryDirectory() as folder:
-        junit_file = pathlib.Path(folder) / "results.xml"
+        junit_file = build_dir / "results.xml"
+        junit_file.unlink(missing_ok=True)
         numbers = pathlib.Path(folder) / "numbers"
-        # ctest leaves out the last character of the file.
+        # ctest drops the last character of the file.
         numbers.write_text(f"{chosen[0]},{chosen[0]},1,{','.join(map(str, chosen))}\n")
         ctest = subprocess.run(
-            # Twice as many as CPUs: many tests mostly wait.
+            # Runs twice as many tests as there are CPUs, since many tests mostly wait.
             ["ctest", "-I", numbers, "-j", str(2 * jobs), "--output-on-failure",
              "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
              # The whole output is needed: the reason for a skip may be anywhere in it.
@@ -271,7 +274,7 @@ def main():
     parser.add_argument("--tier", choices=tiers.TIERS, default="test", help="default: test")
     parser.add_argument("--preset", action="append", choices=tiers.PRESETS,
                         help="only this preset (repeatable)")
-    parser.add_argument("--kind", action="append", choices=LABELS,
+    parser.add_argument("--kind", action="append", choices=(*tiers.KINDS, SYSTEM_KIND),
                         help="only tests of this kind, of any tier (repeatable)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="default: one per CPU")
@@ -304,7 +307,7 @@ def main():
     say("the slowest tests")
     for seconds, name in sorted(tally.seconds, reverse=True)[:SLOWEST_SHOWN]:
         print(f"{seconds:8.1f} s  {name}")
-    # Once more at the end, since a reader may see only the end of a long log.
+    # Prints the failures once more, since a reader may see only the end of a long log.
     for failure, output in zip(tally.failures, tally.outputs):
         print(f"FAIL  {failure}")
         for line in last_words(output, LINES_OF_ALL_FAILURES // len(tally.failures)):

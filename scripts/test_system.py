@@ -4,8 +4,8 @@
 always or never. For root, on a machine of one's own: while it runs, other programs are refused
 memory too.
 
-The settings are put back whatever happens: a second process waits for the end of this one, by
-whichever way, and does it.
+The settings are restored whatever happens: a second process waits until this one ends in any way,
+and restores them.
 """
 
 import argparse
@@ -22,16 +22,16 @@ HUGEPAGE_SETTINGS = pathlib.Path("/sys/kernel/mm/transparent_hugepage")
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal")
 PROGRAMS = ("process_address_limit", "process_few_mappings", "process_release_environment",
             "process_survivors")
-# In the order in which they are put back. The kernel keeps one of the last two and shows the other
-# as 0: what was 0 is not written.
+# The settings in the order in which they are restored. The kernel keeps only one of overcommit_ratio and
+# overcommit_kbytes and shows the other as 0, so a setting that was 0 is not written.
 NAMES = ("max_map_count", "overcommit_memory", "overcommit_ratio", "overcommit_kbytes", "enabled")
 TIMEOUT_S = 300
 
 STRICT = "2"
-# What programs may still map: as much as the program counts on, and some for everyone else.
+# The memory that programs may still map: as much as the test's program needs, and some for all other programs.
 COMMIT_LEFT_KB = 500 << 10
-# More than any program of this test has, and far fewer than it would have if each hole in its heap
-# were one.
+# The limit is more mappings than any program of this test has, and far fewer than it would have with one mapping for
+# each free range of its heap.
 FEW_MAPPINGS = "300"
 
 
@@ -40,7 +40,7 @@ def path_of(folder, name):
 
 
 def read_settings(folder):
-    """Name -> what it is; of those that list all choices, the one in brackets."""
+    """Name -> value. If a setting lists all choices, the value is the one in brackets."""
     settings = {}
     for name in NAMES:
         path = path_of(folder, name)
@@ -58,7 +58,7 @@ def restore(folder, settings):
 
 
 class Guardian:
-    """A process that puts the settings back when this one has ended, or leaves the block."""
+    """A process that restores the settings when this one has ended, or leaves the block."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -113,7 +113,7 @@ ALWAYS_PROGRAMS = (
     ("process_survivors", "background"),
     ("process_survivors", "alone"),
 )
-# Name, what changes the settings, programs and their arguments.
+# (name, changes of settings, programs and their arguments)
 TESTS = (
     ("strict overcommit", strict_overcommit, (("process_address_limit", "commit", "later"),)),
     ("few mappings", few_mappings, (("process_few_mappings", "400"),)),
@@ -133,7 +133,7 @@ def run(program, library):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    # For the test of this script.
+    # The test of this script uses this option.
     parser.add_argument("--settings", type=pathlib.Path, default=SETTINGS, help=argparse.SUPPRESS)
     parser.add_argument("--command", help=argparse.SUPPRESS)
     options = parser.parse_args()

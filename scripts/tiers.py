@@ -14,7 +14,7 @@ import sys
 TIERS = ("check", "test", "all")
 COMMANDS = {"check": "make check", "test": "make test", "all": "make test-all"}
 
-# Preset -> what it can show that the others cannot, in the order in which they run.
+# Preset -> what only this preset can show, in the order in which the presets run.
 PRESETS = {
     "check": "optimised, with asserts, invariant checks and lock ranks",
     "release": "what is shipped",
@@ -23,14 +23,15 @@ PRESETS = {
     "clang": "a second compiler, thread-safety analysis",
     "i386": "32-bit words; undefined behaviour in tests traps",
     "musl": "a C library without shared objects, no C++ library",
+    "aarch64": "64-bit ARM, cross-compiled: its instructions; programs that QEMU emulates",
     "debug": "no optimisation: for debuggers",
     "fuzz": "libFuzzer",
 }
 
-# Presets without a column: what they are for.
+# Presets without a column, and their purpose.
 NOT_FOR_TESTS = {"coverage": "make coverage"}
 
-# Why cells are empty.
+# The reasons why cells are empty.
 REASONS = {
     "owned": "the sanitizer owns malloc, so there is no library to preload or to link with",
     "once": "does not depend on how the library is built: once, where it is built as shipped",
@@ -41,6 +42,7 @@ REASONS = {
     "fuzzer": "the fuzz preset is asan's for everything but the fuzz targets",
     "threads": "the fuzz targets have one thread",
     "bench": "the benchmark programs are built with what is shipped only",
+    "guest": "needs a whole emulated machine, not only emulated programs",
 }
 
 # Kind, which is the label of its tests -> what it is.
@@ -61,43 +63,43 @@ KINDS = {
 CELLS = {
     "unit": {
         "check": "check", "release": "all", "asan": "test", "tsan": "test", "clang": "all",
-        "i386": "test", "musl": "no C++", "debug": "all", "fuzz": "fuzzer",
+        "i386": "test", "musl": "no C++", "aarch64": "test", "debug": "all", "fuzz": "fuzzer",
     },
     "entry": {
         "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "test",
-        "i386": "test", "musl": "no C++", "debug": "all", "fuzz": "owned",
+        "i386": "test", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "owned",
     },
     "process": {
         "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
-        "i386": "test", "musl": "test", "debug": "all", "fuzz": "owned",
+        "i386": "test", "musl": "test", "aarch64": "guest", "debug": "all", "fuzz": "owned",
     },
     "compat": {
         "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
-        "i386": "all", "musl": "no C++", "debug": "all", "fuzz": "owned",
+        "i386": "all", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "owned",
     },
     "model": {
         "check": "asserts", "release": "test", "asan": "asserts", "tsan": "test", "clang": "all",
-        "i386": "all", "musl": "no C++", "debug": "asserts", "fuzz": "asserts",
+        "i386": "all", "musl": "no C++", "aarch64": "guest", "debug": "asserts", "fuzz": "asserts",
     },
     "layout": {
         "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "test",
-        "i386": "test", "musl": "shipped", "debug": "all", "fuzz": "owned",
+        "i386": "test", "musl": "shipped", "aarch64": "test", "debug": "all", "fuzz": "owned",
     },
     "packaging": {
         "check": "shipped", "release": "test", "asan": "shipped", "tsan": "shipped",
-        "clang": "once", "i386": "once", "musl": "once", "debug": "shipped", "fuzz": "shipped",
+        "clang": "once", "i386": "once", "musl": "once", "aarch64": "once", "debug": "shipped", "fuzz": "shipped",
     },
     "programs": {
         "check": "shipped", "release": "test", "asan": "owned", "tsan": "owned",
-        "clang": "once", "i386": "64 bits", "musl": "no C++", "debug": "shipped", "fuzz": "owned",
+        "clang": "once", "i386": "64 bits", "musl": "no C++", "aarch64": "guest", "debug": "shipped", "fuzz": "owned",
     },
     "bench": {
         "check": "bench", "release": "test", "asan": "bench", "tsan": "bench", "clang": "bench",
-        "i386": "bench", "musl": "bench", "debug": "bench", "fuzz": "bench",
+        "i386": "bench", "musl": "bench", "aarch64": "bench", "debug": "bench", "fuzz": "bench",
     },
     "fuzz": {
         "check": "check", "release": "all", "asan": "test", "tsan": "threads",
-        "clang": "all", "i386": "test", "musl": "no C++", "debug": "all", "fuzz": "all",
+        "clang": "all", "i386": "test", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "all",
     },
 }
 
@@ -110,7 +112,7 @@ ONCE = {
     "clean root": ("all", "the README's commands in a new Debian system (root)"),
 }
 
-# Cells of an earlier tier that a later tier leaves to another preset: (kind, preset, tier) -> (that preset, why).
+# Cells of an earlier tier that a later tier leaves to another preset: (kind, preset, tier) -> (that preset, reason).
 LEFT_TO = {
     ("unit", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
     ("layout", "check", "test"): ("release", "has more of them"),

@@ -14,8 +14,8 @@ import platform
 import re
 
 COMPILED = {".cc", ".h", ".c"}
-OUTSIDE = {"build", ".git"}  # of the tree
-FILE_NAME = "passed_tests.json"  # in the build folder
+OUTSIDE = {"build", ".git"}  # folders that do not belong to the tree
+FILE_NAME = "passed_tests.json"  # the file's name in the build folder
 
 
 def _digest_of_file(path):

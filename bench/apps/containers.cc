@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Input of a compiler: many instantiations of the standard library's templates.
+// This file is input for a compiler: many instantiations of the standard library's templates.
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file's real path; empty if there is no file.
+// Returns the file's real path; empty if there is no file.
 std::string RealPath(const fs::path& path) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
@@ -33,9 +33,9 @@ Allocator Ours(std::string name, const fs::path& path) {
   return allocator;
 }
 
-// A library of the distribution: beside the C library (Debian's folder for this architecture), or
-// where other distributions put it. /usr/local is left out: this project may be installed there,
-// under the soname of the gperftools library that is looked for.
+// Finds a library of the distribution: beside the C library (Debian's folder for this
+// architecture), or where other distributions put it. /usr/local is left out: this project may be
+// installed there, under the soname of the gperftools library that is looked for.
 Allocator Packaged(std::string name, std::string_view package,
                    std::span<const std::string_view> file_names) {
   const fs::path beside_libc = fs::path(CLibrary()).parent_path();
@@ -62,8 +62,8 @@ std::optional<NamedLibrary> NamedLibrary::Parse(std::string_view text) {
 }
 
 std::string CLibrary() {
-  // Asked of the C library itself: the global malloc is another one's if this process was started
-  // with an allocator preloaded.
+  // Looks malloc up in the C library itself: if this process was started with an allocator
+  // preloaded, the global malloc is that allocator's.
   std::string path;
   if (void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD)) {
     Dl_info info;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Which allocators a benchmark compares, and where their libraries are: this project's two, the C
+// The allocators that a benchmark compares, and their libraries: this project's two, the C
 // library's malloc, and the peers that Debian packages. Each is used through LD_PRELOAD by its
 // absolute path: gperftools' library and ours share a soname, so a bare name could mean either.
 #pragma once
@@ -16,24 +16,24 @@ namespace tcmalloc::bench {
 struct Allocator {
   std::string name;
   bool ours = false;
-  // Of the default set, without which the comparison is not the one that is asked for.
+  // True for the default set, without which the comparison is not the requested one.
   bool required = true;
   // The library to preload; empty: none, the C library serves malloc.
   std::string preload;
   // The file that must have served malloc. Empty: the allocator is not on this machine.
   std::string library;
-  // Where to get it if it is missing, in words.
+  // A text that says where to get the library if it is missing.
   std::string source;
 
   bool missing() const { return library.empty(); }
 };
 
-// NAME=PATH from the command line.
+// An argument NAME=PATH of the command line.
 struct NamedLibrary {
   std::string name;
   std::string path;
 
-  // Nothing when `text` has not that form.
+  // Nothing if `text` does not have that form.
   static std::optional<NamedLibrary> Parse(std::string_view text);
 };
 
@@ -44,8 +44,8 @@ std::string CLibrary();
 std::string ThisProgram();
 std::string ThisFolder();
 
-// Ours first (those of the build tree that this program is in, or `ours` instead when not empty),
-// then the C library, then Debian's peers, then `peers`.
+// Returns this project's libraries first (those of the build tree that this program is in, or
+// `ours` if that is not empty), then the C library, then Debian's peers, then `peers`.
 std::vector<Allocator> FindAllocators(std::span<const NamedLibrary> ours,
                                       std::span<const NamedLibrary> peers);
 

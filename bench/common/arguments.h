@@ -6,7 +6,7 @@
 //   const uint64_t threads = arguments.Number("THREADS", 2, 1, kMostThreads);
 //   arguments.End();
 //
-// A wrong value or an argument too many ends the program with status 2. With --help each call
+// A wrong value or an additional argument ends the program with status 2. With --help each call
 // prints its argument instead, and End() ends the program. Allocates nothing.
 #pragma once
 
@@ -15,14 +15,15 @@
 
 namespace tcmalloc::bench {
 
-// What the programs accept as a number of threads.
+// The largest number of threads that the programs accept.
 inline constexpr uint64_t kMostThreads = 100'000;
 
 class Arguments {
  public:
   Arguments(int argc, char** argv, const char* summary);
 
-  // Whether `flag` is the next argument, which it then takes. Flags come before all others.
+  // Returns whether `flag` is the next argument, and then consumes it. Flags come before all
+  // others.
   bool Flag(const char* flag, const char* meaning);
   // Requires: smallest <= default_value <= largest.
   uint64_t Number(const char* name, uint64_t default_value, uint64_t smallest, uint64_t largest);
@@ -40,7 +41,7 @@ class Arguments {
   bool help_ = false;
 };
 
-// Ends the program with status 2 when `text` is no number in the range.
+// Parses a number. Ends the program with status 2 if `text` is no number in the range.
 uint64_t ParseNumber(const char* name, const char* text, uint64_t smallest, uint64_t largest);
 double ParseSeconds(const char* name, const char* text);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// BoundedQueue: first in, first out, between any number of threads, which sleep while it is full or
-// empty. Allocates nothing after construction.
+// BoundedQueue: a first-in, first-out queue between any number of threads, which sleep while it is
+// full or empty. Allocates nothing after construction.
 #pragma once
 
 #include <condition_variable>
@@ -24,7 +24,7 @@ class BoundedQueue {
     not_empty_.notify_one();
   }
 
-  // False when the queue is empty and closed.
+  // Returns false if the queue is empty and closed.
   bool Pop(T* item) {
     std::unique_lock lock(mutex_);
     not_empty_.wait(lock, [this] { return size_ > 0 || closed_; });
@@ -37,7 +37,7 @@ class BoundedQueue {
     return true;
   }
 
-  // Nothing is pushed afterwards.
+  // Closes the queue. Requires: no thread pushes afterwards.
   void Close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -27,7 +27,7 @@ struct Load {
   uint64_t returned;     // objects that other threads have freed before
 };
 
-// Every byte is written and read again, `repetitions` times. volatile: in memory, each time.
+// Writes and reads every byte `repetitions` times. volatile: each access goes to memory.
 void WriteRepeatedly(void* object, uint64_t size, uint64_t repetitions) {
   auto* const bytes = static_cast<volatile unsigned char*>(object);
   for (uint64_t i = 0; i < repetitions; ++i) {
@@ -38,7 +38,7 @@ void WriteRepeatedly(void* object, uint64_t size, uint64_t repetitions) {
   }
 }
 
-// One object for each thread, handed out by the main thread.
+// The objects that the main thread hands out, one to each thread.
 class HandedOver {
  public:
   HandedOver(bool any, const Load& load) : objects_(load.threads) {
@@ -66,15 +66,15 @@ void Time(const CacheLineProgram& program, const Load& load) {
   ReportTime(program.name, part);
 }
 
-// A stay of one thread's object on one line: in `rounds` iterations, from `first` to `last`.
+// One thread's object was on one line in `rounds` iterations, from `first` to `last`.
 struct Stay {
-  uintptr_t offset;  // of the object's first byte there
+  uintptr_t offset;  // the offset of the object's first byte on the line
   uint64_t first;
   uint64_t last;
   uint64_t rounds;
 };
 
-// Which threads' objects lay on which cache line, in which iterations.
+// Records which threads' objects lay on which cache line, in which iterations.
 class LineOwners {
  public:
   void Add(uint64_t round, size_t thread, uintptr_t address, uint64_t size) {
@@ -88,7 +88,7 @@ class LineOwners {
     }
   }
 
-  // After all objects of one iteration were added.
+  // Call this after all objects of one iteration were added.
   void EndRound() {
     bool shared = false;
     for (const auto& [line, threads] : on_line_) {
@@ -118,17 +118,17 @@ class LineOwners {
   uint64_t rounds_with_sharing() const { return rounds_with_sharing_; }
 
  private:
-  // By line, then by thread and offset.
+  // Indexed by line, then by thread and offset.
   std::map<uintptr_t, std::map<std::pair<size_t, uintptr_t>, Stay>> stays_;
-  std::map<uintptr_t, std::set<size_t>> on_line_;  // of the current iteration
+  std::map<uintptr_t, std::set<size_t>> on_line_;  // the current iteration's
   std::set<uintptr_t> shared_lines_;
   size_t most_threads_ = 0;
   uint64_t rounds_with_sharing_ = 0;
 };
 
 // Threads that end before the others start allocate `load.returned` objects and free most of them,
-// their own and those of others, in shuffled order: so the allocator's free objects are in
-// disorder. One object in sixteen stays, so that some lines are only partly free.
+// their own and those of others, in shuffled order, so that the allocator's free objects are in
+// random order. One object in sixteen stays, so that some lines are only partly free.
 void ReturnShuffled(const Load& load) {
   constexpr uint64_t kSeed = 105;
   MappedArray<void*> objects(load.returned);
@@ -199,7 +199,7 @@ void CacheLineProgram::Main(int argc, char** argv) const {
   load.iterations = arguments.Number("ITERATIONS", 1000, 1, 100'000'000);
   load.size = arguments.Number("SIZE", 1, 1, 1 << 20);
   const uint64_t repetitions = arguments.Number("REPETITIONS", 1'000'000, 1, uint64_t{1} << 40);
-  // A hint of how many threads should run at once, which other versions of the program take too.
+  // This hint of how many threads should run at once exists in other versions of the program, too.
   const uint64_t concurrency = arguments.Number("CONCURRENCY", load.threads, 1, kMostThreads);
   arguments.End();
   pthread_setconcurrency(static_cast<int>(concurrency));

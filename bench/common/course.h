@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Course: samples of this process's resident memory over time, with what else the program has to
-// say at the time, for a report's series. Allocates nothing.
+// Course: samples of this process's resident memory over time, with further figures of the program,
+// for a report's series. Allocates nothing.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@ class Course {
  public:
   using Row = std::array<double, kColumns>;
 
-  // Room for the samples of `longest_s`; what comes later is not kept.
+  // Makes room for the samples of `longest_s`; later samples are not kept.
   Course(double longest_s, double sample_every_s)
       : rows_(static_cast<size_t>(longest_s / sample_every_s) + 1000),
         sample_every_s_(sample_every_s),
         start_(Now()) {}
 
   double elapsed_s() const { return Now() - start_; }
-  // The last sample was taken long enough ago for another one.
+  // True if the last sample was taken long enough ago for another one.
   bool due() const { return elapsed_s() >= next_s_; }
   // Returns the resident KiB.
   template <typename... More>

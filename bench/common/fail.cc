@@ -11,7 +11,7 @@
 namespace tcmalloc::bench {
 namespace {
 
-// _exit: other threads may be in the middle of their work.
+// Calls _exit, since other threads may be in the middle of their work.
 [[noreturn]] void Exit(int status, const char* format, va_list arguments) {
   std::array<char, 512> text;
   const int length = vsnprintf(text.data(), text.size(), format, arguments);

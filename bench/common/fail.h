@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How the benchmark programs end early: one line on standard error and an exit status.
+// Ends a benchmark program early, with one line on standard error and an exit status.
 #pragma once
 
 namespace tcmalloc::bench {
 
-// Something that must hold did not: the program's exit status becomes 1.
+// Call this if a condition that must hold does not: the program's exit status becomes 1.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void Fail(const char* format, ...);
 
-// The command line makes no sense: the exit status becomes 2.
+// Call this if the command line is invalid: the exit status becomes 2.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void FailUsage(const char* format, ...);
 
 }  // namespace tcmalloc::bench

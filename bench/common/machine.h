@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The facts about machine and build without which a figure means nothing.
+// The facts about machine and build that a reader needs to judge a figure.
 #pragma once
 
 #include <string>

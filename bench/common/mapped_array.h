@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// MappedArray: zeroed elements in memory of their own mapping, so that what a benchmark program
-// keeps for itself is not part of what it measures.
+// MappedArray: zeroed elements in a mapping of their own, so that a benchmark program does not
+// measure its own records.
 #pragma once
 
 #include <sys/mman.h>

@@ -11,11 +11,11 @@ double Now();
 
 class MeasuredPart {
  public:
-  // It begins here.
+  // The measured part begins here.
   MeasuredPart();
   void End();
 
-  // After End().
+  // Requires: End() was called.
   double wall_s() const { return used_.wall_s; }
   double user_s() const { return used_.user_s; }
   double sys_s() const { return used_.sys_s; }

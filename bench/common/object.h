@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The objects that the benchmark programs allocate: memory with a mark in it, by which a program
-// sees that no one else was given the same bytes.
+// checks that the allocator did not return the same bytes twice.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,8 @@ struct Object {
   }
 
  private:
-  // Too small for two whole marks that do not overlap: a byte at either end.
+  // True if the object is too small for two whole marks that do not overlap. It then has a byte of
+  // the mark at either end.
   bool small() const { return size < 2 * sizeof(mark); }
   unsigned char Byte() const { return static_cast<unsigned char>(mark); }
   unsigned char* Back() const { return memory + size - (small() ? 1 : sizeof(mark)); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // ObjectList: objects that are linked through their own first bytes, as a program's data structures
-// are: there is no memory beside that of the objects.
+// are. The list needs no other memory.
 #pragma once
 
 #include "bench/common/object.h"
@@ -10,7 +10,7 @@ namespace tcmalloc::bench {
 
 class ObjectList {
  public:
-  // Requires of every object's size.
+  // The least size of an object.
   static constexpr size_t kSmallest = 16;
 
   void Append(size_t size) {
@@ -23,14 +23,14 @@ class ObjectList {
     ++count_;
   }
 
-  // Frees, in the order of their making, those objects for whose position keep(position) is false.
+  // Frees those objects for whose position keep(position) is false, in the order of allocation.
   template <typename Keep>
   void FreeAllBut(Keep keep) {
     uint32_t last_number = 0;
     Node** link = &first_;
     for (uint64_t position = 0; *link != nullptr; ++position) {
       Node* const node = *link;
-      // If the object was also given to other code, that wrote another number or another next.
+      // If the allocator returned the object twice, other code wrote another number or next.
       if (node->number <= last_number || node->number > numbers_) FailCorrupt();
       last_number = node->number;
       if (keep(position)) {

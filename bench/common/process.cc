@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kCouldNotExecute = 127;
 
-// Null-terminated, as execve wants it. The strings must outlive the result.
+// Returns a null-terminated array, as execve needs it. The strings must outlive the result.
 std::vector<char*> Pointers(std::span<const std::string> strings) {
   std::vector<char*> pointers;
   for (const std::string& text : strings) pointers.push_back(const_cast<char*>(text.c_str()));

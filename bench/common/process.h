@@ -10,7 +10,7 @@
 namespace tcmalloc::bench {
 
 struct ProcessResult {
-  // Empty when the program exited with status 0, else what became of it: "crashed (Aborted)".
+  // Empty if the program exited with status 0, else a text like "crashed (Aborted)".
   std::string failure;
   std::string output;
 
@@ -18,8 +18,8 @@ struct ProcessResult {
 };
 
 // `command` holds the program's path and its arguments. `preload` replaces LD_PRELOAD of the
-// environment, which is removed when it is empty. A program that has not ended after
-// `timeout_seconds` is ended by SIGALRM. Throws std::system_error when no process can be had.
+// environment; if it is empty, the variable is removed. SIGALRM ends a program that has not ended
+// after `timeout_seconds`. Throws std::system_error if no process can be created.
 ProcessResult RunPreloaded(std::span<const std::string> command, const std::string& preload,
                            unsigned timeout_seconds);
 

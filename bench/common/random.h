@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Random: the SplitMix64 generator. The standard distributions may differ from one C++ library to
-// the next; with this one a printed seed names the same benchmark everywhere. It allocates nothing.
+// the next; with this one a printed seed repeats the same benchmark everywhere. Allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class Random {
   // Uniform in [0, bound), but for a bias of at most bound / 2^64. Requires: bound > 0.
   uint64_t Below(uint64_t bound) { return Next() % bound; }
 
-  // Like Below, with a multiplication instead of the division: for hot loops.
+  // Like Below, with a multiplication instead of the division, for hot loops.
   // Requires: bound <= 2^32.
   uint32_t FastBelow(uint64_t bound) { return static_cast<uint32_t>((Next() >> 32) * bound >> 32); }
 

@@ -55,7 +55,7 @@ std::string CommandLineArguments() {
   return '[' + list + ']';
 }
 
-// The file that malloc is called from.
+// Returns the file whose malloc the program calls.
 std::string MallocLibrary() {
   Dl_info info;
   std::array<char, PATH_MAX> path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Report: what a benchmark program tells about its run, as one line of JSON. It goes to the file
+// Report: the figures of a benchmark program's run, as one line of JSON. It is written to the file
 // descriptor that the environment variable BENCH_REPORT_FD names, else to standard output.
 //
 //   {"program": "larson", "args": ["1", "8", ...],
@@ -8,12 +8,12 @@
 //    "wall_s": .., "user_s": .., "sys_s": .., "minor_faults": .., "major_faults": ..,
 //    "peak_rss_kib": .., "malloc_library": "/usr/lib/..."}
 //
-// The first metric is the one to compare by. Times and faults are those of the measured part, the
-// peak is the whole process's. A program with a course to plot adds
+// The first metric is the one that is compared. Times and faults are those of the measured part,
+// the peak is the whole process's. A program with a course to plot adds
 //    "series": {"name": "rss", "columns": ["time_s", "rss_kib"], "rows": [[0.05, 1760], ...]}.
-// The first column is time; there may be more than one other.
+// The first column is time; one or more other columns follow.
 //
-// The figures are gathered by the constructor, before the first allocation of the report itself.
+// The constructor gathers the figures before the report itself first allocates.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class Report {
   Report(const char* program, const MeasuredPart& part);
 
   void Value(const char* name, double value, const char* unit, Better better);
-  // At most one. Each row has a value for each of the columns.
+  // Adds the series, at most once. Each row has a value for each of the columns.
   template <size_t kColumns>
   void Series(const char* name, const char* const (&columns)[kColumns],
               std::span<const std::array<double, kColumns>> rows) {
@@ -57,14 +57,14 @@ class Report {
   void BeginSeries(const char* name, std::span<const char* const> columns);
   void AddRow(std::span<const double> row);
 
-  const long peak_rss_kib_;  // first of all: construction must not change it
+  const long peak_rss_kib_;  // read first: construction must not change it
   const char* const program_;
   const MeasuredPart part_;
   std::vector<Metric> metrics_;
-  std::string series_;  // empty or the JSON member
+  std::string series_;  // empty, or the member of the JSON object
 };
 
-// A program of fixed work: its time, and no more.
+// Reports the time of a program of fixed work, and no other figure.
 void ReportTime(const char* program, const MeasuredPart& part);
 
 }  // namespace tcmalloc::bench

@@ -32,7 +32,7 @@ class ProcFile {
     text_[length] = '\0';
   }
 
-  // The number after `key` at the beginning of a line.
+  // Returns the number after `key` at the beginning of a line.
   long Number(std::string_view key) const {
     for (const char* line = text_.data(); line != nullptr; line = strchr(line, '\n')) {
       if (*line == '\n') ++line;

@@ -6,11 +6,11 @@
 
 namespace tcmalloc::bench {
 
-// From smaps_rollup, for which the kernel walks the page tables: exact, some milliseconds per GiB.
+// Reads smaps_rollup, for which the kernel walks the page tables: exact, some milliseconds per GiB.
 long ResidentKib();
 long AnonymousKib();
 
-// The most that was ever resident since the program was executed (VmHWM).
+// Returns the peak of resident memory since the program was executed (VmHWM).
 long PeakResidentKib();
 
 }  // namespace tcmalloc::bench

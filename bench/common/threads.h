@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Threads without an allocation of their own (std::thread makes one for each): pthreads, whose
-// arguments lie in the caller's memory. What the C library allocates for a thread it still does.
+// Threads that do not allocate (std::thread allocates once for each): pthreads, whose arguments lie
+// in the caller's memory. The C library still allocates what it needs for a thread.
 #pragma once
 
 #include <pthread.h>

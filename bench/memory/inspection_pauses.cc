@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// bench_inspection_pauses: how long the tcmalloc command stops a process. A line for each command,
-// number of threads and size of the heap: the pauses of many stops, of 'profile', of 'objects' and
-// of 'inspect'.
+// bench_inspection_pauses: measures for how long the tcmalloc command stops a process. It prints a
+// line for each command ('profile', 'objects', 'inspect'), number of threads and size of the heap,
+// with the pauses of many stops.
 //
 // The process is this program again, with the library preloaded. Its objects are not touched, so a
-// heap of 10 GiB needs memory for the allocator's records only, which is what is copied. It takes a
-// sample in 512 KiB. Its threads sleep, and wake ten times a second to replace an object that is
+// heap of 10 GiB needs memory only for the allocator's records, which the command copies. It takes
+// a sample in 512 KiB. Its threads sleep, and wake ten times a second to replace an object that is
 // probably sampled, so the samples keep changing.
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -37,7 +37,7 @@ constexpr auto kNap = std::chrono::milliseconds(100);
 constexpr char kInterval[] = "524288";
 constexpr size_t kSampledBytes = size_t{1} << 20;
 
-// One of the threads of the process that is looked at.
+// Runs in each thread of the inspected process.
 [[noreturn]] void ReplaceObjects() {
   for (void* object = nullptr;;) {
     std::this_thread::sleep_for(kNap);
@@ -46,7 +46,7 @@ constexpr size_t kSampledBytes = size_t{1} << 20;
   }
 }
 
-// The process that is looked at: says the address of an object, and waits until it is killed.
+// Runs in the inspected process: prints the address of an object, and waits until it is killed.
 [[noreturn]] void BeTarget(size_t threads, size_t gib, size_t object_bytes) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   void* object = nullptr;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// bench_leak_check: how long a process stands still for a leak check, per GiB of objects: the index
-// of objects is built, and everything is marked from one root. One process, one heap, per line of
-// output: the structures are built at random addresses, as in a program that has run for a while.
+// bench_leak_check: measures how long a process is stopped for a leak check, per GiB of objects:
+// the index of objects is built, and everything is marked from one root. Each line of output is
+// from one process with one heap, whose structures are built at random addresses, as in a program
+// that has run for a while.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -46,7 +47,7 @@ double Now(clockid_t clock = CLOCK_MONOTONIC) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Every third object is freed while the heap grows, so that the rest is not in one piece.
+// Frees every third object while the heap grows, so that the others are not contiguous.
 std::vector<Node*> AllocateObjects(size_t n, size_t bytes, Random& random) {
   std::vector<Node*> objects;
   std::vector<void*> freed;
@@ -55,7 +56,7 @@ std::vector<Node*> AllocateObjects(size_t n, size_t bytes, Random& random) {
     auto* const object = static_cast<Node*>(tc_malloc(bytes));
     if (object == nullptr) Fail("out of memory");
     for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
-      // What programs store: small numbers, text.
+      // Stores what programs store: small numbers, text.
       reinterpret_cast<uint64_t*>(object)[i] = random.Next() >> (8 + random.Below(56));
     }
     *object = {nullptr, nullptr};
@@ -115,7 +116,8 @@ int Main(int argc, char** argv) {
     Link(structure, objects);
   }
   if (structure == kList) {
-    // What no order of marking can be faster than: each object says where the next one is.
+    // No order of marking can be faster than this walk: each object has the address of the next
+    // one.
     const double start_cpu = Now(CLOCK_THREAD_CPUTIME_ID);
     size_t walked = 0;
     for (const Node* node = roots[0]; node != nullptr; node = node->next) ++walked;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// bench_memory: what a program's objects cost in resident memory, under the allocator that is
-// preloaded into it. It allocates nothing itself: /proc is read by read(2) into a static buffer,
-// output goes through write(2), its own arrays are mapped and touched before the first figure.
+// bench_memory: measures how much resident memory a program's objects take under the allocator that
+// is preloaded into it. The program allocates nothing itself: it reads /proc by read(2) into a
+// static buffer, prints by write(2), and maps and touches its own arrays before the first figure.
 //
 //   bench_memory once                        after one allocation
 //       vm_rss_kib N    rss_kib N
@@ -70,7 +70,8 @@ static long ReadKib(const char* path, const char* key) {
 
 static long RssKib(void) { return ReadKib(kExact, "Rss:"); }
 
-// Makes resident what measuring and reporting use: buffers, stack, code of the C library.
+// Makes the memory resident that measuring and reporting use: buffers, stack, code of the C
+// library.
 static void WarmUp(void) {
   ReadKib(kCounted, "VmRSS:");
   RssKib();
@@ -78,7 +79,7 @@ static void WarmUp(void) {
   snprintf(text, sizeof(text), "%ld.%03ld", 1L, 1L);
 }
 
-// Resident from the start.
+// Maps an array that is resident from the start.
 static void* MapArray(size_t bytes) {
   void* array =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -140,7 +141,7 @@ static void Bursts(size_t size, size_t count, size_t rounds) {
   }
 }
 
-// Between 1 and an upper bound that keeps every product below 2^63.
+// Parses a number between 1 and an upper bound that keeps every product below 2^63.
 static size_t ParseCount(const char* text) {
   char* end = NULL;
   errno = 0;

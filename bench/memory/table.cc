@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // bench_memory_table: runs bench_memory under this project's libraries and the same peers as
-// bench_micro, and prints their figures side by side. One run each: the figures hardly vary.
+// bench_micro, and prints their figures side by side. Each runs once: the figures hardly vary.
 #include <cstdlib>
 #include <exception>
 #include <iomanip>
@@ -36,14 +36,14 @@ constexpr int kColumnWidth = 11;
 
 struct Column {
   std::string_view heading;
-  // bench_memory's arguments, and the word of its output after which the figure stands, on the line
-  // that begins with `line`.
+  // The arguments of bench_memory, and the word of its output before the figure, on the line that
+  // begins with `line`.
   std::vector<std::string> arguments;
   std::string_view line;
   std::string_view keyword;
 };
 
-// Neighbours with the same arguments share one run.
+// Adjacent columns with the same arguments share one run.
 const std::vector<Column>& Columns() {
   static const std::vector<std::string> once = {"once"};
   static const std::vector<std::string> bursts = {"bursts", "48", "3000000", "10"};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A comparison of allocators: all of them measured in each round, in an order shuffled anew, so
-// that what disturbs the machine for a while reaches each of them alike. The first rounds are a
-// pilot: they choose the peer to be compared with, pattern by pattern, and count for nothing else.
-// (Chosen from the counted rounds, the fastest peer would be fast partly by luck.)
+// A comparison of allocators. Each round measures all of them in a new random order, so that a
+// disturbance of the machine affects all of them alike. The first rounds are a pilot: they only
+// choose the peer of each pattern with which the others are compared. (If the counted rounds chose
+// the fastest peer, it would be fast partly by luck.)
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ struct Round {
   bool pilot = false;
   // Indices of the allocators in the order in which they ran.
   std::vector<size_t> order;
-  // By allocator index; nothing for one that is missing or has failed before.
+  // Indexed by allocator; nothing for an allocator that is missing or has failed before.
   std::vector<std::optional<Sample>> samples;
 };
 
-// One allocator on one pattern, over the counted rounds.
+// The figures of one allocator on one pattern, over the counted rounds.
 struct Summary {
   double median;
   double fastest_slice;
@@ -38,7 +38,7 @@ struct Verdict {
   size_t allocator = 0;
   // The position of the pattern in RunOptions::patterns.
   size_t pattern = 0;
-  // The fastest one of the pilot and the ratio to it; nothing when there is no figure, `reason`
+  // The fastest peer of the pilot and the ratio to it; nothing if there is no figure, and `reason`
   // then says why.
   std::optional<size_t> fastest_peer;
   std::optional<RatioEstimate> ratio;
@@ -57,24 +57,24 @@ class Comparison {
   // Measures everything. May throw what Measure() throws.
   void Run(size_t pilot_rounds, size_t counted_rounds, const Progress& progress);
 
-  // Appends a round as measured elsewhere.
+  // Appends a round that was measured elsewhere.
   void Add(Round round);
 
   const std::vector<Allocator>& allocators() const { return allocators_; }
   const RunOptions& options() const { return options_; }
   const std::vector<Round>& rounds() const { return rounds_; }
 
-  // "missing", or what became of the process that failed; empty: measured in each round.
+  // Returns "missing", or how the process failed; empty if it was measured in each round.
   std::string Failure(size_t allocator) const;
   std::string Version(size_t allocator) const;
   bool pinned() const;
 
-  // The allocator's figures of the counted rounds; empty for one that is missing or has failed.
+  // Returns the allocator's figures of the counted rounds; empty if it is missing or has failed.
   std::vector<double> Series(size_t allocator, size_t pattern) const;
   std::optional<Summary> Summarize(size_t allocator, size_t pattern) const;
   std::optional<RatioEstimate> Ratio(size_t ours, size_t peer, size_t pattern) const;
 
-  // One for each of ours and each pattern.
+  // Returns a verdict for each of this project's libraries and each pattern.
   std::vector<Verdict> Verdicts() const;
 
  private:

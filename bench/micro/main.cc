@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// bench_micro: how long malloc and free take, this project's libraries beside the C library's and
-// Debian's allocators. `bench_micro --help` says how it is used.
+// bench_micro: measures how long malloc and free take in this project's libraries, in the C library
+// and in Debian's allocators. `bench_micro --help` describes its use.
 #include <getopt.h>
 #include <sched.h>
 #include <unistd.h>
@@ -101,7 +101,7 @@ size_t ParsePattern(std::string_view text) {
   return pattern;
 }
 
-// The last one that this process may use: the first one usually has the most other work.
+// Returns the last CPU that this process may use: the first one usually has the most other work.
 int LastAllowedCpu() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -185,7 +185,7 @@ int Main(int argc, char** argv) {
     std::cout << kHelp;
     return EXIT_SUCCESS;
   }
-  // Opened before the run: a name that cannot be written should not cost one.
+  // Opens the file before the run, so that a wrong name does not waste a run.
   std::ofstream json;
   if (!arguments.json.empty()) {
     json.open(arguments.json);

@@ -14,11 +14,11 @@ constexpr size_t kBurst = 100;
 constexpr size_t kLiveObjects = 1000;
 constexpr size_t kSmallestSize = 8;
 constexpr size_t kLargestSize = 512;
-// The descriptions below say these numbers.
+// The descriptions below contain these numbers.
 static_assert(kHotSize == 64 && kBurst == 100 && kLiveObjects == 1000);
 static_assert(kSmallestSize == 8 && kLargestSize == 512);
 
-// Writes the first word of the object and hides the pointer from the optimiser, which may else
+// Writes the first word of the object and hides the pointer from the optimiser, which may otherwise
 // remove a malloc whose object is only freed (this file is compiled with -fno-builtin as well).
 inline void* Use(void* object, uint64_t value) {
   *static_cast<uint64_t*>(object) = value;
@@ -48,8 +48,8 @@ struct Replacement {
   uint16_t size;
 };
 
-// Long enough that no branch predictor learns it, short enough (256 KiB) to be read from the
-// second-level cache, one line in 16 steps.
+// The sequence is too long for a branch predictor to learn, and short enough (256 KiB) to be read
+// from the second-level cache, one line in 16 steps.
 std::array<Replacement, 65536> replacements;
 size_t next_replacement = 0;
 std::array<void*, kLiveObjects> live_objects;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // The three allocation patterns of the microbenchmark. They run on one thread, in a process that
-// does nothing else; everything they need besides the objects they measure is static, so that the
-// allocator under test sees these objects only.
+// does nothing else; their other data is static, so that the allocator under test serves the
+// measured objects only.
 //
 //   pair     malloc and free of one object of one hot size
 //   burst    allocate 100 objects of one size, then free them in the order of their allocation
@@ -21,8 +21,9 @@ namespace tcmalloc::bench {
 struct Pattern {
   std::string_view name;
   std::string_view description;
-  // Pairs of malloc and free in one timed slice. A fixed number, so that each allocator does the
-  // same work; chosen for slices of 5 to 10 ms on a fast allocator. A multiple of 100.
+  // Pairs of malloc and free in one timed slice. The number is fixed, so that each allocator does
+  // the same work, and chosen for slices of 5 to 10 ms on a fast allocator. It is a multiple of
+  // 100.
   uint64_t pairs_per_slice;
   void (*set_up)(uint64_t seed);
   void (*run)(uint64_t pairs);
@@ -31,7 +32,7 @@ struct Pattern {
 
 std::span<const Pattern> Patterns();
 
-// The index of the pattern of that name; Patterns().size() if it does not exist.
+// Returns the index of the pattern of that name; Patterns().size() if it does not exist.
 size_t FindPattern(std::string_view name);
 
 }  // namespace tcmalloc::bench

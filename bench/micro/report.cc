@@ -90,7 +90,7 @@ std::string Quote(std::string_view text) {
   return quoted + "\"";
 }
 
-// "a, b, c" of describe(item).
+// Returns "a, b, c" of describe(item).
 template <typename Items, typename Describe>
 std::string List(const Items& items, const Describe& describe, std::string_view separator = ", ") {
   std::string list;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a comparison says: a table for the reader, the complete raw data as JSON.
+// The output of a comparison: a table for the reader, and the complete raw data as JSON.
 #pragma once
 
 #include <ostream>
@@ -14,17 +14,17 @@ namespace tcmalloc::bench {
 
 void PrintMachine(std::ostream& out, const std::vector<Fact>& facts);
 
-// Who is compared, from which file, in which version.
+// Prints which allocators are compared, their files and versions.
 void PrintAllocators(std::ostream& out, const Comparison& comparison);
 
-// Per pattern: the allocators' times, the ratios of ours to each peer, the verdicts.
+// Prints for each pattern the allocators' times, the ratios of ours to each peer, the verdicts.
 void PrintTables(std::ostream& out, const Comparison& comparison);
 
-// What stands against the claim that each of ours is not slower than any of the required peers, one
-// line each; empty: nothing.
+// Returns the objections to the claim that each of ours is not slower than any of the required
+// peers, one line each; empty if there are none.
 std::string Objections(const Comparison& comparison);
 
-// Everything measured, the pilot and each slice included, and what was made of it.
+// Writes all measurements, the pilot and each slice included, and the results computed from them.
 void WriteJson(std::ostream& out, const Comparison& comparison, const std::vector<Fact>& facts,
                const std::vector<std::string>& command_line);
 

@@ -20,13 +20,13 @@
 namespace tcmalloc::bench {
 namespace {
 
-// An odd number, so that the median is one of them.
+// The number is odd, so that the median is one of the slices.
 constexpr size_t kSlices = 9;
 constexpr size_t kMaxPatterns = 8;
-// A child takes well under a second with any allocator known.
+// A child takes well under a second with every known allocator.
 constexpr unsigned kTimeoutSeconds = 60;
 
-// ---- The child. Static memory only until everything is measured. ----
+// ---- The child. It uses static memory only until everything is measured. ----
 
 std::array<std::array<double, kSlices>, kMaxPatterns> child_times;
 
@@ -55,7 +55,7 @@ void TimePattern(const Pattern& pattern, uint64_t seed, uint64_t pairs,
   pattern.tear_down();
 }
 
-// The real path of the file that defines the function of that name for this process.
+// Returns the real path of the file that defines the function of that name for this process.
 std::string FileOf(const char* function) {
   Dl_info info;
   if (dladdr(dlsym(RTLD_DEFAULT, function), &info) == 0) return "unknown";
@@ -70,7 +70,7 @@ Function Find(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
-// Each allocator has its own way to tell.
+// Each allocator has its own way to report its version.
 std::string AllocatorVersion() {
   if (const auto tc_version = Find<const char* (*)(int*, int*, const char**)>("tc_version")) {
     return tc_version(nullptr, nullptr, nullptr);
@@ -84,7 +84,7 @@ std::string AllocatorVersion() {
   return FileOf("malloc") == CLibrary() ? gnu_get_libc_version() : "unknown";
 }
 
-// ---- The parent's end. ----
+// ---- The parent. ----
 
 // The child's report is lines of a keyword and the rest; "done" is the last.
 Sample ParseReport(const std::string& report, const Allocator& allocator,

@@ -10,7 +10,7 @@
 namespace tcmalloc::bench {
 namespace {
 
-// At 10,000 resamples the ends of a 95 % interval rest on 250 of them each.
+// With 10,000 resamples 250 lie beyond each end of a 95 % interval.
 constexpr int kResamples = 10'000;
 
 double QuantileOfSorted(std::span<const double> sorted, double q) {

@@ -17,7 +17,7 @@ struct Interval {
   double high;
 };
 
-// A ratio of two allocators' times. Below 1 the first one is the faster.
+// A ratio of two allocators' times. Below 1 the first allocator is faster.
 struct RatioEstimate {
   double median;
   Interval interval;
@@ -26,8 +26,8 @@ struct RatioEstimate {
   bool not_slower() const { return interval.low <= 1.0; }
 };
 
-// The value below which the fraction `q` of the sample lies, linear between neighbours.
-// Requires: a sample that is not empty, 0 <= q <= 1.
+// Returns the value below which the fraction `q` of the sample lies, interpolated linearly.
+// Requires: the sample is not empty, 0 <= q <= 1.
 double Quantile(std::span<const double> sample, double q);
 
 double Median(std::span<const double> sample);
@@ -38,14 +38,14 @@ Interval Quartiles(std::span<const double> sample);
 // Percentile bootstrap of the median at the given confidence (0.95 for 95 %).
 Interval BootstrapMedian(std::span<const double> sample, double confidence, uint64_t seed);
 
-// The median of ours[i] / peer[i] with its 95 % interval. Measurements of one round share that
-// round's disturbances, which the ratio cancels and a ratio of two medians would keep.
+// Returns the median of ours[i] / peer[i] with its 95 % interval. Measurements of one round share
+// that round's disturbances, which cancel in the ratio, but not in a ratio of two medians.
 // Requires: equally many measurements, at least one.
 RatioEstimate PairedRatio(std::span<const double> ours, std::span<const double> peer,
                           uint64_t seed);
 
-// The index of the series with the smallest median; empty series do not compete. Returns
-// series.size() when all of them are empty.
+// Returns the index of the series with the smallest median, without the empty series;
+// series.size() if all of them are empty.
 size_t FastestSeries(std::span<const std::vector<double>> series);
 
 }  // namespace tcmalloc::bench

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the locks of the central tier cost on machines larger than those it is measured on.
 
-A model, for the worst program: every thread does nothing but allocate objects of one size class and
-free them again, far more than its cache holds, so that each 256 objects pass the central tier in
-both directions. Threads work on their own for a while, then need a lock for a while, the same for all
-threads of a shard: the machine-repairman model, solved exactly by mean value analysis (Reiser and
+This is a model of the worst program: every thread only allocates objects of one size class and frees
+them again, far more than its cache holds, so that each 256 objects pass the central free lists in
+both directions. A thread works without a lock for a while, then needs the lock of its shard for a
+while: the machine-repairman model, solved exactly by mean value analysis (Reiser and
 Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", 1980). Times under the lock
 are taken as exponentially distributed, which overstates the waiting.
 
@@ -16,7 +16,7 @@ import argparse
 
 
 def throughput(customers: int, away: float, held: float) -> float:
-    """Visits per unit of time of `customers` threads that are `away` from the lock for a time on
+    """Acquisitions per unit of time of `customers` threads that do not need the lock for the time `away` on
     average, and hold it for `held`."""
     rate = 0.0
     queue = 0.0
@@ -29,8 +29,8 @@ def throughput(customers: int, away: float, held: float) -> float:
 
 def efficiency(threads: int, shards: int, away: float, held_alone: float,
                held_shared: float) -> float:
-    """Throughput of `threads`, spread evenly over `shards`, as a part of what they would do without
-    each other. A lock that one thread uses alone is held for `held_alone`."""
+    """Throughput of `threads`, spread evenly over `shards`, as a share of the throughput of independent
+    threads. A lock that only one thread uses is held for `held_alone`."""
     alone = threads / (away + held_alone)
     total = 0.0
     for shard in range(shards):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// cache-scratch: one thread hands memory to others, which free it. Does the allocator return it to
-// them so that they share cache lines for ever (passive false sharing)?
+// cache-scratch: one thread hands memory to others, which free it. Shows whether the allocator
+// returns it to them, so that they share cache lines for ever (passive false sharing).
 #include "bench/common/cache_lines.h"
 
 int main(int argc, char** argv) {

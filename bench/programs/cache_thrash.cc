@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// cache-thrash: does the allocator by itself place objects of different threads on one cache line
-// (active false sharing)?
+// cache-thrash: shows whether the allocator by itself places objects of different threads on one
+// cache line (active false sharing).
 #include "bench/common/cache_lines.h"
 
 int main(int argc, char** argv) {

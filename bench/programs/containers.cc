@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// containers: what C++ programs are full of. Each thread builds a hash map and a tree of strings,
-// takes their elements out in shuffled order, and builds them up again, ROUNDS times.
+// containers: containers as in typical C++ programs. Each thread builds a hash map and a tree of
+// strings, removes their elements in shuffled order, and builds them again, ROUNDS times.
 #include <map>
 #include <memory>
 #include <span>
@@ -18,7 +18,7 @@
 namespace tcmalloc::bench {
 namespace {
 
-// From 8 to 100 letters: some fit into the string object itself, most do not.
+// Returns a text of 8 to 100 letters: some fit into the string object itself, most do not.
 std::string Text(uint64_t number) {
   Random random(number);
   std::string text = std::to_string(number) + '-';

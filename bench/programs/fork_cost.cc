@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// fork-cost: what an allocator's fork handlers cost. PROCESSORS threads, each on a CPU of its own
-// as far as sched_getcpu says, allocate objects of all sizes up to 64 KiB, and keep half of them.
-// Then the process forks FORKS times, with handlers and (the clone system call) without; each child
-// ends at once. Two more children measure what the handlers of parent and child have made them
-// copy.
+// fork-cost: measures the cost of an allocator's fork handlers. PROCESSORS threads, each on a CPU
+// of its own according to sched_getcpu, allocate objects of all sizes up to 64 KiB, and keep half
+// of them. Then the process forks FORKS times, with handlers and (by the clone system call)
+// without; each child ends at once. Two more children measure how much memory they copied because
+// of the handlers of parent and child.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ namespace {
 thread_local int this_processor = 0;
 
 constexpr size_t kLargest = 64 * 1024;
-// Objects of each size: more than a thread's cache keeps of most.
+// Objects of each size: for most sizes more than a thread's cache keeps.
 constexpr size_t kOfEachSize = 24;
 
 pid_t ForkWithHandlers() { return fork(); }
@@ -42,7 +42,7 @@ void Await(pid_t child) {
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) Fail("a child failed");
 }
 
-// Microseconds.
+// Returns the time of a fork in microseconds.
 double ForkTime(pid_t (*fork_process)()) {
   const double start = Now();
   const pid_t child = fork_process();
@@ -51,7 +51,7 @@ double ForkTime(pid_t (*fork_process)()) {
   return (Now() - start) * 1e6;
 }
 
-// KiB of the process's own, by the kernel's account. Allocates nothing.
+// Returns the KiB of private memory of the process by the kernel's figures. Allocates nothing.
 long PrivateDirty() {
   static char text[4096];
   const int file = open("/proc/self/smaps_rollup", O_RDONLY);
@@ -65,7 +65,7 @@ long PrivateDirty() {
   return line == nullptr ? -1 : strtol(line + strlen("Private_Dirty:"), nullptr, 10);
 }
 
-// In a child, after its handlers and the parent's.
+// Returns the private memory of a child, after its handlers and the parent's.
 long ChildsDirty(pid_t (*fork_process)()) {
   int results[2];
   int starts[2];
@@ -154,7 +154,7 @@ void Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tcmalloc::bench
 
-// The allocator calls this one.
+// The allocator calls this function instead of the C library's.
 extern "C" __attribute__((visibility("default"))) int sched_getcpu() {
   return tcmalloc::bench::this_processor;
 }

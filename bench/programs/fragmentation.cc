@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// fragmentation: OBJECTS objects of 16 to 512 bytes are allocated, a random 90 % of them freed, and
-// in the place of half of those come objects of 600 to 2,000 bytes. After each step: anonymous
-// resident memory, less what the program itself uses, in units of the bytes that live objects asked
-// for.
+// fragmentation: allocates OBJECTS objects of 16 to 512 bytes, frees a random 90 % of them, and
+// replaces half of those by objects of 600 to 2,000 bytes. After each step it measures anonymous
+// resident memory, without the program's own, divided by the requested bytes of live objects.
 #include <algorithm>
 
 #include "bench/common/arguments.h"
@@ -21,7 +20,7 @@ constexpr uint64_t kFreedPercent = 90;
 class Probe {
  public:
   Probe(uint64_t objects, uint64_t seed) : random_(seed), objects_(objects) {
-    // Resident from now on.
+    // Makes the array resident.
     memset(static_cast<void*>(objects_.begin()), 0, objects_.elements().size_bytes());
     AnonymousKib();
     own_kib_ = AnonymousKib();

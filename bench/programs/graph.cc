@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // graph: builds a graph of NODES nodes, walks STEPS steps from node to node along the pointers, and
-// takes it apart. Each node has an array of edges and a label of their own; while the graph is
-// built, other objects come and go. How closely the allocator places what belongs together decides
-// over the time of the walk.
+// takes it apart. Each node has an array of edges and a label, allocated separately; while the
+// graph is built, other objects are allocated and freed. The time of the walk depends on how close
+// to each other the allocator places objects that belong together.
 #include "bench/common/arguments.h"
 #include "bench/common/mapped_array.h"
 #include "bench/common/object.h"
@@ -48,7 +48,7 @@ class Graph {
     }
     free(passing);
     for (size_t i = 0; i < nodes_.size(); ++i) {
-      // One leads anywhere: no part of the graph is without a way out.
+      // One edge leads to any node, so the walk can leave every part of the graph.
       nodes_[i]->edges[0] = nodes_[random_.FastBelow(nodes_.size())];
       for (uint64_t k = 1; k < nodes_[i]->num_edges; ++k) nodes_[i]->edges[k] = Near(i);
     }
@@ -62,7 +62,7 @@ class Graph {
     }
   }
 
-  // Returns how many visits the nodes have seen.
+  // Returns how many visits the nodes have counted.
   uint64_t TakeApart() {
     uint64_t visits = 0;
     for (Node* const node : nodes_) {

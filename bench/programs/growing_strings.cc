@@ -2,7 +2,7 @@
 
 // growing-strings: each thread keeps STRINGS strings and appends 1 to 64 letters to a random one,
 // APPENDS times. A string longer than LENGTH is checked and dropped, and another one starts in its
-// place. Strings double their capacity as they grow, so their memory comes in all powers of two.
+// place. Strings double their capacity as they grow, so they allocate all powers of two.
 #include <string>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMostAppended = 64;
 
-// Of one letter each, which differs between threads and mostly between strings.
+// Each string consists of one letter, which differs between threads and mostly between strings.
 char Letter(size_t thread, size_t index) {
   return static_cast<char>('!' + (thread * 31 + index) % 90);
 }

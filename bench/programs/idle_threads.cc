@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// idle-threads: what threads cost in resident memory that have allocated a little and now wait.
+// idle-threads: measures the resident memory of threads that have allocated a little and now wait.
 // THREADS threads wait; then each allocates ten objects of 16 to 256 bytes, frees them and waits
-// again, for SECONDS. The figure is what became resident in between, divided by the threads: their
-// stacks were in use already.
+// again, for SECONDS. The figure is the memory that became resident in between, divided by the
+// number of threads: their stacks were in use already.
 #include <unistd.h>
 
 #include <cstdint>
@@ -24,7 +24,7 @@ constexpr size_t kStackBytes = 16 * 1024;
 [[gnu::noinline]] void TouchStack() {
   unsigned char bytes[kStackBytes];
   memset(bytes, 1, sizeof(bytes));
-  asm volatile("" : : "r"(bytes) : "memory");  // someone might read them
+  asm volatile("" : : "r"(bytes) : "memory");  // the compiler must keep the writes
 }
 
 void AllocateAndFree(uint64_t seed) {
@@ -53,11 +53,11 @@ void Main(int argc, char** argv) {
   Barrier barrier(threads + 1);
   auto wait_and_work = [&](size_t thread) {
     TouchStack();
-    barrier.Wait();  // all there
-    barrier.Wait();  // measured without objects
+    barrier.Wait();  // all threads have started
+    barrier.Wait();  // memory without objects is measured
     AllocateAndFree(seed + thread);
-    barrier.Wait();  // worked
-    barrier.Wait();  // measured
+    barrier.Wait();  // all threads have worked
+    barrier.Wait();  // memory is measured
   };
   struct Entry {
     ThreadStart<decltype(wait_and_work), size_t> start;
@@ -70,7 +70,7 @@ void Main(int argc, char** argv) {
   }
   barrier.Wait();
   Sleep(seconds);
-  ResidentKib();  // makes resident what measuring takes
+  ResidentKib();  // makes the memory resident that measuring needs
   const long before = ResidentKib();
 
   MeasuredPart part;

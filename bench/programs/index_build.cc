@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// index-build: a search engine that rebuilds its index, after the description of one. The index is
-// in SHARDS shards of MIB each. THREADS threads take turns: in each round SHARDS of them rebuild
-// all shards in parallel, each another one, while the others sleep; a round begins when the one
-// before is done, and each thread has TURNS turns. Who rebuilds a shard drops what it was and reads
-// documents until it is as large again. What is indexed is a column of a table: entries of one
-// column are of other sizes than those of the next, and every round brings another column.
+// index-build: a search engine that rebuilds its index, after the description of a real one. The
+// index has SHARDS shards of MIB each. THREADS threads take turns: in each round SHARDS of them
+// rebuild all shards in parallel, each another one, while the others sleep; a round begins when the
+// previous one is done, and each thread has TURNS turns. A thread that rebuilds a shard drops its
+// contents and reads documents until it is as large again. The index is of a column of a table:
+// entries of different columns have different sizes, and every round indexes another column.
 //
 // A thread that has rebuilt a shard keeps free objects in its cache, of sizes that may not be
-// wanted soon, and sleeps. With PHASES 1 a turn consists of two phases (tcmalloc::ScopedPhase), at
-// whose ends caches are emptied: one that drops, one that builds. Where the allocator has none, it
-// is as with PHASES 0.
+// needed soon, and sleeps. With PHASES 1 a turn consists of two phases (tcmalloc::ScopedPhase), one
+// that drops and one that builds, at whose ends caches are emptied. If the allocator has no phases,
+// the program behaves as with PHASES 0.
 //
-// `rss_to_live` is the peak of resident memory in units of the most that was in the index at once:
-// bytes as they were asked for. The words of a document, which live while it is read, do not count.
+// `rss_to_live` is the peak of resident memory divided by the most requested bytes that were in the
+// index at once. The words of a document, which live while it is read, do not count.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -30,7 +30,7 @@
 #include "bench/common/threads.h"
 #include "tcmalloc/malloc_extension.h"
 
-// The program runs with whatever allocator there is.
+// These functions are null with other allocators.
 extern "C" {
 size_t tcmalloc_flush_this_thread_cache() noexcept __attribute__((weak));
 size_t tcmalloc_flush_central_caches() noexcept __attribute__((weak));
@@ -39,7 +39,7 @@ size_t tcmalloc_flush_central_caches() noexcept __attribute__((weak));
 namespace tcmalloc::bench {
 namespace {
 
-// Bytes of a column's entries: of numbers, of names, of sentences, of texts.
+// The bytes of a column's entries. Columns have numbers, names, sentences, or texts.
 struct Column {
   uint64_t smallest;
   uint64_t largest;
@@ -58,7 +58,7 @@ constexpr double kLongestCourseS = 1800;
 // made at different times.
 class Shard {
  public:
-  // Of all entries, as they were asked for. May be read while another thread works on the shard.
+  // The requested bytes of all entries. Another thread may work on the shard meanwhile.
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
   void Add(uint64_t hash, size_t size) {
@@ -76,8 +76,8 @@ class Shard {
 
  private:
   ObjectList buckets_[1024];
-  // Written by the thread whose turn it is, read by the one that takes the samples. A number, on
-  // which nothing else hangs: so relaxed.
+  // Written by the thread whose turn it is, read by the one that takes the samples. Relaxed: no
+  // other data depends on the number.
   std::atomic<uint64_t> bytes_{0};
 };
 
@@ -143,7 +143,7 @@ class Index {
       const Document document(&random);
       for (uint64_t i = 0; i < kEntriesOfDocument && shard->bytes() < shard_bytes_; ++i) {
         const uint64_t size = random.FastBetween(column.smallest, column.largest);
-        // The last one fills what is left.
+        // The last entry fills the rest.
         const uint64_t left = shard_bytes_ - shard->bytes();
         shard->Add(random.Next(), std::max<uint64_t>(std::min(size, left), ObjectList::kSmallest));
       }
@@ -156,7 +156,7 @@ class Index {
   const uint64_t seed_;
 };
 
-// Which step it is: even ones drop the index, odd ones build it. Threads sleep until theirs comes.
+// Counts the steps: even ones drop the index, odd ones build it. Threads sleep until their step.
 class Steps {
  public:
   // Each step ends when `parts` threads have done their part.
@@ -167,7 +167,7 @@ class Steps {
     changed_.wait(lock, [&] { return step_ == step; });
   }
 
-  // at_end() is called before the next step begins, by the thread that is last.
+  // The last thread of a step calls at_end() before the next step begins.
   template <typename AtEnd>
   void PartDone(AtEnd at_end) {
     const std::lock_guard lock(mutex_);
@@ -178,7 +178,7 @@ class Steps {
     changed_.notify_all();
   }
 
-  // Sleeps no longer than `seconds`. True when `steps` are done.
+  // Sleeps no longer than `seconds`. Returns true if `steps` steps are done.
   bool WaitForEnd(uint64_t steps, double seconds) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::duration<double>(seconds),
@@ -214,7 +214,7 @@ void Main(int argc, char** argv) {
   const auto sample = [&] { return course.Sample(static_cast<double>(index.bytes()) / 1024); };
 
   double end_rss_kib = 0;
-  // The threads, and the one that takes the samples.
+  // The threads and the sampling thread meet here.
   Barrier end(threads + 1);
   MeasuredPart part;
   RunThreads(threads + 1, [&](size_t thread) {
@@ -233,7 +233,7 @@ void Main(int argc, char** argv) {
       index.BuildShard(shard, mine);
       steps.PartDone([&] { most_bytes = std::max(most_bytes, index.bytes()); });
     }
-    // Threads that sleep have their caches still, those that ended may not.
+    // Sleeping threads still have their caches; ended threads may not.
     end.Wait();
   });
   part.End();

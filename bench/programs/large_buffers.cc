@@ -14,7 +14,7 @@ namespace {
 constexpr int kSmallestShift = 16;
 constexpr int kLargestShift = 22;
 
-// Every power of two is as likely as the next, and so are the sizes between two of them.
+// Every power of two is equally likely, and so are the sizes between two of them.
 size_t RandomSize(Random* random) {
   const uint64_t power = uint64_t{1} << random->FastBetween(kSmallestShift, kLargestShift - 1);
   return power + random->FastBelow(power);

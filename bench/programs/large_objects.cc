@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// large-objects: objects between SIZE / 2 and SIZE bytes, each page touched. The threads together
-// hold up to MIB of them. Turned over: a thread frees a random one of its objects and allocates
-// another in its place. --held: a thread allocates all its objects, then frees all in random order,
-// and starts again.
+// large-objects: threads allocate objects between SIZE / 2 and SIZE bytes and touch each page.
+// Together they hold up to MIB of them. By default a thread frees a random one of its objects and
+// allocates another in its place ("turned over"). With --held a thread allocates all its objects,
+// then frees all in random order, and starts again.
 #include <algorithm>
 #include <span>
 
@@ -19,7 +19,7 @@ namespace {
 struct Load {
   bool held;
   uint64_t size;
-  uint64_t allocations;  // of each thread
+  uint64_t allocations;  // by each thread
 };
 
 void Replace(Object* object, const Load& load, Random* random, uint32_t mark) {

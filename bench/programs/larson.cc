@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// larson, larson-sized: a server, after Larson and Krishnan ("Memory Allocation for Long-Running
-// Server Applications", 1998). Each thread has an array of objects of random sizes and replaces
-// random ones. After ROUNDS times as many replacements as it has objects it starts a successor,
-// which inherits the array, and ends: objects are freed by other threads than allocated them.
-// Runs for a fixed time and counts replacements.
+// larson, larson-sized: a model of a server, after Larson and Krishnan ("Memory Allocation for
+// Long-Running Server Applications", 1998). Each thread has an array of objects of random sizes and
+// replaces random ones. After ROUNDS times as many replacements as it has objects it starts a
+// successor, which inherits the array, and ends: objects are freed by other threads than allocated
+// them. Runs for a fixed time and counts replacements.
 //
 // Objects come from operator new and are freed by operator delete, in larson-sized with their size.
 #include <atomic>
@@ -36,7 +36,7 @@ struct Load {
 
 class Server;
 
-// One line of threads, each the heir of the one before.
+// A sequence of threads, each the successor of the previous one.
 struct alignas(64) Line {
   Server* server;
   Object* objects;
@@ -74,7 +74,7 @@ class Server {
       line.objects = &objects_[static_cast<size_t>(&line - lines_.begin()) * load.objects];
       line.random_state = random.Next();
     }
-    // The main thread allocates what the first threads find, in random order of the arrays.
+    // The main thread allocates the objects of the first threads, in random order of the arrays.
     MappedArray<uint32_t> order(objects_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
     random.Shuffle(order.elements());
@@ -125,7 +125,7 @@ class Server {
   void Serve(Line* line) {
     Random random(line->random_state);
     uint64_t replaced = 0;
-    // One round in any case: on a machine with much to do the time may be over by now.
+    // Does at least one round: on a busy machine the time may already be over.
     for (uint64_t round = 0;
          round == 0 || (round < load_.rounds && !stop_.load(std::memory_order_relaxed)); ++round) {
       for (uint64_t i = 0; i < load_.objects; ++i) {
@@ -152,7 +152,7 @@ class Server {
   // A line belongs to its running thread.
   MappedArray<Line> lines_;
   MappedArray<Object> objects_;
-  // Written once by the main thread. Relaxed: it says no more than that time is up.
+  // Written once by the main thread. Relaxed: it only says that the time is over.
   std::atomic<bool> stop_ = false;
   std::mutex mutex_;
   std::condition_variable all_finished_;

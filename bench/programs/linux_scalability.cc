@@ -2,8 +2,8 @@
 
 // linux-scalability: after Lever and Boreham ("malloc() Performance in a Multithreaded Linux
 // Environment", 2000). Each thread allocates ITERATIONS objects of one size, then frees them,
-// ROUNDS times. The objects are not touched: an allocator that does not either uses address space,
-// but little memory.
+// ROUNDS times. The program does not touch the objects: an allocator that does not touch them
+// either uses address space, but little memory.
 #include "bench/common/arguments.h"
 #include "bench/common/object.h"
 #include "bench/common/report.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // lru: each thread has a cache of values whose sizes follow a Pareto distribution: most are small,
-// and a few make up much of the memory. Values are looked up by keys of uneven popularity; one that
-// is missing is put in, and the least recently used ones go until the cache holds at most MIB.
+// and a few take much of the memory. A thread looks up values by keys of uneven popularity. It adds
+// a missing value, and removes the least recently used ones until the cache holds at most MIB.
 // `hits` depends on the seed alone.
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr double kSmallest = 32;
 constexpr double kLargest = 256 * 1024;
 constexpr size_t kSizes = 1 << 14;
 
-// Sizes at evenly spaced quantiles of the distribution: to draw one costs a look into a table.
+// Sizes at evenly spaced quantiles of the distribution: drawing one is a lookup in a table.
 class ParetoSizes {
  public:
   ParetoSizes() : sizes_(kSizes) {
@@ -31,7 +31,7 @@ class ParetoSizes {
       sizes_[i] = static_cast<uint32_t>(std::min(size, kLargest));
     }
   }
-  // Of the value with that key, always the same one.
+  // Returns the size of the value with that key, which is always the same.
   uint32_t OfKey(uint64_t key) const { return sizes_[Random(key).FastBelow(kSizes)]; }
 
  private:
@@ -53,7 +53,7 @@ class Cache {
     ends_.newer = ends_.older = &ends_;
   }
 
-  // Whether the key was there.
+  // Returns whether the key was in the cache.
   bool LookUp(uint64_t key) {
     for (Entry* entry = *Bucket(key); entry != nullptr; entry = entry->next_in_bucket) {
       if (entry->key != key) continue;

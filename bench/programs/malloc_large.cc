@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// malloc-large: one thread holds up to BUFFERS buffers of 5 to 25 MB and replaces random ones. A
-// buffer is filled.
+// malloc-large: one thread holds up to BUFFERS buffers of 5 to 25 MB, replaces random ones, and
+// fills each buffer.
 #include "bench/common/arguments.h"
 #include "bench/common/mapped_array.h"
 #include "bench/common/object.h"

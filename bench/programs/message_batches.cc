@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // message-batches: producer threads make batches of messages, consumer threads read and free them.
-// Between them is a bounded queue for each consumer, at which threads sleep when they must wait. A
-// message is a header with a body of 16 to 1,000 bytes of its own. What producers wrote and what
-// consumers read must have the same checksum.
+// Each consumer has a bounded queue, at which threads sleep when they must wait. A message is a
+// header and a separately allocated body of 16 to 1,000 bytes. The checksums of all messages that
+// producers wrote and that consumers read must be equal.
 #include <atomic>
 #include <deque>
 #include <utility>
@@ -28,7 +28,7 @@ struct Message {
   Object body;
 };
 
-// Of a message's body, from its first and last bytes.
+// Computes the checksum of a message's body from its first and last bytes.
 uint64_t Checksum(const Message& message) {
   uint64_t first;
   uint64_t last;
@@ -58,7 +58,7 @@ void Main(int argc, char** argv) {
 
   std::deque<BoundedQueue<Message*>> queues;
   for (uint64_t i = 0; i < consumers; ++i) queues.emplace_back(kQueuedBatches);
-  // All changed once by each thread, at its end.
+  // Each thread changes these counts once, at its end.
   std::atomic<uint64_t> producers_left = producers;
   std::atomic<uint64_t> sent = 0;
   std::atomic<uint64_t> received = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // mixed-churn: each thread holds OBJECTS objects of SMALLEST to LARGEST bytes and replaces random
-// ones, REPLACEMENTS times. Each doubling of the size is as frequent as the next. No thread frees
+// ones, REPLACEMENTS times. All doublings of the size are equally frequent. No thread frees
 // objects of another one. With more threads than CPUs each thread's cache waits while the others
 // work.
 #include <algorithm>
@@ -33,7 +33,7 @@ class Sizes {
  private:
   const uint64_t smallest_;
   const uint64_t largest_;
-  const uint32_t doublings_;  // begun, at least one
+  const uint32_t doublings_;  // of the smallest size, rounded up; at least one
 };
 
 void Main(int argc, char** argv) {

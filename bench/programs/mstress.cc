@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// mstress: a server under a load that comes and goes. In each phase all threads are new. A thread
+// mstress: a server under varying load. In each phase all threads are new. A thread
 // allocates objects of mixed sizes, most of them small; keeps some to its end; frees others soon;
 // and hands others over through a shared table, from which any thread, of this phase or a later
 // one, takes and frees them. Threads differ in the amount of their work. SCALE sets that amount in
@@ -28,8 +28,8 @@ struct Header {
 constexpr uint64_t kWordBytes = sizeof(uint64_t);
 constexpr uint64_t kHeaderWords = sizeof(Header) / kWordBytes;
 
-// A power of two of words, the larger the rarer, up to half a KiB; now and then 16 times more, and
-// very rarely 256 times.
+// Returns a power of two of words up to half a KiB, large ones less often; sometimes 16 times more,
+// and very rarely 256 times.
 uint64_t RandomWords(Random* random) {
   const uint64_t bits = random->Next();
   const uint64_t words = kHeaderWords << __builtin_ctzll(bits | 1 << 5);
@@ -46,7 +46,7 @@ Header* NewObject(uint64_t mark, Random* random) {
 
 void CheckAndFree(Header* object) {
   if (object == nullptr) return;
-  // Freed by someone else, and not yet reused.
+  // The object was freed by other code, and is not yet reused.
   if (object->words == 0) FailCorrupt();
   const auto* const words = reinterpret_cast<const uint64_t*>(object);
   for (uint64_t i = kHeaderWords; i < object->words; ++i) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// phases: a program that works in phases, each with threads of its own and objects of other sizes
-// than the last. In a phase the threads build up MIB of objects together, free them all and end.
-// The next phase should find that memory: an allocator that strands it in the arenas or caches of
-// threads that are gone needs more with every phase. `blowup` is the peak of resident memory in
-// units of the memory that one phase asks for.
+// phases: a program that works in phases, each with new threads and with objects of other sizes
+// than the previous phase. In a phase the threads build up MIB of objects together, free them all
+// and end. The next phase should reuse that memory: an allocator that strands it in the arenas or
+// caches of ended threads needs more with every phase. `blowup` is the peak of resident memory
+// divided by the memory that one phase requests.
 #include <iterator>
 
 #include "bench/common/arguments.h"
@@ -20,7 +20,7 @@ struct SizeRange {
   uint64_t smallest;
   uint64_t largest;
 };
-// Addresses of pages on the web, tree nodes, documents, buffers.
+// The sizes of URLs, tree nodes, documents, and buffers.
 constexpr SizeRange kPhases[] = {{24, 120}, {16, 64}, {200, 2000}, {1000, 16000}};
 
 void BuildUpAndFree(const SizeRange& sizes, uint64_t bytes, uint64_t seed) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// ramp: resident memory over time. Over RAMP seconds the program allocates MIB of objects of mixed
-// sizes, then frees all but KEEP_PERCENT of them at once, idles for IDLE seconds, in which it does
-// not call the allocator, and at last makes 2,000 allocations and frees, to which an allocator
+// ramp: shows resident memory over time. Over RAMP seconds the program allocates MIB of objects of
+// mixed sizes, then frees all but KEEP_PERCENT of them at once, idles for IDLE seconds, in which it
+// does not call the allocator, and at last makes 2,000 allocations and frees, to which an allocator
 // without threads of its own may react. The kept objects are the oldest ones or, if SCATTERED is 1,
 // random ones. The samples are the report's series.
 #include <unistd.h>
@@ -58,14 +58,14 @@ void Main(int argc, char** argv) {
   const uint64_t bytes = mib << 20;
   Random random(seed);
   ObjectList objects;
-  // Whatever hinders it, the ramp takes no more than some times its length.
+  // Even on a slow machine the ramp takes no more than some times its length.
   RampCourse course(10 * ramp_s + idle_s, kSampleEveryS);
   MeasuredPart part;
   course.Sample();
   while (objects.bytes() < bytes) {
     for (int i = 0; i < 256; ++i) objects.Append(RandomSize(&random));
     MaySample(&course);
-    // Not ahead of the ramp.
+    // Does not allocate faster than the ramp.
     const double due_s = ramp_s * static_cast<double>(objects.bytes()) / static_cast<double>(bytes);
     if (due_s > course.elapsed_s() + 0.001) {
       usleep(static_cast<useconds_t>((due_s - course.elapsed_s()) * 1e6));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// rptest: threads that hold BLOCKS blocks of random sizes each and, in every loop, free OPERATIONS
-// of them, spread over the array, and allocate as many anew. Every CROSS_RATE loops a thread hands
-// a batch of new blocks to its neighbour, which frees them; CROSS_RATE 0: never.
+// rptest: each thread holds BLOCKS blocks of random sizes. In every loop it frees OPERATIONS of
+// them, spread over the array, and allocates as many. Every CROSS_RATE loops a thread hands a batch
+// of new blocks to another thread, which frees them; CROSS_RATE 0: never.
 //
 // MODE 0: random sizes, 1: the smallest only. SIZE_MODE: how random sizes are distributed, 0:
 // evenly, 1: with a probability that falls linearly, 2: exponentially.
@@ -63,14 +63,13 @@ struct Parcel {
   }
 };
 
-// No more parcels than this lie in a mailbox: memory must not depend on how long a thread waits for
-// a processor.
+// The most parcels in a mailbox: memory must not depend on how long a thread waits for a CPU.
 constexpr uint64_t kMostParcels = 4;
 
-// What others have sent to a thread and it has not yet seen.
+// Parcels that others have sent to a thread and that it has not yet taken.
 struct alignas(64) Mailbox {
   std::atomic<Parcel*> first;
-  // Sent and not yet taken. Relaxed: it only decides who frees a parcel.
+  // Parcels that were sent and not yet taken. Relaxed: it only decides which thread frees a parcel.
   std::atomic<uint64_t> count;
 
   bool full() const { return count.load(std::memory_order_relaxed) >= kMostParcels; }
@@ -125,7 +124,7 @@ class Worker {
     for (uint64_t i = 0; i < load_.operations; ++i) Free(Block(first + i * step));
     for (uint64_t i = 0; i < load_.operations; ++i) {
       Object* const block = Block(first + i * step);
-      Free(block);  // there again when the steps have gone round
+      Free(block);  // the slot is still empty when the steps reach it again
       *block = NewBlock();
     }
   }

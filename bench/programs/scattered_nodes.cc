@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// scattered-nodes: NODES nodes of 48 bytes; after every tenth one an object of 64 to 640 bytes that
-// the program never touches. The nodes are linked to one cycle in random order, which the program
-// walks STEPS steps; then it frees all. The time is mostly that of cache and TLB misses. An
-// allocator that writes to free memory, or backs it before it is used, has a larger peak RSS.
+// scattered-nodes: allocates NODES nodes of 48 bytes, and after every tenth one an object of 64 to
+// 640 bytes that the program never touches. The nodes are linked to one cycle in random order,
+// which the program walks STEPS steps; then it frees all. The time is mostly that of cache and TLB
+// misses. An allocator that writes to free memory, or backs it before it is used, has a larger peak
+// RSS.
 #include "bench/common/arguments.h"
 #include "bench/common/mapped_array.h"
 #include "bench/common/object.h"

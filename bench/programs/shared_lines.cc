@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// shared-lines: passive false sharing after churn. Each thread keeps OBJECTS objects of SIZE bytes;
-// in each of ROUNDS rounds it frees a random half of them and allocates as many again. About MOVES
-// times in each of these two steps it moves to a random CPU; the OS may move it too. No thread
-// frees objects of another one.
+// shared-lines: measures passive false sharing after churn. Each thread keeps OBJECTS objects of
+// SIZE bytes; in each of ROUNDS rounds it frees a random half of them and allocates as many again.
+// About MOVES times in each of these two steps it moves to a random CPU; the OS may move it too. No
+// thread frees objects of another one.
 //
 // Then the program counts the cache lines, pairs of adjacent lines (which CPUs fetch together) and
-// hardware pages with objects of more than one thread: share of all those with objects. At last all
-// threads write to all their objects WRITES times: CPU time per write.
+// hardware pages with objects of more than one thread, as a share of all those with objects. At
+// last all threads write to all their objects WRITES times, and the CPU time per write is measured.
 #include <sched.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class Churn {
       random.Shuffle(own);
       for (size_t i = 0; i < own.size(); ++i) {
         if (load_.moves > 0 && i % steps_per_move == 0) processors_.Move(&random);
-        // The mark of the object that was here before: no other one has it.
+        // Reuses the mark of the previous object of this slot, which no other object has.
         if (own[i].memory == nullptr) New(&own[i], own[i].mark);
       }
     }
@@ -90,7 +90,7 @@ class Churn {
     const std::span<Object> own = Own(thread);
     for (uint64_t i = 0; i < load_.writes; ++i) {
       for (const Object& object : own) {
-        // The byte that is there.
+        // Writes the byte that the object already has.
         *static_cast<volatile unsigned char*>(object.memory) =
             static_cast<unsigned char>(object.mark);
       }
@@ -101,8 +101,8 @@ class Churn {
     for (Object& object : Own(thread)) Free(&object);
   }
 
-  // Per cent of the units of 2^shift bytes, among those with objects, that have objects of more
-  // than one thread.
+  // Returns the percentage of units of 2^shift bytes with objects of more than one thread, among
+  // all units with objects.
   double SharedPercent(unsigned shift) const {
     struct Use {
       uintptr_t unit;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // short-threads: THREADS threads, PARALLEL at a time. Each allocates OBJECTS objects of 16 to 1,024
-// bytes, frees them and ends. How quickly does a thread get its first objects, and what becomes of
-// its cache?
+// bytes, frees them and ends. Shows how quickly a thread gets its first objects, and what happens
+// to its cache.
 #include <algorithm>
 
 #include "bench/common/arguments.h"

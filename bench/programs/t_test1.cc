@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// t-test1: the program of the figures in the TCMalloc document. Threads that have nothing to do
-// with each other allocate and free objects of random sizes. Each has a number of bins that hold
-// one object or none; it empties a few random bins, fills a few others, and so on. N_TOTAL threads
-// run one after the other, N_PARALLEL at a time.
+// t-test1: the program of the figures in the TCMalloc document. Independent threads allocate and
+// free objects of random sizes. Each thread has a number of bins that hold one object or none; it
+// empties a few random bins, fills a few others, and so on. N_TOTAL threads run, N_PARALLEL at a
+// time.
 //
-// An operation is one allocation or one free. Most allocations are malloc; now and then one is
-// calloc, aligned_alloc or a realloc of what the bin holds.
+// An operation is one allocation or one free. Most allocations call malloc; some call calloc,
+// aligned_alloc, or realloc of the object in the bin.
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -20,7 +20,7 @@
 namespace tcmalloc::bench {
 namespace {
 
-// What all bins together may hold, when their number is not given.
+// The bytes that all bins together may hold, if their number is not given.
 constexpr uint64_t kMemoryBytes = 8'000'000;
 // The most operations of one kind in a row.
 constexpr uint64_t kMostAtOnce = 16;
@@ -57,7 +57,7 @@ class Worker {
  private:
   Object* RandomBin() { return &bins_[random_.FastBelow(num_bins_)]; }
 
-  // Both return the number of operations they took.
+  // Both functions return the number of their operations.
   uint64_t Empty(Object* bin) {
     if (bin->memory == nullptr) return 0;
     free(bin->memory);
@@ -97,7 +97,7 @@ class Worker {
   uint32_t marks_ = 0;
 };
 
-// Which of the parallel places have become free.
+// The parallel places that have become free.
 class FreePlaces {
  public:
   explicit FreePlaces(size_t most) : places_(most) {}

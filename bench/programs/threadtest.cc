@@ -2,8 +2,8 @@
 
 // threadtest: after Berger et al. ("Hoard: A Scalable Memory Allocator for Multithreaded
 // Applications", 2000). The threads share OBJECTS objects evenly; each allocates its part, writes
-// to it and frees it, ITERATIONS times. WORK is spent on each object besides. An object is SIZE
-// elements of 8 bytes.
+// to it and frees it, ITERATIONS times. Each object causes additional work of the length WORK. An
+// object is SIZE elements of 8 bytes.
 #include "bench/common/arguments.h"
 #include "bench/common/object.h"
 #include "bench/common/report.h"

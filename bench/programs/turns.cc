@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// turns: many threads that work one at a time, as in a server with a thread for each
+// turns: many threads work one at a time, as in a server with a thread for each
 // connection. Each thread keeps OBJECTS objects of 16 bytes to 4 KiB. In a turn it replaces
 // REPLACED of them in bursts: it frees a run of 100 objects and allocates as many of other sizes.
 // Then it wakes the next thread and sleeps until all others had their turns.
@@ -23,13 +23,13 @@ namespace {
 
 constexpr size_t kBurst = 100;
 constexpr size_t kWarmTurns = 10;
-// Sizes: a power of two from 16 bytes to 2 KiB, and up to as much again.
+// A size is a power of two from 16 bytes to 2 KiB, plus a random part of up to the same size.
 constexpr size_t kSmallest = 16;
 constexpr size_t kPowers = 8;
 
 struct Load {
   uint64_t threads;
-  uint64_t turns;  // of each thread, measured
+  uint64_t turns;  // the measured turns of each thread
   uint64_t objects;
   uint64_t replaced;
   uint64_t seed;
@@ -65,7 +65,7 @@ class TurnTaking {
       if (thread + 1 == load_.threads && turn + 1 == kWarmTurns + load_.turns) part_.End();
       Wake((thread + 1) % load_.threads);
     }
-    // The first thread's last wake comes from the last thread.
+    // The last thread wakes the first thread one last time.
     for (Object& object : own) Free(&object);
   }
 
@@ -94,7 +94,7 @@ class TurnTaking {
   const Load load_;
   MappedArray<sem_t> wakes_;
   MappedArray<Object> objects_;
-  // By the thread whose turn it is.
+  // Used by the thread whose turn it is.
   uint32_t marks_ = 0;
   MeasuredPart part_;
 };

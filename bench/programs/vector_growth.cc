@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // vector-growth: each thread grows VECTORS vectors side by side, element by element, to MIB each.
-// A full vector gets half as much room again by realloc. Then all are freed; ROUNDS times.
+// A full vector grows by half of its capacity, by realloc. Then all are freed. This happens ROUNDS
+// times.
 #include "bench/common/arguments.h"
 #include "bench/common/object.h"
 #include "bench/common/report.h"
@@ -46,7 +47,7 @@ void Main(int argc, char** argv) {
   const uint64_t rounds = arguments.Number("ROUNDS", 4, 1, 1'000'000);
   arguments.End();
 
-  // The vectors take turns, so that one grows where another has just moved away.
+  // The vectors take turns, so that one may grow into the space that another has just left.
   constexpr uint64_t kAppendedAtOnce = 16;
   const uint64_t elements = (mib << 20) / sizeof(uint64_t);
   MappedArray<Vector> all(threads * vectors);

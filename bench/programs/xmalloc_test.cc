@@ -7,8 +7,8 @@
 //
 //   xmalloc-test [-w WORKERS] [-t SECONDS] [-s SIZE] [-r SEED]
 //
-// WORKERS threads allocate and as many free. SIZE 0: random sizes from 8 bytes to 2 KiB, the
-// smaller the more frequent.
+// WORKERS threads allocate and as many free. SIZE 0 means random sizes from 8 bytes to 2 KiB, small
+// ones more often.
 #include <unistd.h>
 
 #include <atomic>
@@ -58,7 +58,7 @@ Load ParseLoad(int argc, char** argv) {
   return load;
 }
 
-// Itself an allocation, which travels with its objects.
+// A batch is itself an allocation, which is passed on with its objects.
 struct Batch {
   unsigned char* objects[kObjectsPerBatch];
   uint32_t sizes[kObjectsPerBatch];
@@ -103,14 +103,14 @@ class Exchange {
 
  private:
   static size_t RandomSize(Random* random) {
-    // Each step twice as rare as the one below.
+    // Each step is half as frequent as the one below.
     const int shift = __builtin_ctzll(random->Next() | uint64_t{1} << kMostSizeShift);
     return size_t{8} << shift;
   }
 
   const Load& load_;
   BoundedQueue<Batch*> queue_;
-  // Both changed once by each thread, at its end.
+  // Each thread changes these counts once, at its end.
   std::atomic<uint64_t> producers_left_ = load_.workers;
   std::atomic<uint64_t> freed_ = 0;
 };

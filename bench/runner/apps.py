@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real programs as benchmark rows: time and peak memory of each, and latencies of a server.
 
-Their inputs are in bench/apps/. A program that is not installed makes its row a missing one.
+Their inputs are in bench/apps/. If a program is not installed, its row is missing.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import time
 from . import process, programs
 
 INPUTS = pathlib.Path(__file__).resolve().parent.parent / "apps"
-# Before PATH, where a user's own wrapper scripts may stand in for the real programs.
+# These folders come before PATH, where a user's own wrapper scripts may take the place of the real programs.
 PROGRAM_FOLDERS = ("/usr/bin", "/usr/local/bin")
 
 
@@ -79,10 +79,10 @@ class CommandRow:
 
 @dataclasses.dataclass(frozen=True)
 class RedisRow:
-    """redis-server under redis-benchmark. The server's figures; the client is on the C library.
+    """redis-server under redis-benchmark. The figures are the server's; the client runs on the C library.
 
-    Throughput is measured with pipelined requests, latency with single ones. Its server may be
-    linked with an allocator of its own, so here the C library's has to be preloaded as well.
+    Throughput is measured with pipelined requests, latency with single ones. The server may be
+    linked with an allocator of its own, so the C library has to be preloaded as well.
     """
 
     name: str = "redis"
@@ -113,13 +113,13 @@ class RedisRow:
         if prove:
             process.prove_by_linker(
                 preloaded, lambda variables: self._serve(preloaded, context, variables, [
-                    # Some milliseconds: redis-benchmark divides by what its clock shows.
+                    # Takes some milliseconds at least: redis-benchmark divides by the time on its clock.
                     ("-t", "set,get", "-n", "5000")]))
         return self._serve(preloaded, context, {},
                            [*self._throughput(context), self._latency(context)])
 
     def _serve(self, allocator, context, variables, loads):
-        """Starts a server, puts the loads on it, and returns the record of the measurement."""
+        """Starts a server, runs the loads on it, and returns the record of the measurement."""
         path = str(context.work_folder / "redis.sock")
         pathlib.Path(path).unlink(missing_ok=True)
         log = context.work_folder / "redis.log"
@@ -154,7 +154,7 @@ class RedisRow:
                 "peak_rss_kib": after["peak_rss_kib"]}
 
     def _await(self, server, path, log):
-        """Until the server answers; it does within a second."""
+        """Waits until the server answers, which takes less than a second."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if server.poll() is not None:
@@ -226,8 +226,8 @@ def app_rows(quick):
                           ("-std=c++20", "-fsyntax-only", "{inputs}/containers.cc"))
     return [
         RedisRow(),
-        *([] if quick else [compiler]),  # a second at the least
-        # Not -E: Python would not look at the variable.
+        *([] if quick else [compiler]),  # takes a second or more
+        # With -E Python would ignore the variable.
         CommandRow("python", "python3.11", ("-S", "-s", "{inputs}/objects.py", 12),
                    ("-S", "-s", "{inputs}/objects.py", 1), variables=("PYTHONMALLOC=malloc",)),
         CommandRow("perl", "perl", ("{inputs}/hashes.pl", 10), ("{inputs}/hashes.pl", 1)),

@@ -16,14 +16,14 @@ PROGRAMS = ("bench_micro", "bench_memory", "bench_launch", "bench_warm_memory",
 # Target and file of each library.
 LIBRARIES = {"minimal": ("tcmalloc_minimal", "libtcmalloc_minimal.so.4"),
              "full": ("tcmalloc", "libtcmalloc.so.4")}
-# Each revision's libraries are kept in a folder below; so are the results of comparisons.
+# Each revision's libraries are kept in a folder below this one, and so are the results of comparisons.
 COMPARE_FOLDER = ROOT / "build" / "compare"
 
 
 def working_tree(targets, is_bare=False):
     """Builds these targets and returns the folder that holds bin/ and lib/."""
     if is_bare:
-        # The preset wants ninja, the tests GoogleTest. Its own folder, for the same reason.
+        # The preset needs ninja, and the tests need GoogleTest. So this build has a folder of its own.
         folder = ROOT / "build" / "bare"
         configure = ["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
                      "-DTCMALLOC_TESTS=OFF", "--log-level=WARNING"]
@@ -45,7 +45,7 @@ def revision(name, say):
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "source").mkdir(parents=True)
         _extract(commit, folder / "source")
-        # As the revision itself builds what it ships; only its tests and benchmarks are left out.
+        # Builds as the revision itself does for a release, without its tests and benchmarks.
         _run(["cmake", "--preset", "release", "--log-level=WARNING", "-DTCMALLOC_TESTS=OFF",
               "-DTCMALLOC_BENCH=OFF"], folder / "source")
         built = folder / "source" / "build" / "release"
@@ -59,7 +59,7 @@ def revision(name, say):
 
 
 def describe_tree():
-    """The working tree's revision, and whether it has changes of its own."""
+    """The working tree's revision, and whether it has uncommitted changes."""
     result = _git("describe", "--always", "--dirty=, with changes", "--exclude=*")
     return result.stdout.strip() if result.returncode == 0 else "unknown revision"
 
@@ -98,7 +98,7 @@ def _is_built(folder, made_by):
 
 
 def _compiler():
-    """What a library depends on besides its sources."""
+    """What a library depends on besides its sources, as text."""
     compiler = os.environ.get("CXX", "c++")
     try:
         result = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE)

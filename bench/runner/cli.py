@@ -115,11 +115,11 @@ def plan(options, started):
     deadline = started + QUICK_SECONDS if quick and not options.rounds else None
     timed = comparison.Schedule(warm_up=not quick, rounds=rounds, max_rounds=max_rounds,
                                 deadline=deadline)
-    # Memory hardly varies.
+    # Memory figures hardly vary, so few rounds are enough.
     few = min(rounds, 1 if quick else 2)
     steady = comparison.Schedule(warm_up=False, rounds=few, max_rounds=few)
     once = comparison.Schedule(warm_up=False, pilot_rounds=0, rounds=1, max_rounds=1)
-    # There are many of them; an interval needs three rounds.
+    # There are many points; an interval needs three rounds.
     few = min(rounds, 1 if quick else statistics.FEWEST_ROUNDS)
     points = comparison.Schedule(warm_up=False, rounds=few, max_rounds=few)
     stages = [
@@ -156,7 +156,7 @@ def measure(options, progress):
     if not stages:
         raise BenchError(f"no row matches {' '.join(options.only)}")
     facts = machine.describe()
-    # Databases of the measured programs are not to wait for a disk.
+    # Databases of the measured programs must not wait for a disk.
     shared_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="tcmalloc-bench-", dir=shared_memory) as folder:
         context = programs.Context(
@@ -195,7 +195,7 @@ def output_folder(options, data):
 
 
 def write_results(options, data, derived):
-    """Writes data, plots and page; returns what was written, in words."""
+    """Writes data, plots and page; returns a text that says what was written."""
     folder = output_folder(options, data)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -224,9 +224,9 @@ def draw(data, derived, folder, json_path):
 
 
 def write_documents():
-    """Makes everything again that comes from the newest full run; returns what changed, in words.
+    """Generates everything again that comes from the newest full run; returns a text that says what changed.
 
-    Its summary is worked out from its records once more: it may be an older runner's.
+    The summary is computed again from the records, since the old one may come from an older runner.
     """
     json_path = documents.newest_run(ROOT)
     data = documents.load(json_path)
@@ -249,7 +249,7 @@ def as_json(data):
 
 
 def plain(value):
-    """The value with named tuples as objects, and without the place of the repository."""
+    """The value with named tuples as objects, and without the path of the repository."""
     if isinstance(value, str):
         return peers.portable(value)
     if hasattr(value, "_asdict"):

@@ -15,10 +15,10 @@ from .process import BenchError
 from .progress import Progress
 
 EXIT_WORSE, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
-# Together with building the other revision the default rows stay under ten minutes.
+# With this time and the build of the other revision, the default rows take less than ten minutes.
 DEFAULT_MINUTES = 7
 
-# Above this part of the processors' time for others, many rows stay unknown.
+# If other processes use more than this share of the CPU time, many rows stay unknown.
 BUSY = 0.25
 
 DESCRIPTION = """\
@@ -98,7 +98,7 @@ def find_peers(wanted, bin_folder):
 
 
 def libraries(options, bin_folder, say):
-    """The libraries of both sides, and what each side is, in words."""
+    """The libraries of both sides, and a description of each side."""
     tree = {kind: bin_folder.parent / "lib" / file for kind, (_, file) in build.LIBRARIES.items()}
     tree_name = f"the working tree ({build.describe_tree()})"
     if pathlib.Path(options.base).is_dir() and options.base:
@@ -147,7 +147,7 @@ def print_list(entries, context):
 
 
 def run(options, progress):
-    """Measures and prints; returns the words for the rows."""
+    """Measures and prints; returns the verdicts of the rows."""
     if not (options.base or options.settings or options.list):
         raise BenchError("nothing to compare with: give BASE=<revision>, for example BASE=HEAD, or "
                          "WITH='NAME=VALUE'")
@@ -156,7 +156,7 @@ def run(options, progress):
         folder = options.bin or cli.BUILD_FOLDER / "bin"
         print_list(entries, programs.Context(folder.absolute(), pathlib.Path()))
         return []
-    # What can be wrong is found before minutes are spent on building.
+    # Finds mistakes in the arguments before the build, which takes minutes.
     chosen = referee.choose(entries, words(options.rows))
     environment = settings(options.settings)
     bin_folder = (options.bin or build_programs()).absolute()
@@ -210,7 +210,7 @@ def result_path(names):
             / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name[:40]}.json")
 
 
-# ---- What is printed. ----
+# ---- Output. ----
 
 
 def text(outcomes, judge, names, left_out, context):
@@ -252,7 +252,7 @@ def middle_text(ratio, digits=3):
     return "-" if ratio is None else f"{ratio.median:.{digits}f}"
 
 
-# What a measure is called where it decides.
+# The name of a measure that decides a verdict.
 MEASURES = {"cost": "cost", "peak": "peak RSS", "instructions": "instructions"}
 
 
@@ -268,7 +268,7 @@ def verdict_text(outcome):
 
 
 def state_lines(judge):
-    """What the probes showed."""
+    """Prints what the probes showed."""
     if len(judge.probes) < 2:
         return []
     known = ", ".join(f"{name} {middle:.3g} ({low:.3g} to {high:.3g})"

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds of measurements: every row with every allocator, in an order shuffled anew each time.
 
-The course of a stage: a warm-up round of less work, which also proves which library serves malloc
-where the program cannot tell; pilot rounds, which choose each row's reference peer and count for
-nothing else (chosen from the counted rounds, the best of many noisy peers would be best partly by
-luck); the counted rounds; and, for rows that are still uncertain, more rounds of ours and the
-reference.
+A stage has these rounds: a warm-up round with less work, which also checks which library serves malloc
+if the program cannot report it; pilot rounds, which only choose each row's reference peer (if the
+counted rounds chose it, the best of many noisy peers would be best partly by luck); the counted
+rounds; and, for rows that are still uncertain, more rounds of ours and the reference.
 
-Before each run as much free memory as the row has been seen to need is touched, so that whether the
-system has it at hand does not depend on what ran before.
+Before each run the runner touches as much free memory as the row has needed so far, so that the time
+until the OS provides memory does not depend on earlier runs.
 
-What is measured is kept as plain records, which become the JSON file as they are.
+The measurements are kept as plain records, which are written to the JSON file unchanged.
 """
 
 import dataclasses
@@ -30,7 +29,7 @@ class Schedule:
     rounds: int = 5
     # An uncertain row is repeated up to this many rounds in all.
     max_rounds: int = 15
-    # No new round once it would end later than this (on time.monotonic()); one is always counted.
+    # No round starts that would end later than this (on time.monotonic()); one round is always counted.
     deadline: float | None = None
 
 
@@ -41,7 +40,7 @@ class Stage:
 
 
 class Measurements:
-    """Measures rows, one round at a time, and keeps what came out."""
+    """Measures rows, one round at a time, and keeps the results."""
 
     def __init__(self, context, seed, progress):
         self.records = []
@@ -49,7 +48,7 @@ class Measurements:
         self._random = random.Random(seed)
         self._progress = progress
         self._failed = set()
-        # Of every row, the most memory that it has taken so far.
+        # The most memory that each row has taken so far.
         self._most_kib = {}
 
     def run_row(self, row, allocators, phase, number, prove=False, context=None):
@@ -94,7 +93,7 @@ class Comparison(Measurements):
             self._run_stage(stage)
 
     def _planned(self):
-        """How many runs each row has before it, as far as that is known."""
+        """How many runs of each row are still planned, as far as that is known."""
         planned = {}
         for stage in self.stages:
             schedule = stage.schedule
@@ -131,14 +130,14 @@ class Comparison(Measurements):
 
     def _run_round(self, rows, phase, number, prove=None):
         prove = phase == WARM_UP if prove is None else prove
-        # Less work warms the machine's caches as well.
+        # A run with less work warms the machine's caches as well.
         context = (dataclasses.replace(self._context, quick=True) if phase == WARM_UP
                    else self._context)
         for row in rows:
             self.run_row(row, self._allocators_for(row), phase, number, prove, context)
 
     def _choose_references(self, description):
-        """The best peer of the pilot in the row's own figure, and in peak memory."""
+        """The best peer of the pilot by the row's own figure, and by peak memory."""
         pilot = summary.Samples(self.records, phases=(PILOT,))
         peers = [allocator.name for allocator in self.allocators if not allocator.ours]
         name = description["name"]
@@ -183,6 +182,6 @@ def describe_row(row, context):
 
 
 def best_of(samples):
-    """The name with the smallest median; None when nobody has a figure."""
+    """The name with the smallest median; None if there is no figure."""
     medians = {name: statistics.median(values) for name, values in samples.items() if values}
     return min(medians, key=medians.get) if medians else None

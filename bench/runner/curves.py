@@ -5,9 +5,9 @@ Two groups. "over-threads": the programs by which false sharing in TCMalloc was 
 the parameters of that report, from one thread to eight for each processor. "large-objects": objects
 of 16 KiB to 1 MiB, used by one thread, two and eight.
 
-A point's name is PROGRAM/THREADS/SIZE, as that of a point of t-test1. It has a reference like any
-row, the best peer of the pilot round. A table says of each point whether this library's curve is
-the lowest there; the geometric means leave the points out, since many of them are about one thing.
+A point's name is PROGRAM/THREADS/SIZE, like the name of a point of t-test1. It has a reference like any
+row, the best peer of the pilot round. A table says for each point whether this library's curve is
+the lowest there. The geometric means do not include the points, since many of them measure the same thing.
 """
 
 import collections
@@ -21,7 +21,7 @@ from .verdict import COST_MARGIN
 THREADS, LARGE = summary.POINT_GROUPS
 TITLES = {THREADS: "Over threads", LARGE: "Large objects"}
 
-# What a page says before the table.
+# The text of a page before the table.
 INTRODUCTIONS = {
     THREADS: "The programs by which false sharing in TCMalloc was reported, at that report's "
              "parameters: `larson` with 7 to 8 bytes and with larger objects, `linux-scalability`, "
@@ -32,11 +32,11 @@ INTRODUCTIONS = {
            "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
            "frees them in random order. Objects have from half of the size shown to all of it.",
 }
-# Bytes of the smallest and of the largest object: the first pair is the report's.
+# Bytes of the smallest and of the largest object. The first pair is that of the report on false sharing.
 LARSON_SIZES = ((7, 8), (32, 64), (256, 512), (2048, 4096))
 LARGE_SIZES = tuple(1024 << power for power in range(4, 11))
 LARGE_THREADS = (1, 2, 8)
-# What the threads of a program hold together.
+# The MiB that the threads of a program hold together.
 LARGE_MIB = 32
 
 
@@ -61,7 +61,7 @@ def thread_rows(processors, quick):
     for smallest, largest in LARSON_SIZES[:1] if quick else LARSON_SIZES:
         rows += [_point(THREADS, "larson", count, largest,
                         (seconds, smallest, largest, 1000, 10_000, 1, count)) for count in counts]
-    # Few threads have little work, so they repeat it.
+    # With few threads the work is short, so they repeat it.
     rows += [_point(THREADS, "linux-scalability", count, 8,
                     (8, objects, count, max(16 // count, 1))) for count in counts]
     for program in ("cache-thrash", "cache-scratch"):
@@ -70,7 +70,7 @@ def thread_rows(processors, quick):
 
 
 def large_rows(quick):
-    """Turned over and held; with two threads each does as much as one does alone."""
+    """The rows "turned over" and "held". Each of two threads does as much as one does alone."""
     sizes = (LARGE_SIZES[0], LARGE_SIZES[-1]) if quick else LARGE_SIZES
     rows = []
     for name, flags in (("large-turned-over", ()), ("large-held", ("--held",))):
@@ -85,7 +85,7 @@ def large_rows(quick):
 
 
 def large_allocations(size):
-    """About 100 ms of them: every page of an object is touched. A multiple of 8."""
+    """The number of objects for about 100 ms, since every page of an object is touched. A multiple of 8."""
     pages = size * 3 // 4 // 4096
     return min(1_000_000, 100_000_000 // (20 + 11 * pages)) // 8 * 8
 
@@ -98,7 +98,7 @@ def _point(group, name, threads, size, args, program=""):
     return PointRow(f"{name}/{threads}/{size}", program or name, args, group=group)
 
 
-# ---- What a run says of them. ----
+# ---- The results of a run at the points. ----
 
 # A point's place among the curves. `word`: lowest, level, above, or "" without an interval.
 Standing = collections.namedtuple("Standing", "name threads size ratio reference word why")
@@ -123,7 +123,7 @@ def standings(data, derived, group):
 
 
 def word_for(ratio):
-    """Above only beyond a margin: copies of one file differ by their place in memory."""
+    """The word "above" needs a margin: copies of one file differ by their place in memory."""
     if ratio is None or not statistics.has_interval(ratio):
         return ""
     if ratio.interval.high < 1:
@@ -132,9 +132,9 @@ def word_for(ratio):
 
 
 def why(samples, row, ours):
-    """What was counted where a point lies above: CPU time and page faults beside the reference's.
+    """The counts of a point that lies above: CPU time and page faults relative to the reference's.
 
-    CPU time is that of the same work: of an operation, where a program runs for a given time.
+    CPU time is for the same work: it is that of an operation if a program runs for a given time.
     """
     def middle(name, value):
         return sample.median(map(value, samples.records(row["name"], name)))
@@ -153,7 +153,7 @@ def cpu_of_work(record):
 
 
 def summary_sentence(found):
-    """One sentence: at how many points this library is where."""
+    """One sentence: at how many points this library is lowest, level, or above."""
     words = collections.Counter(standing.word for standing in found)
     told = sum(words[word] for word in (LOWEST, LEVEL, ABOVE))
     return (f"Of {told} points this library's curve is the lowest at {words[LOWEST]}, level with "
@@ -161,7 +161,7 @@ def summary_sentence(found):
 
 
 def standing_table(found):
-    """Point by point: ratio to the reference, and the word; sorted by program and size."""
+    """For each point the ratio to the reference, and the word; sorted by program and size."""
     table = []
     for standing in sorted(found, key=lambda s: (s.name, s.size, s.threads)):
         table.append([standing.name, size_text(standing.size), str(standing.threads),

@@ -6,6 +6,7 @@
 * The parts of README.md and docs/ between two marks. The first mark names what is made, and the
   data if that is another run's:
 
+      <!-- made by 'scripts/bench.py --documents': reasons -->
       <!-- made by 'scripts/bench.py --documents': means -->
       <!-- made by 'scripts/bench.py --documents': index-build -->
       <!-- made by 'scripts/bench.py --documents': index-build bench/results/history/RUN.json -->
@@ -20,13 +21,13 @@ import os
 import re
 import textwrap
 
-from . import curves, plots, report, statistics, summary
+from . import curves, pauses, plots, reasons, report, statistics, summary
 from .process import BenchError
 
 RESULTS = "bench/results"
 HISTORY = "history"
 READING = "reading.md"
-# A reading is read.
+# The limit keeps the text short enough to be read.
 MOST_READING_LINES = 30
 MARKED = re.compile(r"(?P<first><!-- made by 'scripts/bench\.py --documents': (?P<what>[\w-]+)"
                     r"(?: (?P<run>\S+\.json))? -->\n)(?P<made>.*?)"
@@ -53,7 +54,7 @@ def newest_run(root):
 
 
 def retire(folder, newest):
-    """Moves the data of earlier runs out of the way of the newest."""
+    """Moves the data of earlier runs to another folder than the newest."""
     for path in folder.glob("*.json"):
         if path != newest:
             (folder / HISTORY).mkdir(exist_ok=True)
@@ -80,7 +81,7 @@ def marked_documents(root):
 
 
 def with_parts_made(root, document, data_of):
-    """The document's text as it has to be. `data_of` loads a run by its path."""
+    """The correct text of the document. `data_of` loads a run by its path."""
     def make(match):
         if match["what"] not in PARTS:
             raise BenchError(f"{document}: there is no part {match['what']}, only "
@@ -93,7 +94,7 @@ def with_parts_made(root, document, data_of):
 
 
 def expected(root):
-    """All made texts: by path, what each file has to hold."""
+    """All generated texts: the correct contents of each file, by path."""
     loaded = {}
 
     def data_of(path):
@@ -111,13 +112,13 @@ def expected(root):
 
 
 def differing(root):
-    """The files that do not hold what the data makes of them."""
+    """The files whose contents differ from what the data gives."""
     return [path for path, text in expected(root).items()
             if not path.is_file() or path.read_text() != text]
 
 
 def write(root):
-    """Brings all of them up to date and returns those that changed."""
+    """Updates all files and returns those that changed."""
     changed = differing(root)
     for path, text in expected(root).items():
         path.write_text(text)
@@ -132,13 +133,13 @@ NAMES = {"glibc": "C library (glibc {})", "mimalloc2": "mimalloc {}", "mimalloc3
 
 
 def shown_name(allocator):
-    """With the first word of its version, without the distribution's part."""
+    """The name with the first word of its version, without the distribution's suffix."""
     version = re.split(r"[-+ ]", allocator["version"])[0]
     return NAMES.get(allocator["name"], f"{allocator['name']} {{}}").format(version)
 
 
 def means_part(data, path, folder):
-    """Time and memory beside every peer, and where this library loses."""
+    """Time and memory relative to every peer, and the rows in which this library is worse."""
     derived = summary.stored(data)
     ours = summary.first_of_ours(data)
     facts = data["machine"]
@@ -219,7 +220,7 @@ def short_ratio(ratio):
 
 
 def points_part(group):
-    """What a page says of the points of a group: which, where this library stands, the picture."""
+    """The text of a page about the points of a group: which they are, the results, the picture."""
     def make(data, path, folder):
         derived = summary.stored(data)
         standings = curves.standings(data, derived, group)
@@ -241,5 +242,27 @@ def points_part(group):
     return make
 
 
-PARTS = {"means": means_part, "index-build": index_build_part,
+def root_of(path):
+    return next(parent for parent in path.parents if (parent / RESULTS).is_dir())
+
+
+def reasons_part(data, path, folder):
+    """Why to use this library, with one figure each."""
+    root = root_of(path)
+    return "\n".join(reasons.reasons(data, root, lambda name: link(folder, root / name)))
+
+
+def pauses_part(part):
+    """A table of how long the command stops a process."""
+    return lambda data, path, folder: pauses.shown(root_of(path), part)
+
+
+def pauses_in_words(data, path, folder):
+    root = root_of(path)
+    return (f"With 1 GiB and 64 threads, `objects` stops a process for {pauses.objects_pause(root)} ms, `leaks` for "
+            f"{pauses.leaks_pause(root)} ms.")
+
+
+PARTS = {"means": means_part, "reasons": reasons_part, "index-build": index_build_part, "pauses-in-words": pauses_in_words,
+         **{part: pauses_part(part) for part in pauses.SHOWN},
          **{group: points_part(group) for group in summary.POINT_GROUPS}}

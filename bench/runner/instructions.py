@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Instructions that valgrind's callgrind counts in programs of one thread.
 
-No other load of the machine changes them, so they show what no time would: one instruction more in
-a call. The inputs are small, since counting takes fifty times as long as running. The program is
-tied to one processor, because the library's caches follow the processor it runs on.
+No other load of the machine changes the counts, so they show what no time would: one more instruction
+in a call. The inputs are small, since counting takes fifty times as long as running. The program is
+tied to one processor, because the library's caches depend on the processor.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ from .apps import INPUTS, find_program
 from .process import BenchError, ProcessFailed
 
 TIMEOUT_S = 300
-# Of every row on both sides: they differ a little where the library looks at the clock.
+# How often each row is counted on each side: counts differ a little if the library reads the clock.
 COUNTS = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class CountedRow:
     name: str
-    # In the folder of the benchmark programs, or installed.
+    # A name in the folder of the benchmark programs, or an installed program.
     program: str
     args: tuple
     variables: tuple = ()
@@ -41,7 +41,7 @@ class CountedRow:
         return str(own) if own.is_file() else find_program(self.program)
 
     def count(self, allocator, context, processor):
-        """All instructions of one run: the program's own are the same on both sides."""
+        """All instructions of one run. Those of the program itself are the same on both sides."""
         known = {"{inputs}": INPUTS, "{processor}": processor, "{seed}": context.seed}
         args = [functools.reduce(lambda text, name: text.replace(name, str(known[name])), known,
                                  str(arg)) for arg in self.args]
@@ -70,7 +70,7 @@ def parse_count(text):
 
 
 def rows():
-    """A name that a timed row has too means that row, with less work; the others stand alone."""
+    """A row with the name of a timed row does the same with less work; the others exist here only."""
     def micro(number, name):
         return CountedRow(f"micro-{name}", "bench_micro", ("child", "{processor}", "{seed}", 100,
                                                            number))
@@ -86,7 +86,7 @@ def rows():
         CountedRow("phases-1", "phases", (2, 10, 1)),
         CountedRow("rptest-1", "rptest", (1, 0, 1, 2, 50, 1000, 100, 8, 16_000)),
         CountedRow("large-buffers-1", "large-buffers", (1, 4, 100)),
-        # Lua is not here: it draws the seed of its hash tables from addresses and the time.
+        # Lua is left out: it computes the seed of its hash tables from addresses and the time.
         CountedRow("perl", "perl", ("{inputs}/hashes.pl", 1), variables=("PERL_HASH_SEED=0",)),
         CountedRow("sqlite", "sqlite3", ("-cmd", ".parameter init", "-cmd",
                                          ".parameter set :rows 3000", ":memory:"),

@@ -5,13 +5,14 @@
 //   bench_launch [NAME=VALUE...] PROGRAM [ARGUMENT...]
 //
 // The variables are set for the program alone, so that an allocator preloaded into it is not
-// preloaded here. When the program has ended well, one line of JSON goes to the file descriptor in
-// BENCH_REPORT_FD: wall time, and of the program and the processes that it waited for the processor
-// time, the page faults and the largest peak of resident memory. The exit status is the program's,
-// or 128 + the number of the signal that ended it, or 127 when it could not be started.
+// preloaded here. When the program has ended well, one line of JSON is written to the file
+// descriptor in BENCH_REPORT_FD: the wall time; and the CPU time, the page faults and the largest
+// peak of resident memory of the program and of the processes that it waited for. The exit status
+// is the program's, or 128 + the number of the signal that ended it, or 127 if it could not be
+// started.
 //
-// A program of its own because Linux counts a process's peak from its fork on: of a child of the
-// much larger runner it would be the runner's size.
+// This is a program of its own because Linux counts a process's peak from its fork on: a child of
+// the much larger runner would have the runner's size.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -35,7 +35,7 @@ def describe():
 
 
 def processors():
-    """Those that this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 

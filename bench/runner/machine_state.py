@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The state of the machine at a moment, and which moments are alike.
 
-On a virtual machine it changes by itself: the host moves the processors to other places, takes back
-free memory, and lends processors to others. What was measured in different states is not compared.
+On a virtual machine the state changes by itself: the host moves the virtual processors, reclaims
+free memory, and lends processors to others. Measurements in different states are not compared.
 """
 
 import collections
@@ -14,23 +14,22 @@ import subprocess
 from . import process, statistics
 from .process import BenchError
 
-# ping_pong_ns, touch_4k_ns and touch_2m_us are those of probe_machine.c. `others` is the part of
-# the processors' time since the probe before that this program and what it measured did not get:
-# other processes had it, or the host's other guests. None is unknown.
+# probe_machine.c describes ping_pong_ns, touch_4k_ns and touch_2m_us. `others` is the share of the
+# CPU time since the previous probe that other processes or other guests of the host used. None means unknown.
 Probe = collections.namedtuple("Probe", "ping_pong_ns touch_4k_ns touch_2m_us others")
 
-# A figure that grows or shrinks by more than this from one probe to the next shows another state. A
-# line between processors without a common cache takes four times as long; memory that the host has
+# A figure that grows or shrinks by more than this from one probe to the next shows another state. Moving
+# a line between processors without a common cache takes four times as long; touching memory that the host has
 # to back first takes two to ten times as long.
 FACTORS = {"ping_pong_ns": 1.4, "touch_4k_ns": 1.6, "touch_2m_us": 1.6}
-# The excess over the run's median round, as a part of the CPU time.
+# The most that `others` may exceed the run's median round, as a share of the CPU time.
 MOST_OTHERS = 0.15
-# Has free memory in its usual state before it is probed, as every measured process finds it.
+# Memory to warm before a probe, so that the probe finds it in the same state as every measured process.
 WARMED_KIB = 128 << 10
 
 
 class Prober:
-    """Probes the machine; knows how the processors' time has been spent since the last probe."""
+    """Probes the machine, and computes how the CPU time was spent since the last probe."""
 
     def __init__(self, bin_folder):
         self._program = bin_folder / "bench_probe_machine"
@@ -58,7 +57,7 @@ ProcessorTimes = collections.namedtuple("ProcessorTimes", "busy total")
 
 
 def processor_times():
-    """What the processors did so far, in seconds, and what of it was this process and its children
+    """The busy and idle CPU time so far, in seconds, and the part of this process and of its children
     that have ended."""
     with open("/proc/stat", encoding="ascii") as file:
         ticks = [int(word) for word in file.readline().split()[1:9]]
@@ -71,7 +70,7 @@ def processor_times():
 
 
 def shares_last_level_cache():
-    """What the system says of the first two processors that may be used: "yes", "no", "unknown"."""
+    """What the OS says about the first two usable processors: "yes", "no", "unknown"."""
     first, *rest = sorted(os.sched_getaffinity(0))
     if not rest:
         return "one processor"
@@ -89,7 +88,7 @@ def shares_last_level_cache():
 
 
 def processors_of(text):
-    """The numbers in a list of the system's, as 0-3,8."""
+    """The numbers in a list of the kernel, for example 0-3,8."""
     numbers = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -98,11 +97,11 @@ def processors_of(text):
 
 
 def odd_rounds(probes):
-    """What was unusual about each round, as the names of figures; nothing for most rounds.
+    """The names of the figures that were unusual in each round; none for most rounds.
 
-    Round i lies between the probes i and i + 1. It counts when both show the same state, whichever
-    that is: both sides of a pair were measured in it. How busy others kept the machine meanwhile is
-    said by the second probe, and compared with the run's median.
+    Round i lies between the probes i and i + 1. It counts if both show the same state, whichever it
+    is, since both sides of a pair were measured in it. The second probe says how busy other processes
+    kept the machine meanwhile; this is compared with the run's median.
     """
     others = [probe.others for probe in probes[1:] if probe.others is not None]
     usual = statistics.median(others) if others else None
@@ -125,7 +124,7 @@ def changes(before, after):
 
 
 def seen(probes):
-    """Of each figure that is known the smallest, the median and the largest value."""
+    """The smallest, the median and the largest value of each known figure."""
     return {name: (min(values), statistics.median(values), max(values)) for name in Probe._fields
             if (values := [value for probe in probes
                            if (value := getattr(probe, name)) is not None])}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows whose figure is memory: at start-up, per live object, over time, with idle threads.
 
-They hardly vary and so need few rounds.
+These figures hardly vary, so they need few rounds.
 """
 
 import dataclasses
@@ -9,14 +9,14 @@ import dataclasses
 from . import process, programs
 
 OBJECT_SIZES = (8, 16, 24, 48, 100, 1000, 40_000)
-# Enough that start-up does not show, little enough for a small machine.
+# This is enough to make start-up memory negligible, and fits a small machine.
 LIVE_BYTES = 400 << 20
 MOST_OBJECTS = 10_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class ResidentRow:
-    """One figure of bench_memory, in whose output it follows a keyword."""
+    """One figure of bench_memory, which prints it after a keyword."""
 
     name: str
     args: tuple
@@ -69,7 +69,7 @@ def memory_rows():
 
 
 def course_rows(quick):
-    """Memory over time, which takes its time: a row that is measured less often."""
+    """Memory over time. Such a row takes long, so it is measured less often."""
     def ramp(name, scattered):
         return programs.ProgramRow(name, "ramp", (512, 10, 2, 10, scattered),
                                    (64, 10, 0.3, 0.7, scattered), group="memory", nominal_s=14)
@@ -78,12 +78,12 @@ def course_rows(quick):
             *index_build_rows()]
 
 
-# What the caches of all threads may come to hold, of allocators that know the variable.
+# The most that the caches of all threads may hold, in allocators that know the variable.
 INDEX_BUILD_CACHES = (("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", str(1 << 30)),)
 
 
 def index_build_rows():
-    """Shards of an index rebuilt by threads that take turns: without phases, and with."""
+    """Threads take turns to rebuild the shards of an index, without phases and with phases."""
     def row(name, phases, ours_only):
         return programs.ProgramRow(
             name, "index-build", (200, phases), (20, phases, 1), group="memory", nominal_s=10,

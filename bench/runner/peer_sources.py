@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Peers that are built here: the C and C++ sources inside their Rust source packages.
 
-cargo fetches a package of a pinned version and its sources are compiled into one shared library
-that overrides malloc; no Rust is compiled and none is in the measured path. Everything goes to
-build/peers/ and stays there. The compiler is clang where there is one, which the authors of most of
-these build with, else the system's; each library's version names it.
+cargo fetches a package of a pinned version, and its sources are compiled into one shared library
+that overrides malloc. No Rust is compiled or measured. Everything is kept in build/peers/. The
+compiler is clang if it is installed, which most authors of these allocators use, else the system's
+compiler; each library's version names it.
 """
 
 import concurrent.futures
@@ -26,15 +26,15 @@ class SourcePeer:
     name: str
     package: str
     package_version: str
-    # What its authors call the sources in that package.
+    # The authors' version of the sources in that package.
     version: str
-    # Inside the package: where the compiler runs, and the sources, as glob patterns.
+    # The folder of the package in which the compiler runs; the sources are glob patterns below it.
     folder: str
     sources: tuple
     flags: tuple
-    # Left out of `sources`: file names that end so, besides tests and benchmarks.
+    # Endings of file names that are left out of `sources`, besides tests and benchmarks.
     excluded: tuple = ()
-    # Compiled into an archive: the linker takes from it what the rest needs.
+    # Sources that are compiled into an archive, from which the linker takes what the others need.
     helpers: str = ""
 
 
@@ -61,7 +61,7 @@ SOURCE_PEERS = (
         folder="c_src",
         sources=("tcmalloc/tcmalloc/*.cc", "tcmalloc/tcmalloc/internal/*.cc",
                  "tcmalloc/tcmalloc/internal/percpu_rseq_asm.S", "tcmalloc/tcmalloc/selsan/*.cc"),
-        # What needs protocol buffers, and what only other processors use.
+        # These need protocol buffers, or are for other processors.
         excluded=("profile_marshaler.cc", "profile_builder.cc", "unsupported.cc"),
         helpers="abseil-cpp/absl/**/*.cc",
         flags=("-std=c++17", "-Itcmalloc", "-Iabseil-cpp", "-DTCMALLOC_INTERNAL_8K_PAGES")),
@@ -73,7 +73,7 @@ class BuildFailed(Exception):
 
 
 def built_library(peer, folder):
-    """Where the peer's library is or would be."""
+    """The path of the peer's library, built or not."""
     return _work_folder(peer, folder) / f"lib{peer.name}.so"
 
 
@@ -89,7 +89,7 @@ def can_build():
 
 
 def build(peer, folder, jobs):
-    """Fetches and compiles, unless that is done. Raises BuildFailed."""
+    """Fetches and compiles the peer, unless it is built. Raises BuildFailed."""
     library = built_library(peer, folder)
     if library.is_file():
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Who is measured: this project's library, the C library, and other allocators where they are.
 
-A peer that is not there is listed with the reason: the tables show it as missing.
+A peer that is not installed is listed with the reason, and the tables show it as missing.
 """
 
 import dataclasses
@@ -20,18 +20,18 @@ PACKAGED = (
 )
 C_LIBRARY = "glibc"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Google's library keeps its caches per CPU only where it can register its own rseq area. The C
-# library registers one first and refuses the second, unless told not to.
+# Google's library has per-CPU caches only if it can register its own rseq area. The C library
+# registers one first and refuses the second, unless this variable forbids it.
 PER_CPU = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 
 @dataclasses.dataclass
 class Allocator:
     name: str
-    # The real path of the file that has to serve malloc; empty: missing.
+    # The real path of the file that must serve malloc; empty if it is missing.
     library: str
     source: str
-    # For LD_PRELOAD; empty: nothing is preloaded.
+    # The value of LD_PRELOAD; empty if nothing is preloaded.
     preload: str = ""
     environment: dict = dataclasses.field(default_factory=dict)
     version: str = ""
@@ -67,7 +67,7 @@ def find(build_folder, peers_folder, ours=(), extra=(), build_sources=True, jobs
 
 
 def portable(text):
-    """`text` with paths inside the repository as seen from its root: results name no one's folders."""
+    """`text` with paths inside the repository relative to its root, so that results name no user's folders."""
     return text.replace(f"{ROOT}/", "")
 
 
@@ -94,7 +94,7 @@ def packaged(name):
 
 
 def _packaged(name, package, files, c_library):
-    """A library of the distribution: beside the C library, or where others than Debian put it.
+    """A library of the distribution: beside the C library, or where other distributions put it.
 
     /usr/local is left out: this project may be installed there under the name of gperftools.
     """

@@ -36,13 +36,13 @@ PICTURES = {
 
 
 def drawn_from(folder, json_name):
-    """The pictures in the folder that are of this data: pairs of a title and a file name."""
+    """The pictures in the folder that show this data: pairs of a title and a file name."""
     return [(title, file) for file, title in PICTURES.items()
             if (folder / file).is_file() and source_mark(json_name) in (folder / file).read_text()]
 
 
 def source_mark(json_name):
-    """How matplotlib writes where a picture comes from."""
+    """The element by which matplotlib names the source of a picture."""
     return f"<dc:source>{json_name}</dc:source>"
 
 
@@ -50,7 +50,7 @@ def draw_all(data, derived, folder, json_name):
     """Writes the pictures and returns their names. Each picture names the file of its data."""
     import matplotlib
     matplotlib.use("svg")
-    # The same data gives the same file.
+    # With this salt the same data gives the same file.
     matplotlib.rcParams.update({"svg.hashsalt": "tcmalloc", "font.size": 8})
     style = Style(data)
     drawn = []
@@ -295,7 +295,7 @@ INDEX_BUILD_ROWS = ("index-build", "index-build-phases")
 
 
 def index_build(data, style):
-    """With phases and without in one panel, over what the program holds."""
+    """Draws the rows with phases and without in one panel, above the memory that the program holds."""
     without, phases = (courses(data).get(row, {}) for row in INDEX_BUILD_ROWS)
     if not without and not phases:
         return None

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// bench_probe_machine: what state the machine is in, as one line of JSON on standard output.
+// bench_probe_machine: prints the state of the machine as one line of JSON on standard output.
 //
 //   {"ping_pong_ns": 210.5, "touch_4k_ns": 610.0, "touch_2m_us": 95.2}
 //
-// ping_pong_ns   a cache line written by one processor, then by another, and back. Shows whether
-// the
-//                processors share their last level of cache, which on a virtual machine may change
-//                while it runs, whatever /sys says. null where there is only one processor.
+// ping_pong_ns   a cache line is written by one processor, then by another, and back. This shows
+//                whether the processors share their last-level cache, which on a virtual machine
+//                may change while it runs, whatever /sys says. null if there is only one processor.
 // touch_4k_ns    the first touch of a page of 4 KiB
 // touch_2m_us    the first touch of each page of an aligned block of 2 MiB that may be a hugepage
 //
-// Each is the median of many, so that an interruption does not show. Takes about 60 ms.
+// Each is the median of many samples, so that an interruption has no effect. Takes about 60 ms.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +24,7 @@
 enum {
   kPageBytes = 4096,
   kHugepageBytes = 2 << 20,
-  // Odd, so that the median is one of them.
+  // The number is odd, so that the median is one of the samples.
   kSamples = 15,
   kPagesOfASample = 512,
   kExchangesOfASample = 500,
@@ -50,7 +49,8 @@ static double Median(double* samples) {
 
 // ---- The exchange of a cache line. ----
 
-// Even: the first thread writes next. Odd: the second one. Alone on its cache lines.
+// If it is even, the first thread writes next; if it is odd, the second one. No other variable is
+// on its cache lines.
 static _Alignas(256) atomic_uint turn;
 static const unsigned kLastTurn = 2 * kSamples * kExchangesOfASample;
 
@@ -62,7 +62,7 @@ static void PinTo(int processor) {
 }
 
 static void TakeTurn(unsigned mine) {
-  // Acquire and release stand for what programs do with a lock.
+  // Acquire and release are what programs do with a lock.
   while (atomic_load_explicit(&turn, memory_order_acquire) != mine) {
   }
   atomic_store_explicit(&turn, mine + 1, memory_order_release);
@@ -74,8 +74,8 @@ static void* Second(void* processor) {
   return NULL;
 }
 
-// Nanoseconds for a turn of each of the two first processors that may be used; below 0 if there is
-// only one.
+// Returns the nanoseconds for a turn of each of the two first usable processors; below 0 if there
+// is only one.
 static double PingPongNs(void) {
   cpu_set_t usable;
   if (sched_getaffinity(0, sizeof(usable), &usable) != 0) return -1;
@@ -102,7 +102,7 @@ static double PingPongNs(void) {
 
 // ---- First touches. ----
 
-// Nanoseconds for the first touch of all pages of 2 MiB; below 0 if there is no memory.
+// Returns the nanoseconds for the first touch of all pages of 2 MiB; below 0 if there is no memory.
 static double TouchNs(int advice) {
   const size_t bytes = (size_t)(kSamples + 1) * kHugepageBytes;
   char* const mapped =

@@ -8,8 +8,8 @@ A program that takes part writes one line of JSON to the file descriptor that BE
      "wall_s": 1.25, "user_s": 2.4, "sys_s": 0.1, "minor_faults": 900, "major_faults": 0,
      "peak_rss_kib": 20000, "malloc_library": "/usr/lib/libsomething.so"}
 
-The first metric is the program's own figure; wall_s is the part it measured. Other programs run
-under bench_launch, which reports the same of them without "metrics" and "malloc_library".
+The first metric is the program's own figure; wall_s is the time of the part that it measured. Other
+programs run under bench_launch, which reports the same without "metrics" and "malloc_library".
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ RESOURCES = ("wall_s", "user_s", "sys_s", "minor_faults", "major_faults", "peak_
 
 
 class BenchError(Exception):
-    """The run cannot go on: what it would report would be wrong."""
+    """The run cannot continue, since its report would be wrong."""
 
 
 class WrongLibrary(BenchError):
@@ -41,7 +41,7 @@ class ProcessFailed(Exception):
 
 @dataclasses.dataclass
 class Finished:
-    """A process that ended well."""
+    """A process that ended successfully."""
 
     output: str
     errors: str
@@ -50,7 +50,7 @@ class Finished:
 
 
 def environment_for(allocator, extra=None):
-    """This process's environment with the allocator in place of any other preloaded one."""
+    """This process's environment, with the allocator instead of any other preloaded one."""
     environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     environment.update(allocator.environment)
     if allocator.preload:
@@ -67,9 +67,9 @@ def warm_memory(bin_folder, kib):
 
 
 def run(command, environment, timeout_s, cwd=None, stdin=None):
-    """Runs to the end; raises ProcessFailed when that was not a good one.
+    """Runs a process to its end; raises ProcessFailed if it did not end successfully.
 
-    Its output goes to files, not pipes: no reader of this process takes part in its timing.
+    Its output goes to files, not pipes, so that no reader of a pipe changes its timing.
     """
     with (tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors,
           tempfile.TemporaryFile() as report):
@@ -95,7 +95,7 @@ def run(command, environment, timeout_s, cwd=None, stdin=None):
 
 
 def describe_status(status, errors=""):
-    """What a process's exit status says, in words."""
+    """A text that describes a process's exit status."""
     # bench_launch, like a shell, adds 128 for a process that a signal ended.
     number = -status if status < 0 else status - 128 if status > 128 else 0
     if number:
@@ -115,11 +115,11 @@ def check_library(allocator, served_by):
 
 
 def prove_by_linker(allocator, run_once):
-    """Proves that the allocator serves a program that cannot tell itself.
+    """Proves that the allocator serves a program that cannot report it.
 
-    Calls run_once(environment) with variables that make the dynamic linker write down which library
-    each reference to malloc was bound to. All of them must be the allocator's; its own references
-    and those of programs that come with a malloc of their own inside are not looked at.
+    Calls run_once(environment) with variables that make the dynamic linker write down to which library
+    it bound each reference to malloc. All of them must be bound to the allocator. The allocator's own
+    references and those of programs with a malloc of their own are ignored.
     """
     with tempfile.TemporaryDirectory(prefix="bench-bindings-") as folder:
         run_once({"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": os.path.join(folder, "log"),
@@ -135,17 +135,17 @@ def malloc_providers(log, library):
     """The files that references to malloc were bound to, from the dynamic linker's log."""
     binding = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol `malloc'")
     bound = [(user, to) for user, to in binding.findall(log)
-             # The allocator's own calls are its own affair, the dynamic linker's are too early.
+             # The allocator's own calls do not matter, and those of the dynamic linker come too early.
              if os.path.realpath(user) != os.path.realpath(library)
              and not os.path.basename(user).startswith("ld-")]
-    # A program at a fixed address that takes malloc's address stands in for it towards the
-    # libraries: theirs lead to its jump, which in turn is bound to the one that serves.
+    # If a program at a fixed address takes malloc's address, references of the libraries are bound to a
+    # jump in the program, which in turn is bound to the malloc that serves.
     onward = {user: to for user, to in bound if user != to}
     return {onward.get(to, to) for _, to in bound}
 
 
 def _end_group(process):
-    """Ends what is left of the process and of those it started."""
+    """Ends the process and the processes that it started, as far as they still run."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

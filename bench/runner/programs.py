@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of benchmark rows that this project's own programs run, and how each is measured.
 
-A row is one program with one list of arguments. Those of the quick run do a fraction of the work:
-they try everything out and give a first idea, no more. Those of a comparison take 100 ms or more
-where a row has several threads: the kernel may let a thread that starts or wakes up wait for 3 ms,
-and of 10 ms that would be the most of what is measured.
+A row is one program with one list of arguments. The arguments of the quick run do a fraction of the
+work: they only try everything and give a first idea. In a comparison a row with several threads takes
+100 ms or more: the kernel may let a thread that starts or wakes up wait for 3 ms, which would be a
+large part of 10 ms.
 """
 
 import dataclasses
@@ -17,13 +17,13 @@ from . import process
 
 @dataclasses.dataclass
 class Context:
-    """What all measurements of a run share."""
+    """The settings that all measurements of a run share."""
 
     bin_folder: pathlib.Path
-    # For input files and whatever the measured programs write.
+    # The folder for input files and for the files that the measured programs write.
     work_folder: pathlib.Path
     quick: bool = False
-    # Of a comparison of two libraries: less work than a full run's, but enough for a time.
+    # True in a comparison of two libraries: less work than in a full run, but enough to measure a time.
     compared: bool = False
     seed: int = 1
     cpu: int = 0
@@ -37,15 +37,15 @@ class ProgramRow:
     program: str
     args: tuple = ()
     quick_args: tuple | None = None
-    # None: as in the quick run.
+    # The arguments in a comparison; None: as in the quick run.
     compare_args: tuple | None = None
     group: str = "programs"
-    # Of one run, with a slow allocator on a slow machine.
+    # The time limit of one run, with a slow allocator on a slow machine.
     timeout_s: float = 300
     nominal_s: float = 1.0
-    # Pairs of a variable and its value, for every allocator.
+    # Environment variables for every allocator: pairs of a name and a value.
     environment: tuple = ()
-    # About what other allocators do not have.
+    # True if the row measures a feature that other allocators do not have.
     ours_only: bool = False
 
     def command(self, context):
@@ -77,7 +77,7 @@ class ProgramRow:
 
 
 def report_record(report):
-    """What is kept of a program's report."""
+    """The part of a program's report that is kept."""
     kept = ("metrics", *process.RESOURCES, "malloc_library", "series")
     return {key: report[key] for key in kept if key in report}
 
@@ -131,7 +131,7 @@ def assignments(allocator, extra=()):
 
 
 def clean_environment():
-    """This process's environment with nothing preloaded: for bench_launch itself."""
+    """This process's environment with nothing preloaded, for bench_launch itself."""
     return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
@@ -143,14 +143,14 @@ def micro_rows():
 def program_rows(threads, processors):
     """The rows for these thread counts.
 
-    Where the work grows with the number of threads, no more of them than there are processors.
+    If the work grows with the number of threads, a row has at most as many threads as there are processors.
     """
     parallel = [count for count in threads if count <= max(processors, 2)]
     several = [count for count in parallel if count > 1]
     two_and_all = sorted({several[0], several[-1]}) if several else []
 
     def rows(name, program, counts, args, quick_args, compare_args=lambda count: None):
-        """One row per thread count; all kinds of arguments are functions of it."""
+        """One row per thread count; all arguments are functions of the thread count."""
         return [ProgramRow(f"{name}{count}", program, args(count), quick_args(count),
                            compare_args(count)) for count in counts]
 
@@ -231,8 +231,8 @@ def program_rows(threads, processors):
 # document ends at 128 KiB.
 SWEEP_THREADS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
 SWEEP_SIZES = tuple(64 << power for power in range(15))  # 64 bytes to 1 MiB
-SWEEP_OPERATIONS = 1_000_000  # by each thread
-# Each operation touches all pages of its object: of larger objects fewer operations take as long.
+SWEEP_OPERATIONS = 1_000_000  # of each thread
+# Each operation touches all pages of its object, so fewer operations with larger objects take as long.
 SWEEP_LARGEST_OF_ALL_OPERATIONS = 128 << 10
 
 

@@ -5,7 +5,7 @@ import collections
 import sys
 import time
 
-LINE_INTERVAL_S = 30  # where the output is no terminal
+LINE_INTERVAL_S = 30  # if the output is no terminal
 
 
 class Progress:
@@ -17,11 +17,11 @@ class Progress:
         self._spent_s = collections.defaultdict(list)
         self._done = 0
         self._last_line = time.monotonic()
-        # For a run that ends at a given time, by time.monotonic(), not after a number of runs.
+        # The time at which the run ends, by time.monotonic(), if it does not end after a number of runs.
         self.deadline = None
 
     def plan(self, runs):
-        """`runs` more of each row."""
+        """Adds `runs` more runs of each row."""
         for row, number in runs.items():
             self._left[row] += number
             self._nominal_s[row] = row.nominal_s
@@ -46,7 +46,7 @@ class Progress:
         self._left[row] -= 1
 
     def drop(self, rows):
-        """The rounds of these rows that were planned do not take place."""
+        """Removes the planned runs of these rows."""
         for row in rows:
             self._left[row] = 0
 
@@ -63,7 +63,7 @@ class Progress:
             self._stream.flush()
 
     def left_s(self):
-        """From what each row has taken so far; from its own guess where it was not run yet."""
+        """Estimates from the time that each row has taken so far, or from the row's own guess if it has not run yet."""
         if self.deadline:
             return max(0.0, self.deadline - time.monotonic())
         total = 0.0

@@ -2,8 +2,8 @@
 """Two versions of the library, or two settings of one, measured in turns until a verdict stands.
 
 The run is a sequence of passes. A pass measures every row that is not settled, both sides in pairs,
-between two probes of the machine. A row is settled when its intervals are narrow; where they lie
-plays no part in that. Passes during which the machine changed its state do not count.
+between two probes of the machine. A row is settled when its intervals are narrow, wherever they lie.
+Passes during which the machine changed its state do not count.
 """
 
 import collections
@@ -27,7 +27,7 @@ BASE, NEW = "base", "new"
 KINDS = ("minimal", "full")
 PASS = "pass"
 
-# Of the rows that stand for little that others do not, or take long: only on request.
+# Rows that run only on request: they show little that others do not show, or take long.
 NOT_BY_DEFAULT = re.compile(r"cache-(thrash|scratch)-1|xmalloc-test-1|larson-sized-.*|"
                             r"bytes-per-(16|48|100)|full/(?!micro-).*")
 # A pass measures a row in as many pairs as fit into this time, at most four.
@@ -52,7 +52,7 @@ class Entry:
 
 
 def all_entries(threads, processors):
-    """Every row there is, with the minimal library, and as full/NAME with the full one."""
+    """All existing rows, with the minimal library, and as full/NAME with the full one."""
     timed = {row.name: row for row in (
         *programs.micro_rows(), *programs.program_rows(threads, processors),
         *apps.app_rows(quick=True), *memory.memory_rows(), *curves.point_rows(processors))}
@@ -68,10 +68,10 @@ def all_entries(threads, processors):
 
 
 def choose(entries, wanted):
-    """Those whose name or group one of the patterns matches; without a pattern the default set.
+    """The rows whose name or group matches one of the patterns; without a pattern the default set.
 
-    The full library's rows are asked for by their prefix, points of curves by their group or a
-    pattern with a slash.
+    A pattern selects rows of the full library by their prefix, and points of curves by their group or
+    by a slash.
     """
     if not wanted:
         return [entry for entry in entries if is_default(entry)]
@@ -97,18 +97,18 @@ def is_default(entry):
 
 
 class Sides:
-    """The two libraries, in copies that are made anew for every pair.
+    """The two libraries, in new copies for every pair.
 
-    Where a file lies in memory, and how long its path and its environment are, moves a program's
-    time by a few per cent. So both sides have names of equal length, and luck is drawn again for
-    every pair: no two pairs are wrong for the same reason. Debug information is left out, since
-    valgrind cannot read that of every compiler.
+    The place of a file in memory, and the length of its path and of the environment, change a program's
+    time by a few per cent. So both sides have names of equal length, and every pair has new copies, so
+    that the errors of pairs are independent. Debug information is left out, since valgrind cannot read
+    that of every compiler.
     """
 
     def __init__(self, libraries, environment, folder):
-        """`libraries`: for each of BASE and NEW the path of each kind. `environment`: of NEW."""
+        """`libraries`: for each of BASE and NEW the path of each kind. `environment`: the variables of NEW."""
         self._folder = folder
-        # The same number of bytes on both sides.
+        # The environments have the same number of bytes on both sides.
         self._environments = {BASE: {"_" * len(name): value for name, value in environment.items()},
                               NEW: environment}
         self._stripped = {}
@@ -118,11 +118,11 @@ class Sides:
                 stripped.parent.mkdir(parents=True)
                 strip(path, stripped)
                 self._stripped[side, kind] = stripped
-        self._numbers = itertools.count()  # counting asks from several threads
+        self._numbers = itertools.count()  # several threads count instructions
 
     @contextlib.contextmanager
     def copies(self, kind):
-        """Allocators BASE and NEW, of files that nothing has used yet; they are gone afterwards."""
+        """Allocators BASE and NEW in files that no process has used yet; the files are removed afterwards."""
         folder = self._folder / f"{next(self._numbers):06}"
         made = {}
         for side in (BASE, NEW):
@@ -144,7 +144,7 @@ def strip(path, to):
 
 
 class Referee:
-    """Measures the entries; `outcomes` says at any time what is known of each."""
+    """Measures the entries; `outcomes` has at any time what is known of each."""
 
     def __init__(self, entries, sides, others, context, seed, deadline, progress, prober):
         """`others`: peers that take part in every pair."""
@@ -161,7 +161,7 @@ class Referee:
         self._prober = prober
         self._measurements = comparison.Measurements(context, seed, progress)
         timed = sum(bool(entry.timed) for entry in self.entries)
-        # Each timed row is asked for its cost and its peak memory, by each of the two sides.
+        # Each timed row has two intervals: cost and peak memory.
         self.alarm = verdict.alarm_of_each(2 * timed)
         self._pair_seconds = {}
         self._next_round = collections.Counter()
@@ -188,7 +188,7 @@ class Referee:
             number += 1
 
     def _count(self):
-        """Both sides of a row on the same processor, rows on all processors at once."""
+        """Counts both sides of a row on the same processor, and rows on all processors at once."""
         processors = queue.SimpleQueue()
         for processor in sorted(os.sched_getaffinity(0)):
             processors.put(processor)
@@ -207,7 +207,7 @@ class Referee:
                     for side in (BASE, NEW):
                         self.counts[entry.name, side].append(entry.counted.count(
                             allocators[side], self._context, processor))
-                    # Counts hardly vary, so only a difference is looked at twice.
+                    # Counts hardly vary, so a row is counted again only if it shows a difference.
                     if verdict.word_for(self._count_ratio(entry),
                                         verdict.INSTRUCTION_MARGIN) == verdict.SAME:
                         break
@@ -226,8 +226,8 @@ class Referee:
         return verdict.span_ratio(*counts) if all(counts) else None
 
     def _pass(self, entries, number):
-        """The pass -1 proves which library serves and shows how long a pair takes; it counts for
-        nothing."""
+        """The pass -1 proves which library serves and shows how long a pair takes; its results do not
+        count."""
         warm_up = number < 0
         pairs = {entry: 1 if warm_up else self._pairs_of_a_pass(entry) for entry in entries}
         self._progress.plan({entry.timed: pairs[entry] * (2 + len(self._others))
@@ -255,7 +255,7 @@ class Referee:
         return machine_state.odd_rounds(self.probes)
 
     def samples(self):
-        """Of the passes that count."""
+        """The figures of the passes that count."""
         odd = self.odd_passes()
         return summary.Samples([record for record in self.records if "failure" in record
                                 or record["pass"] >= 0 and not odd[record["pass"]]], (PASS,))
@@ -304,19 +304,19 @@ class Referee:
         return [self.outcome(entry, samples) for entry in self.entries]
 
 
-# `peers`: the ratio in cost to each of them. `failures`: what became of a side that failed.
+# `peers`: the ratio in cost to each peer. `failures`: how a side failed.
 Outcome = collections.namedtuple(
     "Outcome", "row word reasons cost peak instructions faults peers failures")
 
 
 def missing(entry, context):
-    """Why the entry cannot be measured at all, or nothing."""
+    """The reason why the entry cannot be measured at all, or nothing."""
     reasons = [row.missing(context) for row in (entry.timed, entry.counted) if row]
     return reasons[0] if all(reasons) else ""
 
 
 def check_environment(allocator, context, timeout_s=60):
-    """Raises unless the library takes every variable of NEW's environment."""
+    """Raises an exception unless the library accepts every variable of NEW's environment."""
     finished = process.run([str(context.bin_folder / "bench_launch"),
                             *programs.assignments(allocator),
                             str(context.bin_folder / "bench_memory"), "once"],

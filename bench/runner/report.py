@@ -53,16 +53,16 @@ def ratio_text(ratio):
 
 
 def spread_text(entry):
-    """The quartiles' distance as a percentage of the median."""
+    """The distance between the quartiles as a percentage of the median."""
     low, high = entry["quartiles"]
     return f"±{100 * (high - low) / 2 / abs(entry['median']):.1f} %" if entry["median"] else "-"
 
 
-# ---- The tables: each a heading row and rows of text cells. ----
+# ---- The tables. Each has a heading row and rows of text cells. ----
 
 
 def ratio_table(data, derived, group):
-    """Row by row: our figure, the reference, our ratio to it, and everyone's ratio to it."""
+    """For each row our figure, the reference, our ratio to it, and the ratio of each allocator to it."""
     names = summary.measured_names(data)
     ours = summary.first_of_ours(data)
     heading = ["row", f"{ours}'s figure", "spread", "reference", "ratio [95 % interval]",
@@ -86,12 +86,12 @@ def ratio_table(data, derived, group):
     return heading, table
 
 
-# Beside the rows' own figures: what else is known of every run, and its unit.
+# The other figures of every run, besides the row's own figure, and their units.
 RESOURCE_TABLES = {"peak_rss_kib": ("peak RSS", "KiB"), "minor_faults": ("page faults", "")}
 
 
 def figure_table(data, derived, group, resource=None):
-    """Row by row everyone's own figure, or one of RESOURCE_TABLES."""
+    """For each row each allocator's own figure, or one of RESOURCE_TABLES."""
     names = summary.measured_names(data)
     table = []
     for row in rows_of(data, group):
@@ -125,7 +125,7 @@ def mean_table(data, derived):
 
 
 def without_the_outlier(data, derived):
-    """What the means would be without the row that moves them most; nothing where there are few."""
+    """The means without the row that changes them most; nothing if there are few rows."""
     ours = summary.first_of_ours(data)
     logs = {}  # by peer and row
     for row in data["rows"]:
@@ -201,7 +201,7 @@ def failure_mark(derived, row, name):
 
 
 def notes(data, derived):
-    """What the tables alone would hide, as lines."""
+    """Lines about facts that the tables alone do not show."""
     lines = [f"{failure['allocator']} in {failure['row']}: {failure['what']}"
              for failure in derived["failures"]]
     lines += [f"{allocator['name']} missing: {allocator['source']}"
@@ -254,7 +254,7 @@ def comparison_text(comparison):
 
 
 def aligned(heading, table, last_left=False):
-    """Lines of text in columns: the first to the left, as is the last if asked for."""
+    """Lines of text in columns. The first column is aligned left, and the last one if requested."""
     widths = [max(map(len, column)) for column in zip(heading, *table)]
     left = {0, len(heading) - 1} if last_left else {0}
     return ["  ".join(cell.ljust(width) if number in left else cell.rjust(width)

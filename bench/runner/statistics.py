@@ -12,13 +12,13 @@ Interval = collections.namedtuple("Interval", "low high")
 Ratio = collections.namedtuple("Ratio", "median interval rounds")
 
 CONFIDENCE = 0.95
-# The ends of a 95 % interval rest on 100 resamples each.
+# 100 resamples lie beyond each end of a 95 % interval.
 RESAMPLES = 4000
-# Of the geometric means, which take the median of each row in each resample.
+# The resamples of geometric means, which need the median of each row in each resample.
 RESAMPLES_OF_ALL_ROWS = 1000
-# A row's ratio is known well enough when its interval is within this of its middle.
+# A row's ratio is precise enough if its interval reaches no further than this from its middle.
 NOISE_BOUND = 0.03
-# Of fewer rounds an interval says nothing: that of a single one is a point.
+# With fewer rounds an interval means nothing: that of a single round is a point.
 FEWEST_ROUNDS = 3
 
 
@@ -37,13 +37,13 @@ def quartiles(sample):
 
 
 def geometric_mean(values):
-    """Of positive numbers."""
+    """The geometric mean of positive numbers."""
     values = list(values)
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def bootstrap_median(sample, seed):
-    """The interval that holds the median of resamples with the probability CONFIDENCE."""
+    """The interval that contains the median of resamples with the probability CONFIDENCE."""
     generator = random.Random(seed)
     size = len(sample)
     medians = [median(generator.choices(sample, k=size)) for _ in range(RESAMPLES)]
@@ -53,7 +53,7 @@ def bootstrap_median(sample, seed):
 def paired_ratio(ours, theirs, seed):
     """The median over the rounds of ours/theirs, each ratio from figures of the same round.
 
-    What slows the machine for a while slows both sides of a pair.
+    A disturbance of the machine slows both sides of a pair.
     """
     if len(ours) != len(theirs) or not ours:
         raise ValueError("a paired ratio needs as many figures on both sides, at least one")
@@ -75,8 +75,8 @@ def unpaired_ratio(new, old, seed):
 def geometric_mean_ratio(rows, seed):
     """The geometric mean over rows of each row's median ratio, with its interval.
 
-    `rows` holds the ratios of each row's rounds. The rows themselves are fixed, not a sample of
-    something: only the rounds within each are resampled.
+    `rows` holds the ratios of each row's rounds. The rows themselves are fixed, not a sample, so only
+    the rounds within each row are resampled.
     """
     generator = random.Random(seed)
     means = [geometric_mean(median(generator.choices(row, k=len(row))) for row in rows)

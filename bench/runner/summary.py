@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a run's records say: figures by row and allocator, ratios, geometric means, noise.
 
-Works on the plain data of the JSON file, so that an old file can be reported and compared as well
-as the run that has just ended. A row's cost is its figure where lower is better and the inverse
-where higher is better: a ratio of costs below 1 is always a win.
+Works on the plain data of the JSON file, so that an old file can be reported and compared like the
+run that has just ended. A row's cost is its figure if lower is better, and the inverse if higher is
+better, so a ratio of costs below 1 is always an advantage.
 """
 
 import collections
 
 from . import statistics
 
-# Rows that are points of curves (curves.py). They have ratios like others, and no part in means.
+# Groups of rows that are points of curves (curves.py). They have ratios like others, but do not count in means.
 POINT_GROUPS = ("over-threads", "large-objects")
 GROUPS = ("micro", "programs", "apps", "memory", *POINT_GROUPS)
-# Rows whose figure is a time or a rate; the others' is memory itself.
+# Groups of rows whose figure is a time or a rate; the figure of the others is memory itself.
 TIMED_GROUPS = ("micro", "programs", "apps")
 
 Figure = collections.namedtuple("Figure", "median quartiles unit better name")
@@ -37,15 +37,15 @@ class Samples:
 
     @property
     def failures(self):
-        """(row, allocator) -> what became of it."""
+        """(row, allocator) -> how it failed."""
         return dict(self._failures)
 
     def records(self, row, allocator):
-        """Empty for a pair that failed at any time: an incomplete result does not count."""
+        """The records; empty for a pair that failed at any time, since an incomplete result does not count."""
         return [] if self.failure(row, allocator) else self._by_pair[row, allocator]
 
     def costs(self, row, allocator):
-        """Empty if one of them is 0: no ratio can be formed with it."""
+        """The costs; empty if one of them is 0, since no ratio can be formed with 0."""
         costs = [cost(record["metrics"][0]) for record in self.records(row, allocator)]
         return costs if all(costs) else []
 
@@ -76,7 +76,7 @@ class Samples:
         return statistics.paired_ratio(*zip(*pairs), seed) if pairs else None
 
     def round_ratios(self, row, ours, theirs, value):
-        """Each round's ratio, of the rounds that both took part in."""
+        """The ratio of each round in which both took part."""
         return [our / their for our, their in self._pairs(row, ours, theirs, value)]
 
     def _pairs(self, row, ours, theirs, value):
@@ -87,7 +87,7 @@ class Samples:
 
 
 def cost(metric):
-    """The cost; 0 for a rate of 0, and no ratio is formed with 0."""
+    """The cost; 0 for a rate of 0, with which no ratio is formed."""
     value = metric["value"]
     if metric["better"] == "lower" or value <= 0:
         return max(value, 0.0)
@@ -113,7 +113,7 @@ def summarize(data):
 
 
 def stored(data):
-    """The summary in a run's file as summarize() gave it."""
+    """The summary in a run's file, as summarize() returned it."""
     def restored(value):
         if isinstance(value, list):
             return [restored(item) for item in value]
@@ -162,7 +162,7 @@ def summarize_means(rows, samples, name, ours, seed):
                         lambda record: record["peak_rss_kib"])
 
     def mean(value, numerator, denominator):
-        """Both sides are functions from a row to an allocator's name."""
+        """Both sides are functions that return an allocator's name for a row."""
         ratios = [samples.round_ratios(row["name"], numerator(row), denominator(row), value)
                   for row in timed]
         ratios = [of_row for of_row in ratios if of_row]
@@ -183,9 +183,9 @@ def summarize_means(rows, samples, name, ours, seed):
 
 
 def compare(new, old, seed):
-    """How ours did in this run beside another: rows that both have, by name.
+    """Compares our figures in this run with another run, for rows that both have, by name.
 
-    Machines differ and drift, so besides the plain ratio each row has the ratio of the two runs'
+    Machines differ and change, so besides the plain ratio each row has the ratio of the two runs'
     ratios to the C library's allocator, measured in the same rounds.
     """
     new_samples, old_samples = Samples(new["records"]), Samples(old["records"])

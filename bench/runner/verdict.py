@@ -7,9 +7,9 @@ as negative, whatever the machine does meanwhile, and the signed-rank interval (
 Lehmann) misses the true ratio with no more than the probability it is made for. It assumes no
 distribution, and a few wild pairs hardly move it.
 
-Guard against chance. A run asks several questions of every row. ALARM_PROBABILITY is that of *any*
-wrong answer in a run: each interval gets its part of it (Bonferroni). Besides, a difference counts
-only when the whole interval is beyond a margin: two copies of one file may lie differently in the
+Guard against chance. A run computes several intervals for every row. ALARM_PROBABILITY is the probability
+of *any* wrong interval in a run: each interval gets its share of it (Bonferroni). Besides, a difference counts
+only if the whole interval is beyond a margin: two copies of one file may lie differently in the
 CPU's caches, and that difference is not a property of the library.
 
 Instructions are counted, not timed: the counts of one side differ by about 0.1 %.
@@ -23,20 +23,20 @@ from .statistics import Interval, Ratio
 
 BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "same", "unknown"
 
-# Of calling any row better or worse in a run that compares a library with itself.
+# The probability that a run which compares a library with itself calls any row better or worse.
 ALARM_PROBABILITY = 0.01
-# What the interval has to leave out to be a difference, as a part of the figure.
+# How far the interval must be from 1 to show a difference, as a share of the figure.
 COST_MARGIN = 0.01
 PEAK_MARGIN = 0.02
-# Of one pattern's instructions: one instruction more for each pair of malloc and free is 2 %.
+# The margin for the instructions of one pattern. One more instruction for each pair of malloc and free is 2 %.
 INSTRUCTION_MARGIN = 0.005
-# An interval within this says that the sides are the same; one that reaches further and includes 1
-# cannot tell a difference of this size.
+# An interval within this distance of 1 says that the sides are the same. One that reaches further and
+# includes 1 cannot exclude a difference of this size.
 TOLD_APART = 0.05
 # A row is measured again until its interval reaches no further than this from its middle.
 PRECISE = 0.02
 
-# What became of one measure of a row: `ratio` is that of B to A, None if it could not be formed.
+# The result for one measure of a row: `ratio` is that of B to A, None if it could not be formed.
 Finding = collections.namedtuple("Finding", "measure word ratio")
 
 
@@ -53,9 +53,9 @@ def _signed_rank_counts(pairs):
 
 @functools.cache
 def _outside(pairs, alarm):
-    """How many of the smallest, and of the largest, averages of two pairs the interval leaves out.
+    """How many of the smallest, and of the largest, averages of two pairs the interval excludes.
 
-    None when there are too few pairs for any interval of that confidence.
+    None if there are too few pairs for an interval of that confidence.
     """
     most = alarm / 2 * 2 ** pairs
     outside, cumulated = 0, 0
@@ -69,7 +69,7 @@ def _outside(pairs, alarm):
 
 @functools.cache
 def fewest_pairs(alarm):
-    """Of fewer pairs no interval can be told."""
+    """The least number of pairs for an interval."""
     pairs = 1
     while _outside(pairs, alarm) is None:
         pairs += 1
@@ -77,9 +77,9 @@ def fewest_pairs(alarm):
 
 
 def signed_rank_ratio(ratios, alarm):
-    """The typical one of these ratios, as a Ratio whose interval is wrong with probability `alarm`.
+    """The typical value of these ratios, as a Ratio whose interval is wrong with probability `alarm`.
 
-    The interval is None when there are too few of them.
+    With too few ratios the interval is None.
     """
     logs = [math.log(ratio) for ratio in ratios]
     averages = sorted((logs[i] + logs[j]) / 2
@@ -94,7 +94,7 @@ def signed_rank_ratio(ratios, alarm):
 
 
 def span_ratio(base, tree):
-    """The ratio of counts that hardly vary; its interval is all that any two of them give."""
+    """The ratio of counts that hardly vary; its interval contains the ratios of all pairs of counts."""
     return Ratio(sum(tree) / len(tree) / (sum(base) / len(base)),
                  Interval(min(tree) / max(base), max(tree) / min(base)), len(tree))
 
@@ -124,9 +124,9 @@ def alarm_of_each(measures):
 def of_row(cost=None, peak=None, instructions=None):
     """The word for a row, and the Findings that it rests on.
 
-    Time, or whatever figure the row is about, decides; where it shows no difference, instructions
-    do. A gain in time does not compensate a loss in peak memory, nor the other way round: the row
-    is worse, and the findings tell why.
+    Time, or the row's own figure, decides. If it shows no difference, instructions decide. A gain in
+    time does not compensate for a loss in peak memory, or the reverse: the row is worse, and the findings
+    say why.
     """
     findings = [Finding(measure, word_for(ratio, margin), ratio)
                 for measure, ratio, margin in (("cost", cost, COST_MARGIN),

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// bench_warm_memory: has the system's free memory in the same state before every measured process.
+// bench_warm_memory: brings the OS's free memory into the same state before every measured process.
 //
 //   bench_warm_memory KIB
 //
-// A guest system that reports its free memory to the host loses what backed it after some seconds,
-// whole hugepages first. The next process to touch it waits for the host: 6 to 10 us per 4 KiB page
-// instead of 0.6. Which process that hits depends on what ran before, and for how long. And memory
-// that was freed as 4 KiB pages says nothing about memory that is handed out as hugepages: they
-// come from different free lists of the system.
+// If a guest system reports its free memory to the host, the host reclaims it after some seconds,
+// whole hugepages first. The next process that touches it waits for the host: 6 to 10 us per 4 KiB
+// page instead of 0.6. Which process waits depends on what ran before, and for how long. The kernel
+// takes 4 KiB pages and hugepages from different free lists, so both have to be warmed.
 //
-// So this program touches KIB of memory as 4 KiB pages and as much again as hugepages, holds both
-// at the same time, so that neither is made of the other, and ends: the system hands out first what
-// was freed last.
+// So this program touches KIB of memory as 4 KiB pages and as much again as hugepages. It holds
+// both at the same time, so that neither is made of the other, and ends: the kernel first hands out
+// the memory that was freed last.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +20,11 @@
 
 enum { kPageBytes = 4096 };
 static const size_t kHugepageBytes = (size_t)2 << 20;
-// Of the memory that is free, each form takes this part at most: warming must not make the system
-// reclaim memory.
+// Each form takes at most this part of the free memory: warming must not make the kernel reclaim
+// memory.
 enum { kPartOfFreeMemory = 4 };
 
-// Touches `bytes` in pages of the form that `advice` asks for. They stay until the process ends.
+// Touches `bytes` in pages of the form that `advice` requests. They stay until the process ends.
 static int Touch(size_t bytes, int advice) {
   char* const mapped = mmap(NULL, bytes + kHugepageBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -61,7 +61,7 @@ def improve(histograms, sizes, changes=24):
 
     table = list(sizes)
     for _ in range(changes):
-        # The library looks sizes above 4,480 bytes up in steps of 128.
+        # The library's table has steps of 128 bytes for sizes above 4,480.
         steps = ((size, 16 if size <= 4416 else 128) for histogram in histograms
                  for size, _ in histogram if size > 128)
         candidates = {-(-size // step) * step for size, step in steps}

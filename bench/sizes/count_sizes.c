@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counts the sizes that a program requests. Preloaded; works with any program that allocates by
-// the functions below. At exit it appends to the file $COUNT_SIZES a line "# PROGRAM PEAK_BYTES",
-// then a line "SIZE REQUESTS LIVE" for each size: how often it was requested, and how many objects
-// of it were live when the live bytes were at their peak (within 1/64).
+// A library to preload that counts the sizes a program requests. It works with any program that
+// allocates by the functions below. At exit it appends to the file $COUNT_SIZES a line "# PROGRAM
+// PEAK_BYTES", then a line "SIZE REQUESTS LIVE" for each size: how often it was requested, and how
+// many objects of it were live when the live bytes were at their peak (within 1/64).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +25,10 @@ static _Atomic int64_t live_bytes;
 static _Atomic int64_t copied_at;
 static atomic_flag copying = ATOMIC_FLAG_INIT;
 
-// Before each object.
+// The header before each object.
 struct Header {
   uint64_t size;
-  uint64_t offset;  // From the start of the C library's object.
+  uint64_t offset;  // The distance from the start of the C library's object.
 };
 
 static size_t Place(size_t size) { return size <= kMost ? size : kMost + 1; }

@@ -11,7 +11,7 @@ mkdir -p "$folder"
 cc -O2 -fno-builtin -shared -fPIC -o "$work/count_sizes.so" "$here/count_sizes.c"
 apps=$here/../apps
 
-# record NAME COMMAND...: keeps, of all processes of COMMAND, the one with the largest peak.
+# record NAME COMMAND...: keeps the figures of the process of COMMAND with the largest peak.
 record() {
   local name=$1
   shift

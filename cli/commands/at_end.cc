@@ -15,14 +15,14 @@ namespace cli {
 namespace {
 
 constexpr size_t kWorstClasses = 5;
-constexpr size_t kMostSites = 10;
+constexpr size_t kMostLeakSites = 10;
 constexpr size_t kMostCallers = 3;
 
-// No other thread runs: what is half changed stays so.
+// No other thread runs, so data that are half changed stay half changed.
 void ReadCallSites(const Target& target, pid_t pid, Image& image, AtEnd* end) {
   std::vector<Guard> guards;
   const Samples samples = ReadSamples(target, &guards);
-  end->symbolizer = std::make_unique<Symbolizer>(pid, image);
+  end->symbolizer = std::make_unique<Symbolizer>(FileSearch(pid), image);
   const NameFrames names = end->symbolizer->names();
   const Profile peak = MakeProfile(samples, ProfileKind::kPeak);
   end->interval = peak.interval;
@@ -54,7 +54,7 @@ std::string SitesText(const AtEnd& end) {
   return fmt::format("  largest call sites when most was in use, {} ({}):\n{}",
                      Size(static_cast<uint64_t>(TotalBytes(end.sites_at_peak))),
                      AccuracyText(end.sites_at_peak, end.interval),
-                     CallSitesText(end.sites_at_peak, kMostSites, kMostCallers));
+                     CallSitesText(end.sites_at_peak, kMostLeakSites, kMostCallers));
 }
 
 }  // namespace
@@ -95,11 +95,10 @@ std::string AtEndText(const AtEnd& end, const std::string& program) {
   }
   const Statistics& stats = *end.stats;
   return fmt::format(
-             "\ntcmalloc run: {} (process {}) at its end: {} held by the program, {} resident, {} "
-             "at its "
-             "peak\n"
+             "\ntcmalloc run: {} (process {}) was served by TCMalloc {}\n"
+             "  at its end: {} held by the program, {} resident, {} at its peak\n"
              "  free: {} in thread caches, {} between objects, {} in free pages; {} of records\n",
-             end.info->name, end.info->pid, Size(stats.figure("in_use_bytes")),
+             end.info->name, end.info->pid, end.version, Size(stats.figure("in_use_bytes")),
              Size(end.info->memory.resident_bytes), Size(end.info->memory.peak_resident_bytes),
              Size(stats.figure("thread_cache_free_bytes")),
              Size(stats.figure("central_cache_free_bytes")),

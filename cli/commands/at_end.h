@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tcmalloc run reports of a program that is about to end.
+// The report of tcmalloc run about a program that is about to end.
 #pragma once
 
 #include <sys/types.h>
@@ -23,15 +23,15 @@ struct AtEnd {
   std::string version;
   std::string problem;  // why there are no figures
   std::unique_ptr<Symbolizer> symbolizer;
-  uint64_t interval = 0;  // of the samples; 0: several, or none
+  uint64_t interval = 0;  // of the samples; 0 if there are several, or none
   std::vector<CallSite> sites_at_peak;
   std::vector<CallSite> sites_at_end;
 };
 
-// The process is stopped and about to end: it has its memory still. Without call sites when at most
-// `small_bytes` of it were ever resident.
+// Reads a process that is stopped and about to end, and still has its memory. Omits call sites if
+// at most `small_bytes` of it were ever resident.
 AtEnd LookAt(pid_t pid, uint64_t small_bytes);
-// `program` as the user gave it.
+// `program` is the name that the user gave.
 std::string AtEndText(const AtEnd& end, const std::string& program);
 nlohmann::ordered_json AtEndJson(const AtEnd& end);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc diff A B: what changed between two reports, most first.
+// tcmalloc diff A B: the changes between two reports, largest first.
 #include <elf.h>
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct DiffOptions {
   std::string before;
   std::string after;
   bool all = false;
@@ -35,8 +35,10 @@ constexpr size_t kRows = 20;
 // The report of 'stats' on a core file or a snapshot.
 std::string ReportOf(const std::string& path) {
   std::string report;
-  // With a folder, a name is not taken for the number of a process.
-  WithProcess(path.find('/') == std::string::npos ? "./" + path : path, [&](OpenProcess& process) {
+  // With a folder, a file name is not mistaken for a PID.
+  const ProcessArgument file{.name = path.find('/') == std::string::npos ? "./" + path : path,
+                             .files = {}};
+  WithProcess(file, [&](OpenProcess& process) {
     RequireHeap(process);
     nlohmann::ordered_json json = ProcessJson(process.info);
     json.update(StatisticsJson(ReadStatistics(Target(*process.image, *process.root))));
@@ -62,7 +64,7 @@ Figures FiguresOf(const std::string& path) {
   return ParseFigures(contents, path);
 }
 
-int Diff(const Options& options) {
+int Diff(const DiffOptions& options) {
   const Figures before = FiguresOf(options.before);
   const Figures after = FiguresOf(options.after);
   const Difference difference = Compare(before, after);
@@ -77,7 +79,7 @@ int Diff(const Options& options) {
 }  // namespace
 
 void AddDiff(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DiffOptions>();
   CLI::App* const command = parser.add_subcommand(
       "diff",
       "What grew between two reports (--json of a command), snapshots, cores or folded profiles");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc doctor PROCESS: why the resident memory is larger than what the program holds. The
-// process is never stopped.
+// tcmalloc doctor PROCESS: explains why the resident memory exceeds the memory that the program
+// holds. The process is never stopped.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -15,6 +15,7 @@
 #include "commands/durations.h"
 #include "commands/open_process.h"
 #include "commands/process_option.h"
+#include "heap/lacking.h"
 #include "heap/statistics.h"
 #include "image/file_pages.h"
 #include "image/resident.h"
@@ -25,13 +26,14 @@
 namespace cli {
 namespace {
 
-struct Options {
-  std::string process;
+struct DoctorOptions {
+  ProcessArgument process;
   double seconds = 0;
   bool json = false;
 };
 
-// Memory may change between the kernel's figures and the heap's: the best of some readings counts.
+// Memory may change between the reading of the kernel's figures and of the heap's, so the best of
+// several readings counts.
 constexpr int kReadings = 5;
 constexpr uint64_t kClosePart = 50;
 
@@ -59,14 +61,26 @@ ThreadFacts ThreadsOf(const OpenProcess& process) {
   return {.threads = threads, .stacks = facts.stacks, .stack_bytes = facts.stack_bytes};
 }
 
+// A snapshot contains the kernel's figures of resident memory.
+void AddLacking(const OpenProcess& process, const Target& target, Facts* facts) {
+  if (process.core == nullptr || process.core->is_snapshot()) return;
+  const Lacking lacking =
+      LackingMemory(HeapObjects(target), process.image->Mappings(),
+                    [&process](Address address) { return process.core->IsUnwritten(address); });
+  facts->lacking_bytes = lacking.bytes;
+  if (lacking.bytes > 0) facts->lacking = process.core->WhyMissing(lacking.first);
+}
+
 Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) {
-  Facts facts{.target = process.core == nullptr ? std::to_string(process.info.pid)
-                                                : process.core->path()};
+  Facts facts{
+      .target = process.core == nullptr ? std::to_string(process.info.pid) : process.core->path(),
+      .is_running = process.core == nullptr};
   ResidentPages pages = PagesOf(process);
   for (const MappingUse& use : pages.mappings()) facts.resident_bytes += use.resident_bytes;
   if (target.has_value()) {
     facts.stats = ReadStatistics(*target);
     facts.heap = ReadHeapUse(*target, facts.stats, pages);
+    AddLacking(process, *target, &facts);
   }
   facts.process = ReadProcessUse(pages, ThreadsOf(process));
   facts.swapped_bytes = process.info.memory.swapped_bytes;
@@ -75,7 +89,7 @@ Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) 
 
 Facts ReadFacts(const OpenProcess& process, const std::optional<Target>& target) {
   Facts best = ReadOnce(process, target);
-  // A file stays as it is.
+  // A file does not change, so one reading is enough.
   if (process.core != nullptr) return best;
   for (int i = 1; i < kReadings && Apart(best) > best.resident_bytes / kClosePart; ++i) {
     Facts facts = ReadOnce(process, target);
@@ -84,7 +98,7 @@ Facts ReadFacts(const OpenProcess& process, const std::optional<Target>& target)
   return best;
 }
 
-int Doctor(const Options& options, const OpenProcess& process) {
+int Doctor(const DoctorOptions& options, const OpenProcess& process) {
   if (options.seconds > 0) RequireRunning(process, "--for");
   std::optional<Target> target;
   if (process.runs_on_this_allocator()) {
@@ -121,7 +135,7 @@ int Doctor(const Options& options, const OpenProcess& process) {
 }  // namespace
 
 void AddDoctor(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DoctorOptions>();
   CLI::App* const command = parser.add_subcommand(
       "doctor", "Why the resident memory of a process is larger than what the program holds");
   AddProcess(command, &options->process);

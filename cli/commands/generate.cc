@@ -20,8 +20,8 @@ namespace cli {
 namespace {
 
 struct OptionText {
-  std::vector<std::string> names;  // with dashes; empty: positional
-  std::string value;               // its name; empty: a flag
+  std::vector<std::string> names;  // with dashes; empty if it is positional
+  std::string value;               // the value's name; empty for a flag
   std::vector<std::string> choices;
   std::string help;
   bool required = false;
@@ -94,7 +94,7 @@ std::string Replaced(std::string text, std::string_view what, std::string_view b
   return text;
 }
 
-// Text for man: a line that begins with a dot or a quote would be a request.
+// Escapes text for man, in which a line that begins with a dot or a quote is a request.
 std::string Roff(const std::string& text) {
   std::string out = Replaced(Replaced(text, "\\", "\\e"), "-", "\\-");
   if (!out.empty() && (out[0] == '.' || out[0] == '\'')) out.insert(0, "\\&");
@@ -179,7 +179,7 @@ std::string OptionWords(const std::vector<OptionText>& options) {
   return Joined(words, " ");
 }
 
-// The options with a value.
+// Writes the completions of options with a value.
 void BashValues(const CommandText& command, std::string* out) {
   const auto to = std::back_inserter(*out);
   for (const OptionText& option : command.options) {
@@ -266,7 +266,7 @@ std::string Bash(const CLI::App& parser) {
   return out;
 }
 
-// Text inside of single quotes and brackets of an argument of _arguments.
+// Escapes text for single quotes and brackets in an argument of _arguments.
 std::string Zsh(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc: asks a process where its memory is. See docs/command.md.
+// tcmalloc: shows for what a process uses its memory. See docs/command/README.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,14 +24,20 @@ int main(int argc, char** argv) {
   cli::AddTimeline(parser, &status);
   cli::AddDiff(parser, &status);
   cli::AddObjects(parser, &status);
+  cli::AddLeaks(parser, &status);
   cli::AddInspect(parser, &status);
+  cli::AddTypes(parser, &status);
+  cli::AddExplain(parser, &status);
+  cli::AddCheck(parser, &status);
   cli::AddProfile(parser, &status);
   cli::AddSnapshot(parser, &status);
+  cli::AddFlush(parser, &status);
+  cli::AddSet(parser, &status);
   cli::AddGenerate(parser, &status);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
     cli::RemoveSeparatorOfRun(&arguments);
-    std::reverse(arguments.begin(), arguments.end());  // as parse wants them
+    std::reverse(arguments.begin(), arguments.end());  // parse expects them in reverse order
     parser.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return parser.exit(error);

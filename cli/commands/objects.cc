@@ -21,8 +21,8 @@
 namespace cli {
 namespace {
 
-struct Options {
-  std::string process;
+struct ObjectsOptions {
+  ProcessArgument process;
   uint64_t size = 0;
   std::string by = "class";
   bool list = false;
@@ -37,21 +37,35 @@ struct Sum {
   uint64_t bytes = 0;
 };
 
-// Oldest spans last. The age of an object is at most that of its span.
+// The oldest spans are last. The age of an object is at most that of its span.
 constexpr std::pair<int64_t, const char*> kAges[] = {
     {1'000, "less than a second"},    {60'000, "less than a minute"},
     {3'600'000, "less than an hour"}, {86'400'000, "less than a day"},
     {INT64_MAX, "a day and more"},
 };
 
+// Keys of objects without a size class.
+constexpr uint64_t kLarge = 0;
+constexpr uint64_t kGuarded = UINT64_MAX;
+
+uint64_t ClassOf(const SpanInfo& span) {
+  if (span.guarded) return kGuarded;
+  return span.large ? kLarge : span.object_bytes;
+}
+
+std::string ClassName(uint64_t key) {
+  if (key == kGuarded) return "guarded samples";
+  return key == kLarge ? "large" : fmt::format("{} bytes", key);
+}
+
 struct Found {
-  std::map<uint64_t, Sum> by_class;  // by bytes of an object; 0: large objects
+  std::map<uint64_t, Sum> by_class;  // by bytes of an object; kLarge, kGuarded
   std::vector<Sum> by_age = std::vector<Sum>(std::size(kAges));
   std::vector<Object> objects;
   Sum all;
 };
 
-void Collect(const HeapObjects& objects, const Options& options, Found* found) {
+void Collect(const HeapObjects& objects, const ObjectsOptions& options, Found* found) {
   constexpr size_t kMostListed = 50'000'000;
   *found = {};
   const Target& target = objects.target();
@@ -63,8 +77,7 @@ void Collect(const HeapObjects& objects, const Options& options, Found* found) {
     const int64_t age = span.AgeMs(now);
     size_t i = 0;
     while (i + 1 < std::size(kAges) && age >= kAges[i].first) ++i;
-    for (Sum* const sum :
-         {&found->all, &found->by_class[span.large ? 0 : span.object_bytes], &found->by_age[i]}) {
+    for (Sum* const sum : {&found->all, &found->by_class[ClassOf(span)], &found->by_age[i]}) {
       sum->objects += count;
       sum->bytes += count * span.object_bytes;
     }
@@ -78,7 +91,7 @@ void Collect(const HeapObjects& objects, const Options& options, Found* found) {
             [](const Object& a, const Object& b) { return a.start < b.start; });
 }
 
-std::vector<std::pair<std::string, Sum>> Rows(const Found& found, const Options& options) {
+std::vector<std::pair<std::string, Sum>> Rows(const Found& found, const ObjectsOptions& options) {
   std::vector<std::pair<std::string, Sum>> rows;
   if (options.by == "age") {
     for (size_t i = 0; i < std::size(kAges); ++i) {
@@ -87,7 +100,7 @@ std::vector<std::pair<std::string, Sum>> Rows(const Found& found, const Options&
     return rows;
   }
   for (const auto& [bytes, sum] : found.by_class) {
-    rows.emplace_back(bytes == 0 ? "large" : fmt::format("{} bytes", bytes), sum);
+    rows.emplace_back(ClassName(bytes), sum);
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes : a.first < b.first;
@@ -96,7 +109,7 @@ std::vector<std::pair<std::string, Sum>> Rows(const Found& found, const Options&
 }
 
 void PrintJson(const ProcessInfo& info, const Found& found, const ReadMode& mode,
-               const Options& options) {
+               const ObjectsOptions& options) {
   nlohmann::ordered_json json = ProcessJson(info);
   json["stopped_ms"] = mode.pause_ms;
   json["settled"] = mode.settled;
@@ -113,8 +126,8 @@ void PrintJson(const ProcessInfo& info, const Found& found, const ReadMode& mode
   fmt::print("{}\n", json.dump());
 }
 
-// Only samples know their call sites, so figures are estimates.
-int ObjectsBySite(const Options& options, OpenProcess& process) {
+// Only samples have call sites, so the figures are estimates.
+int ObjectsBySite(const ObjectsOptions& options, OpenProcess& process) {
   ReadMode mode{.stop = !options.no_stop};
   if (options.list) throw Failure("--list has no call sites: leave out --by site");
   Samples samples = ReadSamplesOf(process, &mode);
@@ -125,7 +138,7 @@ int ObjectsBySite(const Options& options, OpenProcess& process) {
     });
   }
   const Profile profile = MakeProfile(samples, ProfileKind::kInUse);
-  Symbolizer symbolizer(process.running_pid(), *process.image);
+  Symbolizer symbolizer(process.files, *process.image);
   const std::vector<CallSite> sites = CallSitesOf(profile, symbolizer.names());
   if (options.json) {
     nlohmann::ordered_json json = ProcessJson(process.info);
@@ -142,10 +155,11 @@ int ObjectsBySite(const Options& options, OpenProcess& process) {
              process.info.name, TotalObjects(sites), Size(static_cast<uint64_t>(TotalBytes(sites))),
              AccuracyText(sites, profile.interval), CallSitesText(sites, kMostSites),
              HowItWasRead(mode));
+  WarnOfMissingNames(symbolizer);
   return kSuccess;
 }
 
-int Objects(const Options& options, OpenProcess& process) {
+int Objects(const ObjectsOptions& options, OpenProcess& process) {
   RequireHeap(process);
   if (options.by == "site") return ObjectsBySite(options, process);
   ReadMode mode{.stop = !options.no_stop};
@@ -176,7 +190,7 @@ int Objects(const Options& options, OpenProcess& process) {
 }  // namespace
 
 void AddObjects(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ObjectsOptions>();
   CLI::App* const command = parser.add_subcommand(
       "objects", "The objects that a process holds, by size, age or call site");
   AddProcess(command, &options->process);

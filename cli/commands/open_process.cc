@@ -4,48 +4,36 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "commands/copy_stopped.h"
 #include "image/copied_image.h"
 #include "image/live_image.h"
 #include "image/patience.h"
-#include "image/stop.h"
 
 namespace cli {
 namespace {
 
-constexpr int kTries = 100;
-constexpr auto kPause = std::chrono::milliseconds(1);
-
-// Copies the blocks, with the process stopped. Returns null, or a guard that is set.
-const Guard* CopyStopped(pid_t pid, CopiedImage& copy, ReadMode* mode) {
-  std::chrono::steady_clock::time_point begin;
+// Copies the blocks, with the process stopped. Returns null, or a guard that was set.
+const Guard* CopyBlocks(pid_t pid, CopiedImage& copy, ReadMode* mode) {
   const Guard* set = nullptr;
-  {
-    const StoppedThreads stopped(pid);
-    mode->threads = stopped.count();
-    begin = stopped.begin();
+  StoppedCopy copied = CopyStopped(pid, mode, [&copy, &set](StoppedThreads&) {
     set = copy.Refresh();
-  }
-  const std::chrono::duration<double, std::milli> pause = std::chrono::steady_clock::now() - begin;
-  mode->pause_ms = pause.count();
+    return set == nullptr;
+  });
+  copy.SetThreads(std::move(copied.threads));
   return set;
 }
 
-const Guard* SetGuard(const std::vector<Guard>& guards) {
-  for (const Guard& guard : guards) {
-    if (guard.value != 0) return &guard;
-  }
-  return nullptr;
-}
-
-OpenProcess OpenFile(const std::string& path) {
-  auto image = std::make_unique<CoreImage>(path);
+OpenProcess OpenFile(const ProcessArgument& argument) {
+  const std::string& path = argument.name;
+  auto image = std::make_unique<CoreImage>(path, FileSearch(0, argument.files));
   OpenProcess process{.info = image->info(), .core = image.get()};
   process.image = std::move(image);
+  process.files = process.core->files();
   CoreImage& core = *process.core;
   if (core.is_snapshot()) {
     process.root = RootAt(core, core.facts().root);
@@ -63,7 +51,21 @@ OpenProcess OpenFile(const std::string& path) {
   return process;
 }
 
-// The message of a reader that gave up on a file.
+// Returns the text as a PID; nullopt if it is not a number. Throws Failure for a number that no PID
+// can have.
+std::optional<pid_t> NumberOf(const std::string& process) {
+  if (process.empty() || process.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  pid_t pid = 0;
+  const char* const end = process.data() + process.size();
+  if (std::from_chars(process.data(), end, pid).ec != std::errc() || pid == 0) {
+    throw Failure(fmt::format("there is no process {}", process));
+  }
+  return pid;
+}
+
+// Returns the message for a file that could not be read.
 std::string WhyUnreadable(const OpenProcess& process, const BadImage& error) {
   if (!process.core->missing().empty()) {
     return fmt::format("incomplete: {}; {}", process.core->missing(), error.what());
@@ -75,21 +77,57 @@ std::string WhyUnreadable(const OpenProcess& process, const BadImage& error) {
 
 }  // namespace
 
+const Guard* SetGuard(const std::vector<Guard>& guards) {
+  for (const Guard& guard : guards) {
+    if (guard.value != 0) return &guard;
+  }
+  return nullptr;
+}
+
 std::string OpenProcess::name() const {
   return core == nullptr ? fmt::format("process {} ({})", info.pid, info.name) : core->path();
 }
 
-int WithProcess(const std::string& process, const std::function<int(OpenProcess&)>& f) {
-  if (!process.empty() && process.find_first_not_of("0123456789") == std::string::npos) {
-    pid_t pid = 0;
-    const char* const end = process.data() + process.size();
-    if (std::from_chars(process.data(), end, pid).ec != std::errc()) {
-      throw Failure(fmt::format("there is no process {}", process));
+namespace {
+
+// Returns the file of the copy of the library that has this root.
+std::string FileOf(const std::vector<Mapping>& mappings, const Root& root) {
+  for (const Mapping& mapping : mappings) {
+    if (mapping.start <= root.address && root.address < mapping.end) return mapping.name;
+  }
+  return fmt::format("{:#x}", root.address);
+}
+
+// Warns on stderr, since the reports are about one heap.
+void WarnOfOtherHeaps(const OpenProcess& process) {
+  if (!process.root.has_value()) return;
+  const std::vector<Mapping> mappings = process.image->Mappings();
+  for (const Root& other : OtherRootsWithHeap(*process.image, *process.root)) {
+    fmt::print(stderr,
+               "tcmalloc: incomplete: {} has another copy of this TCMalloc, in {}, whose heap is "
+               "left out: this is about the heap of {}\n",
+               process.name(), FileOf(mappings, other), FileOf(mappings, *process.root));
+  }
+}
+
+}  // namespace
+
+int WithProcess(const ProcessArgument& argument, const std::function<int(OpenProcess&)>& f) {
+  const auto warn = [](const FileSearch& files) {
+    for (const std::string& problem : files.problems()) {
+      fmt::print(stderr, "tcmalloc: --files: {}\n", problem);
     }
-    OpenProcess running = OpenProcessFor(pid);
+  };
+  if (const auto pid = NumberOf(argument.name)) {
+    OpenProcess running = OpenProcessFor(*pid);
+    running.files = FileSearch(*pid, argument.files);
+    warn(running.files);
+    WarnOfOtherHeaps(running);
     return f(running);
   }
-  OpenProcess file = OpenFile(process);
+  OpenProcess file = OpenFile(argument);
+  warn(file.files);
+  WarnOfOtherHeaps(file);
   try {
     return f(file);
   } catch (const NotPublished&) {
@@ -104,12 +142,20 @@ void RequireRunning(const OpenProcess& process, std::string_view command) {
   throw Failure(fmt::format("{} is a file: {} needs a running process", process.name(), command));
 }
 
+pid_t RunningPid(const std::string& process, std::string_view command) {
+  const std::optional<pid_t> pid = NumberOf(process);
+  if (pid.has_value()) return *pid;
+  throw Failure(
+      fmt::format("{} is no PID: {} needs a running process, not a file", process, command));
+}
+
 OpenProcess OpenProcessFor(pid_t pid, Search search) {
   OpenProcess process{.image = std::make_unique<LiveImage>(pid)};
   const auto info = ReadProcessInfo(pid);
   if (!info.has_value()) throw Failure(fmt::format("process {} has ended", pid));
   process.info = *info;
   process.root = FindRoot(*process.image, search);
+  process.files = FileSearch(pid);
   return process;
 }
 
@@ -118,7 +164,10 @@ void RequireHeap(const OpenProcess& process) {
     std::string message = fmt::format("{} runs on {}, not on this TCMalloc", process.name(),
                                       OtherAllocator(process.image->Mappings()));
     if (process.core == nullptr) {
-      message += fmt::format(": 'tcmalloc stats {}' has the kernel's figures", process.info.pid);
+      message += fmt::format(
+          ": start the program with 'tcmalloc run' to put it on TCMalloc; 'tcmalloc stats {}' has "
+          "the kernel's figures",
+          process.info.pid);
     }
     throw Failure(message);
   }
@@ -152,7 +201,7 @@ void WarnIfUnsettled(const ReadMode& mode) {
 void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   std::vector<Guard> guards;
   if (process.core != nullptr) {
-    // There is no second try.
+    // A file does not change, so there is only one attempt.
     mode->file = process.core->path();
     read(Target(*process.image, *process.root), &guards);
     if (const Guard* const set = SetGuard(guards)) {
@@ -174,15 +223,15 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   } catch (const NotPublished&) {
     throw;
   } catch (const BadImage&) {
-    // It changed meanwhile. What was read is enough to begin with.
+    // The heap changed meanwhile. The blocks that were read are enough to begin with.
   }
   std::string reason;
-  const Patience patience(kTries);
+  const Patience patience(kStopTries);
   int i = 0;
   for (; i == 0 || !patience.IsOver(i); ++i) {
-    if (i > 0) std::this_thread::sleep_for(kPause);
+    if (i > 0) std::this_thread::sleep_for(kStopPause);
     copy.PrepareRefresh(guards);
-    if (const Guard* const set = CopyStopped(process.info.pid, copy, mode)) {
+    if (const Guard* const set = CopyBlocks(process.info.pid, copy, mode)) {
       reason = set->name + " is in use";
       continue;
     }
@@ -196,7 +245,7 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
     } catch (const NotPublished&) {
       throw;
     } catch (const BadImage& error) {
-      // In the middle of a change, or not all of it was copied.
+      // The copy was made in the middle of a change, or is not complete.
       reason = error.what();
     }
   }
@@ -210,13 +259,13 @@ Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool s
   CopiedImage copy(*process.image, scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   std::vector<Guard> guards;
-  for (const Patience patience(kTries);;) {
+  for (const Patience patience(kStopTries);;) {
     guards.clear();
     try {
       read(target, &guards);
       break;
     } catch (const BadImage&) {
-      // It changed meanwhile: read again what was read.
+      // The heap changed meanwhile, so the same blocks are read again.
       if (patience.IsOver(0)) throw;
       copy.PrepareRefresh({});
       static_cast<void>(copy.Refresh());
@@ -226,9 +275,9 @@ Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool s
   Pauses pauses{.copied_bytes = copy.bytes()};
   for (size_t i = 0; i < n; ++i) {
     ReadMode mode;
-    pauses.refused += CopyStopped(process.info.pid, copy, &mode) != nullptr;
+    pauses.refused += CopyBlocks(process.info.pid, copy, &mode) != nullptr;
     pauses.ms.push_back(mode.pause_ms);
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kStopPause);
   }
   return pauses;
 }

@@ -15,21 +15,28 @@
 #include "heap/objects.h"
 #include "heap/record.h"
 #include "image/core_image.h"
+#include "image/file_search.h"
 #include "image/find_root.h"
 #include "image/image.h"
 #include "image/process.h"
 
 namespace cli {
 
+// The arguments that name a process on the command line.
+struct ProcessArgument {
+  std::string name;                // a PID, or a core file or snapshot
+  std::vector<std::string> files;  // where its files are searched: directories, or files
+};
+
 struct OpenProcess {
   ProcessInfo info;
   std::unique_ptr<Image> image;
-  std::optional<Root> root;   // none: another malloc
+  std::optional<Root> root;   // none if it has another malloc
   CoreImage* core = nullptr;  // the image, if it is a file
+  // Where its program and libraries are searched.
+  FileSearch files = FileSearch(0);
 
   bool runs_on_this_allocator() const { return root.has_value(); }
-  // 0: it is a file, whose process may have ended or run elsewhere.
-  pid_t running_pid() const { return core == nullptr ? info.pid : 0; }
   // "process 7 (server)", "core.7"; for a message.
   std::string name() const;
 };
@@ -38,53 +45,68 @@ struct OpenProcess {
 OpenProcess OpenProcessFor(pid_t pid, Search search = Search::kEverywhere);
 
 // Calls `f` with the process of that number, or with that core file or snapshot. Throws Failure;
-// where a file lacks memory that was needed, the message says which, and why.
-int WithProcess(const std::string& process, const std::function<int(OpenProcess&)>& f);
-// Throws Failure when it is a file. `command` is for the message.
+// if a file lacks memory that is needed, the message names that memory and the reason.
+int WithProcess(const ProcessArgument& argument, const std::function<int(OpenProcess&)>& f);
+// Throws Failure when the process is a file. `command` is for the message.
 void RequireRunning(const OpenProcess& process, std::string_view command);
+// Returns the first guard that was set when it was read; null if none was.
+const Guard* SetGuard(const std::vector<Guard>& guards);
+
+// Returns the PID in `process`, for a command that reads no files. Throws Failure if it is not a
+// PID.
+pid_t RunningPid(const std::string& process, std::string_view command);
 
 // How a command reads objects.
 struct ReadMode {
   bool stop = true;  // stop the process while its records are copied
-  // What is read is a small part of the records: copy that alone, not what lies around it.
+  // The reading needs a small part of the records: copy only that part, not the memory around it.
   bool scattered = false;
-  double pause_ms = 0;     // set: how long it was stopped
+  // The registers of the threads are needed: the image of a stopped process gets them.
+  bool registers = false;
+  // For ReadMirror: the process is stopped while it is forked, and the memory of the fork is
+  // copied.
+  bool fork = false;
+  double pause_ms = 0;     // set: how long it was stopped; the longest of several stops
   size_t threads = 0;      // set: how many threads were stopped
   bool unchanged = false;  // set: nothing changed while it was read, so no stop was needed
   bool settled = true;     // set: no lock was held and no change was under way
-  std::string held;        // set: of a file, the lock or the change flag that was set
-  std::string file;        // set: the core file or the snapshot; empty: a running process
+  std::string held;        // set for a file: the lock or the change flag that was set
+  std::vector<std::string> lacking;  // set for a fork: the memory that it lacks, a line each
+  double fork_ms = 0;                // set: how long the fork existed
+  std::string file;                  // set: the core file or the snapshot; empty for a running
+                                     // process
 };
 
-// Reads what a report needs, and adds the guards that must not be set while it is read. It is
-// called several times: the last call counts.
+// Reads the data of a report, and adds the guards that must not be set during the reading. It is
+// called several times; the last call counts.
 using Reading = std::function<void(const Target&, std::vector<Guard>* guards)>;
 
 // With mode.stop the process is stopped while its records are copied, at a moment at which no guard
-// is set; without, they are read while it runs: what changes meanwhile may be missing or appear
-// twice, or the reading fails.
+// is set; without it, they are read while the process runs. Then data that change meanwhile may be
+// missing or appear twice, or the reading fails.
 void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read);
 
 struct Pauses {
   std::vector<double> ms;
-  size_t refused = 0;         // a guard was set, so nothing more was copied
+  size_t refused = 0;         // stops at which a guard was set, so that nothing more was copied
   uint64_t copied_bytes = 0;  // in each pause
 };
 
-// The pauses of `n` stops for that reading, for a benchmark. What is read is found out once.
+// Returns the pauses of `n` stops for that reading, for a benchmark. The blocks to copy are
+// determined once.
 Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered = false);
 
-// ReadAtRest of the objects: `f` is called several times, and the last call counts.
+// As ReadAtRest, for the objects: `f` is called several times, and the last call counts.
 void WithObjects(OpenProcess& process, ReadMode* mode,
                  const std::function<void(const HeapObjects&)>& f);
 
 // Throws Failure unless the process runs on this allocator and has a heap.
 void RequireHeap(const OpenProcess& process);
 
-// For the reader of a report.
+// Describes the reading to the reader of a report.
 std::string HowItWasRead(const ReadMode& mode);
-// For one that has no place for it: prints on stderr that a file was written in the middle of a
-// change.
+// For a report without a place for that: prints on stderr that a file was written in the middle of
+// a change.
 void WarnIfUnsettled(const ReadMode& mode);
 
 inline constexpr char kNoStopHelp[] =

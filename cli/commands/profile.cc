@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc profile PROCESS: which call sites hold the memory of a process, by its samples.
+// tcmalloc profile PROCESS: shows the call sites that hold the memory of a process, by its samples.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -15,6 +15,7 @@
 
 #include "commands/commands.h"
 #include "commands/process_option.h"
+#include "commands/profile_switch.h"
 #include "commands/read_profile.h"
 #include "heap/statistics.h"
 #include "image/symbolizer.h"
@@ -30,8 +31,8 @@
 namespace cli {
 namespace {
 
-struct Options {
-  std::string process;
+struct ProfileOptions {
+  ProcessArgument process;
   std::string output = "-";
   std::string format;
   std::string type = "in-use";
@@ -39,6 +40,7 @@ struct Options {
   double watch_s = 0;
   bool json = false;
   bool no_stop = false;
+  ProfileSwitch to_switch;
 };
 
 const std::map<std::string, ProfileKind> kTypes = {
@@ -54,7 +56,7 @@ constexpr std::pair<std::string_view, std::string_view> kSuffixes[] = {
     {".txt", "text"},  {".folded", "folded"},
 };
 
-std::string FormatOf(const Options& options) {
+std::string FormatOf(const ProfileOptions& options) {
   if (options.json) return "json";
   if (!options.format.empty()) return options.format;
   if (options.output == "-") return "text";
@@ -68,7 +70,7 @@ std::string FormatOf(const Options& options) {
                   options.output));
 }
 
-// The heap over time, read at about 100 moments.
+// Reads the heap at about 100 moments.
 std::vector<TimelinePoint> Watch(OpenProcess& process, double seconds) {
   constexpr int kMoments = 100;
   using Clock = std::chrono::steady_clock;
@@ -105,7 +107,7 @@ std::string JsonOf(const ProcessInfo& info, const Profile& profile,
   return DumpJson(json) + "\n";
 }
 
-// When the samples were in use, in nanoseconds since 1970.
+// The time at which the samples were in use, in nanoseconds since 1970.
 int64_t TimeOf(const OpenProcess& process) {
   if (process.core != nullptr) return process.core->time_ns();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -113,7 +115,7 @@ int64_t TimeOf(const OpenProcess& process) {
       .count();
 }
 
-// As /proc/PID/maps, for readers that want addresses and files.
+// Returns text like /proc/PID/maps, for readers that need addresses and files.
 std::string MapsOf(const OpenProcess& process) {
   if (process.core == nullptr) {
     std::ifstream maps(fmt::format("/proc/{}/maps", process.info.pid));
@@ -121,14 +123,14 @@ std::string MapsOf(const OpenProcess& process) {
   }
   std::string text;
   for (const Mapping& mapping : process.image->Mappings()) {
-    // Whether it is code is not known.
+    // It is unknown whether the mapping is code.
     text += fmt::format("{:08x}-{:08x} r{}xp {:08x} 00:00 0 {}\n", mapping.start, mapping.end,
                         mapping.writable ? 'w' : '-', mapping.file_offset, mapping.name);
   }
   return text;
 }
 
-int ShowProfile(const Options& options, OpenProcess& process) {
+int ShowProfile(const ProfileOptions& options, OpenProcess& process) {
   const std::string format = FormatOf(options);
   ReadMode mode{.stop = !options.no_stop};
   RequireHeap(process);
@@ -139,14 +141,15 @@ int ShowProfile(const Options& options, OpenProcess& process) {
   RequireSampling(samples, process.info);
   const ProfileKind kind = kTypes.at(options.type);
   if (kind == ProfileKind::kAllocations && !samples.recording()) {
-    throw Failure(
-        fmt::format("{} records no allocations: it has to call StartAllocationProfiling() "
-                    "first; --type in-use and --type peak need no recording",
-                    process.name()));
+    throw Failure(fmt::format(
+        "{} records no allocations: start that with 'tcmalloc profile --start', or call "
+        "StartAllocationProfiling() in the program; --type in-use and --type peak need no "
+        "recording",
+        process.name()));
   }
   Profile profile = MakeProfile(samples, kind);
   profile.time_ns = TimeOf(process);
-  Symbolizer symbolizer(process.running_pid(), *process.image);
+  Symbolizer symbolizer(process.files, *process.image);
   const NameFrames names = symbolizer.names();
   const std::vector<CallSite> sites = CallSitesOf(profile, names);
   const std::string title =
@@ -186,7 +189,7 @@ int ShowProfile(const Options& options, OpenProcess& process) {
 }  // namespace
 
 void AddProfile(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ProfileOptions>();
   CLI::App* const command =
       parser.add_subcommand("profile", "Which call sites hold the memory of a process");
   AddProcess(command, &options->process);
@@ -209,7 +212,12 @@ void AddProfile(CLI::App& parser, int* status) {
       ->type_name("SECONDS");
   command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
   command->add_flag("--json", options->json, "Print JSON");
+  AddProfileSwitch(command, &options->to_switch);
   command->callback([options, status] {
+    if (options->to_switch.is_given()) {
+      *status = SwitchProfile(options->to_switch, options->process.name, options->json);
+      return;
+    }
     *status = WithProcess(options->process,
                           [&](OpenProcess& process) { return ShowProfile(*options, process); });
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tcmalloc ps: the processes of this machine, and the allocator of each. No process is stopped.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -18,25 +19,25 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct PsOptions {
   bool all = false;
   bool json = false;
 };
 
-struct Row {
+struct ProcessRow {
   ProcessInfo info;
   std::string allocator;
   std::optional<Statistics> stats;
   std::string problem;  // why there are no figures
 };
 
-// Nothing for a process of the kernel, or one that has ended.
-std::optional<Row> RowOf(pid_t pid) {
+// Returns nullopt for a process of the kernel, or one that has ended.
+std::optional<ProcessRow> RowOf(pid_t pid) {
   const auto info = ReadProcessInfo(pid);
   if (!info.has_value() || info->is_zombie() || info->memory.resident_bytes == 0) {
     return std::nullopt;
   }
-  Row row{.info = *info};
+  ProcessRow row{.info = *info};
   try {
     LiveImage image(pid);
     const auto root = FindRoot(image, Search::kNotes);
@@ -58,7 +59,7 @@ uint64_t Overhead(const Statistics& stats) {
   return stats.figure("actual_bytes") - stats.figure("in_use_bytes");
 }
 
-nlohmann::ordered_json JsonOf(const Row& row) {
+nlohmann::ordered_json JsonOf(const ProcessRow& row) {
   nlohmann::ordered_json json = ProcessJson(row.info);
   json["allocator"] = row.allocator;
   if (row.stats.has_value()) {
@@ -70,7 +71,7 @@ nlohmann::ordered_json JsonOf(const Row& row) {
   return json;
 }
 
-void PrintRow(const Row& row) {
+void PrintRow(const ProcessRow& row) {
   std::string notes = row.allocator;
   if (row.stats.has_value() && !row.stats->settings.empty()) notes += "  " + row.stats->settings;
   fmt::print("{:>8} {:>11} {:>11} {:>11}  {:<16} {}\n", row.info.pid,
@@ -79,13 +80,14 @@ void PrintRow(const Row& row) {
              row.stats.has_value() ? Size(Overhead(*row.stats)) : "-", row.info.name, notes);
 }
 
-int Ps(const Options& options) {
-  std::vector<Row> rows;
+int Ps(const PsOptions& options) {
+  std::vector<ProcessRow> rows;
   size_t others = 0;
   size_t denied = 0;
   std::string problem;
   for (const pid_t pid : AllProcesses()) {
-    std::optional<Row> row = RowOf(pid);
+    if (pid == getpid()) continue;  // on TCMalloc, too, if the shell exports LD_PRELOAD
+    std::optional<ProcessRow> row = RowOf(pid);
     if (!row.has_value()) continue;
     const bool ours = row->allocator.starts_with("TCMalloc ");
     if (row->allocator == "?") {
@@ -98,13 +100,13 @@ int Ps(const Options& options) {
   }
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
-    for (const Row& row : rows) json.push_back(JsonOf(row));
+    for (const ProcessRow& row : rows) json.push_back(JsonOf(row));
     fmt::print("{}\n", json.dump());
     return kSuccess;
   }
   fmt::print("{:>8} {:>11} {:>11} {:>11}  {:<16} {}\n", "PID", "RESIDENT", "IN USE", "OVERHEAD",
              "NAME", "ALLOCATOR AND SETTINGS");
-  for (const Row& row : rows) PrintRow(row);
+  for (const ProcessRow& row : rows) PrintRow(row);
   if (!options.all && others > 0) {
     fmt::print("{} other {} other allocators: --all lists them.\n", others,
                others == 1 ? "process runs on" : "processes run on");
@@ -119,7 +121,7 @@ int Ps(const Options& options) {
 }  // namespace
 
 void AddPs(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PsOptions>();
   CLI::App* const command =
       parser.add_subcommand("ps", "The processes of this machine that run on TCMalloc");
   command->add_flag("-a,--all", options->all, "Also processes on other allocators");

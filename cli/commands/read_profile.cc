@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kTriesWithoutStop = 3;
 
-// Nothing when the samples changed at each try.
+// Returns nullopt when the samples changed at each attempt.
 std::optional<Samples> ReadUnchanged(OpenProcess& process, CallStacks* stacks) {
   const Target target(*process.image, *process.root);
   for (int i = 0; i < kTriesWithoutStop; ++i) {
@@ -33,7 +33,7 @@ std::optional<Samples> ReadUnchanged(OpenProcess& process, CallStacks* stacks) {
     } catch (const NotPublished&) {
       throw;
     } catch (const BadImage&) {
-      // They changed meanwhile.
+      // The samples changed meanwhile.
     }
   }
   return std::nullopt;
@@ -68,7 +68,8 @@ Samples ReadSamplesOf(OpenProcess& process, ReadMode* mode) {
 void RequireSampling(const Samples& samples, const ProcessInfo& info) {
   if (samples.interval != 0 || !samples.samples.empty()) return;
   throw Failure(
-      fmt::format("process {} ({}) takes no samples: start it with "
+      fmt::format("process {0} ({1}) takes no samples: 'tcmalloc set {0} sampling=512K' has it "
+                  "begin; to have samples from its start on, start it with "
                   "TCMALLOC_SAMPLE_PARAMETER=524288 in its environment, or with 'tcmalloc run'",
                   info.pid, info.name));
 }

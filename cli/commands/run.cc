@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc run PROGRAM: runs a program on this allocator, and prints where its memory was at its
-// end.
+// tcmalloc run PROGRAM: runs a program on this allocator, and prints the use of its memory at its
+// end. If it guards samples, it also prints the misuse of one that ended the program.
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -17,7 +16,10 @@
 
 #include "commands/at_end.h"
 #include "commands/commands.h"
+#include "commands/fault_watch.h"
+#include "commands/find_library.h"
 #include "commands/read_profile.h"
+#include "commands/setting_option.h"
 #include "image/traced_child.h"
 #include "report/flame_graph.h"
 #include "report/profile_report.h"
@@ -26,7 +28,7 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct RunOptions {
   std::string library;
   bool minimal = false;
   std::string json_file;
@@ -39,55 +41,20 @@ struct Options {
 // Mean bytes between samples, unless a setting says otherwise.
 constexpr char kSampling[] = "TCMALLOC_SAMPLE_PARAMETER=524288";
 
-// The library that was built or installed with this program, else the system's.
-std::string FindLibrary(const Options& options) {
-  if (!options.library.empty()) {
-    if (!std::filesystem::exists(options.library)) {
-      throw Failure(fmt::format("there is no library {}", options.library));
-    }
-    return std::filesystem::absolute(options.library);
-  }
-  const std::string name = options.minimal ? "libtcmalloc_minimal.so.4" : "libtcmalloc.so.4";
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path prefix = self.parent_path().parent_path();
-  std::vector<std::filesystem::path> folders = {prefix / "lib", prefix / "lib64"};
-  if (std::filesystem::is_directory(prefix / "lib", error)) {
-    for (const auto& entry : std::filesystem::directory_iterator(prefix / "lib", error)) {
-      if (entry.path().string().ends_with("-linux-gnu")) folders.push_back(entry.path());
-    }
-  }
-  for (const auto& folder : folders) {
-    if (std::filesystem::exists(folder / name)) return folder / name;
-  }
-  return name;  // the dynamic linker looks for it
+std::string LibraryFor(const RunOptions& options) {
+  if (!options.library.empty()) return CheckLibrary(options.library);
+  return FindLibrary(options.minimal ? "libtcmalloc_minimal.so.4" : "libtcmalloc.so.4");
 }
 
-// The variable and value of a setting "name=value"; names in capitals are variables as they are.
-std::string VariableOf(const std::string& setting) {
-  const size_t equals = setting.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw Failure(fmt::format("--set {}: write NAME=VALUE, for example release_rate=10", setting));
-  }
-  std::string name = setting.substr(0, equals);
-  if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return islower(c) != 0; })) {
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(toupper(c)); });
-    name = "TCMALLOC_" + name;
-  }
-  return name + setting.substr(equals);
-}
-
-// The minimal library would say that it ignores the setting.
+// The minimal library takes no samples, and would print that it ignores the setting.
 bool TakesSamples(const std::string& library) {
-  std::error_code error;  // then it is a name that the dynamic linker looks for
-  const std::filesystem::path file = std::filesystem::canonical(library, error);
-  return (error ? library : file.filename().string()).find("_minimal") == std::string::npos;
+  const std::string file = std::filesystem::canonical(library).filename();
+  return file.find("_minimal") == std::string::npos;
 }
 
-std::vector<std::string> EnvironmentFor(const Options& options) {
+std::vector<std::string> EnvironmentFor(const RunOptions& options) {
   std::vector<std::string> environment;
-  const std::string library = FindLibrary(options);
+  const std::string library = LibraryFor(options);
   std::string preload = "LD_PRELOAD=" + library;
   if (const char* const before = getenv("LD_PRELOAD"); before != nullptr && *before != '\0') {
     preload += fmt::format(":{}", before);
@@ -96,11 +63,43 @@ std::vector<std::string> EnvironmentFor(const Options& options) {
   if (getenv("TCMALLOC_SAMPLE_PARAMETER") == nullptr && TakesSamples(library)) {
     environment.emplace_back(kSampling);
   }
-  for (const std::string& setting : options.settings) environment.push_back(VariableOf(setting));
+  for (const std::string& setting : options.settings)
+    environment.push_back(VariableOf("--set", setting));
   return environment;
 }
 
-// Of several processes the one with the highest peak is reported.
+// Returns the value that the program will find: the last one that is set.
+std::string ValueOf(const std::string& name, const std::vector<std::string>& environment) {
+  const char* const before = getenv(name.c_str());
+  std::string value = before == nullptr ? "" : before;
+  for (const std::string& assignment : environment) {
+    if (assignment.starts_with(name + "=")) value = assignment.substr(name.size() + 1);
+  }
+  return value;
+}
+
+bool GuardsSamples(const std::vector<std::string>& environment) {
+  const std::string value = ValueOf("TCMALLOC_GUARDED_SAMPLE", environment);
+  return !value.empty() && value != "0";
+}
+
+// The library makes no leak check in a program that is traced. Without this refusal, a program that
+// leaks would seem to have passed the check.
+void RefuseLeakCheck(const std::vector<std::string>& environment) {
+  const std::string mode = ValueOf("HEAPCHECK", environment);
+  if (mode.empty() || mode == "local") return;
+  const std::string traced_too = ValueOf("HEAP_CHECK_RUN_UNDER_GDB", environment);
+  if (!traced_too.empty() && traced_too != "0") return;
+  throw Failure(
+      fmt::format("run: HEAPCHECK={} checks nothing in a program that is traced: run it without "
+                  "'tcmalloc run', by HEAPCHECK={} LD_PRELOAD=/path/to/libtcmalloc.so.4",
+                  mode, mode));
+}
+
+// The signals by which programs end after a fault; SIGABRT if a handler of the program aborts.
+bool IsOfCrash(int signal) { return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT; }
+
+// Of several processes, the one with the highest peak is reported.
 void KeepLarger(pid_t pid, AtEnd* largest) {
   const auto peak = [](const AtEnd& of) {
     return of.stats.has_value() ? of.info->memory.peak_resident_bytes : 0;
@@ -127,12 +126,29 @@ void WriteFlameGraph(const std::string& path, const AtEnd& end) {
                                      Size(static_cast<uint64_t>(TotalBytes(end.sites_at_peak))))));
 }
 
-int Run(const Options& options, const std::vector<std::string>& command) {
+int Run(const RunOptions& options, const std::vector<std::string>& command) {
   if (command.empty()) throw Failure("run: name the program: tcmalloc run PROGRAM [ARGUMENTS]");
   AtEnd end;
-  const int status = RunTraced(command, EnvironmentFor(options),
-                               options.children ? Children::kFollow : Children::kIgnore,
-                               [&end](pid_t pid) { KeepLarger(pid, &end); });
+  FaultWatch faults;
+  const std::vector<std::string> environment = EnvironmentFor(options);
+  RefuseLeakCheck(environment);
+  TraceEvents events = {.at_end = [&](pid_t pid) {
+    faults.AtEnd(pid);
+    KeepLarger(pid, &end);
+  }};
+  // In programs without guarded samples only the first thread is traced.
+  if (GuardsSamples(environment)) {
+    events.at_fault = [&](pid_t pid, const ThreadRegisters& thread) {
+      faults.AtFault(pid, thread);
+    };
+    events.at_exec = [&](pid_t pid) { faults.AtExec(pid); };
+    events.killed = [&](pid_t pid, int signal) {
+      const std::string report = faults.TakeReport(pid);
+      if (IsOfCrash(signal)) fmt::print(stderr, "{}", report);
+    };
+  }
+  const int status = RunTraced(command, environment,
+                               options.children ? Children::kFollow : Children::kIgnore, events);
   if (!options.quiet) fmt::print(stderr, "{}", AtEndText(end, command[0]));
   if (!options.json_file.empty()) WriteJson(options.json_file, end, status);
   if (!options.flame_file.empty()) WriteFlameGraph(options.flame_file, end);
@@ -156,7 +172,7 @@ void RemoveSeparatorOfRun(std::vector<std::string>* arguments) {
 }
 
 void AddRun(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunOptions>();
   CLI::App* const command = parser.add_subcommand(
       "run", "Run a program on TCMalloc and print where its memory was at its end");
   command->add_option("--set", options->settings, "A setting, for example --set release_rate=10")

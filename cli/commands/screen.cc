@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "commands/screen.h"
 
-// Without names that clash with others: no macros for functions.
+// Keeps ncurses from defining macros for functions, whose names would clash with others.
 #define NCURSES_NOMACROS
 #include <curses.h>
 #include <langinfo.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Screen: the terminal, by ncurses. One at a time.
+// Screen: the terminal, by ncurses. There may be one at a time.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace cli {
 
 class Screen {
  public:
-  // Throws Failure when standard output is no terminal, or ncurses does not know it.
+  // Throws Failure when standard output is not a terminal, or ncurses does not know the terminal.
   Screen();
   ~Screen();
   Screen(const Screen&) = delete;
@@ -20,9 +20,9 @@ class Screen {
   size_t width() const;
   size_t height() const;
   void Draw(const std::vector<TopLine>& lines);
-  // A character or a TopKey; -1: none came in time, or the size of the terminal changed.
+  // A character or a TopKey; -1 if no key was pressed in time, or the size of the terminal changed.
   int ReadKey(int timeout_ms);
-  // The terminal shows UTF-8.
+  // True if the terminal shows UTF-8.
   static bool ShowsUtf8();
 
  private:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc snapshot PID FILE: saves what the other commands read of a process.
+// tcmalloc snapshot PID FILE: saves the memory of a process that the other commands read.
 #include <elf.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -17,6 +18,9 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
+#include "commands/read_mirror.h"
+#include "heap/heap_damage.h"
+#include "heap/memory_to_search.h"
 #include "heap/samples.h"
 #include "heap/statistics.h"
 #include "heap/thread_caches.h"
@@ -29,32 +33,32 @@
 namespace cli {
 namespace {
 
-struct Options {
+struct SnapshotOptions {
   std::string process;
   std::string file;
   bool contents = false;
   bool no_stop = false;
 };
 
-// Pages that have no record of the allocator are left out.
+// Pages without a record of the allocator are omitted.
 constexpr size_t kBlock = 4096;
 
 struct Saved {
-  // Its source is gone: only what it has may be read.
+  // Its source no longer exists, so only memory that it has copied may be read.
   std::unique_ptr<CopiedImage> memory;
   int64_t now_ms = 0;
   uint16_t machine = EM_NONE;
 };
 
-void ReadContents(const SpanInfo& span, Image& image) {
+void ReadContents(Address start, uint64_t bytes, Image& image) {
   char page[kBlock];
-  for (uint64_t at = 0; at < span.bytes; at += kBlock) {
-    // Some of it may be readable nevertheless.
-    static_cast<void>(image.Read(span.start + at, page, kBlock));
+  for (uint64_t at = 0; at < bytes; at += kBlock) {
+    // If the read fails, a part of the block may have been copied nevertheless.
+    static_cast<void>(image.Read(start + at, page, std::min<uint64_t>(kBlock, bytes - at)));
   }
 }
 
-// The machine of the first file: a field of the ELF header.
+// Returns the machine of the first file, a field of the ELF header.
 uint16_t MachineOf(const std::vector<Module>& modules) {
   uint16_t machine = EM_NONE;
   if (!modules.empty() && modules[0].head.size() >= sizeof(Elf32_Ehdr)) {
@@ -63,10 +67,12 @@ uint16_t MachineOf(const std::vector<Module>& modules) {
   return machine;
 }
 
-// Reads what any command reads, so that the copy has it.
-Saved Save(const Target& running, const Options& options, std::vector<Guard>* guards) {
+// Reads all data that any command reads, so that the copy has them; and the memory in `all`, if
+// that is not null.
+Saved Save(const Target& running, const Mirror* all, std::vector<Guard>* guards) {
   Saved saved{.memory = std::make_unique<CopiedImage>(running.image(), kBlock)};
   CopiedImage& image = *saved.memory;
+  image.SetThreads(running.image().Threads());
   static_cast<void>(RootAt(image, running.root().address));
   const Target target(image, running.root());
   saved.now_ms = target.NowMs();
@@ -75,16 +81,23 @@ Saved Save(const Target& running, const Options& options, std::vector<Guard>* gu
   objects.ForEachSpan([&](const SpanInfo& span) {
     static_cast<void>(objects.CountInUse(span));
     if (span.sample != 0) static_cast<void>(ReadSample(target, span.sample));
-    if (options.contents && span.num_objects != 0) ReadContents(span, image);
+    if (all != nullptr && span.num_objects != 0) ReadContents(span.start, span.bytes, image);
   });
+  // The stacks of damaged objects.
+  if (all != nullptr && DebugObjects::CanRead(target)) static_cast<void>(FindDamage(objects));
   static_cast<void>(ReadSamples(target, guards));
+  static_cast<void>(MemoryToSearch(target, guards));
+  static_cast<void>(MemoryToLeaveOut(target));
   static_cast<void>(ReadThreadCaches(target));
   static_cast<void>(ReadStatistics(target));
+  if (all != nullptr) {
+    all->ForEachRun([&image](const Range& run) { ReadContents(run.address, run.bytes, image); });
+  }
   saved.machine = MachineOf(ReadModules(image));
   return saved;
 }
 
-// What the kernel says.
+// The kernel's facts about the process.
 SnapshotFacts FactsOf(const OpenProcess& process, const Saved& saved) {
   const pid_t pid = process.info.pid;
   const Target target(*process.image, *process.root);
@@ -98,6 +111,9 @@ SnapshotFacts FactsOf(const OpenProcess& process, const Saved& saved) {
                          .mappings = ReadSmaps(pid),
                          .stacks = StackPointers(pid),
                          .stack_bytes = ThreadStackBytes(pid)};
+  for (const ThreadRegisters& thread : saved.memory->Threads()) {
+    facts.thread_names.emplace(thread.thread, thread.name);
+  }
   const PageSource pages = OpenPages(pid);
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (const MappingUse& use : facts.mappings) {
@@ -108,38 +124,47 @@ SnapshotFacts FactsOf(const OpenProcess& process, const Saved& saved) {
   return facts;
 }
 
-int Snapshot(const Options& options, OpenProcess& process) {
-  RequireRunning(process, "snapshot");
+int Snapshot(const SnapshotOptions& options, OpenProcess& process) {
   RequireHeap(process);
-  ReadMode mode{.stop = !options.no_stop};
+  ReadMode mode{.stop = !options.no_stop, .registers = true};
   Saved saved;
-  ReadAtRest(process, &mode, [&](const Target& target, std::vector<Guard>* guards) {
-    saved = Save(target, options, guards);
-  });
-  const SnapshotFacts facts = FactsOf(process, saved);
+  if (options.contents) {
+    ReadMirror(process, &mode,
+               [&saved](Mirror& mirror, const Target& target, bool, std::vector<Guard>* guards) {
+                 saved = Save(target, &mirror, guards);
+               });
+  } else {
+    ReadAtRest(process, &mode, [&](const Target& target, std::vector<Guard>* guards) {
+      saved = Save(target, nullptr, guards);
+    });
+  }
+  SnapshotFacts facts = FactsOf(process, saved);
+  facts.all_memory = options.contents;
   std::ifstream auxiliary(fmt::format("/proc/{}/auxv", process.info.pid), std::ios::binary);
   const std::string vector(std::istreambuf_iterator<char>(auxiliary), {});
   WriteSnapshot(options.file, *saved.memory, facts, process.root->pointer_bytes, saved.machine,
                 vector);
   fmt::print("{}: {} of process {} ({}){}\n{}\n", options.file, Size(saved.memory->bytes()),
              process.info.pid, process.info.name,
-             options.contents ? ", with the contents of its objects" : "", HowItWasRead(mode));
+             options.contents ? ", with all private memory" : "", HowItWasRead(mode));
   return kSuccess;
 }
 
 }  // namespace
 
 void AddSnapshot(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SnapshotOptions>();
   CLI::App* const command = parser.add_subcommand(
       "snapshot", "Save the allocator's records of a process: the other commands read the file");
   command->add_option("pid", options->process, "The process")->required();
   command->add_option("file", options->file, "The file to write")->required()->type_name("FILE");
   command->add_flag("--contents", options->contents,
-                    "Save the contents of objects, too: the file may have secrets of the program");
+                    "Save all private memory, too, with the contents of objects: the file may have "
+                    "secrets of the program");
   command->add_flag("--no-stop", options->no_stop, kNoStopHelp);
   command->callback([options, status] {
-    *status = WithProcess(options->process,
+    static_cast<void>(RunningPid(options->process, "snapshot"));
+    *status = WithProcess({.name = options->process, .files = {}},
                           [&](OpenProcess& process) { return Snapshot(*options, process); });
   });
 }

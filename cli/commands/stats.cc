@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc stats PROCESS: where the memory is. The process is never stopped.
+// tcmalloc stats PROCESS: shows the use of the memory. The process is never stopped.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -15,12 +15,12 @@
 namespace cli {
 namespace {
 
-struct Options {
-  std::string process;
+struct StatsOptions {
+  ProcessArgument process;
   bool json = false;
 };
 
-// The kernel's figures of a process without figures of a heap.
+// Returns the kernel's figures, for a process without figures of a heap.
 std::string KernelText(const OpenProcess& process, const std::string& what) {
   const ProcessInfo& info = process.info;
   const std::string text = fmt::format("Process {} ({}) {}. ", info.pid, info.name, what);
@@ -28,7 +28,7 @@ std::string KernelText(const OpenProcess& process, const std::string& what) {
   return text + "The kernel's figures:\n\n" + KernelFiguresText(info.memory);
 }
 
-int Stats(const Options& options, const OpenProcess& process) {
+int Stats(const StatsOptions& options, const OpenProcess& process) {
   nlohmann::ordered_json json = ProcessJson(process.info);
   if (!process.runs_on_this_allocator()) {
     const std::string malloc = OtherAllocator(process.image->Mappings());
@@ -67,7 +67,7 @@ int Stats(const Options& options, const OpenProcess& process) {
 }  // namespace
 
 void AddStats(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<StatsOptions>();
   CLI::App* const command =
       parser.add_subcommand("stats", "Where the memory of a process is, by tier and size class");
   AddProcess(command, &options->process);

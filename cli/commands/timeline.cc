@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc timeline PID: the figures of a process at intervals. The process is never stopped.
+// tcmalloc timeline PID: records the figures of a process at intervals. The process is never
+// stopped.
 #include "report/timeline.h"
 
 #include <fmt/format.h>
@@ -24,12 +25,13 @@
 namespace cli {
 namespace {
 
-struct Options {
-  pid_t pid = 0;
+struct TimelineOptions {
+  std::string process;
   double every = 1;
   uint64_t count = 0;
   bool json = false;
   bool openmetrics = false;
+  bool prometheus = false;
   std::string output;
   std::string svg;
 };
@@ -37,7 +39,7 @@ struct Options {
 constexpr double kShortestInterval = 0.01;
 constexpr size_t kMostPoints = 2000;
 
-// Replaces the file in one step, so that a reader never sees a part.
+// Replaces the file in one step, so that a reader never sees a part of it.
 void Replace(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".new";
   std::ofstream file(temporary, std::ios::trunc);
@@ -67,7 +69,7 @@ class Interruptible {
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
-  // False when a signal came.
+  // False when a signal was received.
   bool WaitUntil(std::chrono::steady_clock::time_point time) {
     using std::chrono::nanoseconds;
     for (;;) {
@@ -87,15 +89,14 @@ class Interruptible {
 
 class Recorder {
  public:
-  explicit Recorder(const Options& options) : options_(options) {}
+  explicit Recorder(const TimelineOptions& options) : options_(options) {}
 
   void Add(const ProcessFigures& reading) {
-    const std::string text =
-        options_.openmetrics ? TimelineOpenMetrics(reading) : TimelineJson(reading);
+    const std::string text = Text(reading);
     if (options_.output.empty()) {
       fmt::print("{}", text);
       if (fflush(stdout) != 0) throw Failure("cannot write to standard output");
-    } else if (options_.openmetrics) {
+    } else if (options_.openmetrics || options_.prometheus) {
       Replace(options_.output, text);
     } else {
       Append(options_.output, text);
@@ -108,12 +109,19 @@ class Recorder {
   }
 
  private:
-  const Options& options_;
+  std::string Text(const ProcessFigures& reading) const {
+    if (options_.openmetrics) return TimelineOpenMetrics(reading);
+    if (options_.prometheus) return TimelinePrometheus(reading);
+    return TimelineJson(reading);
+  }
+
+  const TimelineOptions& options_;
   std::vector<PlotPoint> points_;
 };
 
-int Timeline(const Options& options) {
-  const OpenProcess process = OpenProcessFor(options.pid);
+int Timeline(const TimelineOptions& options) {
+  const pid_t pid = RunningPid(options.process, "timeline");
+  const OpenProcess process = OpenProcessFor(pid);
   std::optional<Target> target;
   if (process.runs_on_this_allocator()) {
     target.emplace(*process.image, *process.root);
@@ -121,7 +129,7 @@ int Timeline(const Options& options) {
     fmt::print(stderr,
                "tcmalloc: process {} ({}) runs on {}, not on this TCMalloc: the kernel's "
                "figures only\n",
-               options.pid, process.info.name, OtherAllocator(process.image->Mappings()));
+               pid, process.info.name, OtherAllocator(process.image->Mappings()));
   }
   const auto interval = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(std::max(options.every, kShortestInterval)));
@@ -132,12 +140,12 @@ int Timeline(const Options& options) {
     if (n > 0 && !signals.WaitUntil(next)) break;
     std::optional<ProcessFigures> reading;
     try {
-      reading = ReadProcessFigures(options.pid, target.has_value() ? &*target : nullptr);
+      reading = ReadProcessFigures(pid, target.has_value() ? &*target : nullptr);
     } catch (const Failure&) {
-      if (n == 0 || ReadProcessInfo(options.pid).has_value()) throw;
+      if (n == 0 || ReadProcessInfo(pid).has_value()) throw;
     }
     if (!reading.has_value()) {
-      fmt::print(stderr, "tcmalloc: process {} has ended after {} readings\n", options.pid, n);
+      fmt::print(stderr, "tcmalloc: process {} has ended after {} readings\n", pid, n);
       break;
     }
     recorder.Add(*reading);
@@ -149,10 +157,10 @@ int Timeline(const Options& options) {
 }  // namespace
 
 void AddTimeline(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TimelineOptions>();
   CLI::App* const command =
       parser.add_subcommand("timeline", "The figures of a process at intervals, and a plot");
-  command->add_option("pid", options->pid, "The process")->required();
+  command->add_option("pid", options->process, "The process")->required();
   AddDuration(command, "--every", &options->every, "The interval: 500ms, 1s, 5m; 1s by default");
   command->add_option("--count", options->count,
                       "The number of readings; without, until the process ends or Ctrl-C");
@@ -161,8 +169,13 @@ void AddTimeline(CLI::App& parser, int* status) {
       ->add_flag("--openmetrics", options->openmetrics, "Print each reading as OpenMetrics instead")
       ->excludes("--json");
   command
+      ->add_flag("--prometheus", options->prometheus,
+                 "Print each reading in Prometheus' text format, for node_exporter")
+      ->excludes("--json")
+      ->excludes("--openmetrics");
+  command
       ->add_option("-o,--output", options->output,
-                   "Append to this file instead; with --openmetrics, replace it")
+                   "Append to this file instead; with --openmetrics and --prometheus, replace it")
       ->type_name("FILE");
   command->add_option("--svg", options->svg, "Draw a plot into this file, after each reading")
       ->type_name("FILE");

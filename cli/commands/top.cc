@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc top [PID]: a live view of the processes on this allocator, or of one. None is stopped.
+// tcmalloc top [PID]: a live view of the processes on this allocator, or of one. No process is
+// stopped.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -16,23 +17,24 @@
 namespace cli {
 namespace {
 
-struct Options {
-  pid_t pid = 0;
+struct TopOptions {
+  std::string process;
+  pid_t pid = 0;  // set by the option; 0 for all processes
   double every = 1;
   bool once = false;
 };
 
-// What --once prints.
+// The size of the output of --once.
 constexpr size_t kOnceWidth = 200;
 constexpr size_t kOnceHeight = 60;
-// How long a key may wait for a reading.
+// The longest time that a key waits for a reading.
 constexpr int kLongestWaitMs = 100;
 
 TopData Read(TopSource& source, pid_t pid) {
   return pid == 0 ? source.ReadProcesses() : source.ReadProcess(pid);
 }
 
-int Once(const Options& options) {
+int Once(const TopOptions& options) {
   TopSource source;
   static_cast<void>(Read(source, options.pid));
   std::this_thread::sleep_for(std::chrono::duration<double>(options.every));
@@ -47,12 +49,12 @@ int Once(const Options& options) {
 
 class Top {
  public:
-  explicit Top(const Options& options)
+  explicit Top(const TopOptions& options)
       : options_(options), pid_(options.pid), model_(Screen::ShowsUtf8(), options.every) {}
 
   int Run() {
     source_ = std::make_unique<TopSource>();
-    // Before the screen is taken, so that a failure is a line.
+    // The data are read before the screen is initialised, so that a failure prints a line.
     model_.SetData(Read(*source_, pid_));
     Screen screen;
     auto next = Next();
@@ -96,7 +98,7 @@ class Top {
     }
   }
 
-  const Options& options_;
+  const TopOptions& options_;
   pid_t pid_;  // 0: all processes
   TopModel model_;
   std::unique_ptr<TopSource> source_;
@@ -105,15 +107,16 @@ class Top {
 }  // namespace
 
 void AddTop(CLI::App& parser, int* status) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TopOptions>();
   CLI::App* const command = parser.add_subcommand(
       "top",
       "A live view of the processes on TCMalloc, or of one: threads, size classes, call sites");
-  command->add_option("pid", options->pid, "The process; without, all on TCMalloc");
+  command->add_option("pid", options->process, "The process; without, all on TCMalloc");
   AddDuration(command, "--every", &options->every, "The time between readings, 1s by default");
   command->add_flag("--once", options->once, "Print one view, for which no terminal is needed");
   command->callback([options, status] {
-    // A server for debug information may take long to answer.
+    if (!options->process.empty()) options->pid = RunningPid(options->process, "top");
+    // A server for debug information may take long to reply.
     unsetenv("DEBUGINFOD_URLS");
     *status = options->once ? Once(*options) : Top(*options).Run();
   });

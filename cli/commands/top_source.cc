@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "commands/top_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,16 +9,6 @@
 #include "image/stacks.h"
 
 namespace cli {
-namespace {
-
-std::string ThreadName(pid_t pid, pid_t thread) {
-  std::ifstream file(fmt::format("/proc/{}/task/{}/comm", pid, thread));
-  std::string name;
-  std::getline(file, name);
-  return name;
-}
-
-}  // namespace
 
 TopSource::Watched& TopSource::Open(pid_t pid, Search search) {
   std::unique_ptr<Watched>& watched = watched_[pid];
@@ -65,11 +52,11 @@ TopData TopSource::ReadProcesses() {
       Refresh(watched);
       views.push_back(watched.view);
     } catch (const Failure&) {
-      // It has ended, may not be read, or its heap changes faster than it is read.
+      // The process has ended, may not be read, or its heap changes faster than it is read.
       if (watched_[pid] == nullptr) others_[pid] = true;
     }
   }
-  // A number may be used again, by another process.
+  // A PID may be used again by another process.
   std::erase_if(watched_, [&](const auto& entry) {
     return entry.second == nullptr || !existing.contains(entry.first);
   });
@@ -89,7 +76,7 @@ void TopSource::ReadThreads(Watched& watched) {
   }
 }
 
-// A list of samples that changes meanwhile leaves what was read before.
+// If the list of samples changes meanwhile, the former call sites stay.
 void TopSource::ReadCallSites(Watched& watched) {
   ProcessView& view = watched.view;
   try {
@@ -98,7 +85,7 @@ void TopSource::ReadCallSites(Watched& watched) {
     if (!samples.supported) return;
     if (watched.symbolizer == nullptr) {
       watched.symbolizer =
-          std::make_unique<Symbolizer>(watched.process.info.pid, *watched.process.image);
+          std::make_unique<Symbolizer>(watched.process.files, *watched.process.image);
     }
     view.sites =
         CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), watched.symbolizer->names());

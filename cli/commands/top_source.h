@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TopSource: the processes that the live view shows, read anew at each refresh. None is stopped.
+// TopSource: the processes that the live view shows, which are read again at each refresh. No
+// process is stopped.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,7 @@ class TopSource {
  public:
   static constexpr size_t kMostHistory = 500;
 
-  // The processes on this allocator. Those that may not be read are left out.
+  // The processes on this allocator. Processes that may not be read are omitted.
   TopData ReadProcesses();
   // One process, on any allocator. Throws Failure when it has ended or may not be read.
   TopData ReadProcess(pid_t pid);
@@ -41,7 +42,8 @@ class TopSource {
   void ReadCallSites(Watched& watched);
 
   std::map<pid_t, std::unique_ptr<Watched>> watched_;
-  // Not on this allocator, or not readable: not tried again while they exist.
+  // Processes that are not on this allocator, or not readable. They are not tried again while they
+  // exist.
   std::map<pid_t, bool> others_;
 };
 

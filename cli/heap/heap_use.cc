@@ -15,11 +15,11 @@
 namespace cli {
 namespace {
 
-constexpr int kTries = 20;
+constexpr int kUseTries = 20;
 
-class Reader {
+class UseReader {
  public:
-  Reader(const HeapObjects& objects, const Statistics& stats, ResidentPages& pages)
+  UseReader(const HeapObjects& objects, const Statistics& stats, ResidentPages& pages)
       : objects_(objects), layout_(objects.target().layout()), stats_(stats), pages_(pages) {}
 
   HeapUse Read() {
@@ -31,6 +31,7 @@ class Reader {
       for (const auto& [number, shard] : shards) of_class.push_back(shard);
       AddClassUse(stats_.classes[size_class], of_class, &use_);
     }
+    AddGuarded();
     AddLeaves();
     AddArena();
     return std::move(use_);
@@ -55,6 +56,19 @@ class Reader {
     }
   }
 
+  // Guarded objects are on separate pages, which are in no span. Pages of freed ones were released.
+  void AddGuarded() {
+    const GuardedPool& guarded = objects_.guarded();
+    for (const GuardedSlot& object : guarded.slots()) {
+      if (!object.in_use()) continue;
+      const uint64_t resident = pages_.Take(object.pages, object.page_bytes);
+      const uint64_t in_use = std::min(resident, object.object_bytes());
+      use_.in_use += in_use;
+      use_.sampled_spans += resident - in_use;
+    }
+    use_.metadata += pages_.Take(guarded.records(), guarded.record_bytes());
+  }
+
   void AddLeafOf(const SpanInfo& span) {
     const uint64_t number =
         span.start >> layout_.constant("page_shift") >> layout_.constant("leaf_bits");
@@ -65,7 +79,8 @@ class Reader {
   void AddSmall(const SpanInfo& span, uint64_t resident) {
     ClassInShard& shard = classes_[span.size_class][span.shard];
     const uint64_t used_objects = span.num_objects - span.free_objects;
-    // Objects are first handed out in order of address: memory that is not resident was never used.
+    // Objects are first handed out in the order of their addresses, so memory that is not resident
+    // was never used.
     const uint64_t used = std::min(resident, used_objects * span.object_bytes);
     ++shard.spans;
     shard.used_objects += used_objects;
@@ -77,7 +92,7 @@ class Reader {
         use_.whole_free_pages += pages_.Count(start, bytes);
       });
     } catch (const BadImage&) {
-      // The span has changed. The figure is a hint only.
+      // The span has changed. That is tolerable, since the figure is only a hint.
     }
   }
 
@@ -86,7 +101,7 @@ class Reader {
     for (const Address leaf : leaves_) use_.metadata += pages_.Take(leaf, bytes);
   }
 
-  // The arena's records lie outside of the heap's regions. The kernel may have joined their
+  // The arena's records are outside of the heap's regions. The kernel may have joined their
   // mappings with others of the program, so the arena's own count is a bound.
   void AddArena() {
     const Target& target = objects_.target();
@@ -122,7 +137,7 @@ class Reader {
         {"SpanState.kReleasing", &use_.releasing},
         {"SpanState.kKept", &use_.kept_spans},
         {"SpanState.kMetadata", &use_.metadata},
-        {"SpanState.kSmall", &use_.kept_spans},  // of no size class: kept
+        {"SpanState.kSmall", &use_.kept_spans},  // without a size class: kept
     };
     for (const auto& [name, sum] : kinds) {
       if (layout_.constant(name) == span.state) return sum;
@@ -137,7 +152,7 @@ class Reader {
   HeapUse use_;
   std::vector<Address> records_;
   std::set<Address> leaves_;         // of the page map
-  uint64_t last_leaf_ = UINT64_MAX;  // number of the one that was looked for last
+  uint64_t last_leaf_ = UINT64_MAX;  // the number of the last leaf that was looked up
   std::map<size_t, std::map<size_t, ClassInShard>> classes_;
 };
 
@@ -159,7 +174,8 @@ void AddClassUse(const SizeClassStatistics& stats, const std::vector<ClassInShar
     all.used_objects += shard.used_objects;
     all.used_resident_bytes += shard.used_resident_bytes;
   }
-  // Objects in caches are the first that count as never touched: batches are fetched ahead of use.
+  // Memory that was never touched is first attributed to objects in caches, since caches fetch
+  // batches before they are needed.
   const uint64_t used = all.used_objects * stats.object_bytes;
   const uint64_t cached = std::min(stats.cached_objects * stats.object_bytes, used);
   const uint64_t untouched = used - std::min(used, all.used_resident_bytes);
@@ -174,12 +190,12 @@ void AddClassUse(const SizeClassStatistics& stats, const std::vector<ClassInShar
 }
 
 HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages& pages) {
-  const Patience patience(kTries);
+  const Patience patience(kUseTries);
   for (int i = 1;; ++i) {
     try {
       pages.PutBack();
       const HeapObjects objects(target);
-      return Reader(objects, stats, pages).Read();
+      return UseReader(objects, stats, pages).Read();
     } catch (const BadImage&) {
       // A list changed while it was read.
       if (patience.IsOver(i)) throw;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapUse: what the resident memory of a heap is used for. From the span records, which say what
-// each page is for, and the kernel's pagemap, which says whether it is resident. The process is not
-// stopped: spans that change meanwhile count as `unsettled`.
+// HeapUse: the use of the resident memory of a heap. It is computed from the span records, which
+// have the use of each page, and the kernel's pagemap, which shows whether the page is resident.
+// The process is not stopped: spans that change meanwhile count as `unsettled`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace cli {
 
-// Of one size class. Resident bytes, but for the first member.
+// The use of one size class. All members but the first are resident bytes.
 struct ClassUse {
   uint64_t object_bytes = 0;
   uint64_t in_use = 0;
@@ -29,7 +29,7 @@ struct HeapUse {
   // were packed, and in the last span of each size class in each shard.
   uint64_t fragmentation = 0;
   uint64_t partial_spans = 0;
-  uint64_t sampled_spans = 0;  // the rest of spans that hold a sampled small object alone
+  uint64_t sampled_spans = 0;  // the rest of spans that hold a single sampled small object
   uint64_t free_pages = 0;     // backed free spans of the page heap
   uint64_t kept_spans = 0;
   uint64_t releasing = 0;
@@ -37,9 +37,11 @@ struct HeapUse {
   uint64_t metadata = 0;
   uint64_t unsettled = 0;
 
-  // Not part of the sum. What malloc_trim could release of `fragmentation` and `partial_spans`.
+  // Not part of the sum: the part of `fragmentation` and `partial_spans` that malloc_trim could
+  // release.
   uint64_t whole_free_pages = 0;
-  // Bytes of objects in use that are not resident: never touched, or swapped out.
+  // Bytes of objects in use that are not resident, because they were never touched or are swapped
+  // out.
   uint64_t untouched = 0;
   std::vector<ClassUse> classes;  // with spans, by number
 
@@ -52,14 +54,14 @@ struct HeapUse {
 // Counts the heap's pages in `pages`. Throws BadImage when the heap cannot be read.
 HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages& pages);
 
-// What a size class's spans in one shard hold, and how much of them is resident.
+// The contents of a size class's spans in one shard, and the resident part of these spans.
 struct ClassInShard {
   uint64_t spans = 0;
   uint64_t used_objects = 0;         // in use or in thread caches
   uint64_t used_resident_bytes = 0;  // of them
   uint64_t free_resident_bytes = 0;
 };
-// The use of a size class, from its spans in each shard. `*use` gets its sums.
+// Computes the use of a size class from its spans in each shard. `*use` gets its sums.
 void AddClassUse(const SizeClassStatistics& stats, const std::vector<ClassInShard>& shards,
                  HeapUse* use);
 

@@ -8,7 +8,7 @@
 namespace cli {
 namespace {
 
-// More than any structure of a heap has.
+// No structure of a heap exceeds these.
 constexpr size_t kMaxStructure = size_t{64} << 20;
 constexpr size_t kMaxStructures = 256;
 

@@ -15,20 +15,16 @@
 namespace cli {
 namespace {
 
-constexpr size_t kMaxClasses = 1024;
-constexpr size_t kBitsPerWord = 64;
-// More than any span of small objects has.
+// No span of small objects has more.
 constexpr uint64_t kMaxObjectsPerSpan = uint64_t{1} << 20;
 constexpr size_t kMaxRegions = 1'000'000;
 constexpr size_t kMaxClaims = 100'000;
 constexpr size_t kMaxSkips = 100'000;
 constexpr size_t kMaxCached = 50'000'000;
 constexpr uint64_t kMaxSpans = uint64_t{1} << 31;
-// More objects than memory has: a target whose span records contradict each other ends here.
+// No memory has more objects; this bounds the work for a target with contradictory span records.
 constexpr uint64_t kMaxObjects = uint64_t{1} << 33;
 constexpr size_t kMaxSpanRecord = 512;
-// How far before an address its span may begin.
-constexpr size_t kMaxPagesOfSpan = size_t{1} << 26;
 
 }  // namespace
 
@@ -66,7 +62,8 @@ HeapObjects::HeapObjects(const Target& target)
       leaf_bits_(target.layout().constant("leaf_bits")),
       leaf_distance_bytes_(target.layout().constant("leaf_distance_bytes")),
       span_fields_(target.layout()),
-      page_map_fields_(target) {
+      page_map_fields_(target),
+      guarded_(target) {
   const size_t classes = target.layout().constant("size_classes");
   if (classes > kMaxClasses || page_shift_ > 30 || leaf_bits_ > 30) {
     throw BadImage("the process's field table has constants that are too large");
@@ -92,7 +89,7 @@ void HeapObjects::ReadCaches(const Record& registry) {
     for (size_t c = 1; c < class_bytes_.size(); ++c) {
       const size_t n = BinObjects(table, c);
       if (n == 0) continue;
-      // Slot 0 is no object.
+      // Slot 0 does not hold an object.
       const Address first = table.At("arrays_", c, pointer) + header + pointer;
       std::vector<char> bytes(n * pointer);
       if (!target_.image().Read(first, bytes.data(), bytes.size())) {
@@ -104,6 +101,23 @@ void HeapObjects::ReadCaches(const Record& registry) {
         free_.push_back({object, cache.address(), holder == CacheHolder::kThread});
       }
       if (free_.size() > kMaxCached) throw BadImage("too many objects in caches");
+    }
+  });
+}
+
+void HeapObjects::ForEachInFlight(const std::function<void(Address)>& f) const {
+  const size_t pointer = target_.pointer_bytes();
+  ForEachCache(heap_.Part("registry"), [&](const Record& cache, CacheHolder holder) {
+    const Address slot = cache.Get("slot_");
+    if (holder != CacheHolder::kThread || slot == 0) return;
+    uint8_t busy = 0;
+    const Address place = slot + target_.Offset("ThreadSlot", "busy");
+    if (target_.image().ReadValue(place, &busy) && busy == 0) return;
+    const Record table = cache.Part("table_");
+    for (size_t c = 1; c < class_bytes_.size(); ++c) {
+      if (table.At("arrays_", c, pointer) == 0) continue;
+      Address object = 0;
+      if (target_.image().Read(table.At("tops", c, pointer) + pointer, &object, pointer)) f(object);
     }
   });
 }
@@ -126,6 +140,7 @@ void HeapObjects::ReadClaims(const Record& holes) {
 
 void HeapObjects::AddGuards(std::vector<Guard>* guards) const {
   heap_.AddGuards(guards);
+  guarded_.AddGuards(guards);
   for (const Record& shard : LoadShards(heap_.Part("central").Part("shards_"))) {
     shard.AddGuards(guards);
     for (size_t c = 1; c < class_bytes_.size(); ++c) {
@@ -134,7 +149,7 @@ void HeapObjects::AddGuards(std::vector<Guard>* guards) const {
     }
   }
   ForEachCache(heap_.Part("registry"), [guards](const Record& cache, CacheHolder holder) {
-    // What a parent's thread was changing stays as it was.
+    // A cache that a thread of the parent was changing stays as it was, so it has no guards.
     if (holder == CacheHolder::kThread) cache.AddGuards(guards);
   });
 }
@@ -219,7 +234,7 @@ Address HeapObjects::SpanAt(Address address) const {
   return span;
 }
 
-void HeapObjects::ForEachRegion(const std::function<void(Address, Address)>& f) const {
+std::vector<std::pair<Address, Address>> HeapObjects::Regions() const {
   const Record store = heap_.Part("page_heap").Part("state_").Part("store");
   std::vector<std::pair<Address, Address>> regions;
   ForEachInList(target_, "Span", store.Get("regions_"), [&](const Record& record) {
@@ -231,7 +246,11 @@ void HeapObjects::ForEachRegion(const std::function<void(Address, Address)>& f) 
   for (size_t i = 1; i < regions.size(); ++i) {
     if (regions[i].first < regions[i - 1].second) throw BadImage("regions of the heap overlap");
   }
-  for (const auto& [start, end] : regions) f(start, end);
+  return regions;
+}
+
+void HeapObjects::ForEachRegion(const std::function<void(Address, Address)>& f) const {
+  for (const auto& [start, end] : Regions()) f(start, end);
 }
 
 void HeapObjects::ForEachSpanIn(Address start, Address end,
@@ -260,6 +279,13 @@ void HeapObjects::ForEachSpan(const std::function<void(const SpanInfo&)>& f) con
       f(span);
     });
   });
+  ForEachGuarded(f);
+}
+
+void HeapObjects::ForEachGuarded(const std::function<void(const SpanInfo&)>& f) const {
+  for (const GuardedSlot& object : guarded_.slots()) {
+    if (object.in_use()) f(SpanOf(object));
+  }
 }
 
 void HeapObjects::ForEachSpanWhileRunning(
@@ -358,72 +384,6 @@ void HeapObjects::ForEachObject(
   ForEachSpan([&](const SpanInfo& span) {
     ForEachInUse(span, [&](const Object& object) { f(span, object); });
   });
-}
-
-std::optional<SpanInfo> HeapObjects::SpanAround(Address address) const {
-  // The page map has the first and the last page of a span; other entries may be old.
-  const uint64_t page = uint64_t{1} << page_shift_;
-  Address at = address / page * page;
-  for (size_t i = 0; i < kMaxPagesOfSpan; ++i, at -= page) {
-    if (const Address record = SpanAt(at)) {
-      const std::optional<SpanInfo> span = TryReadSpan(record);
-      if (span.has_value() && address - span->start < span->bytes && !StateText(*span).empty() &&
-          SpanAt(span->start) == record) {
-        return span;
-      }
-    }
-    if (at < page) break;
-  }
-  return std::nullopt;
-}
-
-Place HeapObjects::Find(Address address) const {
-  Place place;
-  bool inside = false;
-  ForEachRegion([&](Address start, Address end) { inside |= address >= start && address < end; });
-  if (!inside) return place;
-  const std::optional<SpanInfo> span = SpanAround(address);
-  if (!span.has_value()) throw BadImage(fmt::format("no span is at {:#x}", address));
-  place.span = *span;
-  place.kind = Place::Kind::kFreeSpan;
-  if (place.span.num_objects == 0) return place;
-  const uint64_t index = (address - place.span.start) / place.span.object_bytes;
-  if (index >= place.span.num_objects) {
-    place.kind = Place::Kind::kTail;
-    return place;
-  }
-  place.object = {place.span.start + index * place.span.object_bytes, place.span.object_bytes};
-  place.kind = Place::Kind::kInUse;
-  if (place.span.large) return place;
-  const std::vector<uint64_t> bits = FreeBits(place.span);
-  if ((bits[index / kBitsPerWord] >> index % kBitsPerWord & 1) != 0) {
-    place.kind = Place::Kind::kFree;
-  } else if (const auto found = FirstFree(place.object.start);
-             found != free_.end() && found->start == place.object.start) {
-    place.kind = found->cache == 0 ? Place::Kind::kFree : Place::Kind::kCached;
-    place.cache = found->cache;
-    place.cache_in_use = found->cache_in_use;
-  }
-  return place;
-}
-
-std::string_view HeapObjects::StateText(const SpanInfo& span) const {
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"SpanState.kSmall", "in use for small objects"},
-      {"SpanState.kLarge", "a large object"},
-      {"SpanState.kFreeBacked", "free, backed by memory"},
-      {"SpanState.kFreeReleased", "free, released to the OS"},
-      {"SpanState.kReleasing", "free, being released to the OS"},
-      {"SpanState.kKept", "free, kept by a shard for its next large object"},
-      {"SpanState.kMetadata", "in use for the allocator's own records"},
-  };
-  if (span.state == span_fields_.small_state && span.size_class == 0) {
-    return "free, kept by a shard for its next small objects";
-  }
-  for (const auto& [name, text] : kNames) {
-    if (target_.layout().constant(name) == span.state) return text;
-  }
-  return {};
 }
 
 }  // namespace cli

@@ -7,8 +7,10 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "heap/guarded_pool.h"
 #include "heap/record.h"
 
 namespace cli {
@@ -19,17 +21,19 @@ struct SpanInfo {
   uint64_t bytes = 0;
   uint64_t state = 0;
   bool large = false;
-  // Of small objects; 0: not in use for small objects.
+  // True for a guarded object, with the requested bytes. It is not on pages of the heap.
+  bool guarded = false;
+  // The size class of small objects; 0 if the span is not in use for small objects.
   size_t size_class = 0;
   size_t shard = 0;
   uint64_t object_bytes = 0;  // usable bytes of one object
   uint64_t num_objects = 0;
   uint64_t free_objects = 0;  // in the span itself, not in caches
   Address free_bits = 0;
-  Address sample = 0;  // 0: not sampled
+  Address sample = 0;  // 0 if not sampled
   int64_t handed_out_ms = 0;
 
-  // Any number: a damaged record may have any time.
+  // The result may be any number, since a damaged record may have any time.
   int64_t AgeMs(int64_t now_ms) const {
     return static_cast<int64_t>(static_cast<uint64_t>(now_ms) -
                                 static_cast<uint64_t>(handed_out_ms));
@@ -41,19 +45,23 @@ struct Object {
   uint64_t bytes = 0;
 };
 
-// Where an address is.
+// The place of an address.
 struct Place {
   enum class Kind {
     kOutside,   // not in this heap
-    kFreeSpan,  // in free pages, or in pages that the allocator uses otherwise
+    kFreeSpan,  // in free pages, or in pages that the allocator uses for another purpose
     kTail,      // after the last object of a span, or of a large object
     kInUse,
     kFree,    // in the span's free objects
     kCached,  // in a thread cache
+    // In the pool of guarded samples:
+    kQuarantined,  // in an object that was freed
+    kGuardPage,    // in no object, and inaccessible
   };
   Kind kind = Kind::kOutside;
   SpanInfo span;
   Object object;
+  bool guarded = false;      // in the pool of guarded samples
   Address cache = 0;         // kCached: the ThreadCache
   bool cache_in_use = true;  // kCached: it belongs to a running thread
 };
@@ -66,24 +74,38 @@ class HeapObjects {
   // Adds the locks and the changes on which the objects depend.
   void AddGuards(std::vector<Guard>* guards) const;
 
-  // Every span, in the order of the regions.
+  // Calls f for every span, in the order of the regions, then for each guarded object in use, as a
+  // span that consists of it.
   void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
   // As ForEachSpan, while the target runs: calls `skipped` for pages whose records contradict each
   // other because they change.
   void ForEachSpanWhileRunning(
       const std::function<void(const SpanInfo&)>& f,
       const std::function<void(Address start, uint64_t bytes)>& skipped) const;
-  // Ranges of the target's hardware pages on which all objects are free in the span.
+  // Calls f for the ranges of the target's hardware pages on which all objects are free in the
+  // span.
   void ForEachFreePages(const SpanInfo& span,
                         const std::function<void(Address start, uint64_t bytes)>& f) const;
-  // The number of objects in use of the span, and each of them.
+  // Returns the number of objects in use of the span; calls f for each of them.
   uint64_t CountInUse(const SpanInfo& span) const;
   void ForEachInUse(const SpanInfo& span, const std::function<void(const Object&)>& f) const;
-  // Every object in use.
+  // Bits of the objects of a span that are not in use: free in the span, in caches, or claimed.
+  std::vector<uint64_t> UnusedBits(const SpanInfo& span) const;
+  // Calls f for the word above the top of each bin whose thread was taking or returning an object:
+  // it is unknown whether that object is in use or free.
+  void ForEachInFlight(const std::function<void(Address)>& f) const;
+  // Calls f for each piece of memory that the heap has for objects, in order.
+  void ForEachRegion(const std::function<void(Address start, Address end)>& f) const;
+  // Calls f for every object in use.
   void ForEachObject(const std::function<void(const SpanInfo&, const Object&)>& f) const;
 
+  void ForEachGuarded(const std::function<void(const SpanInfo&)>& f) const;
+
   Place Find(Address address) const;
-  // The leaf of the page map for the address; 0: none.
+  const GuardedPool& guarded() const { return guarded_; }
+  // The ranges of addresses that belong to the heap, in their order.
+  std::vector<std::pair<Address, Address>> Regions() const;
+  // The leaf of the page map for the address; 0 if the map has no such leaf.
   Address LeafOf(Address address) const;
 
   const Target& target() const { return target_; }
@@ -97,7 +119,7 @@ class HeapObjects {
     Address cache;
     bool cache_in_use;
   };
-  // What of the field table is needed for each span: looking it up by name takes time.
+  // The fields that are needed for each span, since a search by name takes time.
   struct SpanFields {
     explicit SpanFields(const Layout& layout);
 
@@ -106,27 +128,28 @@ class HeapObjects {
     Field first_page, num_pages, state, owner, sampled_class, sample, handed_out_ms;
     Field num_objects, free_count, free_bits;
   };
-  // ... and for each address, in the page map.
+  // The fields that are needed for each address, in the page map.
   struct PageMapFields {
     explicit PageMapFields(const Target& target);
 
     size_t root, entries;  // of its array of leaves
-    size_t empty_leaf;     // from which distances of leaves count
+    size_t empty_leaf;     // the base of the distances of leaves
     size_t spans;          // of a leaf
   };
 
+  SpanInfo SpanOf(const GuardedSlot& object) const;
+  // Requires: the address is in the pool.
+  Place FindGuarded(Address address) const;
   void ReadCaches(const Record& registry);
   void ReadClaims(const Record& holes);
   SpanInfo ReadSpan(Address record) const;
   std::optional<SpanInfo> TryReadSpan(Address record) const;
   std::optional<SpanInfo> SpanAround(Address address) const;
-  // The span of the page in the page map; 0: none.
+  // The span of the page in the page map; 0 if the page has no span.
   Address SpanAt(Address address) const;
   std::vector<uint64_t> FreeBits(const SpanInfo& span) const;
-  std::vector<uint64_t> UnusedBits(const SpanInfo& span) const;
-  // The first of free_ at `start` or after it.
+  // The first object of free_ at or after `start`.
   std::vector<FreeObject>::const_iterator FirstFree(Address start) const;
-  void ForEachRegion(const std::function<void(Address start, Address end)>& f) const;
   void ForEachSpanIn(Address start, Address end,
                      const std::function<void(const SpanInfo&)>& f) const;
 
@@ -137,6 +160,7 @@ class HeapObjects {
   const uint64_t leaf_distance_bytes_;
   const SpanFields span_fields_;
   const PageMapFields page_map_fields_;
+  const GuardedPool guarded_;
   std::vector<uint64_t> class_bytes_;
   std::vector<FreeObject> free_;  // by address
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProcessFigures: the figures of a process at one moment, as the kernel and its heap have them. The
+// ProcessFigures: the kernel's figures of a process, and those of its heap, at one moment. The
 // process is not stopped.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace cli {
 struct ProcessFigures {
   int64_t time_ms = 0;  // since 1970
   ProcessInfo info;
-  std::optional<Statistics> stats;  // none: another malloc, or nothing was allocated yet
+  std::optional<Statistics> stats;  // none if it has another malloc, or has not allocated yet
 
   uint64_t figure(std::string_view name) const {
     return stats.has_value() ? stats->figure(name) : 0;
@@ -24,7 +24,7 @@ struct ProcessFigures {
   uint64_t overhead_bytes() const { return figure("actual_bytes") - figure("in_use_bytes"); }
 };
 
-// `target`: null for a process on another malloc. Throws Failure when the process has ended.
+// `target` is null for a process on another malloc. Throws Failure when the process has ended.
 ProcessFigures ReadProcessFigures(pid_t pid, const Target* target);
 
 }  // namespace cli

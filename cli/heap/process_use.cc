@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLargest = 3;
 
-// Memory that has the name of a file but is on no disk.
+// Whether a mapping with the name of a file is memory that is on no disk.
 bool IsSharedMemory(const Mapping& mapping) {
   constexpr std::array<std::string_view, 5> kPrefixes = {"/memfd:", "/dev/shm/", "/SYSV",
                                                          "/dev/zero", "[anon_shmem:"};

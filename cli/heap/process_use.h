@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProcessUse: what the resident memory of a process outside of the heap is used for. A pure
-// function of the kernel's mappings.
+// ProcessUse: the use of the resident memory of a process outside of the heap. A pure function of
+// the kernel's mappings.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct NamedBytes {
 struct ProcessUse {
   uint64_t stacks = 0;
   uint64_t files = 0;         // pages of mapped files: code, constants
-  uint64_t file_data = 0;     // what the process wrote to its own copy of them: variables
-  uint64_t shared = 0;        // memory of memfd_create, shmget and the like
+  uint64_t file_data = 0;     // pages of files that the process wrote to its own copy: variables
+  uint64_t shared = 0;        // memory of memfd_create, shmget and similar calls
   uint64_t lazily_freed = 0;  // MADV_FREE, by the program
   uint64_t anonymous = 0;     // other memory of the process
   size_t num_stacks = 0;
@@ -44,7 +44,7 @@ struct ThreadFacts {
   uint64_t stack_bytes = uint64_t{8} << 20;  // at most this much of a mapping is a stack
 };
 
-// Uses what is left of the mappings.
+// Counts the mappings that are left in `pages`.
 ProcessUse ReadProcessUse(ResidentPages& pages, const ThreadFacts& threads);
 
 }  // namespace cli

@@ -21,7 +21,7 @@ bool Belongs(const Sample& sample, const Samples& all, ProfileKind kind) {
   return false;
 }
 
-// What samples of one entry have in common. Refers to the stack of a sample.
+// The properties that the samples of one entry share. Refers to the stack of a sample.
 struct Key {
   uint64_t requested_bytes;
   const std::vector<Address>* frames;
@@ -51,7 +51,7 @@ Profile MakeProfile(const Samples& all, ProfileKind kind) {
     ++entry.samples;
     entry.allocated_objects += sample.weight;
     entry.allocated_bytes += bytes;
-    // At the peak all of them were in use.
+    // All samples of the peak were in use at that time.
     if (sample.in_use() || kind == ProfileKind::kPeak) {
       entry.in_use_objects += sample.weight;
       entry.in_use_bytes += bytes;

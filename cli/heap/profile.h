@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profile: what is in use, or was, by call site: the samples of a target added up, as the library's
-// own profiles are.
+// Profile: the objects that are or were in use, by call site. It sums the samples of a target as
+// the library's own profiles do.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace cli {
 
 enum class ProfileKind {
-  kInUse,        // now
-  kPeak,         // in use when most was
+  kInUse,        // in use now
+  kPeak,         // in use when most bytes were in use
   kAllocations,  // since the program began to record them, freed or not
 };
 
-// The samples with the same stack and the same size. Objects and bytes are estimates.
+// The sum of the samples with the same stack and the same size. Objects and bytes are estimates.
 struct ProfileEntry {
   std::vector<Address> frames;  // return addresses, innermost first
   uint64_t object_bytes = 0;    // requested bytes of each object
@@ -30,9 +30,9 @@ struct ProfileEntry {
 
 struct Profile {
   ProfileKind kind = ProfileKind::kInUse;
-  // The sampling interval of all samples, in bytes; 0: they have several.
+  // The sampling interval of all samples, in bytes; 0 if they have several.
   uint64_t interval = 0;
-  int64_t time_ns = 0;  // when it was taken: wall clock, since 1970
+  int64_t time_ns = 0;  // the time of the profile: wall clock, since 1970
   std::vector<ProfileEntry> entries;
 
   bool counts_allocated() const { return kind == ProfileKind::kAllocations; }

@@ -10,7 +10,7 @@ namespace cli {
 namespace {
 
 constexpr size_t kMaxLayoutBytes = size_t{1} << 20;
-// More than any structure that is read whole.
+// No structure that is read as a whole is larger.
 constexpr size_t kMaxLoaded = size_t{1} << 20;
 
 void ParseAt(Image& image, Address address, uint64_t bytes, Layout* layout) {
@@ -22,19 +22,26 @@ void ParseAt(Image& image, Address address, uint64_t bytes, Layout* layout) {
   layout->Parse(text);
 }
 
+// Parses a part of the table that not all libraries have, given by the address and the length of
+// its text.
+void ParsePart(Image& image, const Root& root, Address part, const char* name, Layout* layout) {
+  if (part == 0) return;
+  uint64_t words[2] = {};
+  for (size_t i = 0; i < 2; ++i) {
+    const Address address = part + i * root.pointer_bytes;
+    if (!image.Read(address, &words[i], root.pointer_bytes)) {
+      throw BadImage(fmt::format("the process's {} at {:#x} is not readable", name, address));
+    }
+  }
+  if (words[1] != 0) ParseAt(image, words[0], words[1], layout);
+}
+
 }  // namespace
 
 Target::Target(Image& image, const Root& root) : image_(image), root_(root) {
   ParseAt(image, root.layout, root.layout_bytes, &layout_);
-  if (root.samples == 0) return;
-  uint64_t samples[2] = {};
-  for (size_t i = 0; i < 2; ++i) {
-    const Address address = root.samples + i * root.pointer_bytes;
-    if (!image.Read(address, &samples[i], root.pointer_bytes)) {
-      throw BadImage(fmt::format("the process's SampleLayout at {:#x} is not readable", address));
-    }
-  }
-  if (samples[1] != 0) ParseAt(image, samples[0], samples[1], &layout_);
+  ParsePart(image, root, root.samples, "SampleLayout", &layout_);
+  ParsePart(image, root, root.debug, "DebugLayout", &layout_);
 }
 
 bool Target::HasHeap() const {
@@ -91,7 +98,7 @@ size_t Record::ArraySize(std::string_view name, size_t bytes) const {
 Record Record::Part(std::string_view name, size_t i) const {
   const Field& field = structure_->field(name);
   const Structure& part = target_->layout().structure(field.type);
-  // Nothing contains itself.
+  // No structure contains itself.
   if (part.bytes == 0 || part.bytes >= structure_->bytes || i >= field.bytes / part.bytes) {
     throw BadImage(fmt::format("{}.{} has no element {}", structure_->name, name, i));
   }
@@ -105,7 +112,7 @@ void Record::AddGuards(std::vector<Guard>* guards) const {
 }
 
 void Record::AddGuards(std::vector<Guard>* guards, size_t* parts) const {
-  // A field table can nest structures so that there is no end to them.
+  // A field table may nest structures so deeply that the recursion would not end.
   constexpr size_t kMostParts = 100'000;
   if (++*parts > kMostParts) {
     throw BadImage(fmt::format("{} has too many parts", structure_->name));

@@ -27,10 +27,10 @@ class Target {
   const Root& root() const { return root_; }
   const Layout& layout() const { return layout_; }
   size_t pointer_bytes() const { return root_.pointer_bytes; }
-  // In the milliseconds of the heap's clock: of a live process now; of an image without a clock the
-  // last time at which its page heap looked at it.
+  // The time in milliseconds of the heap's clock: for a live process the present time; for an image
+  // without a clock, the last time at which its page heap read the clock.
   int64_t NowMs() const;
-  // True once the process has allocated something.
+  // True once the process has allocated an object.
   bool HasHeap() const;
 
   // Throws BadImage when the memory is not readable.
@@ -75,7 +75,7 @@ class Record {
   }
 
   // Adds each Lock and Change of the record and of its parts. Throws BadImage when there are more
-  // than a heap has.
+  // than any heap has.
   void AddGuards(std::vector<Guard>* guards) const;
 
  private:

@@ -11,8 +11,6 @@
 namespace cli {
 namespace {
 
-// More than the library records of a stack.
-constexpr size_t kMaxFrames = 1024;
 // A sample of one byte at the longest interval stands for fewer objects.
 constexpr double kMaxWeight = 1e19;
 
@@ -20,7 +18,7 @@ double Double(const Record& record, std::string_view field) {
   return std::bit_cast<double>(record.Get(field));
 }
 
-// All but the stack.
+// Reads all fields but the stack.
 Sample SampleOf(const Record& record) {
   Sample sample{.object = record.Get("object"),
                 .requested_bytes = record.Get("requested_bytes"),
@@ -52,7 +50,7 @@ std::vector<Address> ReadFrames(Image& image, const Record& record) {
   return frames;
 }
 
-// The address of the SampleTable; 0: there is none, or the library has no samples.
+// Returns the address of the SampleTable; 0 if there is none, or the library has no samples.
 Address TableOf(const Target& target, bool* supported) {
   const size_t pointer = target.pointer_bytes();
   constexpr size_t kTableOfLayout = 2;  // SampleLayout: text, bytes, address of the pointer
@@ -86,7 +84,7 @@ const std::vector<Address>& CallStacks::Of(const Record& sample) {
   if (!is_new) return at->second;
   try {
     at->second = ReadFrames(running_, sample);
-    // The record's memory may have a new use by now: then it has another number.
+    // The record's memory may have been used again by now; then it has another number.
     const Field& field = sample.structure().field("number");
     uint64_t number_now = 0;
     if (field.bytes > sizeof(number_now) ||

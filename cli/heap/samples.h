@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Samples: the sampled allocations of a target, out of its sample table.
+// Samples: the sampled allocations of a target, from its sample table.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 namespace cli {
 
 struct Sample {
-  Address object = 0;  // 0: it was freed
+  Address object = 0;  // 0 if it was freed
   uint64_t requested_bytes = 0;
   uint64_t allocated_bytes = 0;
-  uint64_t interval = 0;        // the sampling interval when it was taken
-  double weight = 0;            // how many objects it stands for
+  uint64_t interval = 0;        // the sampling interval when the sample was taken
+  double weight = 0;            // how many objects it represents
   uint64_t number = 0;          // in the order of the allocations
   std::vector<Address> frames;  // return addresses, innermost first
 
@@ -26,10 +26,10 @@ struct Sample {
 struct Samples {
   // False in the minimal library.
   bool supported = false;
-  // The sampling interval now, in bytes; 0: no samples are taken.
+  // The present sampling interval, in bytes; 0 if no samples are taken.
   uint64_t interval = 0;
   std::vector<Sample> samples;
-  // Estimates, as the library has them.
+  // The library's estimates.
   double in_use_bytes = 0;
   double peak_bytes = 0;
   // The number of the last sample, or of samples so far.
@@ -42,13 +42,14 @@ struct Samples {
   bool recording() const { return recording_after != UINT64_MAX; }
 };
 
-// The call stacks of samples, read while the target runs: they do not change while the sample
-// exists. So they need no part of a pause.
+// The call stacks of samples. They are read while the target runs, since a stack does not change
+// while its sample exists, so they do not lengthen a pause.
 class CallStacks {
  public:
   explicit CallStacks(Image& running) : running_(running) {}
 
-  // Of the sample with that record. Throws BadImage when it does not exist any more.
+  // Returns the stack of the sample with that record. Throws BadImage when the sample does not
+  // exist any more.
   const std::vector<Address>& Of(const Record& sample);
 
  private:
@@ -56,14 +57,15 @@ class CallStacks {
   std::map<std::pair<Address, uint64_t>, std::vector<Address>> known_;  // by address and number
 };
 
-// Adds the guards on which the samples depend. Throws BadImage. Without `stacks` the call stacks
-// come out of the target's image, too.
+// Adds the guards on which the samples depend. Throws BadImage. Without `stacks`, the call stacks
+// are read from the target's image, too.
 Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks* stacks = nullptr);
-// The bytes of the sample table, its lock included; empty: there is none. Each change of the
-// samples changes them for good, since the samples are numbered: if they are equal before and after
-// a reading, and the lock is free, the samples were those of one moment. Throws BadImage.
+// Returns the bytes of the sample table, its lock included; empty if there is none. Each change of
+// the samples changes these bytes irreversibly, since the samples are numbered. So if they are
+// equal before and after a reading, and the lock is free, the samples were those of one moment.
+// Throws BadImage.
 std::vector<char> SampleTableState(const Target& target);
-// One sample, as a Span refers to it.
+// Reads one sample, to which a Span refers.
 Sample ReadSample(const Target& target, Address address);
 
 }  // namespace cli

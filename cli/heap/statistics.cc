@@ -14,9 +14,9 @@
 namespace cli {
 namespace {
 
-constexpr int kTries = 100;
+constexpr int kStatisticsTries = 100;
 
-// What the caches hold, by class.
+// The objects in the caches, by class.
 struct CacheSums {
   std::vector<uint64_t> objects;
   uint64_t array_bytes = 0;
@@ -24,7 +24,7 @@ struct CacheSums {
   uint64_t orphans = 0;
 };
 
-// A cache names the one that was made before it, for good: nothing of this walk changes.
+// Each cache has a constant pointer to the one made before it, so the walk sees no change.
 CacheSums SumCaches(const Target& target, size_t classes) {
   CacheSums sums;
   sums.objects.resize(classes);
@@ -61,6 +61,11 @@ struct Pages {
     throw BadImage(fmt::format("no count {}", name));
   }
 };
+
+// Returns the field; 0 for a library without it.
+uint64_t Optional(const Record& record, std::string_view field) {
+  return record.structure().Has(field) ? record.Get(field) : 0;
+}
 
 uint64_t LowerBy(uint64_t value, uint64_t by) { return value > by ? value - by : 0; }
 
@@ -101,7 +106,7 @@ void AddHome(const Record& home, Pages* pages) {
   const uint64_t large_bytes = std::min(spans.Get("total_") * page, large);
   small -= small_bytes;
   large -= large_bytes;
-  // The target counts modulo its word.
+  // The target's counts wrap at its word size.
   const uint64_t word = pointer == 8 ? ~uint64_t{0} : 0xffffffff;
   uint64_t& objects = (*pages)["large_spans"];
   objects = (objects - pool.Get("hidden_")) & word;
@@ -134,18 +139,18 @@ Pages ReadPages(const Record& state) {
   ReadFree(store, &pages);
   for (const Record& home : LoadHomes(state)) AddHome(home, &pages);
   pages.free_backed += pages.kept;
-  // Negative while a span leaves one home and enters another.
+  // The sum is negative while a span moves from one home to another.
   uint64_t& objects = pages["large_spans"];
   const uint64_t sign = uint64_t{1} << (state.target().pointer_bytes() * 8 - 1);
   if ((objects & sign) != 0) objects = 0;
   return pages;
 }
 
-// The heap's record at a moment at which nobody held the page heap's lock, as far as two equal
-// copies and a free lock show. `*settled`: there was such a moment.
+// Returns the heap's record at a moment at which no thread held the page heap's lock, as far as two
+// equal copies and a free lock show that. `*settled` is true if there was such a moment.
 Record LoadSettledHeap(const Target& target, bool* settled) {
   Record heap = target.LoadHeap();
-  const Patience patience(kTries);
+  const Patience patience(kStatisticsTries);
   for (int i = 0; !patience.IsOver(i); ++i) {
     const Record state = heap.Part("page_heap").Part("state_");
     const Record store = state.Part("store").Part("counts");
@@ -173,7 +178,7 @@ struct Shares {
   uint64_t total, thread_caches, inherited, free_pages, kept_spans;
 };
 
-// ShareRetention of the library.
+// As ShareRetention of the library.
 Shares ReadShares(const Record& hints, uint64_t thread_caches) {
   const Target& target = hints.target();
   const Layout& layout = target.layout();
@@ -223,7 +228,7 @@ class Collector {
 
   Statistics Collect() {
     if (classes_ > kMaxClasses) throw BadImage("the process's library has too many size classes");
-    // In the library's order: caches, classes, pages, so that pages bound the others.
+    // The order is the library's: caches, classes, pages, so that those of pages bound the others.
     const CacheSums caches = SumCaches(target_, classes_);
     for (const Record& shard : LoadShards(target_.LoadHeap().Part("central").Part("shards_"))) {
       shards_.push_back(shard);
@@ -238,8 +243,6 @@ class Collector {
   }
 
  private:
-  static constexpr size_t kMaxClasses = 1024;
-
   void CollectClasses(const CacheSums& caches) {
     const Record central = target_.LoadHeap().Part("central");
     stats_.classes.resize(classes_);
@@ -272,13 +275,14 @@ class Collector {
   void CollectTotals(const Record& heap, const CacheSums& caches) {
     const Record state = heap.Part("page_heap").Part("state_");
     Pages pages = ReadPages(state);
-    // BalanceStats of the library.
+    // As BalanceStats of the library.
     uint64_t rest = pages["small_span_bytes"];
     for (uint64_t* const part : {&tail_bytes_, &central_bytes_, &cached_bytes_}) {
       *part = std::min(*part, rest);
       rest -= *part;
     }
-    const uint64_t in_use = pages["large_span_bytes"] + rest;
+    const uint64_t guarded = Optional(heap, "guarded.page_bytes");
+    const uint64_t in_use = pages["large_span_bytes"] + guarded + rest;
     const Record holes = heap.Part("holes");
     const uint64_t hardware_page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t hole_bytes =
@@ -286,11 +290,11 @@ class Collector {
             ? 0
             : std::min(hole_pages_ * hardware_page, central_bytes_ + tail_bytes_);
     const uint64_t free_bytes = pages.free_backed + pages["releasing_bytes"];
-    // The sum of its parts, also where these are of different moments.
+    // The figure is the sum of its parts, also if these are of different moments.
     const uint64_t system =
         in_use + cached_bytes_ + central_bytes_ + tail_bytes_ + free_bytes + pages.free_released;
-    const uint64_t metadata =
-        heap.Part("arena").Get("mapped_bytes_") + pages["metadata_span_bytes"];
+    const uint64_t metadata = heap.Part("arena").Get("mapped_bytes_") +
+                              pages["metadata_span_bytes"] + Optional(heap, "guarded.record_bytes");
     const uint64_t unmapped = pages.free_released + hole_bytes;
     const uint64_t virtual_bytes = system + metadata;
     Add("in_use_bytes", in_use);
@@ -302,6 +306,7 @@ class Collector {
     Add("released_bytes", unmapped);
     Add("virtual_bytes", virtual_bytes);
     Add("large_in_use_bytes", pages["large_span_bytes"]);
+    Add("guarded_bytes", guarded);
     Add("span_tail_bytes", tail_bytes_);
     Add("released_in_spans_bytes", hole_bytes);
     Add("kept_span_bytes", pages.kept);

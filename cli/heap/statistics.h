@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Statistics of a target's heap: the figures of tcmalloc_stats_json, by the same rules. When the
-// target is at rest they are equal. While it runs, each figure was true at some moment, and the
-// sums hold: see docs/statistics.md.
+// target is at rest they are equal. While it runs, each figure was correct at some moment, and the
+// sums are consistent: see docs/statistics.md.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,13 @@ struct Statistics {
   std::vector<std::pair<std::string, uint64_t>> figures;
   std::string hugepage_mode;
   std::vector<SizeClassStatistics> classes;    // by number; class 0 is none
-  std::vector<FreeSpanStatistics> free_spans;  // [i]: of i + 1 pages
+  std::vector<FreeSpanStatistics> free_spans;  // element i is for spans of i + 1 pages
   FreeSpanStatistics longer;
   uint64_t longer_backed_bytes = 0;
   uint64_t longer_released_bytes = 0;
-  std::string settings;  // that differ from the default
-  // A part changed at every try to read it, so some figures may be of different moments.
+  std::string settings;  // those that differ from the default
+  // True if a part changed at every attempt to read it, so that some figures may be of different
+  // moments.
   bool unsettled = false;
 
   uint64_t figure(std::string_view name) const;

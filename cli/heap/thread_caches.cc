@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "heap/walks.h"
 #include "image/patience.h"
 
 namespace cli {
 namespace {
 
-constexpr int kTries = 20;
-constexpr size_t kMaxClasses = 1024;
+constexpr int kCacheTries = 20;
 
 std::vector<CacheInfo> ReadOnce(const Target& target, const std::vector<uint64_t>& class_bytes) {
   std::vector<CacheInfo> caches;
@@ -30,7 +30,7 @@ std::vector<CacheInfo> ReadOnce(const Target& target, const std::vector<uint64_t
   return caches;
 }
 
-// The mapping of the address; null: none.
+// Returns the mapping of the address; null if there is none.
 const Mapping* MappingOf(const std::vector<Mapping>& mappings, Address address) {
   const auto after =
       std::upper_bound(mappings.begin(), mappings.end(), address,
@@ -38,7 +38,7 @@ const Mapping* MappingOf(const std::vector<Mapping>& mappings, Address address) 
   return after != mappings.end() && after->start <= address ? &*after : nullptr;
 }
 
-// The thread whose stack pointer is the last one before the slot, in the same mapping.
+// Returns the thread whose stack pointer is the last one before the slot, in the same mapping.
 pid_t ThreadBefore(const Mapping& mapping, Address slot, const std::vector<ThreadStack>& stacks) {
   const auto after = std::upper_bound(
       stacks.begin(), stacks.end(), slot,
@@ -58,7 +58,7 @@ std::vector<CacheInfo> ReadThreadCaches(const Target& target) {
   for (size_t c = 1; c < classes; ++c) {
     class_bytes[c] = central.Part("free_lists_", c).Get("object_size_");
   }
-  const Patience patience(kTries);
+  const Patience patience(kCacheTries);
   for (int i = 1;; ++i) {
     try {
       return ReadOnce(target, class_bytes);
@@ -91,7 +91,7 @@ void NameThreads(pid_t main_thread, const std::vector<Mapping>& mappings,
     }
     main_is_named |= cache.thread == main_thread;
   }
-  // The main thread's memory is in no stack.
+  // The main thread's thread-local memory is in no stack.
   if (num_unnamed == 1 && !main_is_named) unnamed->thread = main_thread;
   for (const CacheInfo& cache : *caches) {
     if (cache.thread != 0) now.push_back({cache.address, cache.thread});

@@ -17,19 +17,19 @@ namespace cli {
 struct CacheInfo {
   Address address = 0;
   CacheHolder holder = CacheHolder::kThread;
-  Address slot = 0;  // in the thread-local memory of its thread; 0: none
+  Address slot = 0;  // in the thread-local memory of its thread; 0 if there is none
   uint64_t objects = 0;
   uint64_t bytes = 0;        // of these objects
-  uint64_t limit_bytes = 0;  // what its bins may hold
-  pid_t thread = 0;          // 0: not known
+  uint64_t limit_bytes = 0;  // the bytes that its bins may hold
+  pid_t thread = 0;          // 0 if unknown
 };
 
-// Does not stop the target. Throws BadImage when the list of caches changes at each try.
+// Does not stop the target. Throws BadImage when the list of caches changes at each attempt.
 std::vector<CacheInfo> ReadThreadCaches(const Target& target);
 
 // Finds the threads of caches. The thread-local memory of a thread, but for the main one, lies in
-// the mapping of its stack. A cache whose thread runs at the moment keeps what it had before in
-// `known`, which gets what was found.
+// the mapping of its stack. If the thread of a cache is running, its stack is unknown, and the
+// cache gets the thread from `known`, which stores the threads that were found.
 struct KnownThread {
   Address cache = 0;
   pid_t thread = 0;

@@ -9,7 +9,7 @@ namespace cli {
 
 namespace {
 
-// More than the lists of a heap have.
+// The lists of a heap have fewer.
 constexpr size_t kMostElements = 1'000'000;
 constexpr size_t kMostBytes = size_t{1} << 30;
 

@@ -12,7 +12,13 @@
 
 namespace cli {
 
-// The elements of a list, each of `bytes` bytes.
+// Libraries have fewer classes, and records of stacks fewer frames.
+constexpr size_t kMaxClasses = 1024;
+constexpr size_t kMaxFrames = 1024;
+// The bits of a word in a bitmap of a 64-bit target.
+constexpr size_t kBitsPerWord = 64;
+
+// Counts the elements of a list, each of `bytes` bytes.
 class SeenElements {
  public:
   explicit SeenElements(size_t bytes) : bytes_(bytes) {}
@@ -24,12 +30,12 @@ class SeenElements {
   std::unordered_set<Address> seen_;
 };
 
-// The elements of an intrusive list of records of `structure`, which have a list_node.
+// Calls f for the elements of an intrusive list of records of `structure`, which have a list_node.
 void ForEachInList(const Target& target, std::string_view structure, Address first,
                    const std::function<void(const Record&)>& f);
 
-// Who has a thread cache: a thread; a thread of the parent process; nobody (it was left by a thread
-// that ended, or is being created).
+// The holder of a thread cache: a thread; a thread of the parent process; none (a thread that ended
+// left the cache, or it is being created).
 enum class CacheHolder { kThread, kOrphan, kNobody };
 
 void ForEachCache(const Record& registry,
@@ -37,7 +43,7 @@ void ForEachCache(const Record& registry,
 
 // All existing shards of the ShardMap.
 std::vector<Record> LoadShards(const Record& shard_map);
-// The ShardSpans of the shard for class `c`; null address: none.
+// Returns the ShardSpans of the shard for class `c`; 0 if there is none.
 Address SpansOf(const Record& shard, size_t c);
 // The homes of the page heap: SpanHome records.
 std::vector<Record> LoadHomes(const Record& page_state);

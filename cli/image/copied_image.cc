@@ -45,6 +45,8 @@ void CopiedImage::PrepareRefresh(std::vector<Guard> guards) {
     for (auto& [start, block] : blocks_) {
       if (with_guards.contains(start) == first) {
         ranges_.push_back({start, block.contents.data(), block_bytes_});
+        // The target may have mapped more pages since then. Copy finds those that cannot be read.
+        block.readable.assign(block.readable.size(), true);
       }
     }
     if (first) ranges_with_guards_ = ranges_.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CopiedImage: a copy of those parts of another image that a reader needs, made in one go.
+// CopiedImage: a copy of the parts of another image that a reader needs, made in one pass.
 //
 // How it is used. The reader runs once while the target runs: each read adds the blocks around it
 // to the copy. Then the target is stopped, Refresh() reads all these blocks again, and the target
@@ -13,6 +13,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "image/image.h"
@@ -23,26 +24,29 @@ namespace cli {
 struct Guard {
   Address address = 0;
   size_t bytes = 0;
-  uint64_t value = 0;  // when it was read
+  uint64_t value = 0;  // the value when it was read
   std::string name;
 };
 
 class CopiedImage : public Image {
  public:
-  // The sizes of blocks: for records that lie together, and for those that lie in a few places.
+  // The sizes of blocks: for records that are adjacent, and for scattered ones.
   static constexpr size_t kBlock = size_t{64} << 10;
   static constexpr size_t kSmallBlock = size_t{16} << 10;
-  // A target that makes the reader follow its pointers everywhere gets no further.
+  // The most bytes of a copy: a damaged target may make the reader follow pointers everywhere.
   static constexpr size_t kMaxBytes = size_t{8} << 30;
 
   explicit CopiedImage(Image& source, size_t block_bytes = kBlock)
       : source_(source), block_bytes_(block_bytes) {}
 
-  // What Refresh() checks, and the order in which it copies. Not while the target is stopped.
+  // Sets the guards that Refresh() checks, and the order in which it copies. Called before the
+  // target is stopped.
   void PrepareRefresh(std::vector<Guard> guards);
   // Copies all blocks again. Returns null, or a guard that is set.
   const Guard* Refresh();
-  // No block was added since Refresh().
+  // The registers at the moment of Refresh().
+  void SetThreads(std::vector<ThreadRegisters> threads) { threads_ = std::move(threads); }
+  // True if no block was added since Refresh().
   bool complete() const { return complete_; }
   size_t bytes() const { return blocks_.size() * block_bytes_; }
   // The readable parts of the copy, in the order of addresses: blocks, or pages of 4 KiB of blocks.
@@ -51,6 +55,7 @@ class CopiedImage : public Image {
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
   std::vector<Mapping> Mappings() override { return source_.Mappings(); }
   int64_t NowMs(int clock) override { return source_.NowMs(clock); }
+  const std::vector<ThreadRegisters>& Threads() const override { return threads_; }
 
  private:
   struct Block {
@@ -67,10 +72,11 @@ class CopiedImage : public Image {
   const size_t block_bytes_;
   std::map<Address, Block> blocks_;
   std::vector<Guard> guards_;
+  std::vector<ThreadRegisters> threads_;
   // The blocks, those with guards first.
   std::vector<Range> ranges_;
   size_t ranges_with_guards_ = 0;
-  // Where the guards are in the copy.
+  // The addresses of the guards in the copy.
   std::vector<const char*> guard_words_;
   // The block of the last read, or null.
   Address last_start_ = 0;

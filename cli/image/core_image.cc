@@ -34,8 +34,9 @@ const Mapping* FileAt(const std::vector<Mapping>& files, Address address) {
 
 }  // namespace
 
-CoreImage::CoreImage(const std::string& path) : path_(path) {
-  // Opening a pipe would wait.
+CoreImage::CoreImage(const std::string& path, FileSearch files)
+    : path_(path), files_(std::move(files)) {
+  // An open of a pipe would wait.
   file_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file_ < 0) throw Failure(fmt::format("cannot read {}: {}", path, strerror(errno)));
   try {
@@ -85,7 +86,8 @@ void CoreImage::ReadHeaders() {
                     .offset = part.p_offset,
                     .file_bytes = std::min(part.p_filesz, part.p_memsz),
                     .readable = (part.p_flags & PF_R) != 0,
-                    .writable = (part.p_flags & PF_W) != 0};
+                    .writable = (part.p_flags & PF_W) != 0,
+                    .executable = (part.p_flags & PF_X) != 0};
     if (segment.offset < file_bytes_) {
       segment.bytes = std::min(segment.file_bytes, file_bytes_ - segment.offset);
     }
@@ -93,7 +95,7 @@ void CoreImage::ReadHeaders() {
   }
   std::stable_sort(segments_.begin(), segments_.end(),
                    [](const Segment& a, const Segment& b) { return a.start < b.start; });
-  // Of segments that overlap the second one is not looked at.
+  // Of two segments that overlap, the second one is ignored.
   Address end = 0;
   std::erase_if(segments_, [&end](const Segment& segment) {
     if (segment.start < end) return true;
@@ -102,12 +104,17 @@ void CoreImage::ReadHeaders() {
   });
   CoreNotes notes = ReadCoreNotes(elf.get(), file_bytes_);
   info_ = std::move(notes.info);
+  threads_ = std::move(notes.threads);
   if (!notes.snapshot.empty()) {
     is_snapshot_ = true;
     facts_ = ParseSnapshot(notes.snapshot);
     info_ = facts_.info;
     time_ns_ = facts_.time_ns;
     for (const MappingUse& use : facts_.mappings) mappings_.push_back(use.mapping);
+    for (ThreadRegisters& thread : threads_) {
+      const auto name = facts_.thread_names.find(thread.thread);
+      if (name != facts_.thread_names.end()) thread.name = name->second;
+    }
   }
   info_.has_kernel_figures = is_snapshot_;
   info_.file = path_;
@@ -116,13 +123,14 @@ void CoreImage::ReadHeaders() {
 }
 
 void CoreImage::AddMappings(const std::vector<Mapping>& files) {
-  if (is_snapshot_) return;  // it has them
+  if (is_snapshot_) return;  // it has all mappings
   for (const Segment& segment : segments_) {
     const Mapping* const file = FileAt(files, segment.start);
     Mapping mapping{.start = segment.start,
                     .end = segment.start + segment.bytes,
                     .readable = segment.readable,
-                    .writable = segment.writable};
+                    .writable = segment.writable,
+                    .executable = segment.executable};
     if (file != nullptr) {
       mapping.name = file->name;
       mapping.file_offset = file->file_offset + (segment.start - file->start);
@@ -132,14 +140,27 @@ void CoreImage::AddMappings(const std::vector<Mapping>& files) {
     mapping.file_offset += mapping.end - mapping.start;
     mapping.start = mapping.end;
     mapping.end = segment.end;
+    mapping.unwritten = segment.readable && segment.file_bytes == 0 && file == nullptr;
+    mapping.missing = segment.readable && !mapping.unwritten;
     mapping.readable = false;
     mappings_.push_back(std::move(mapping));
   }
   for (const Mapping& file : files) {
-    if (SegmentAt(file.start) == nullptr) mappings_.push_back(file);
+    if (SegmentAt(file.start) != nullptr) continue;
+    // gdb's gcore writes neither a segment for the mapping nor its rights.
+    mappings_.push_back(file);
+    mappings_.back().rights_known = false;
   }
   std::sort(mappings_.begin(), mappings_.end(),
             [](const Mapping& a, const Mapping& b) { return a.start < b.start; });
+}
+
+std::vector<std::pair<Address, Address>> CoreImage::Parts() const {
+  std::vector<std::pair<Address, Address>> parts;
+  for (const Segment& segment : segments_) {
+    if (segment.bytes > 0) parts.emplace_back(segment.start, segment.start + segment.bytes);
+  }
+  return parts;
 }
 
 const CoreImage::Segment* CoreImage::SegmentAt(Address address) const {
@@ -154,32 +175,52 @@ const CoreImage::Segment* CoreImage::SegmentAt(Address address) const {
 bool CoreImage::Read(Address address, void* out, size_t bytes) {
   char* next = static_cast<char*>(out);
   while (bytes > 0) {
-    const Segment* const segment = SegmentAt(address);
-    const uint64_t at = segment == nullptr ? 0 : address - segment->start;
-    if (segment == nullptr || at >= segment->bytes) {
-      NoteMissing(address, segment);
-      return false;
-    }
-    const size_t wanted = std::min<uint64_t>(bytes, segment->bytes - at);
-    const ssize_t n = pread(file_, next, wanted, static_cast<off_t>(segment->offset + at));
-    if (n <= 0) {
-      NoteMissing(address, segment);
+    size_t n = ReadFile(address, next, bytes);
+    if (n == 0) n = contents_.Read(address, next, bytes);
+    if (n == 0) {
+      NoteMissing(address);
       return false;
     }
     next += n;
-    address += static_cast<size_t>(n);
-    bytes -= static_cast<size_t>(n);
+    address += n;
+    bytes -= n;
   }
   return true;
 }
 
-void CoreImage::NoteMissing(Address address, const Segment* segment) {
-  if (segment == nullptr && FileAt(mappings_, address) == nullptr) return;
-  std::string reason = is_snapshot_ ? "the snapshot was made without it"
-                                    : "it was left out when the core was written "
-                                      "(/proc/PID/coredump_filter)";
-  if (segment != nullptr && address - segment->start < segment->file_bytes) reason = Truncation();
+size_t CoreImage::ReadFile(Address address, void* out, size_t bytes) const {
+  const Segment* const segment = SegmentAt(address);
+  if (segment == nullptr || address - segment->start >= segment->bytes) return 0;
+  const uint64_t at = address - segment->start;
+  const size_t wanted = std::min<uint64_t>(bytes, segment->bytes - at);
+  const ssize_t n = pread(file_, out, wanted, static_cast<off_t>(segment->offset + at));
+  return n < 0 ? 0 : static_cast<size_t>(n);
+}
+
+void CoreImage::NoteMissing(Address address) {
+  const std::string reason = WhyMissing(address);
+  if (reason.empty()) return;
   missing_ = fmt::format("{} lacks the memory at {:#x}: {}", path_, address, reason);
+}
+
+bool CoreImage::IsUnwritten(Address address) const {
+  const Segment* const segment = SegmentAt(address);
+  if (segment == nullptr || segment->file_bytes != 0) return false;
+  const Mapping* const mapping = FileAt(mappings_, address);
+  return mapping != nullptr && mapping->name.empty();
+}
+
+std::string CoreImage::WhyMissing(Address address) {
+  const Segment* const segment = SegmentAt(address);
+  if (segment == nullptr && FileAt(mappings_, address) == nullptr) return {};
+  std::string reason = is_snapshot_
+                           ? "the snapshot was made without it"
+                           : "it was left out when the core was written (write 0x7f to "
+                             "/proc/PID/coredump_filter before, then cores have all but devices)";
+  if (segment != nullptr && address - segment->start < segment->file_bytes) reason = Truncation();
+  const std::string problem = contents_.ProblemAt(address);
+  if (!problem.empty()) reason += "; " + problem;
+  return reason;
 }
 
 std::string CoreImage::Truncation() const {
@@ -189,7 +230,7 @@ std::string CoreImage::Truncation() const {
 
 bool CoreImage::HasVariables() const {
   bool has_some = false;
-  std::set<std::string> lacking;   // files with a writable mapping that is not here
+  std::set<std::string> lacking;   // files with a writable mapping that is missing
   std::set<std::string> programs;  // files with a mapping that is not writable: code
   for (const Mapping& mapping : mappings_) {
     if (mapping.name.empty()) continue;

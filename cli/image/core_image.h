@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CoreImage: the memory of a process in an ELF core file: of the kernel, of gcore, or a snapshot of
-// 'tcmalloc snapshot'. The file is untrusted: it may be truncated or damaged, and lack memory that
-// the process had.
+// CoreImage: the memory of a process in an ELF core file of the kernel or of gcore, or in a
+// snapshot of 'tcmalloc snapshot'. The file is untrusted: it may be truncated or damaged, and lack
+// memory that the process had. Code and constants that it lacks come from the files of the program
+// and its libraries, if these are found.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,9 @@
 #include <vector>
 
 #include "image/core_notes.h"
+#include "image/file_search.h"
 #include "image/image.h"
+#include "image/module_contents.h"
 #include "image/process.h"
 #include "image/snapshot_facts.h"
 
@@ -17,33 +20,45 @@ namespace cli {
 
 class CoreImage : public Image {
  public:
-  // Throws Failure when the file is not readable or is no core.
-  explicit CoreImage(const std::string& path);
+  // `files` is used to find the process's program and libraries. Throws Failure when the file is
+  // not readable or is not a core file.
+  explicit CoreImage(const std::string& path, FileSearch files = FileSearch(0));
   ~CoreImage() override;
 
+  // Memory that the file lacks is read out of the program's and the libraries' files.
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
-  // A mapping that the file has in part is two mappings: the second is not readable.
+  // If the file has only a part of a mapping, it becomes two mappings, and the second is not
+  // readable.
   std::vector<Mapping> Mappings() override { return mappings_; }
   int64_t NowMs(int clock) override;
+  const std::vector<ThreadRegisters>& Threads() const override { return threads_; }
 
   // The process at that time. A core has no figures of the kernel.
   const ProcessInfo& info() const { return info_; }
   bool is_snapshot() const { return is_snapshot_; }
-  // Of a snapshot.
+  const FileSearch& files() const { return files_; }
+  // The facts of a snapshot.
   const SnapshotFacts& facts() const { return facts_; }
   const std::string& path() const { return path_; }
   uint64_t file_bytes() const { return file_bytes_; }  // its size
+  // The memory that the file has, ranges of addresses in order.
+  std::vector<std::pair<Address, Address>> Parts() const;
   // When the file was written, in nanoseconds since 1970.
   int64_t time_ns() const { return time_ns_; }
   // Whether the file has the variables of the program and of all its libraries, as far as it shows
-  // which these are.
+  // which libraries there are.
   bool HasVariables() const;
 
-  // What the file lacks of the memory that was asked for since ForgetMissing, and why, in one line;
-  // empty: nothing.
+  // A line about the memory that was requested since ForgetMissing and that the file lacks, with
+  // the reason; empty if there is none.
   const std::string& missing() const { return missing_; }
   void ForgetMissing() { missing_.clear(); }
-  // Why the file has less than its headers say; empty: it has all.
+  // True for anonymous memory that is missing from the file: the kernel leaves out memory of which
+  // no page was ever written. (It does so, too, after madvise(MADV_DONTDUMP).)
+  bool IsUnwritten(Address address) const;
+  // The reason why the file lacks the memory at an address; empty if the process had none there.
+  std::string WhyMissing(Address address);
+  // The reason why the file has less than its headers promise; empty if it has all.
   std::string Truncation() const;
 
  private:
@@ -52,18 +67,23 @@ class CoreImage : public Image {
     Address end = 0;
     uint64_t offset = 0;      // in the file
     uint64_t file_bytes = 0;  // that the file should have
-    uint64_t bytes = 0;       // that it has
+    uint64_t bytes = 0;       // that the file has
     bool readable = false;
     bool writable = false;
+    bool executable = false;
   };
 
   void ReadHeaders();
   void AddMappings(const std::vector<Mapping>& files);
   // The part of the process's memory with that address, or null.
   const Segment* SegmentAt(Address address) const;
-  void NoteMissing(Address address, const Segment* segment);
+  // Copies up to `bytes` bytes at the address from the file, and returns how many it has.
+  size_t ReadFile(Address address, void* out, size_t bytes) const;
+  void NoteMissing(Address address);
 
   const std::string path_;
+  const FileSearch files_;
+  ModuleContents contents_{files_, *this};
   int file_ = -1;
   uint64_t file_bytes_ = 0;
   uint64_t wanted_bytes_ = 0;  // its size by its headers
@@ -71,6 +91,7 @@ class CoreImage : public Image {
   std::vector<Segment> segments_;  // by address; they do not overlap
   std::vector<Mapping> mappings_;
   ProcessInfo info_;
+  std::vector<ThreadRegisters> threads_;
   bool is_snapshot_ = false;
   SnapshotFacts facts_;
   std::string missing_;

@@ -12,23 +12,26 @@
 namespace cli {
 namespace {
 
-// A process with 65,530 mappings of files with the longest names has less.
-constexpr size_t kMostNoteBytes = size_t{300} << 20;
+// A process with 65,530 mappings of files with the longest names has fewer.
+constexpr size_t kMostCoreNoteBytes = size_t{300} << 20;
+constexpr size_t kMostThreads = size_t{1} << 20;
+constexpr size_t kMostThreadPointerBytes = 256;
 
-// Where the kernel's struct elf_prpsinfo has the process's number and its name, by its size.
+// The offsets of the PID and the name in the kernel's struct elf_prpsinfo, by its size.
 struct ProcessLayout {
   size_t bytes, pid, name;
 };
 constexpr ProcessLayout kProcessLayouts[] = {
     {136, 24, 40},  // 64-bit machines
-    {124, 12, 28},  // 32-bit machines with numbers of users of 16 bits
+    {124, 12, 28},  // 32-bit machines with user ids of 16 bits
     {128, 16, 32},  // others
 };
 constexpr size_t kNameBytes = 16;
 
 class Reader {
  public:
-  Reader(Elf* elf, size_t file_bytes) : elf_(elf), file_bytes_(file_bytes) {}
+  Reader(Elf* elf, size_t file_bytes, const Machine* machine)
+      : elf_(elf), file_bytes_(file_bytes), machine_(machine) {}
 
   void ReadSegment(const GElf_Phdr& segment) {
     if (segment.p_offset >= file_bytes_) return;
@@ -66,15 +69,46 @@ class Reader {
  private:
   void ReadNote(std::string_view owner, uint32_t type, std::string_view contents, size_t offset) {
     if (owner == kSnapshotNoteName && type == kSnapshotNoteType) notes_.snapshot = contents;
+    if (owner == "LINUX" && machine_ != nullptr && type == machine_->thread_pointer_note &&
+        last_thread_ != nullptr) {
+      last_thread_->thread_pointer_note = contents.substr(0, kMostThreadPointerBytes);
+    }
+    if (last_thread_ != nullptr &&
+        ((owner == "LINUX" && type == NT_X86_XSTATE) || (owner == "CORE" && type == NT_FPREGSET))) {
+      // On x86-64 the first set is a part of the second one.
+      if (contents.size() > last_thread_->vector_set.size()) last_thread_->vector_set = contents;
+    }
     if (owner != "CORE") return;
     if (type == NT_PRSTATUS) {
       ++notes_.info.threads;
+      ReadThread(contents);
+    } else if (type == NT_SIGINFO) {
+      ReadSignal(contents);
     } else if (type == NT_PRPSINFO) {
       ReadProcess(contents);
     } else if (type == NT_FILE) {
       ReadFiles(contents);
     } else if (type == NT_AUXV) {
       ReadAuxiliaryVector(offset, contents.size());
+    }
+  }
+
+  // The notes of a thread are adjacent, and this one is the first.
+  void ReadThread(std::string_view contents) {
+    last_thread_ = nullptr;
+    if (machine_ == nullptr || notes_.threads.size() == kMostThreads) return;
+    auto registers = ParseThreadStatus(*machine_, contents);
+    if (!registers.has_value()) return;
+    notes_.threads.push_back(std::move(*registers));
+    last_thread_ = &notes_.threads.back();
+  }
+
+  void ReadSignal(std::string_view contents) {
+    if (last_thread_ == nullptr) return;
+    const auto signal = ParseSignal(contents, machine_->word_bytes);
+    // A debugger's core file has this note for each thread, also if there was no signal.
+    if (signal.has_value() && signal->number == last_thread_->signal.number) {
+      last_thread_->signal = *signal;
     }
   }
 
@@ -89,8 +123,9 @@ class Reader {
     }
   }
 
-  // Counts and addresses have the size of the process's pointers: the number of mappings, the size
-  // of a page; of each mapping its start, its end, and its place in the file in pages; then names.
+  // The note has the number of mappings and the size of a page; then the start, the end, and the
+  // file offset in pages of each mapping; then the names. Counts and addresses have the size of the
+  // process's pointers.
   void ReadFiles(std::string_view contents) {
     const size_t word = gelf_getclass(elf_) == ELFCLASS64 ? 8 : 4;
     const auto number = [contents, word](size_t i) {
@@ -125,14 +160,18 @@ class Reader {
 
   Elf* elf_;
   const size_t file_bytes_;
-  size_t left_bytes_ = kMostNoteBytes;  // that may be read
+  const Machine* const machine_;            // null if unknown
+  ThreadRegisters* last_thread_ = nullptr;  // in notes_
+  size_t left_bytes_ = kMostCoreNoteBytes;  // that may be read
   CoreNotes notes_;
 };
 
 }  // namespace
 
 CoreNotes ReadCoreNotes(Elf* elf, size_t file_bytes) {
-  Reader reader(elf, file_bytes);
+  GElf_Ehdr header;
+  if (gelf_getehdr(elf, &header) == nullptr) return {};
+  Reader reader(elf, file_bytes, FindMachine(header.e_machine));
   size_t segments = 0;
   if (elf_getphdrnum(elf, &segments) != 0) return {};
   for (size_t i = 0; i < segments; ++i) {

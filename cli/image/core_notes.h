@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The notes of a core file: which process it was, and which files it had mapped. They are
-// untrusted: what cannot be read is left out.
+// The notes of a core file: the process, and the files that it had mapped. They are untrusted:
+// notes that cannot be read are left out.
 #pragma once
 
 #include <libelf.h>
@@ -15,23 +15,25 @@
 
 namespace cli {
 
-// The note of a snapshot, which has a SnapshotFacts as text. Debuggers look at types alone: it has
-// none of theirs.
+// The note of a snapshot, which has a SnapshotFacts as text. Debuggers look only at types, so it
+// has none of their types.
 inline constexpr char kSnapshotNoteName[] = "TCMalloc";
 inline constexpr uint32_t kSnapshotNoteType = 0x54434d01;
 
 struct CoreNotes {
   // Its threads are those whose registers the core has.
   ProcessInfo info;
+  // The threads, if this program knows the machine's registers.
+  std::vector<ThreadRegisters> threads;
   // The mapped files, in the order of addresses. Rights are not known.
   std::vector<Mapping> files;
-  // An address in the program, of the auxiliary vector; 0: not known.
+  // An address in the program, from the auxiliary vector; 0 if unknown.
   Address program = 0;
-  // The contents of a snapshot's own note; empty: a core.
+  // The contents of a snapshot's own note; empty for a core file.
   std::string snapshot;
 };
 
-// `file_bytes`: the size of the file.
+// `file_bytes` is the size of the file.
 CoreNotes ReadCoreNotes(Elf* elf, size_t file_bytes);
 
 }  // namespace cli

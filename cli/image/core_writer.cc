@@ -21,7 +21,9 @@ namespace cli {
 namespace {
 
 constexpr uint64_t kAlignment = 4096;
-// One less than what an ELF header without section headers can count.
+// An x86 register set of at least this size is one of the xsave instruction.
+constexpr size_t kExtendedStateBytes = 576;
+// An ELF header without section headers can count one more.
 constexpr size_t kMostParts = PN_XNUM - 2;
 
 // Memory without a gap.
@@ -46,7 +48,7 @@ class Notes {
   void Add(std::string_view owner, uint32_t type, std::string_view contents) {
     const Elf64_Nhdr header = {.n_namesz = static_cast<uint32_t>(owner.size() + 1),
                                .n_descsz = static_cast<uint32_t>(contents.size()),
-                               .n_type = type};  // of both word sizes
+                               .n_type = type};  // the same for both word sizes
     text_.append(reinterpret_cast<const char*>(&header), sizeof(header));
     text_ += owner;
     text_ += '\0';
@@ -62,7 +64,7 @@ class Notes {
   std::string text_;
 };
 
-// The kernel's elf_prpsinfo: the process's number and name, for debuggers.
+// Returns the kernel's elf_prpsinfo: the process's PID and name, for debuggers.
 std::string ProcessNote(const ProcessInfo& info, size_t pointer_bytes) {
   const bool wide = pointer_bytes == 8;
   std::string note(wide ? 136 : 124, '\0');
@@ -97,7 +99,7 @@ std::string FilesNote(const std::vector<MappingUse>& mappings, size_t pointer_by
   return note + numbers + names;
 }
 
-// The rights of the mapping with that address.
+// Returns the rights of the mapping with that address.
 uint32_t RightsAt(const std::vector<MappingUse>& mappings, Address address) {
   for (const MappingUse& use : mappings) {
     const Mapping& mapping = use.mapping;
@@ -107,7 +109,7 @@ uint32_t RightsAt(const std::vector<MappingUse>& mappings, Address address) {
   return PF_R;
 }
 
-// A file that has its name once it is complete.
+// A file that gets its name when it is complete.
 class NewFile {
  public:
   explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".new") {
@@ -207,6 +209,18 @@ void WriteSnapshot(const std::string& path, const CopiedImage& memory, const Sna
   }
   Notes notes;
   notes.Add("CORE", NT_PRPSINFO, ProcessNote(facts.info, pointer_bytes));
+  for (const ThreadRegisters& thread : memory.Threads()) {
+    notes.Add("CORE", NT_PRSTATUS, ThreadStatus(thread));
+    if (!thread.thread_pointer_note.empty()) {
+      notes.Add("LINUX", thread.machine->thread_pointer_note, thread.thread_pointer_note);
+    }
+    if (!thread.vector_set.empty()) {
+      const bool is_x86 = thread.machine->elf == EM_X86_64 || thread.machine->elf == EM_386;
+      const bool is_extended = is_x86 && thread.vector_set.size() >= kExtendedStateBytes;
+      notes.Add(is_extended ? "LINUX" : "CORE", is_extended ? NT_X86_XSTATE : NT_FPREGSET,
+                thread.vector_set);
+    }
+  }
   notes.Add("CORE", NT_AUXV, auxiliary_vector);
   notes.Add("CORE", NT_FILE, FilesNote(facts.mappings, pointer_bytes));
   notes.Add(kSnapshotNoteName, kSnapshotNoteType, SnapshotText(facts));

@@ -37,6 +37,11 @@ SourceFrame FrameOf(Dwarf_Die* function) {
   return frame;
 }
 
+// Returns the name of a symbol without its version.
+std::string NameOfSymbol(const std::string& name) {
+  return Demangle(name.substr(0, name.find('@')));
+}
+
 }  // namespace
 
 struct DebugInfo::State {
@@ -57,8 +62,8 @@ struct DebugInfo::State {
           files == nullptr ? nullptr : dwarf_filesrc(files, number, nullptr, nullptr);
       return name == nullptr ? std::string() : std::string(name);
     };
-    // Where the next function is at this moment: the line table says it of the innermost one, a
-    // function that is inlined of the one around it.
+    // The place of the current instruction in the next function: the line table has it for the
+    // innermost function, and an inlined function has it for the function around it.
     std::string file;
     int line = 0;
     if (Dwarf_Line* const source = dwarf_getsrc_die(&place->unit, place->address)) {
@@ -72,7 +77,7 @@ struct DebugInfo::State {
       frame.line = std::exchange(line, static_cast<int>(NumberOf(&function, DW_AT_call_line)));
       frames.push_back(std::move(frame));
     }
-    // A function without an entry, as of an assembler, may have lines.
+    // A function without an entry, for example from an assembler, may have lines.
     if (frames.empty()) frames.push_back({.file = file, .line = line});
     return frames;
   }
@@ -101,13 +106,45 @@ DebugInfo::DebugInfo(const Module& module, ModuleFile file, char** debug_path)
 
 DebugInfo::~DebugInfo() = default;
 
+std::optional<Variable> DebugInfo::VariableAt(Address address) {
+  if (state_->module == nullptr) return std::nullopt;
+  GElf_Off offset = 0;
+  GElf_Sym symbol;
+  const char* const name =
+      dwfl_module_addrinfo(state_->module, address, &offset, &symbol, nullptr, nullptr, nullptr);
+  if (name == nullptr || GELF_ST_TYPE(symbol.st_info) == STT_FUNC || offset >= symbol.st_size) {
+    return std::nullopt;
+  }
+  return Variable{NameOfSymbol(name), offset};
+}
+
+std::optional<Variable> DebugInfo::ThreadVariableAt(uint64_t offset) {
+  if (state_->module == nullptr) return std::nullopt;
+  const int n = dwfl_module_getsymtab(state_->module);
+  for (int i = 0; i < n; ++i) {
+    GElf_Sym symbol;
+    GElf_Addr ignored = 0;
+    // This is the symbol of the file, whose value is an offset.
+    const char* const name =
+        dwfl_module_getsym_info(state_->module, i, &symbol, &ignored, nullptr, nullptr, nullptr);
+    if (name == nullptr || GELF_ST_TYPE(symbol.st_info) != STT_TLS ||
+        symbol.st_shndx == SHN_UNDEF) {
+      continue;
+    }
+    if (offset - symbol.st_value < symbol.st_size) {
+      return Variable{NameOfSymbol(name), offset - symbol.st_value};
+    }
+  }
+  return std::nullopt;
+}
+
 std::vector<SourceFrame> DebugInfo::FramesAt(Address address) {
   if (state_->module == nullptr) return {SourceFrame()};
   std::vector<SourceFrame> frames = state_->FramesFromDebugInfo(address);
   if (frames.empty()) frames.emplace_back();
   SourceFrame& outer = frames.back();
   const char* const symbol = dwfl_module_addrname(state_->module, address);
-  // Brief debug information has names without their classes.
+  // Minimal debug information has names without their classes.
   if (symbol != nullptr && !outer.inlined &&
       (outer.linkage_name.empty() || (IsMangled(symbol) && !IsMangled(outer.linkage_name)))) {
     const std::string name(symbol);

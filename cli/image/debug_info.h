@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DebugInfo: functions and lines of one module, by libdw: from its symbol table, and from debug
-// information, that of separate files included (/usr/lib/debug, debuginfod).
+// DebugInfo: functions and lines of one module, by libdw, from its symbol table and from debug
+// information, also in separate files (/usr/lib/debug, debuginfod).
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,16 +16,22 @@ namespace cli {
 
 // A function on the stack. An inlined one has its place in the function around it.
 struct SourceFrame {
-  std::string function;      // as programmers write it; empty: not known
+  std::string function;      // as programmers write it; empty if unknown
   std::string linkage_name;  // as the symbol table has it
-  std::string file;          // empty: not known
+  std::string file;          // empty if unknown
   int line = 0;
   bool inlined = false;
 };
 
+// A place in a variable of a file.
+struct Variable {
+  std::string name;  // as programmers write it
+  uint64_t offset = 0;
+};
+
 class DebugInfo {
  public:
-  // Takes the file. `debug_path` is where separate files are looked for, as libdw wants it; it
+  // Takes the file. `debug_path` is the search path for separate files, in the form of libdw; it
   // outlives this object.
   DebugInfo(const Module& module, ModuleFile file, char** debug_path);
   ~DebugInfo();
@@ -31,9 +39,13 @@ class DebugInfo {
   DebugInfo& operator=(const DebugInfo&) = delete;
 
   // The functions at an address in memory: those that are inlined there, innermost first, then the
-  // one that contains them. At least one.
+  // one that contains them. There is at least one.
   std::vector<SourceFrame> FramesAt(Address address);
-  // Why there are no names; empty: there are.
+  // The variable with that address in memory; nullopt when it is unknown.
+  std::optional<Variable> VariableAt(Address address);
+  // The variable with that offset in the file's thread-local storage.
+  std::optional<Variable> ThreadVariableAt(uint64_t offset);
+  // The reason why there are no names; empty if there are names.
   const std::string& problem() const { return problem_; }
 
  private:

@@ -10,7 +10,7 @@
 namespace cli {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{1} << 20;
+constexpr uint64_t kPieceOfFile = uint64_t{1} << 20;
 
 bool IsZero(const char* bytes, size_t n) {
   return std::all_of(bytes, bytes + n, [](char c) { return c == 0; });
@@ -19,10 +19,10 @@ bool IsZero(const char* bytes, size_t n) {
 // Adds the pages of the mapping that are not all zeroes; returns their bytes.
 uint64_t AddPages(CoreImage& core, const Mapping& mapping, std::vector<PageRun>* runs) {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  std::vector<char> piece(kPiece);
+  std::vector<char> piece(kPieceOfFile);
   uint64_t bytes = 0;
-  for (Address at = mapping.start / page * page; at < mapping.end; at += kPiece) {
-    const size_t n = std::min(kPiece, mapping.end - at);
+  for (Address at = mapping.start / page * page; at < mapping.end; at += kPieceOfFile) {
+    const size_t n = std::min(kPieceOfFile, mapping.end - at);
     if (!core.Read(at, piece.data(), n)) break;
     for (size_t i = 0; i + page <= n; i += page) {
       if (IsZero(&piece[i], page)) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FilePages: which memory of a process was resident, as far as a file says it. A snapshot has what
-// the kernel said. A core does not: pages that are not all zeroes count.
+// FilePages: the memory of a process that was resident, as far as a file shows that. A snapshot has
+// the kernel's data. A core file does not, so its pages that are not all zeroes count as resident.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ struct FilePages {
 // Reads all of a core. Throws BadImage.
 FilePages ReadFilePages(CoreImage& core);
 
-// Of these runs, in the order of pages, those in a range.
+// Returns a source that finds, among these runs in the order of pages, those in a range.
 PageSource SourceOf(std::vector<PageRun> runs);
 
 }  // namespace cli

@@ -14,11 +14,12 @@ namespace {
 
 constexpr char kMagic[] = "TCMROOT\n";
 constexpr size_t kMagicBytes = 8;
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kRootFormat = 1;
 constexpr size_t kHeadBytes = kMagicBytes + 4 + 2 + 2 + 16;
-constexpr size_t kPointers = 7;
+constexpr size_t kPointers = 9;
+constexpr size_t kPointersOfFirstVersion = 7;
 constexpr char kNoteName[] = "TCMalloc";
-// More than any file has.
+// No file has more than these.
 constexpr size_t kMaxProgramHeaders = 256;
 constexpr size_t kMaxNoteBytes = size_t{1} << 20;
 
@@ -38,7 +39,10 @@ std::optional<Root> RootAt(Image& image, Address address) {
   }
   if (head.pointer_bytes != 4 && head.pointer_bytes != 8) return std::nullopt;
   uint64_t pointers[kPointers] = {};
-  for (size_t i = 0; i < kPointers; ++i) {
+  const size_t members = (size_t{head.root_bytes} - std::min<size_t>(head.root_bytes, kHeadBytes)) /
+                         head.pointer_bytes;
+  const size_t read = std::clamp(members, kPointersOfFirstVersion, kPointers);
+  for (size_t i = 0; i < read; ++i) {
     if (!image.Read(address + kHeadBytes + i * head.pointer_bytes, &pointers[i],
                     head.pointer_bytes)) {
       return std::nullopt;
@@ -47,11 +51,11 @@ std::optional<Root> RootAt(Image& image, Address address) {
   if (pointers[0] != address) return std::nullopt;
   Root root{.address = address, .format = head.format, .pointer_bytes = head.pointer_bytes};
   root.version.assign(head.version, strnlen(head.version, sizeof(head.version)));
-  if (root.format != kFormat) {
+  if (root.format != kRootFormat) {
     throw BadImage(
         fmt::format("the process runs on TCMalloc {}, whose records have format {}; this command "
                     "knows format {}: use the command of that version",
-                    root.version, root.format, kFormat));
+                    root.version, root.format, kRootFormat));
   }
   root.layout = pointers[1];
   root.layout_bytes = pointers[2];
@@ -59,18 +63,20 @@ std::optional<Root> RootAt(Image& image, Address address) {
   root.heap = pointers[4];
   root.heap_exists = pointers[5];
   root.page_map = pointers[6];
+  root.abort_line = pointers[7];
+  root.debug = pointers[8];
   return root;
 }
 
 namespace {
 
-// The root that a note in [start, start + bytes) leads to.
+// Returns the root to which a note in [start, start + bytes) leads.
 std::optional<Root> RootFromNotes(Image& image, Address start, size_t bytes) {
   if (bytes > kMaxNoteBytes) return std::nullopt;
   std::vector<char> notes(bytes);
   if (!image.Read(start, notes.data(), bytes)) return std::nullopt;
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
-    Elf64_Nhdr note;  // of both word sizes
+    Elf64_Nhdr note;  // the same for both word sizes
     memcpy(&note, &notes[at], sizeof(note));
     const size_t name = at + sizeof(note);
     const size_t contents = name + (size_t{note.n_namesz} + 3) / 4 * 4;
@@ -135,26 +141,54 @@ std::optional<Root> RootInMemory(Image& image, const Mapping& mapping) {
   return std::nullopt;
 }
 
+// Whether a file's ELF header may be at the start of the mapping.
+bool MayBeginFile(const Mapping& mapping) {
+  return mapping.readable && mapping.file_offset == 0 && !mapping.name.empty() &&
+         mapping.name[0] != '[';
+}
+
+bool HasHeap(Image& image, const Root& root) {
+  uint8_t exists = 0;
+  return image.ReadValue(root.heap_exists, &exists) && exists != 0;
+}
+
 }  // namespace
 
 std::optional<Root> FindRoot(Image& image, Search search) {
   const std::vector<Mapping> mappings = image.Mappings();
+  std::optional<Root> without_heap;
   for (const Mapping& mapping : mappings) {
-    if (!mapping.readable || mapping.file_offset != 0 || mapping.name.empty() ||
-        mapping.name[0] == '[') {
-      continue;
-    }
-    if (auto root = RootOfFileAt(image, mapping.start)) return root;
+    if (!MayBeginFile(mapping)) continue;
+    auto root = RootOfFileAt(image, mapping.start);
+    if (root.has_value() && HasHeap(image, *root)) return root;
+    if (!without_heap.has_value()) without_heap = std::move(root);
   }
+  if (without_heap.has_value()) return without_heap;
   if (search == Search::kNotes) return std::nullopt;
   for (const Mapping& mapping : mappings) {
-    // Data of files; not the heap or stacks, which may be large.
+    // Only data of files are searched, not the heap or stacks, which may be large.
     if (!mapping.readable || !mapping.writable || mapping.name.empty() || mapping.name[0] == '[') {
       continue;
     }
     if (auto root = RootInMemory(image, mapping)) return root;
   }
   return std::nullopt;
+}
+
+std::vector<Root> OtherRootsWithHeap(Image& image, const Root& root) {
+  std::vector<Root> others;
+  for (const Mapping& mapping : image.Mappings()) {
+    if (!MayBeginFile(mapping)) continue;
+    try {
+      auto other = RootOfFileAt(image, mapping.start);
+      if (other.has_value() && other->address != root.address && HasHeap(image, *other)) {
+        others.push_back(std::move(*other));
+      }
+    } catch (const BadImage&) {
+      // This is a copy with an unknown format, whose heap is not examined either.
+    }
+  }
+  return others;
 }
 
 }  // namespace cli

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FindRoot: the introspection root of this allocator in an image. It needs no file of the target:
 // the ELF note is read from the target's memory, so that it works for deleted and replaced files,
-// stripped programs and other mount namespaces. Where no note is mapped, writable memory is
-// searched for the root's magic.
+// stripped programs and other mount namespaces. If no note is mapped, writable memory is searched
+// for the root's magic.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "image/image.h"
 
@@ -25,18 +26,24 @@ struct Root {
   Address heap = 0;
   Address heap_exists = 0;
   Address page_map = 0;
+  Address abort_line = 0;  // 0 for an older library, which does not keep it
+  Address debug = 0;       // 0 for an older library, which has no debug version
 };
 
 enum class Search : bool {
   kNotes,       // a few reads for each mapped file
-  kEverywhere,  // then all writable memory of files, and of the program's data
+  kEverywhere,  // after that, all writable memory of files, and of the program's data
 };
 
-// The root at that address; nothing when there is none. Throws as FindRoot.
+// Returns the root at that address; nullopt when there is none. Throws as FindRoot.
 std::optional<Root> RootAt(Image& image, Address address);
 
-// Nothing when the process does not run on this allocator. Throws BadImage when there is a root of
-// a format that this program does not know.
+// Returns nullopt when the process does not run on this allocator. If there are several copies of
+// the library, for example one in the program and a preloaded one, returns the first that has a
+// heap. Throws BadImage when there is a root of a format that this program does not know.
 std::optional<Root> FindRoot(Image& image, Search search = Search::kEverywhere);
+
+// Returns the other copies of the library that have a heap, as far as they have notes.
+std::vector<Root> OtherRootsWithHeap(Image& image, const Root& root);
 
 }  // namespace cli

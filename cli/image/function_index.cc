@@ -11,7 +11,7 @@ namespace cli {
 namespace {
 
 constexpr int kDeepestNamespace = 64;
-// Of blocks and inlined functions in each other.
+// The deepest nesting of blocks and inlined functions.
 constexpr int kDeepestBlock = 1000;
 
 bool MayContainFunctions(int tag) {
@@ -19,7 +19,7 @@ bool MayContainFunctions(int tag) {
          tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
 }
 
-// A unit may be in two files: the other part has the functions.
+// A unit may be in two files. Then the other part has the functions.
 Dwarf_Die PartWithFunctions(const Dwarf_Die& unit) {
   Dwarf_Die whole = unit;
   Dwarf_Die part;
@@ -31,7 +31,7 @@ Dwarf_Die PartWithFunctions(const Dwarf_Die& unit) {
   return whole;
 }
 
-// The part of a function that contains the address, if any: an inlined function or a block.
+// Returns the part of a function that contains the address, if any: an inlined function or a block.
 std::optional<Dwarf_Die> PartAt(Dwarf_Die* entry, Dwarf_Addr address) {
   Dwarf_Die child;
   if (dwarf_child(entry, &child) != 0) return std::nullopt;

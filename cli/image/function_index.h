@@ -19,17 +19,17 @@ class FunctionIndex {
  public:
   struct Place {
     Dwarf_Die unit;            // that has the line table
-    Dwarf_Die functions_unit;  // the same, or its part in a file of its own (split DWARF)
+    Dwarf_Die functions_unit;  // the same unit, or its part in a separate file (split DWARF)
     Dwarf_Addr address = 0;    // in the debug information
-    // Inlined functions, innermost first, then the one that contains them. Empty: no function of
-    // the unit is there.
+    // Inlined functions, innermost first, then the one that contains them. Empty if no function of
+    // the unit is at the address.
     std::vector<Dwarf_Die> functions;
   };
 
   // `module` outlives the index.
   explicit FunctionIndex(Dwfl_Module* module) : module_(module) {}
 
-  // Nothing when there is no debug information about the address in memory.
+  // Returns nullopt when there is no debug information about the address in memory.
   std::optional<Place> Find(Address address);
 
  private:

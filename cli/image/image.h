@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Image: the memory of a process, wherever it is: a live process, a copy, a core file, a snapshot.
-// The contents are untrusted: a reader bounds its walks and checks each pointer.
+// Image: the memory of a process: of a live process, a copy, a core file, or a snapshot. The
+// contents are untrusted: a reader bounds its walks and checks each pointer.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,27 @@
 #include <string>
 #include <vector>
 
+#include "image/thread_registers.h"
+
 namespace cli {
 
 using Address = uint64_t;
 
-// What a command cannot do, as one line for the user: what is wrong, where, and the remedy.
+// The failure of a command, as one line for the user: what is wrong, where, and the remedy.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The image contradicts itself, or lacks something. While the target runs, a second try may help.
+// The image contradicts itself, or lacks memory. While the target runs, a second attempt may
+// succeed.
 class BadImage : public Failure {
  public:
   using Failure::Failure;
 };
 
-// The image's library does not publish what this program needs: a second try does not help.
+// The image's library does not publish the data that this program needs. A second attempt does not
+// help.
 class NotPublished : public BadImage {
  public:
   using BadImage::BadImage;
@@ -38,11 +42,21 @@ struct Mapping {
   uint64_t file_offset = 0;
   bool readable = false;
   bool writable = false;
-  std::string name;  // empty: anonymous memory
+  std::string name;  // empty for anonymous memory
   bool shared = false;
+  bool executable = false;
+  // For a core file: the process could read the memory, but the file lacks it.
+  bool missing = false;
+  // The file need not have the memory, since the process never wrote it. (Or the process requested
+  // that by MADV_DONTDUMP.)
+  bool unwritten = false;
+  // False for a file that a core file names without a segment: then the rights above are unknown.
+  bool rights_known = true;
+
+  bool WasReadable() const { return readable || missing || unwritten; }
 };
 
-// A part of an image, and where its copy goes.
+// A part of an image, and the address of its copy.
 struct Range {
   Address address = 0;
   char* out = nullptr;
@@ -65,8 +79,14 @@ class Image {
     return n;
   }
   virtual std::vector<Mapping> Mappings() = 0;
-  // The time of the image by the clock with that number (clock_gettime); 0 when it is not known.
+  // The time of the image by the clock with that number (clock_gettime); 0 when it is unknown.
   virtual int64_t NowMs(int clock) = 0;
+  // The threads and their registers; in a core file, the one that crashed is first. Empty if they
+  // are unknown, since the threads run.
+  virtual const std::vector<ThreadRegisters>& Threads() const {
+    static const std::vector<ThreadRegisters> none;
+    return none;
+  }
 
   template <typename T>
   [[nodiscard]] bool ReadValue(Address address, T* value) {

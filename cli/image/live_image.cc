@@ -20,7 +20,8 @@ namespace cli {
 
 namespace {
 
-// By how much the monotonic clocks of the process's time namespace are ahead of the machine's.
+// Returns by how much the monotonic clocks of the process's time namespace are ahead of the
+// machine's.
 int64_t ClockOffsetMs(const std::string& process) {
   std::ifstream offsets(fmt::format("/proc/{}/timens_offsets", process));
   for (std::string line; std::getline(offsets, line);) {
@@ -37,16 +38,7 @@ int64_t ClockOffsetMs(const std::string& process) {
 
 }  // namespace
 
-LiveImage::LiveImage(pid_t pid) : pid_(pid), thread_(pid) {
-  const auto info = ReadProcessInfo(pid);
-  if (!info.has_value()) throw Failure(fmt::format("there is no process {}", pid));
-  if (info->is_zombie()) throw Failure(ExplainDenial(pid, 0));
-  if (info->first_thread_has_ended()) {
-    const std::vector<pid_t> threads = ThreadsOf(pid);
-    const auto other =
-        std::find_if(threads.begin(), threads.end(), [pid](pid_t thread) { return thread != pid; });
-    if (other != threads.end()) thread_ = *other;
-  }
+LiveImage::LiveImage(pid_t pid) : pid_(pid), thread_(ThreadWithMemory(pid)) {
   memory_ = open(fmt::format("/proc/{}/mem", thread_).c_str(), O_RDONLY | O_CLOEXEC);
   if (memory_ < 0) throw Failure(ExplainDenial(pid, errno));
   clock_offset_ms_ = ClockOffsetMs(std::to_string(pid)) - ClockOffsetMs("self");
@@ -61,7 +53,7 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
     iovec local = {next, bytes};
     iovec remote = {reinterpret_cast<void*>(address), bytes};
     ssize_t n = process_vm_readv(thread_, &local, 1, &remote, 1, 0);
-    // Some sandboxes forbid the call but not the file.
+    // Some sandboxes forbid the system call but not the file.
     if (n <= 0 && errno != EFAULT) {
       n = pread(memory_, next, bytes, static_cast<off_t>(address));
     }
@@ -90,7 +82,7 @@ size_t LiveImage::ReadRanges(std::span<const Range> ranges) {
     for (; whole < n && copied >= static_cast<ssize_t>(local[whole].iov_len); ++whole) {
       copied -= static_cast<ssize_t>(local[whole].iov_len);
     }
-    // The rest of it may be readable as well: see Read.
+    // The rest of the range may be readable as well: see Read.
     if (whole < n) {
       const Range& range = ranges[done + whole];
       if (!Read(range.address, range.out, range.bytes)) return done + whole;

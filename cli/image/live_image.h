@@ -26,8 +26,8 @@ class LiveImage : public Image {
 
  private:
   const pid_t pid_;
-  // Of its threads one that has not ended: the first one may have, and has no memory then.
-  pid_t thread_;
+  // A thread of the process that has not ended.
+  const pid_t thread_;
   int memory_ = -1;              // /proc/PID/mem
   int64_t clock_offset_ms_ = 0;  // of the process's monotonic clocks, from this process's
 };

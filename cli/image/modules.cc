@@ -11,18 +11,18 @@
 namespace cli {
 namespace {
 
-// More than any file has.
+// No file has more than these.
 constexpr size_t kMostProgramHeaders = 256;
-constexpr size_t kMostNoteBytes = size_t{64} << 10;
+constexpr size_t kMostModuleNoteBytes = size_t{64} << 10;
 constexpr size_t kMostBuildIdBytes = 64;
 constexpr Address kSmallestPage = 4096;
 constexpr std::string_view kDeleted = " (deleted)";
 
-// The build id out of notes, in hexadecimal; empty: they have none.
+// Returns the build id in the notes, in hexadecimal; empty if there is none.
 std::string BuildIdIn(const std::vector<char>& notes) {
   constexpr char kGnu[] = "GNU";
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
-    Elf64_Nhdr note;  // of both word sizes
+    Elf64_Nhdr note;  // the same for both word sizes
     memcpy(&note, &notes[at], sizeof(note));
     const size_t name = at + sizeof(note);
     const size_t contents = name + (size_t{note.n_namesz} + 3) / 4 * 4;
@@ -67,13 +67,46 @@ void ReadHeaders(Image& image, Module* module) {
     module->end = std::max(module->end, (end + kSmallestPage - 1) / kSmallestPage * kSmallestPage);
   }
   for (const ProgramHeader& header : headers) {
-    if (header.p_type != PT_NOTE || header.p_filesz > kMostNoteBytes) continue;
+    if (header.p_type != PT_NOTE || header.p_filesz > kMostModuleNoteBytes) continue;
     std::vector<char> notes(header.p_filesz);
     if (!notes.empty() && image.Read(module->bias + header.p_vaddr, notes.data(), notes.size()) &&
         module->build_id.empty()) {
       module->build_id = BuildIdIn(notes);
     }
   }
+}
+
+template <typename FileHeader, typename ProgramHeader>
+ThreadStorage ThreadStorageIn(const Module& module) {
+  for (size_t at = sizeof(FileHeader); at + sizeof(ProgramHeader) <= module.head.size();
+       at += sizeof(ProgramHeader)) {
+    ProgramHeader header;
+    memcpy(&header, &module.head[at], sizeof(header));
+    // No file has more.
+    constexpr uint64_t kMost = uint64_t{1} << 30;
+    if (header.p_type != PT_TLS || header.p_memsz > kMost || header.p_align > kMost) continue;
+    return {.bytes = header.p_memsz, .alignment = std::max<uint64_t>(header.p_align, 1)};
+  }
+  return {};
+}
+
+template <typename FileHeader, typename ProgramHeader>
+std::vector<LoadedPart> LoadedParts(const Module& module) {
+  std::vector<LoadedPart> parts;
+  for (size_t at = sizeof(FileHeader); at + sizeof(ProgramHeader) <= module.head.size();
+       at += sizeof(ProgramHeader)) {
+    ProgramHeader header;
+    memcpy(&header, &module.head[at], sizeof(header));
+    const Address start = module.bias + header.p_vaddr;
+    if (header.p_type != PT_LOAD || start + header.p_memsz < start) continue;
+    parts.push_back({.start = start,
+                     .file_bytes = std::min<uint64_t>(header.p_filesz, header.p_memsz),
+                     .memory_bytes = header.p_memsz,
+                     .file_offset = header.p_offset,
+                     .writable = (header.p_flags & PF_W) != 0,
+                     .executable = (header.p_flags & PF_X) != 0});
+  }
+  return parts;
 }
 
 }  // namespace
@@ -107,6 +140,24 @@ std::vector<Module> ReadModules(Image& image) {
     modules.push_back(std::move(module));
   }
   return modules;
+}
+
+namespace {
+
+bool IsWide(const Module& module) {
+  return module.head.size() > EI_CLASS && module.head[EI_CLASS] == ELFCLASS64;
+}
+
+}  // namespace
+
+ThreadStorage ThreadStorageOf(const Module& module) {
+  return IsWide(module) ? ThreadStorageIn<Elf64_Ehdr, Elf64_Phdr>(module)
+                        : ThreadStorageIn<Elf32_Ehdr, Elf32_Phdr>(module);
+}
+
+std::vector<LoadedPart> LoadedPartsOf(const Module& module) {
+  return IsWide(module) ? LoadedParts<Elf64_Ehdr, Elf64_Phdr>(module)
+                        : LoadedParts<Elf32_Ehdr, Elf32_Phdr>(module);
 }
 
 const Module* FindModule(const std::vector<Module>& modules, Address address) {

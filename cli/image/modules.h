@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ELF files that a target has mapped: its program and libraries, as its memory has them. No
-// file is opened, so that files of other mount namespaces, deleted and replaced ones are no matter.
+// The ELF files that a target has mapped: its program and libraries, as they are in its memory. No
+// file is opened, so deleted and replaced files, and files of other mount namespaces, cause no
+// problem.
 #pragma once
 
 #include <string>
@@ -13,19 +14,39 @@ namespace cli {
 struct Module {
   Address start = 0;
   Address end = 0;
-  Address bias = 0;  // address in memory less address in the file
-  // In the target's mount namespace, without the kernel's " (deleted)".
+  Address bias = 0;  // address in memory minus address in the file
+  // The path in the target's mount namespace, without the kernel's " (deleted)".
   std::string path;
   bool deleted = false;
-  std::string build_id;  // hexadecimal; empty: it has none
+  std::string build_id;  // hexadecimal; empty if it has none
   // The first bytes: the ELF header and the program headers.
   std::vector<char> head;
 
   std::string name() const { return path.substr(path.rfind('/') + 1); }
 };
 
-// In the order of addresses.
+// A part of a module that was loaded from its file.
+struct LoadedPart {
+  Address start = 0;
+  uint64_t file_bytes = 0;    // the bytes of the part that the file has
+  uint64_t memory_bytes = 0;  // the rest is zeroes
+  uint64_t file_offset = 0;
+  bool writable = false;
+  bool executable = false;
+};
+
+// The thread-local storage that a module describes for each thread.
+struct ThreadStorage {
+  uint64_t bytes = 0;
+  uint64_t alignment = 1;
+};
+
+// Returns the modules in the order of addresses.
 std::vector<Module> ReadModules(Image& image);
+// Returns the parts by the module's program headers, in their order.
+std::vector<LoadedPart> LoadedPartsOf(const Module& module);
+// Returns 0 bytes if the module has none.
+ThreadStorage ThreadStorageOf(const Module& module);
 // The module with that address, or null.
 const Module* FindModule(const std::vector<Module>& modules, Address address);
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Patience: how often and how long a reader tries again while a target changes. A damaged heap can
-// make each try long.
+// Patience: how often and how long a reader tries again while a target changes. With a damaged heap
+// each attempt may take long.
 #pragma once
 
 #include <chrono>
 
 namespace cli {
+
+// How often a target is stopped again if it is in the middle of a change, or has no thread that can
+// be stopped; and how long it runs between two stops.
+constexpr int kStopTries = 100;
+constexpr auto kStopPause = std::chrono::milliseconds(1);
 
 class Patience {
  public:

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -26,7 +27,7 @@ std::string ReadLinkOf(const std::string& path) {
   return n < 0 ? std::string() : std::string(buffer.data(), static_cast<size_t>(n));
 }
 
-// The numbers that are names of entries of `directory`, in order.
+// Returns the names of entries of `directory` that are numbers, in order.
 std::vector<pid_t> NumbersIn(const std::string& directory) {
   std::vector<pid_t> numbers;
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(directory.c_str()), &closedir);
@@ -92,7 +93,7 @@ std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
   if (!ReadStatus(directory, &info)) return std::nullopt;
   info.executable = ReadLinkOf(directory + "/exe");
   if (info.first_thread_has_ended() && info.threads > 1) {
-    // Another thread has the memory.
+    // The memory is that of another thread, since the first one has ended.
     ProcessInfo other{.pid = pid};
     const std::vector<pid_t> threads = ThreadsOf(pid);
     if (threads.size() > 1 && ReadStatus(fmt::format("/proc/{}", threads.back()), &other)) {
@@ -107,6 +108,28 @@ std::vector<pid_t> AllProcesses() { return NumbersIn("/proc"); }
 
 std::vector<pid_t> ThreadsOf(pid_t pid) { return NumbersIn(fmt::format("/proc/{}/task", pid)); }
 
+pid_t ProcessOf(pid_t thread) {
+  std::ifstream status(fmt::format("/proc/{}/status", thread));
+  const std::string key = "Tgid:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return atoi(line.c_str() + key.size());
+  }
+  return 0;
+}
+
+bool HasSeccompFilter(pid_t pid, pid_t thread) {
+  std::ifstream status(fmt::format("/proc/{}/task/{}/status", pid, thread));
+  const std::string key = "Seccomp:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return atoi(line.c_str() + key.size()) != 0;
+  }
+  return false;  // a kernel without filters, or no such thread
+}
+
+std::string ThreadName(pid_t pid, pid_t thread) {
+  return FirstLine(fmt::format("/proc/{}/task/{}/comm", pid, thread));
+}
+
 std::optional<Mapping> ParseMapping(const std::string& line) {
   std::istringstream words(line);
   Mapping mapping;
@@ -119,6 +142,7 @@ std::optional<Mapping> ParseMapping(const std::string& line) {
   if (!words || dash != '-' || rights.size() < 4) return std::nullopt;
   mapping.readable = rights[0] == 'r';
   mapping.writable = rights[1] == 'w';
+  mapping.executable = rights[2] == 'x';
   mapping.shared = rights[3] == 's';
   std::getline(words >> std::ws, mapping.name);
   return mapping;
@@ -183,17 +207,29 @@ std::string RemedyFor(std::string_view yama_scope, bool is_root) {
   return "run this command as the process's user or as root";
 }
 
-std::string ExplainDenial(pid_t pid, int error) {
+std::string ExplainDenial(pid_t pid, int error, std::string_view action) {
   const std::optional<ProcessInfo> info = ReadProcessInfo(pid);
   if (!info.has_value() || error == ESRCH) return fmt::format("process {} has ended", pid);
   if (info->is_zombie()) return fmt::format("process {} has ended and waits for its parent", pid);
   if (error != EPERM && error != EACCES) {
-    return fmt::format("cannot read the memory of process {}: {}", pid, strerror(error));
+    return fmt::format("cannot {} the memory of process {}: {}", action, pid, strerror(error));
   }
   const std::string remedy =
       RemedyFor(FirstLine("/proc/sys/kernel/yama/ptrace_scope"), geteuid() == 0);
-  return fmt::format("not permitted to read the memory of process {} ({}): {}", pid, info->name,
-                     remedy);
+  return fmt::format("not permitted to {} the memory of process {} ({}): {}", action, pid,
+                     info->name, remedy);
+}
+
+pid_t ThreadWithMemory(pid_t pid) {
+  const auto info = ReadProcessInfo(pid);
+  if (!info.has_value()) throw Failure(fmt::format("there is no process {}", pid));
+  if (info->is_zombie()) throw Failure(ExplainDenial(pid, 0));
+  if (info->first_thread_has_ended()) {
+    for (const pid_t thread : ThreadsOf(pid)) {
+      if (thread != pid) return thread;
+    }
+  }
+  return pid;
 }
 
 }  // namespace cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernel says about a process: names, memory, mappings, who traces it.
+// The kernel's facts about a process: names, memory, mappings, its tracer.
 #pragma once
 
 #include <sys/types.h>
@@ -24,36 +24,48 @@ struct KernelFigures {
 struct ProcessInfo {
   pid_t pid = 0;
   std::string name;        // the kernel's, at most 15 characters
-  std::string executable;  // empty: not readable
+  std::string executable;  // empty if it is not readable
   char state = '?';        // as ps prints it
-  pid_t tracer = 0;        // 0: none
+  pid_t tracer = 0;        // 0 if there is none
   size_t threads = 0;
   KernelFigures memory;
-  // False for a core file, which does not have them.
+  // False for a core file, which lacks the kernel's figures.
   bool has_kernel_figures = true;
-  std::string file;  // the core file or the snapshot; empty: a running process
+  std::string file;  // the core file or the snapshot; empty for a running process
 
   // The first thread stays in the list of threads while others run.
   bool first_thread_has_ended() const { return state == 'Z' || state == 'X'; }
   bool is_zombie() const { return first_thread_has_ended() && threads <= 1; }
 };
 
-// Nothing when there is no such process.
+// Returns nullopt when there is no such process.
 std::optional<ProcessInfo> ReadProcessInfo(pid_t pid);
 std::vector<pid_t> AllProcesses();
 std::vector<pid_t> ThreadsOf(pid_t pid);
-// A mapping from a line of /proc/PID/maps; nothing when the line is none.
+// Returns the process of a thread; 0 if there is no such thread.
+pid_t ProcessOf(pid_t thread);
+// Returns the kernel's name of a thread, at most 15 characters; empty if there is no such thread.
+std::string ThreadName(pid_t pid, pid_t thread);
+// Whether the thread has a filter for its system calls, or may make only four of them (strict
+// mode).
+bool HasSeccompFilter(pid_t pid, pid_t thread);
+// Parses a line of /proc/PID/maps; nullopt when it is malformed.
 std::optional<Mapping> ParseMapping(const std::string& line);
-// Empty when they are not readable.
+// Returns the mappings; empty when they are not readable.
 std::vector<Mapping> ReadMappings(pid_t pid);
 
 // The allocator of a process that does not run on this library, by the names of its mapped files.
 std::string OtherAllocator(const std::vector<Mapping>& mappings);
 
-// What permits to read another process's memory, where Yama's ptrace_scope is this (empty: no
-// Yama), to a user who is not permitted.
+// Returns the remedy for a user who may not read another process's memory. `yama_scope` is Yama's
+// ptrace_scope; empty if there is no Yama.
 std::string RemedyFor(std::string_view yama_scope, bool is_root);
-// Why memory of the process is not readable, and the remedy, in one line. `error` is an errno.
-std::string ExplainDenial(pid_t pid, int error);
+// Returns the reason why the memory of the process cannot be read, or why another `action` is not
+// possible, and the remedy, in one line. `error` is an errno.
+std::string ExplainDenial(pid_t pid, int error, std::string_view action = "read");
+
+// Returns a thread of the process that has not ended. The first thread may have ended, and then has
+// no memory. Throws Failure when there is no such process.
+pid_t ThreadWithMemory(pid_t pid);
 
 }  // namespace cli

@@ -23,12 +23,12 @@ namespace {
 
 // Bits of an entry of the pagemap.
 constexpr uint64_t kPresent = uint64_t{1} << 63;
+constexpr uint64_t kSwapped = uint64_t{1} << 62;
 constexpr uint64_t kOfFile = uint64_t{1} << 61;
+constexpr uint64_t kGuardPage = uint64_t{1} << 58;
 constexpr uint64_t kExclusive = uint64_t{1} << 56;
 
-const uint64_t kPageBytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-
-// What the system's headers lack before Linux 6.7: struct page_region and struct pm_scan_arg.
+// The structures page_region and pm_scan_arg, which headers before Linux 6.7 lack.
 struct ScannedRegion {
   uint64_t start;
   uint64_t end;
@@ -49,7 +49,9 @@ struct ScanArguments {
   uint64_t return_mask = 0;
 };
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+constexpr uint64_t kScanOfFile = uint64_t{1} << 2;
 constexpr uint64_t kScanPresent = uint64_t{1} << 3;
+constexpr uint64_t kScanSwapped = uint64_t{1} << 4;
 constexpr uint64_t kScanZeroes = uint64_t{1} << 5;
 constexpr uint64_t kScanHuge = uint64_t{1} << 6;
 
@@ -73,28 +75,36 @@ void Append(uint64_t first, uint64_t pages, bool possible, std::vector<PageRun>*
   }
 }
 
-// False when the kernel cannot do it.
-bool Scan(int file, uint64_t first, uint64_t end, std::vector<PageRun>* runs) {
+// Selects pages with one of the categories in `wanted` and none of those in `unwanted`.
+struct Categories {
+  uint64_t wanted;
+  uint64_t unwanted;
+};
+
+// Scans the pages; false when the kernel does not support that.
+bool Scan(int file, uint64_t first, uint64_t end, Categories categories,
+          std::vector<PageRun>* runs) {
   std::vector<ScannedRegion> regions(4096);
   ScanArguments arguments{.start = first * kPageBytes,
                           .end = end * kPageBytes,
                           .regions = reinterpret_cast<uint64_t>(regions.data()),
                           .num_regions = regions.size(),
-                          .category_inverted = kScanZeroes,
-                          .category_mask = kScanPresent | kScanZeroes,
+                          .category_inverted = categories.unwanted,
+                          .category_mask = categories.unwanted,
+                          .category_anyof_mask = categories.wanted,
                           .return_mask = kScanPresent | kScanHuge};
   for (;;) {
     const int n = ioctl(file, kPagemapScan, &arguments);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return false;
     for (const ScannedRegion& region : std::span(regions).first(static_cast<size_t>(n))) {
-      // The kernel does not say whether a hugepage is the one of zeroes.
+      // The kernel does not report whether a hugepage is the shared one of zeroes.
       Append(region.start / kPageBytes, (region.end - region.start) / kPageBytes,
              (region.categories & kScanHuge) != 0, runs);
     }
     if (static_cast<size_t>(n) < regions.size() || regions.back().end >= arguments.end) return true;
-    // There was no room for more. The kernel's walk_end is no place to go on from: it may be before
-    // regions that the kernel has found.
+    // There was no room for more regions. The scan cannot continue from the kernel's walk_end,
+    // which may precede regions that the kernel has found.
     arguments.start = regions.back().end;
   }
 }
@@ -111,9 +121,11 @@ std::vector<MappingUse> ParseSmaps(std::istream& smaps) {
       if (auto mapping = ParseMapping(line)) uses.push_back({.mapping = std::move(*mapping)});
       continue;
     }
-    uint64_t kib = 0;
-    if (uses.empty() || !(words >> kib)) continue;
+    if (uses.empty()) continue;
     MappingUse& use = uses.back();
+    if (key == "VmFlags:") std::getline(words >> std::ws, use.flags);
+    uint64_t kib = 0;
+    if (!(words >> kib)) continue;
     if (key == "Rss:") {
       use.resident_bytes = kib << 10;
     } else if (key == "Anonymous:") {
@@ -135,8 +147,10 @@ std::vector<MappingUse> ReadSmaps(pid_t pid) {
   return ParseSmaps(smaps);
 }
 
-PageSource PagesOf(PagemapEntries entries) {
-  return [entries](uint64_t first, uint64_t end) {
+namespace {
+
+PageSource PagesWith(uint64_t bits, uint64_t without, PagemapEntries entries) {
+  return [bits, without, entries](uint64_t first, uint64_t end) {
     constexpr uint64_t kWindow = uint64_t{1} << 16;
     std::vector<PageRun> runs;
     if ((end - first) * kPageBytes > kLongestPagemap) return runs;
@@ -146,8 +160,8 @@ PageSource PagesOf(PagemapEntries entries) {
       if (n == 0) break;
       for (size_t i = 0; i < n; ++i) {
         const uint64_t entry = window[i];
-        if ((entry & kPresent) == 0) continue;
-        Append(first + i, 1, (entry & (kOfFile | kExclusive)) == 0, &runs);
+        if ((entry & bits) == 0 || (entry & without) != 0) continue;
+        Append(first + i, 1, (entry & (kOfFile | kExclusive | kSwapped)) == 0, &runs);
       }
       first += n;
     }
@@ -155,19 +169,52 @@ PageSource PagesOf(PagemapEntries entries) {
   };
 }
 
-PageSource OpenPagemap(pid_t pid) {
-  return PagesOf([file = OpenPagemapFile(pid)](uint64_t first, uint64_t* entries, size_t n) {
+PagemapEntries EntriesOf(pid_t pid) {
+  return [file = OpenPagemapFile(pid)](uint64_t first, uint64_t* entries, size_t n) {
     const ssize_t bytes =
         pread(*file, entries, n * sizeof(uint64_t), static_cast<off_t>(first * sizeof(uint64_t)));
     return bytes < 0 ? size_t{0} : static_cast<size_t>(bytes) / sizeof(uint64_t);
-  });
+  };
 }
 
-PageSource OpenPages(pid_t pid) {
-  return [file = OpenPagemapFile(pid), pagemap = OpenPagemap(pid)](uint64_t first, uint64_t end) {
+PageSource ScanOrRead(pid_t pid, Categories categories, PageSource pagemap) {
+  return [file = OpenPagemapFile(pid), categories, pagemap](uint64_t first, uint64_t end) {
     std::vector<PageRun> runs;
-    return Scan(*file, first, end, &runs) ? runs : pagemap(first, end);
+    return Scan(*file, first, end, categories, &runs) ? runs : pagemap(first, end);
   };
+}
+
+}  // namespace
+
+PageSource PagesOf(PagemapEntries entries) { return PagesWith(kPresent, 0, std::move(entries)); }
+
+PageSource TouchedPagesOf(PagemapEntries entries) {
+  return PagesWith(kPresent | kSwapped, kGuardPage, std::move(entries));
+}
+
+PageSource WrittenPagesOf(PagemapEntries entries) {
+  return PagesWith(kPresent | kSwapped, kGuardPage | kOfFile, std::move(entries));
+}
+
+PageSource OpenPagemap(pid_t pid) { return PagesOf(EntriesOf(pid)); }
+
+PageSource OpenPages(pid_t pid) {
+  return ScanOrRead(pid, {kScanPresent, kScanZeroes}, OpenPagemap(pid));
+}
+
+PageSource OpenTouchedPages(pid_t pid) {
+  return ScanOrRead(pid, {kScanPresent | kScanSwapped, kScanZeroes},
+                    TouchedPagesOf(EntriesOf(pid)));
+}
+
+PageSource OpenWrittenPages(pid_t pid) {
+  return ScanOrRead(pid, {kScanPresent | kScanSwapped, kScanZeroes | kScanOfFile},
+                    WrittenPagesOf(EntriesOf(pid)));
+}
+
+bool IsGuardPage(pid_t pid, Address address) {
+  uint64_t entry = 0;
+  return EntriesOf(pid)(address / kPageBytes, &entry, 1) == 1 && (entry & kGuardPage) != 0;
 }
 
 ResidentPages::ResidentPages(PageSource source, std::vector<MappingUse> mappings)

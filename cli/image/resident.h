@@ -1,68 +1,89 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much of a process's memory is resident: each mapping by the kernel's smaps, and any range of
-// addresses by its pagemap. Reading them neither stops nor changes the process.
+// The resident memory of a process: that of each mapping by the kernel's smaps, and that of any
+// range of addresses by its pagemap. The reads neither stop nor change the process.
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <functional>
 #include <istream>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "image/image.h"
 
 namespace cli {
 
-// What smaps says about a mapping.
+inline const uint64_t kPageBytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+
+// The entry of smaps for a mapping.
 struct MappingUse {
   Mapping mapping;
   uint64_t resident_bytes = 0;
-  uint64_t anonymous_bytes = 0;     // of a file's mapping: what the process wrote to its own copy
+  uint64_t anonymous_bytes = 0;     // in a file's mapping: pages that the process wrote to its own
+                                    // copy
   uint64_t lazily_freed_bytes = 0;  // MADV_FREE: resident until the system needs memory
   uint64_t hugepage_bytes = 0;      // transparent hugepages
   uint64_t hugetlb_bytes = 0;       // not part of the resident memory
+  std::string flags;                // two letters each, a space between them
+
+  bool HasFlag(std::string_view flag) const { return flags.find(flag) != std::string::npos; }
 };
 
-// In the order of addresses.
+// Returns the mappings in the order of addresses.
 std::vector<MappingUse> ParseSmaps(std::istream& smaps);
-// Throws Failure when it is not readable.
+// Throws Failure when smaps is not readable.
 std::vector<MappingUse> ReadSmaps(pid_t pid);
 
-// Hardware pages that are present, one after the other.
+// Adjacent hardware pages that are present.
 struct PageRun {
   uint64_t first = 0;  // number of the page
   uint64_t pages = 0;
-  // Not all need be resident: pages of zeroes, which the kernel shares among all processes, may be
-  // among them.
+  // True if some may not be resident: pages of zeroes, which the kernel shares among all processes,
+  // may be among them.
   bool possible = false;
 };
 
 // The present pages among those from `first` on and before `end`, in order.
 using PageSource = std::function<std::vector<PageRun>(uint64_t first, uint64_t end)>;
-// Asks the kernel for the pages (Linux 6.7), which takes as long as there is memory, not as long as
-// the range. Else reads the pagemap. Throws Failure when that is not permitted.
+// Scans the pages by the kernel (Linux 6.7), in time proportional to the memory, not to the range.
+// Older kernels: reads the pagemap. Throws Failure when that is not permitted.
 PageSource OpenPages(pid_t pid);
-// The pages by the pagemap, which has an entry for each page of the address space. A range of more
-// than kLongestPagemap is not read: none of its pages is found.
+// As OpenPages, for the pages that were written or read in, whether they are in memory or swapped
+// out.
+PageSource OpenTouchedPages(pid_t pid);
+// As OpenTouchedPages, but only pages that the process wrote, not unchanged pages of files.
+PageSource OpenWrittenPages(pid_t pid);
+// Finds the pages by the pagemap, which has an entry for each page of the address space. A range of
+// more than kLongestPagemap is not read, so none of its pages is found.
 PageSource OpenPagemap(pid_t pid);
 constexpr uint64_t kLongestPagemap = uint64_t{1} << 40;
 
 // Reads entries of a pagemap, one for each hardware page from number `first` on; returns how many.
 using PagemapEntries = std::function<size_t(uint64_t first, uint64_t* entries, size_t n)>;
-// The present pages by such entries.
+// Returns the present pages by such entries.
 PageSource PagesOf(PagemapEntries entries);
+// As PagesOf, but with the pages that are swapped out.
+PageSource TouchedPagesOf(PagemapEntries entries);
+// As TouchedPagesOf, without pages of files.
+PageSource WrittenPagesOf(PagemapEntries entries);
+// Whether an access to the page ends the process (MADV_GUARD_INSTALL; the kernel reports it from
+// Linux 6.15 on).
+bool IsGuardPage(pid_t pid, Address address);
 
 // Counts resident bytes of ranges. The sums agree with smaps: pages of zeroes that the kernel
 // shares among all processes are present, but not resident by smaps. The pages of a mapping are
-// read once, when a range in it is counted first.
+// read once, when a range in it is first counted.
 class ResidentPages {
  public:
   ResidentPages(PageSource source, std::vector<MappingUse> mappings);
 
   // The resident bytes of the range.
   uint64_t Count(Address start, uint64_t bytes) { return CountIn(start, bytes, false); }
-  // As Count. The bytes are taken from their mappings: what is left of these is of another use.
+  // As Count. The bytes are subtracted from their mappings; the rest of a mapping has another use.
   uint64_t Take(Address start, uint64_t bytes) { return CountIn(start, bytes, true); }
   // Takes `bytes` of mapping `i`, wherever they are.
   void TakeFrom(size_t i, uint64_t bytes) { states_[i].taken_bytes += bytes; }

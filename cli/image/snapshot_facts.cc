@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr int kSnapshotFormat = 1;
 
 Json JsonOf(const MappingUse& use) {
   const Mapping& mapping = use.mapping;
@@ -19,6 +19,7 @@ Json JsonOf(const MappingUse& use) {
           {"readable", mapping.readable},
           {"writable", mapping.writable},
           {"shared", mapping.shared},
+          {"executable", mapping.executable},
           {"name", mapping.name},
           {"resident_bytes", use.resident_bytes},
           {"anonymous_bytes", use.anonymous_bytes},
@@ -35,7 +36,8 @@ MappingUse MappingOf(const Json& json) {
                  .readable = json.at("readable"),
                  .writable = json.at("writable"),
                  .name = json.at("name"),
-                 .shared = json.at("shared")};
+                 .shared = json.at("shared"),
+                 .executable = json.value("executable", false)};
   if (use.mapping.start >= use.mapping.end) throw BadImage("the snapshot has an empty mapping");
   use.resident_bytes = json.at("resident_bytes");
   use.anonymous_bytes = json.at("anonymous_bytes");
@@ -53,7 +55,7 @@ void CheckOrder(bool in_order) {
 
 std::string SnapshotText(const SnapshotFacts& facts) {
   const ProcessInfo& info = facts.info;
-  Json json = {{"format", kFormat},
+  Json json = {{"format", kSnapshotFormat},
                {"pid", info.pid},
                {"name", info.name},
                {"program", info.executable},
@@ -65,7 +67,8 @@ std::string SnapshotText(const SnapshotFacts& facts) {
                {"time_ns", facts.time_ns},
                {"clock", facts.clock},
                {"now_ms", facts.now_ms},
-               {"root", facts.root}};
+               {"root", facts.root},
+               {"all_memory", facts.all_memory}};
   Json& mappings = json["mappings"] = Json::array();
   for (const MappingUse& use : facts.mappings) mappings.push_back(JsonOf(use));
   Json& pages = json["pages"] = Json::array();
@@ -73,13 +76,15 @@ std::string SnapshotText(const SnapshotFacts& facts) {
   Json& stacks = json["stacks"] = Json::array();
   for (const ThreadStack& stack : facts.stacks) stacks.push_back({stack.thread, stack.pointer});
   json["stack_bytes"] = facts.stack_bytes;
+  Json& names = json["thread_names"] = Json::array();
+  for (const auto& [thread, name] : facts.thread_names) names.push_back({thread, name});
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 SnapshotFacts ParseSnapshot(const std::string& text) {
   try {
     const Json json = Json::parse(text);
-    if (json.at("format") != kFormat) {
+    if (json.at("format") != kSnapshotFormat) {
       throw BadImage("the snapshot is of another version: use the command of that version");
     }
     SnapshotFacts facts;
@@ -96,6 +101,7 @@ SnapshotFacts ParseSnapshot(const std::string& text) {
     facts.clock = json.at("clock");
     facts.now_ms = json.at("now_ms");
     facts.root = json.at("root");
+    facts.all_memory = json.value("all_memory", false);
     for (const Json& mapping : json.at("mappings")) {
       facts.mappings.push_back(MappingOf(mapping));
       const size_t n = facts.mappings.size();
@@ -115,6 +121,10 @@ SnapshotFacts ParseSnapshot(const std::string& text) {
       CheckOrder(n == 1 || facts.stacks[n - 2].pointer <= facts.stacks[n - 1].pointer);
     }
     facts.stack_bytes = json.at("stack_bytes");
+    // A snapshot of an older command has no registers, and no names of threads.
+    for (const Json& name : json.value("thread_names", Json::array())) {
+      facts.thread_names.emplace(name.at(0), name.at(1));
+    }
     return facts;
   } catch (const Json::exception& error) {
     throw BadImage(std::string("the snapshot's note is damaged: ") + error.what());

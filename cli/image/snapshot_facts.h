@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SnapshotFacts: what the kernel says about a process, saved beside its memory in a snapshot, as
-// JSON in an ELF note. A snapshot has what a core lacks: times, rights and use of the mappings.
+// SnapshotFacts: the kernel's facts about a process, saved with its memory in a snapshot, as JSON
+// in an ELF note. A snapshot has data that a core file lacks: times, rights and use of the
+// mappings.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,15 +22,19 @@ struct SnapshotFacts {
   int clock = 0;
   int64_t now_ms = 0;
   Address root = 0;  // of the introspection root
+  // True if it has all private memory, not only the records of the allocator.
+  bool all_memory = false;
   // In the order of addresses.
   std::vector<MappingUse> mappings;
   std::vector<PageRun> pages;  // the present pages of these mappings
   std::vector<ThreadStack> stacks;
-  uint64_t stack_bytes = 0;  // at most, of a thread's stack
+  uint64_t stack_bytes = 0;  // the most bytes of a thread's stack
+  // The names of the threads whose registers the snapshot has.
+  std::map<pid_t, std::string> thread_names;
 };
 
 std::string SnapshotText(const SnapshotFacts& facts);
-// Throws BadImage when the text is not one of SnapshotText.
+// Throws BadImage when SnapshotText did not write the text.
 SnapshotFacts ParseSnapshot(const std::string& text);
 
 }  // namespace cli

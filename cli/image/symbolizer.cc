@@ -7,18 +7,17 @@
 
 namespace cli {
 
-Symbolizer::Symbolizer(pid_t pid, Image& image)
-    : pid_(pid),
+Symbolizer::Symbolizer(FileSearch files, Image& image)
+    : files_(std::move(files)),
       modules_(ReadModules(image)),
-      // Beside the file, in its folder .debug, in the machine's folder, in that of the container.
-      debug_path_("+:.debug:/usr/lib/debug" +
-                  (pid == 0 ? std::string() : fmt::format(":/proc/{}/root/usr/lib/debug", pid))),
+      debug_path_(files_.DebugPath()),
       debug_path_pointer_(debug_path_.data()) {}
 
 DebugInfo& Symbolizer::InfoOf(const Module& module) {
   std::unique_ptr<DebugInfo>& info = infos_[module.start];
   if (info == nullptr) {
-    info = std::make_unique<DebugInfo>(module, OpenModuleFile(pid_, module), &debug_path_pointer_);
+    info =
+        std::make_unique<DebugInfo>(module, OpenModuleFile(files_, module), &debug_path_pointer_);
   }
   return *info;
 }
@@ -36,6 +35,11 @@ const std::vector<SourceFrame>& Symbolizer::FramesAt(Address address) {
                          : fmt::format("{}+{:#x}", module->name(), address - module->bias);
   }
   return frames_.emplace(address, std::move(frames)).first->second;
+}
+
+std::optional<Variable> Symbolizer::VariableAt(Address address) {
+  const Module* const module = FindModule(modules_, address);
+  return module == nullptr ? std::nullopt : InfoOf(*module).VariableAt(address);
 }
 
 std::vector<std::string> Symbolizer::Problems() const {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Symbolizer: the functions of a process at addresses of its code. Files are opened when an address
-// in them is asked for. Not only reading: libdw may ask a debuginfod server, if DEBUGINFOD_URLS is
-// set.
+// in them is first looked up. libdw may also request files from a debuginfod server, if
+// DEBUGINFOD_URLS is set.
 #pragma once
-
-#include <sys/types.h>
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "image/debug_info.h"
+#include "image/file_search.h"
 #include "image/modules.h"
 
 namespace cli {
@@ -23,12 +23,18 @@ using NameFrames = std::function<const std::vector<SourceFrame>&(Address)>;
 
 class Symbolizer {
  public:
-  // `pid`: the process, through which files are looked for; 0: the image is of a file, and files
-  // are looked for by their names here.
-  Symbolizer(pid_t pid, Image& image);
+  // `files` is used to find the image's files.
+  Symbolizer(FileSearch files, Image& image);
 
-  // At least one frame, innermost first; a function that is not known is named by its file.
+  // Returns at least one frame, innermost first; an unknown function has the name of its file.
   const std::vector<SourceFrame>& FramesAt(Address address);
+
+  // The variable with that address; nullopt when it is unknown.
+  std::optional<Variable> VariableAt(Address address);
+  // The variable with that offset in the thread-local storage of a module.
+  std::optional<Variable> ThreadVariableAt(const Module& module, uint64_t offset) {
+    return InfoOf(module).ThreadVariableAt(offset);
+  }
 
   // FramesAt as a function, while this object lives.
   NameFrames names() {
@@ -36,13 +42,13 @@ class Symbolizer {
   }
 
   const std::vector<Module>& modules() const { return modules_; }
-  // Why functions of some of the files that were asked for are not known, a line each.
+  // The reasons why functions of some of the files are unknown, one line each.
   std::vector<std::string> Problems() const;
 
  private:
   DebugInfo& InfoOf(const Module& module);
 
-  const pid_t pid_;
+  const FileSearch files_;
   const std::vector<Module> modules_;
   std::string debug_path_;
   char* debug_path_pointer_;

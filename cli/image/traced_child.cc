@@ -12,8 +12,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "image/image.h"
+#include "image/process.h"
+#include "image/stop.h"
 
 namespace cli {
 namespace {
@@ -43,13 +46,14 @@ int ExitStatus(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// The program that runs; 0: none. Written before the handlers are set, read by them.
+// The program that runs; 0 if there is none. It is written before the handlers are set, which read
+// it.
 volatile sig_atomic_t running = 0;
 
 void Forward(int signal) { kill(running, signal); }
 
-// The program decides what to do about signals that are meant for it. What the keyboard sends goes
-// to the whole group; what a supervisor sends goes to this process, which passes it on.
+// The program handles signals that are meant for it. The keyboard's signals are sent to the whole
+// process group; a supervisor's signal is sent to this process, which passes it on.
 class SignalsForProgram {
  public:
   explicit SignalsForProgram(pid_t pid) {
@@ -72,7 +76,7 @@ class SignalsForProgram {
   std::array<struct sigaction, kSignals.size()> before_;
 };
 
-// The answer to a stop of a traced process.
+// Continues a traced process after a stop.
 void Continue(pid_t pid, int status) {
   const int event = status >> 16;
   if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
@@ -83,7 +87,35 @@ void Continue(pid_t pid, int status) {
   ptrace(PTRACE_CONT, pid, nullptr, reinterpret_cast<void*>(signal));
 }
 
-int WaitForEnd(pid_t pid, const std::function<void(pid_t)>& at_end) {
+// Returns the registers of a thread that stopped because it is about to get SIGSEGV or SIGBUS.
+// Nullopt if the cause is not an access of the thread.
+std::optional<ThreadRegisters> FaultOf(pid_t thread) {
+  siginfo_t info = {};
+  if (ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info) != 0) return std::nullopt;
+  // Only a fault that the kernel reports with its address counts; for SI_KERNEL the kernel does not
+  // report the address.
+  if (info.si_code <= 0 || info.si_code == SI_KERNEL) return std::nullopt;
+  std::optional<ThreadRegisters> registers = ReadStoppedRegisters(thread);
+  if (!registers.has_value()) return std::nullopt;
+  registers->signal = {.number = info.si_signo,
+                       .code = info.si_code,
+                       .address = reinterpret_cast<uint64_t>(info.si_addr)};
+  return registers;
+}
+
+void HandleStop(pid_t thread, int status, const TraceEvents& events) {
+  const int event = status >> 16;
+  const int signal = WSTOPSIG(status);
+  if (event == PTRACE_EVENT_EXIT && ProcessOf(thread) == thread) {
+    events.at_end(thread);
+  } else if (event == PTRACE_EVENT_EXEC && events.at_exec) {
+    events.at_exec(thread);
+  } else if (event == 0 && events.at_fault && (signal == SIGSEGV || signal == SIGBUS)) {
+    if (const auto registers = FaultOf(thread)) events.at_fault(ProcessOf(thread), *registers);
+  }
+}
+
+int WaitForEnd(pid_t pid, const TraceEvents& events) {
   for (int status = 0;;) {
     const pid_t waited = waitpid(-1, &status, __WALL);
     if (waited < 0) {
@@ -91,18 +123,28 @@ int WaitForEnd(pid_t pid, const std::function<void(pid_t)>& at_end) {
       throw Failure(fmt::format("waiting for process {}: {}", pid, strerror(errno)));
     }
     if (WIFSTOPPED(status)) {
-      if (status >> 16 == PTRACE_EVENT_EXIT) at_end(waited);
+      HandleStop(waited, status, events);
       Continue(waited, status);
-    } else if (waited == pid) {
-      return ExitStatus(status);
+      continue;
     }
+    if (WIFSIGNALED(status) && events.killed) events.killed(waited, WTERMSIG(status));
+    if (waited == pid) return ExitStatus(status);
   }
+}
+
+// Returns the ptrace options: the events besides signals that stop a traced thread, and the new
+// threads to trace.
+int OptionsFor(Children children, const TraceEvents& events) {
+  int options = PTRACE_O_TRACEEXIT;
+  if (children == Children::kFollow) options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
+  if (events.at_fault) options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
+  return options;
 }
 
 }  // namespace
 
 int RunTraced(const std::vector<std::string>& command, const std::vector<std::string>& environment,
-              Children children, const std::function<void(pid_t)>& at_end) {
+              Children children, const TraceEvents& events) {
   int go[2];
   int report[2];
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0) {
@@ -116,21 +158,20 @@ int RunTraced(const std::vector<std::string>& command, const std::vector<std::st
   }
   close(report[1]);
   close(go[0]);
-  // Before the program runs: it may say at once that it is ready for signals.
+  // The handlers are set before the program runs, which may report at once that it is ready for
+  // signals.
   const SignalsForProgram signals(pid);
-  // Without permission it runs untraced.
-  int events = PTRACE_O_TRACEEXIT;
-  if (children == Children::kFollow) events |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
-  ptrace(PTRACE_SEIZE, pid, nullptr, events);
+  // If tracing is not permitted, the program runs untraced.
+  ptrace(PTRACE_SEIZE, pid, nullptr, OptionsFor(children, events));
   close(go[1]);
   int error = 0;
   const ssize_t n = read(report[0], &error, sizeof(error));
   close(report[0]);
   if (n == sizeof(error)) {
-    WaitForEnd(pid, [](pid_t) {});
+    WaitForEnd(pid, {.at_end = [](pid_t) {}});
     throw Failure(fmt::format("cannot run {}: {}", command[0], strerror(error)));
   }
-  return WaitForEnd(pid, at_end);
+  return WaitForEnd(pid, events);
 }
 
 }  // namespace cli

@@ -12,13 +12,14 @@
 namespace cli {
 namespace {
 
-// How names of the C++ and Rust libraries begin.
+// The beginnings of names in the C++ and Rust libraries.
 constexpr std::string_view kLibraryNames[] = {
     "std::",    "__gnu_cxx::", "operator new", "void std::",  "void* std::", "alloc::", "core::",
     "<alloc::", "<core::",     "<std::",       "hashbrown::", "__rust_",     "__rustc", "__rdl_",
 };
 
-// Of the languages' libraries, or a function that passes a request on, like xmalloc.
+// True for functions of the languages' libraries, and for functions that pass a request on, like
+// xmalloc.
 bool OnlyAllocates(const std::string& name) {
   if (std::any_of(std::begin(kLibraryNames), std::end(kLibraryNames),
                   [&name](std::string_view prefix) { return name.starts_with(prefix); })) {
@@ -30,7 +31,7 @@ bool OnlyAllocates(const std::string& name) {
   return plain.find("alloc") != std::string::npos;
 }
 
-// Of this library: in a static program the stack begins with them.
+// True for functions of this library: in a statically linked program the stack begins with them.
 bool IsAllocators(const std::string& name) {
   return name.starts_with("tcmalloc::") || name.starts_with("tc_") ||
          name.find("<tcmalloc::") != std::string::npos;
@@ -59,8 +60,8 @@ std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& name
     site.stack = stack;
     for (const Address address : stack) {
       const std::vector<SourceFrame>& frames = names(CallBefore(address));
-      // What is inlined into a function of the allocator is its own, too: brief debug information
-      // has the names of inlined functions without their namespaces.
+      // Functions that are inlined into a function of the allocator belong to it, too: minimal
+      // debug information has the names of inlined functions without their namespaces.
       if (site.frames.empty() && !frames.empty() && IsAllocators(frames.back().function)) continue;
       for (const SourceFrame& frame : frames) {
         if (site.frames.empty() && IsAllocators(frame.function)) continue;

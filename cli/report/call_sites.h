@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CallSite: one call stack of a profile with names, and what was allocated from it.
+// CallSite: one call stack of a profile with names, and the objects that were allocated from it.
 #pragma once
 
 #include <string>
@@ -12,24 +12,25 @@ namespace cli {
 
 struct CallSite {
   std::vector<Address> stack;  // return addresses, innermost first
-  // Innermost first; inlined functions are frames of their own. They belong to the function that
-  // gave the names.
+  // Innermost first; inlined functions are separate frames. The object that returned the names owns
+  // them.
   std::vector<const SourceFrame*> frames;
   uint64_t samples = 0;
   double objects = 0;  // estimates
   double bytes = 0;
 };
 
-// Largest first.
+// Returns the call sites, largest first.
 std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& names);
 double TotalBytes(const std::vector<CallSite>& sites);
 double TotalObjects(const std::vector<CallSite>& sites);
 uint64_t TotalSamples(const std::vector<CallSite>& sites);
 
 // The frame that a person looks for: the innermost one outside of the languages' own libraries and
-// of functions whose names say that they allocate. The number of a frame; 0 if there is no other.
+// of functions whose names say that they allocate. Returns the index of the frame; 0 if there is no
+// other.
 size_t OwnFrame(const CallSite& site);
-// The name of the file without its folder, and the line; empty when it is not known.
+// Returns the name of the file without its folder, and the line; empty when unknown.
 std::string SourceOf(const SourceFrame& frame);
 
 }  // namespace cli

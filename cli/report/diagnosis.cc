@@ -13,12 +13,13 @@
 namespace cli {
 namespace {
 
-// A smaller share of the resident memory is no answer to why it is large.
+// A smaller share of the resident memory does not explain why it is large.
 constexpr uint64_t kNotablePart = 10;
-// Objects in use that grow by more, and by more than a hundredth, are the answer.
+// If the objects in use grow by more than this, and by more than a hundredth, that growth is the
+// answer.
 constexpr int64_t kNotableGrowth = int64_t{1} << 20;
 constexpr int64_t kNotableGrowthPart = 100;
-// Of a mapping, this part in hugepages is worth a word.
+// The part of a mapping in hugepages from which on it is mentioned.
 constexpr uint64_t kHugePart = 2;
 
 std::string Join(const std::vector<NamedBytes>& parts) {
@@ -29,7 +30,7 @@ std::string Join(const std::vector<NamedBytes>& parts) {
   return text;
 }
 
-// `settings`: those that differ from their defaults.
+// `settings` are those that differ from their defaults.
 bool ReleaseIsOff(const std::string& settings) {
   if (settings.find("TCMALLOC_DISABLE_MEMORY_RELEASE=") != std::string::npos) return true;
   constexpr std::string_view kRate = "TCMALLOC_RELEASE_RATE=";
@@ -59,6 +60,17 @@ class ShareList {
   }
 
  private:
+  // A command on the process, or the function that a program calls for it.
+  std::string RunOrCall(std::string_view command, std::string_view function) const {
+    return facts_.is_running ? fmt::format("run 'tcmalloc {} {}'", command, facts_.target)
+                             : fmt::format("call {}", function);
+  }
+
+  std::string TrimRemedy() const {
+    return fmt::format("{}: it can release {}", RunOrCall("trim", "malloc_trim(0)"),
+                       Size(heap_.whole_free_pages));
+  }
+
   void AddObjects() {
     if (facts_.other_malloc.empty()) {
       Add({"in_use", heap_.in_use, "objects that the program holds", "",
@@ -67,8 +79,8 @@ class ShareList {
     Add({"thread_caches", heap_.thread_caches, "free objects in thread caches",
          fmt::format("{} thread caches, which may take {} together", stats_.figure("thread_caches"),
                      Size(stats_.figure("thread_cache_limit_bytes"))),
-         "call tcmalloc_flush_thread_caches() where threads become idle, or lower "
-         "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES"});
+         RunOrCall("flush", "tcmalloc_flush_thread_caches()") +
+             ", or lower TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES"});
   }
 
   void AddFragmentation() {
@@ -85,7 +97,7 @@ class ShareList {
     Add({"fragmentation", heap_.fragmentation,
          "fragmentation: free memory in spans that objects in use keep", detail,
          heap_.whole_free_pages > 0
-             ? fmt::format("call malloc_trim(0): it can release {}", Size(heap_.whole_free_pages))
+             ? TrimRemedy()
              : "the program must free the remaining objects: no page is wholly free"});
     const auto partial =
         std::count_if(heap_.classes.begin(), heap_.classes.end(),
@@ -93,9 +105,8 @@ class ShareList {
     Add({"partial_spans", heap_.partial_spans,
          "free memory in the last span of each size class and shard",
          fmt::format("{} size classes are in use", partial),
-         heap_.whole_free_pages > 0
-             ? fmt::format("call malloc_trim(0): it can release {}", Size(heap_.whole_free_pages))
-             : "fewer different sizes of objects need fewer spans"});
+         heap_.whole_free_pages > 0 ? TrimRemedy()
+                                    : "fewer different sizes of objects need fewer spans"});
     Add({"samples", heap_.sampled_spans, "pages that hold one sampled object each", "",
          "raise TCMALLOC_SAMPLE_PARAMETER, the sampling interval"});
   }
@@ -109,10 +120,8 @@ class ShareList {
          ReleaseIsOff(stats_.settings)
              ? "a setting forbids release: set TCMALLOC_RELEASE_RATE=1 and "
                "TCMALLOC_DISABLE_MEMORY_RELEASE=0"
-             : fmt::format(
-                   "call tcmalloc_release_free_memory(), lower TCMALLOC_RETENTION (now {}), "
-                   "or raise TCMALLOC_RELEASE_RATE",
-                   total)});
+             : fmt::format("{}, lower TCMALLOC_RETENTION (now {}), or raise TCMALLOC_RELEASE_RATE",
+                           RunOrCall("release", "tcmalloc_release_free_memory()"), total)});
     Add({"released", heap_.released, "released pages that are resident again",
          "the kernel fills whole hugepages where a part of one is in use",
          std::string(stats_.hugepage_mode == "never" ? "" : "set TCMALLOC_HUGEPAGES=0, or ") +
@@ -188,9 +197,20 @@ void AnswerGrowth(const Growth& growth, Diagnosis* diagnosis) {
 
 void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
   const auto note = [diagnosis](std::string text) { diagnosis->notes.push_back(std::move(text)); };
-  if (facts.heap.untouched > 0) {
+  if (!facts.other_malloc.empty()) {
+    note(
+        "Started with 'tcmalloc run', the program is on TCMalloc, and this command tells what it "
+        "holds.");
+  }
+  if (facts.lacking_bytes > 0) {
+    note(fmt::format("incomplete: {} lacks {} of the objects' memory: {}", facts.target,
+                     Size(facts.lacking_bytes), facts.lacking));
+  }
+  const uint64_t untouched =
+      facts.heap.untouched - std::min(facts.heap.untouched, facts.lacking_bytes);
+  if (untouched > 0) {
     note(fmt::format("{} of the objects in use are not resident: never touched, or swapped out.",
-                     Size(facts.heap.untouched)));
+                     Size(untouched)));
   }
   if (facts.swapped_bytes > 0) note(fmt::format("{} are swapped out.", Size(facts.swapped_bytes)));
   if (facts.process.hugetlb > 0) {

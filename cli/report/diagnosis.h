@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Diagnosis: why a process's resident memory is larger than the objects that it holds. A pure
-// function of facts: shares of the resident memory that sum to it, each with the setting or call
-// that would change it.
+// Diagnosis: explains why a process's resident memory exceeds the objects that it holds. It is a
+// pure function of facts. The result is shares of the resident memory, which sum to it, each with
+// the setting or call that would change it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace cli {
 
-// How the objects that the program holds changed between two readings.
+// The change of the objects that the program holds between two readings.
 struct Growth {
   struct Part {
     std::string what;  // "objects of 48 bytes"
@@ -23,19 +23,23 @@ struct Growth {
   };
   double seconds = 0;
   int64_t in_use_bytes = 0;
-  std::vector<Part> parts;  // what grew, most first
+  std::vector<Part> parts;  // the parts that grew, largest first
 };
 Growth GrowthBetween(const Statistics& before, const Statistics& after, double seconds);
 
 struct Facts {
-  std::string target;  // as a command takes it: the process's number, or a file
+  std::string target;       // the argument of a command: the PID, or a file
+  bool is_running = false;  // it is not a core file
   HeapUse heap;
   ProcessUse process;
   Statistics stats;
   uint64_t resident_bytes = 0;  // by the kernel
   uint64_t swapped_bytes = 0;
   std::optional<Growth> growth;
-  // Another malloc: its name; the heap's facts are empty.
+  // The memory of objects that a core file lacks, and the reason.
+  uint64_t lacking_bytes = 0;
+  std::string lacking;
+  // The name of another malloc, if the process has one; then the heap's facts are empty.
   std::string other_malloc;
 };
 
@@ -50,7 +54,7 @@ struct ResidentShare {
 struct Diagnosis {
   // The name of the share that explains most, or "growth", or "in_use".
   std::string verdict;
-  // Its answer, a sentence or two.
+  // The answer of the verdict, a sentence or two.
   std::string answer;
   std::string remedy;
   uint64_t resident_bytes = 0;        // the sum of the shares

@@ -59,7 +59,7 @@ std::string Headline(const Figures& before, const Figures& after) {
                      Size(Whole(b)));
 }
 
-// The first and last rows: what grew most and what shrank most.
+// Calls f for the first and last rows: the largest growth and the largest decrease.
 template <typename F>
 void ForEachShown(const std::vector<Change>& changes, size_t rows, F f, std::string* out) {
   const auto grown = static_cast<size_t>(

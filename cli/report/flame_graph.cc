@@ -15,11 +15,11 @@
 namespace cli {
 namespace {
 
-constexpr double kWidth = 1200;
+constexpr double kGraphWidth = 1200;
 constexpr double kRow = 18;
-constexpr double kTop = 34;
+constexpr double kGraphTop = 34;
 constexpr double kMargin = 10;
-constexpr double kCharacter = 6.6;  // width, about
+constexpr double kCharacter = 6.6;  // the approximate width
 constexpr double kLeastWidth = 0.4;
 
 struct Node {
@@ -28,7 +28,8 @@ struct Node {
   double objects = 0;
   size_t depth = 0;
   double left = 0;
-  // In the order in which they were first seen: of the largest site first.
+  // The children are in the order in which they were first seen, so those of the largest site come
+  // first.
   std::vector<std::unique_ptr<Node>> children;
   std::unordered_map<std::string_view, Node*> by_name;
 
@@ -74,7 +75,7 @@ std::string Escaped(std::string_view text) {
         out += "&quot;";
         break;
       default:
-        // Other control characters are no XML; neither are bytes that are no UTF-8.
+        // Other control characters, and bytes that are not UTF-8, are not allowed in XML.
         out +=
             static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? '?' : c;
     }
@@ -82,7 +83,7 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-// Warm colours, the same one for a name each time.
+// Returns a warm colour, always the same one for a name.
 std::string ColourOf(std::string_view name) {
   uint32_t hash = 2166136261;
   for (const char c : name.substr(0, name.find('<', 1))) {
@@ -94,7 +95,7 @@ std::string ColourOf(std::string_view name) {
 void WriteBox(const Node& node, const Node& root, double scale, std::string* out) {
   const double width = node.bytes * scale;
   const double x = kMargin + node.left * scale;
-  const double y = kTop + static_cast<double>(node.depth) * kRow;
+  const double y = kGraphTop + static_cast<double>(node.depth) * kRow;
   const auto to = std::back_inserter(*out);
   fmt::format_to(to,
                  "<g><title>{} ({}, {}, {:.0f} objects)</title>"
@@ -118,7 +119,7 @@ void WriteBox(const Node& node, const Node& root, double scale, std::string* out
 std::string FlameGraphOf(const std::vector<CallSite>& sites, const std::string& title) {
   Node root{.name = "all"};
   for (const CallSite& site : sites) Add(site, &root);
-  const double scale = root.bytes > 0 ? (kWidth - 2 * kMargin) / root.bytes : 0;
+  const double scale = root.bytes > 0 ? (kGraphWidth - 2 * kMargin) / root.bytes : 0;
   std::string boxes;
   size_t deepest = 0;
   std::vector<Node*> rest = {&root};
@@ -135,14 +136,14 @@ std::string FlameGraphOf(const std::vector<CallSite>& sites, const std::string& 
       rest.push_back(child.get());
     }
   }
-  const double height = kTop + static_cast<double>(deepest + 1) * kRow + kMargin;
+  const double height = kGraphTop + static_cast<double>(deepest + 1) * kRow + kMargin;
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"monospace\" font-size=\"11\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fffdf8\"/>\n"
       "<text x=\"{2:.0f}\" y=\"22\" font-size=\"14\">{3}</text>\n{4}</svg>\n",
-      kWidth, height, kMargin, Escaped(title), boxes);
+      kGraphWidth, height, kMargin, Escaped(title), boxes);
 }
 
 }  // namespace cli

@@ -13,7 +13,7 @@ std::string FoldedOf(const std::vector<CallSite>& sites) {
   for (const CallSite& site : sites) {
     for (auto at = site.frames.rbegin(); at != site.frames.rend(); ++at) {
       if (at != site.frames.rbegin()) out += ';';
-      // These would end the frame or the line.
+      // These characters would end the frame or the line.
       std::string name = (*at)->function;
       std::replace_if(name.begin(), name.end(), [](char c) { return c == ';' || c == '\n'; }, '_');
       out += name;

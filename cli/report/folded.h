@@ -9,7 +9,8 @@
 
 namespace cli {
 
-// A line for each call site: its functions, outermost first, separated by semicolons, and bytes.
+// Returns a line for each call site: its functions, outermost first, separated by semicolons, and
+// its bytes.
 std::string FoldedOf(const std::vector<CallSite>& sites);
 
 }  // namespace cli

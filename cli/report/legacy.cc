@@ -13,14 +13,14 @@ struct Recorded {
   uint64_t bytes = 0;
 };
 
-// Samples of several intervals cannot be scaled by a reader: then it gets the estimates.
+// A reader cannot scale samples of several intervals, so it gets the estimates then.
 Recorded RecordedOf(const Profile& profile, const ProfileEntry& entry) {
   if (profile.interval != 0) return {entry.samples, entry.samples * entry.object_bytes};
   return {static_cast<uint64_t>(profile.objects(entry) + 0.5),
           static_cast<uint64_t>(profile.bytes(entry) + 0.5)};
 }
 
-// What is in use, then what was allocated; readers of a profile of allocations show one kind, too.
+// Writes the same figures as in use and as allocated, since readers show only one kind.
 std::string FiguresText(const Recorded& figures) {
   return fmt::format("{0}: {1} [{0}: {1}] @", figures.objects, figures.bytes);
 }

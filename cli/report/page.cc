@@ -13,12 +13,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Replaces the mark, which is there once.
+// Replaces the mark, which occurs once.
 void Put(std::string* html, std::string_view mark, const std::string& text) {
   html->replace(html->find(mark), mark.size(), text);
 }
 
-// JSON in a script: nothing in it may end the script.
+// Writes JSON for a script; no part of it may end the script.
 std::string ScriptText(const Json& json) {
   std::string out;
   for (const char c : DumpJson(json)) {

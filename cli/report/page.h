@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One HTML page that needs no other file: a flame graph with search, a table of call sites, and the
-// heap over time where figures of several moments exist.
+// heap over time, if there are figures of several moments.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace cli {
 
-// Of one moment.
+// The figures of one moment.
 struct TimelinePoint {
   int64_t time_ms = 0;  // since the first one
   uint64_t in_use_bytes = 0;
@@ -21,7 +21,7 @@ struct TimelinePoint {
 
 struct Page {
   std::string title;     // the process
-  std::string subtitle;  // what is shown, and how good it is
+  std::string subtitle;  // what is shown, and its accuracy
   std::vector<std::string> notes;
   const std::vector<CallSite>* sites = nullptr;
   std::vector<TimelinePoint> timeline;

@@ -39,7 +39,7 @@ namespace function_field {
 constexpr uint32_t kId = 1, kName = 2, kSystemName = 3, kFilename = 4;
 }
 
-// As the library rounds its estimates.
+// Rounds an estimate as the library does.
 uint64_t Rounded(double estimate) {
   constexpr double kTooLarge = 9223372036854775808.0;
   if (!(estimate > 0)) return 0;
@@ -92,7 +92,7 @@ class PprofProfile {
     return module == nullptr ? 0 : static_cast<uint64_t>(module - modules_.data()) + 1;
   }
 
-  // Readers take the first one for the program.
+  // The program comes first, since readers assume that the first mapping is the program.
   void WriteMappings(const std::string& program) {
     for (const bool first : {true, false}) {
       for (const Module& module : modules_) {
@@ -108,7 +108,7 @@ class PprofProfile {
     message.Number(mapping_field::kMemoryLimit, module.end);
     message.Number(mapping_field::kFilename, StringId(module.path));
     message.Number(mapping_field::kBuildId, StringId(module.build_id));
-    // So readers do not look for the names again.
+    // These flags keep readers from looking for the names again.
     for (const uint32_t known : {mapping_field::kHasFunctions, mapping_field::kHasFilenames,
                                  mapping_field::kHasLineNumbers, mapping_field::kHasInlineFrames}) {
       message.Number(known, 1);

@@ -12,12 +12,12 @@
 
 namespace cli {
 
-// `program` is the path of the target's program, which comes first of the mappings. The samples are
-// those that the library writes itself.
+// `program` is the path of the target's program, which comes first of the mappings. The samples
+// have the same form as in profiles of the library.
 std::string PprofOf(const Profile& profile, const std::vector<Module>& modules,
                     const std::string& program, const NameFrames& names);
 
-// gzip's format.
+// Compresses the text in gzip's format.
 std::string Gzip(const std::string& text);
 
 }  // namespace cli

@@ -13,9 +13,9 @@
 namespace cli {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;
+constexpr size_t kMostProfileBytes = size_t{1} << 30;
 
-// Nothing when it is damaged, or too large.
+// Returns nullopt when it is damaged, or too large.
 std::optional<std::string> Decompressed(const std::string& contents) {
   if (!contents.starts_with("\x1f\x8b")) return contents;
   z_stream stream = {};
@@ -25,7 +25,7 @@ std::optional<std::string> Decompressed(const std::string& contents) {
   stream.avail_in = static_cast<uInt>(contents.size());
   std::string out;
   int result = Z_OK;
-  while (result == Z_OK && out.size() < kMostBytes) {
+  while (result == Z_OK && out.size() < kMostProfileBytes) {
     char buffer[1 << 16];
     stream.next_out = reinterpret_cast<Bytef*>(buffer);
     stream.avail_out = sizeof(buffer);
@@ -41,7 +41,7 @@ class Message {
  public:
   explicit Message(std::string_view bytes) : rest_(bytes) {}
 
-  // False at the end, or where the message is damaged.
+  // Goes to the next field; false at the end, or if the message is damaged.
   bool Next() {
     uint64_t tag = 0;
     if (rest_.empty()) return false;
@@ -72,7 +72,7 @@ class Message {
   std::string_view text() const { return text_; }
   bool damaged() const { return damaged_; }
 
-  // The field's numbers: one, or packed.
+  // Adds the field's numbers, which are one, or packed.
   void AddNumbers(std::vector<uint64_t>* numbers) const {
     if (text_.empty()) return numbers->push_back(number_);
     Message packed(text_);
@@ -110,7 +110,7 @@ class Message {
 };
 
 // Numbers of fields: see profile.proto.
-class Reader {
+class PprofReader {
  public:
   bool Read(std::string_view bytes) {
     Message message(bytes);
@@ -164,7 +164,7 @@ class Reader {
     std::vector<uint64_t> functions;  // innermost first
   };
 
-  // The number in a field of a message; 0: it has none.
+  // Returns the number in a field of a message; 0 if it has none.
   static uint64_t NumberIn(std::string_view bytes, uint64_t field) {
     for (Message message(bytes); message.Next();) {
       if (message.field() == field) return message.number();
@@ -192,7 +192,7 @@ class Reader {
     *stack += name;
   }
 
-  // `ids`: innermost first.
+  // `ids` are innermost first.
   std::string StackOf(const std::vector<uint64_t>& ids) const {
     std::string stack;
     for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
@@ -221,7 +221,7 @@ class Reader {
 
 std::optional<std::map<std::string, double>> ReadPprof(const std::string& contents) {
   const std::optional<std::string> bytes = Decompressed(contents);
-  Reader reader;
+  PprofReader reader;
   if (!bytes.has_value() || !reader.Read(*bytes)) return std::nullopt;
   return reader.Stacks();
 }

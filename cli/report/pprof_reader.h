@@ -8,8 +8,9 @@
 
 namespace cli {
 
-// The bytes of each stack, "main;f;g", by the last kind of value whose unit is bytes: the memory in
-// use. Functions without a name are addresses. Nothing when it is no such profile.
+// Returns the bytes of each stack, "main;f;g", by the last kind of value whose unit is bytes: the
+// memory in use. Functions without a name appear as addresses. Nullopt when it is not such a
+// profile.
 std::optional<std::map<std::string, double>> ReadPprof(const std::string& contents);
 
 }  // namespace cli

@@ -13,17 +13,17 @@ namespace cli {
 
 // "in use", "in use at the peak", "allocated".
 std::string KindText(ProfileKind kind);
-// How good the estimates are: the number of samples, and their interval.
+// Describes the accuracy of the estimates: the number of samples, and their interval.
 std::string AccuracyText(const std::vector<CallSite>& sites, uint64_t interval);
 
-// The function, and in brackets where it is.
+// Returns the function, and its place in brackets.
 std::string FrameText(const SourceFrame& frame);
-// A table of the `most` largest call sites: what each has, its function, and up to `callers` calls
-// around it.
+// Returns a table of the `most` largest call sites: the figures of each, its function, and up to
+// `callers` of its callers.
 std::string CallSitesText(const std::vector<CallSite>& sites, size_t most, size_t callers = 6);
 // An array of call sites with all frames.
 nlohmann::ordered_json CallSitesJson(const std::vector<CallSite>& sites);
-// Text that names of functions may be in: bytes that are no UTF-8 are replaced.
+// Writes JSON that may contain names of functions: bytes that are not UTF-8 are replaced.
 std::string DumpJson(const nlohmann::ordered_json& json);
 
 }  // namespace cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProtoWriter: a message in the wire format of protocol buffers, as far as profiles need it.
+// ProtoWriter: writes a message in the wire format of protocol buffers, as far as profiles need it.
 #pragma once
 
 #include <cstdint>

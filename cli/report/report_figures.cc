@@ -21,9 +21,9 @@ using Json = nlohmann::ordered_json;
 // Reports nest less deeply.
 constexpr int kDeepest = 8;
 
-class Collector {
+class FigureCollector {
  public:
-  explicit Collector(Figures* figures) : figures_(*figures) {}
+  explicit FigureCollector(Figures* figures) : figures_(*figures) {}
 
   void AddObject(const Json& object, const std::string& prefix, int depth) {
     if (depth > kDeepest) return;
@@ -39,7 +39,8 @@ class Collector {
   }
 
  private:
-  // Facts about the reading, or about one process: no figures to compare.
+  // Whether the member is a fact about the reading, or about one process, and not a figure to
+  // compare.
   static bool IsIgnored(std::string_view name) {
     constexpr std::string_view kIgnored[] = {"pid",     "stopped_ms",      "exit_status",
                                              "seconds", "page_size_bytes", "object_size_bytes",
@@ -58,7 +59,7 @@ class Collector {
     }
   }
 
-  // An element of an array has a name in one of its members.
+  // Adds an element of an array; one of its members is its name.
   void AddElement(const Json& element, const std::string& array, const std::string& prefix,
                   int depth) {
     if (!element.is_object()) return;
@@ -93,11 +94,11 @@ std::string TextOf(const Json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// False when it is no JSON.
+// False when it is not JSON.
 bool ParseJson(const std::string& contents, Figures* figures) {
   Json json = Json::parse(contents, nullptr, false);
   if (json.is_discarded()) {
-    // Lines of JSON: the last whole one.
+    // The contents are lines of JSON; the last complete one counts.
     std::istringstream lines(contents);
     for (std::string line; std::getline(lines, line);) {
       if (Json parsed = Json::parse(line, nullptr, false); parsed.is_object()) json = parsed;
@@ -105,7 +106,7 @@ bool ParseJson(const std::string& contents, Figures* figures) {
   }
   if (json.is_array()) json = Json{{"processes", json}};
   if (!json.is_object()) return false;
-  Collector(figures).AddObject(json, "", 0);
+  FigureCollector(figures).AddObject(json, "", 0);
   figures->time = TextOf(json, "time");
   if (const auto pid = json.find("pid"); pid != json.end() && pid->is_number()) {
     figures->process = fmt::format("{}, process {}", TextOf(json, "name"), pid->get<int64_t>());
@@ -113,7 +114,7 @@ bool ParseJson(const std::string& contents, Figures* figures) {
   return true;
 }
 
-// "main;f;g 4096". False when a line is none.
+// Parses lines like "main;f;g 4096". False when a line has another form.
 bool ParseFolded(const std::string& contents, Figures* figures) {
   std::istringstream lines(contents);
   for (std::string line; std::getline(lines, line);) {

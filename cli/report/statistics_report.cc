@@ -40,7 +40,8 @@ void WriteKernelFigures(const ProcessInfo& info, uint64_t backed, std::string* o
   const uint64_t anonymous = info.memory.anonymous_bytes;
   fmt::format_to(to, "\n  {:>11}  resident memory of the process, of it {} anonymous\n",
                  Size(info.memory.resident_bytes), Size(anonymous));
-  // Not all of the heap's memory was touched, and the process has other memory.
+  // The difference may be negative: not all of the heap's memory was touched, and the process has
+  // other memory.
   if (anonymous >= backed) {
     fmt::format_to(to, "  {:>11}  anonymous, not the heap's\n", Size(anonymous - backed));
   } else {

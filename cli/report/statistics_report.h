@@ -12,7 +12,7 @@ namespace cli {
 
 // The members of tcmalloc_stats_json, in its order.
 nlohmann::ordered_json StatisticsJson(const Statistics& stats);
-// First where the memory is, then the size classes that have spans.
+// First the use of the memory, then the size classes that have spans.
 std::string StatisticsText(const Statistics& stats, const ProcessInfo& info,
                            const std::string& version);
 // For a process on another malloc, or without a heap.

@@ -10,7 +10,7 @@ namespace cli {
 
 struct Cell {
   std::string text;
-  // What rows are sorted by, if the column has numbers.
+  // The number by which rows are sorted, if the column has numbers.
   double number = 0;
 };
 
@@ -30,17 +30,18 @@ struct Table {
   std::vector<Row> rows;
 };
 
-// Printable ASCII: others are '?'. For text of a process that a terminal shows.
+// Replaces characters that are not printable ASCII by '?'. Used for text of a process that a
+// terminal shows.
 std::string Printable(const std::string& text);
 
-// The rows that contain the filter in some cell, whatever the case, sorted by the column. Numbers
-// are largest first, text alphabetically; `reversed` is the opposite. Rows that are equal stay in
-// order.
+// Returns the rows that contain the filter in some cell, in upper or lower case, sorted by the
+// column. Numbers are largest first, text alphabetically; `reversed` is the opposite. Rows that are
+// equal stay in order.
 std::vector<const Row*> Arrange(const Table& table, size_t column, bool reversed,
                                 const std::string& filter);
 
-// The table as lines of at most `width` characters, the titles first. Numbers are aligned on the
-// right; the last column takes what is left.
+// Returns the table as lines of at most `width` characters, the titles first. Numbers are aligned
+// on the right; the last column gets the rest of the width.
 std::vector<std::string> TableLines(const Table& table, const std::vector<const Row*>& rows,
                                     size_t width);
 

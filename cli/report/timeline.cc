@@ -5,21 +5,53 @@
 
 #include <ctime>
 #include <iterator>
+#include <string_view>
 
 #include "report/statistics_report.h"
 
 namespace cli {
 namespace {
 
-// In the value of a label.
+struct Metric {
+  std::string name;
+  uint64_t value = 0;
+
+  bool is_counter() const { return name.ends_with(kTotal); }
+  // The name of the metric family: OpenMetrics names a counter without its suffix.
+  std::string_view family() const {
+    return std::string_view(name).substr(0, name.size() - (is_counter() ? kTotal.size() : 0));
+  }
+  const char* type() const { return is_counter() ? "counter" : "gauge"; }
+
+  static constexpr std::string_view kTotal = "_total";
+};
+
+std::vector<Metric> MetricsOf(const ProcessFigures& reading) {
+  const auto& memory = reading.info.memory;
+  std::vector<Metric> metrics = {{"process_resident_bytes", memory.resident_bytes},
+                                 {"process_anonymous_bytes", memory.anonymous_bytes},
+                                 {"process_swapped_bytes", memory.swapped_bytes},
+                                 {"process_peak_resident_bytes", memory.peak_resident_bytes},
+                                 {"process_threads", reading.info.threads}};
+  if (reading.stats.has_value()) {
+    for (const auto& [name, value] : reading.stats->figures) metrics.push_back({name, value});
+  }
+  return metrics;
+}
+
+// Escapes text for the value of a label.
 std::string Quoted(const std::string& text) {
   std::string quoted;
   for (const char c : text) {
     if (c == '\\' || c == '"') quoted += '\\';
-    // Names of processes may have any bytes, an exposition has UTF-8 only.
+    // Names of processes may have any bytes, but an exposition has only UTF-8.
     quoted += c == '\n' ? "\\n" : static_cast<unsigned char>(c) < 0x80 ? std::string(1, c) : "?";
   }
   return quoted;
+}
+
+std::string LabelsOf(const ProcessInfo& info) {
+  return fmt::format("{{pid=\"{}\",name=\"{}\"}}", info.pid, Quoted(info.name));
 }
 
 }  // namespace
@@ -46,26 +78,27 @@ std::string TimelineJson(const ProcessFigures& reading) {
 std::string TimelineOpenMetrics(const ProcessFigures& reading) {
   std::string out;
   const auto to = std::back_inserter(out);
-  const std::string labels =
-      fmt::format("{{pid=\"{}\",name=\"{}\"}}", reading.info.pid, Quoted(reading.info.name));
+  const std::string labels = LabelsOf(reading.info);
   const double time = static_cast<double>(reading.time_ms) / 1000;
-  const auto metric = [&](std::string_view name, uint64_t value) {
-    const bool counter = name.ends_with("_total");
-    const std::string_view family =
-        counter ? name.substr(0, name.size() - std::string_view("_total").size()) : name;
-    fmt::format_to(to, "# TYPE tcmalloc_{} {}\n", family, counter ? "counter" : "gauge");
-    if (family.ends_with("_bytes")) fmt::format_to(to, "# UNIT tcmalloc_{} bytes\n", family);
-    fmt::format_to(to, "tcmalloc_{}{} {} {:.3f}\n", name, labels, value, time);
-  };
-  metric("process_resident_bytes", reading.info.memory.resident_bytes);
-  metric("process_anonymous_bytes", reading.info.memory.anonymous_bytes);
-  metric("process_swapped_bytes", reading.info.memory.swapped_bytes);
-  metric("process_peak_resident_bytes", reading.info.memory.peak_resident_bytes);
-  metric("process_threads", reading.info.threads);
-  if (reading.stats.has_value()) {
-    for (const auto& [name, value] : reading.stats->figures) metric(name, value);
+  for (const Metric& metric : MetricsOf(reading)) {
+    fmt::format_to(to, "# TYPE tcmalloc_{} {}\n", metric.family(), metric.type());
+    if (metric.family().ends_with("_bytes")) {
+      fmt::format_to(to, "# UNIT tcmalloc_{} bytes\n", metric.family());
+    }
+    fmt::format_to(to, "tcmalloc_{}{} {} {:.3f}\n", metric.name, labels, metric.value, time);
   }
   return out + "# EOF\n";
+}
+
+std::string TimelinePrometheus(const ProcessFigures& reading) {
+  std::string out;
+  const auto to = std::back_inserter(out);
+  const std::string labels = LabelsOf(reading.info);
+  for (const Metric& metric : MetricsOf(reading)) {
+    fmt::format_to(to, "# TYPE tcmalloc_{} {}\n", metric.name, metric.type());
+    fmt::format_to(to, "tcmalloc_{}{} {}\n", metric.name, labels, metric.value);
+  }
+  return out;
 }
 
 PlotPoint PointOf(const ProcessFigures& reading) {
@@ -78,7 +111,7 @@ PlotPoint PointOf(const ProcessFigures& reading) {
 void AddPoint(PlotPoint point, size_t most, std::vector<PlotPoint>* points) {
   points->push_back(point);
   if (points->size() <= most) return;
-  // The first and the last stay, so that the plot has the whole time.
+  // The first and the last point are kept, so that the plot covers the whole time.
   std::vector<PlotPoint> kept = {points->front()};
   for (size_t i = 1; i + 1 < points->size(); i += 2) {
     const PlotPoint& a = (*points)[i];

@@ -24,7 +24,7 @@ Cell Rate(std::optional<double> bytes_per_second) {
   return {(rate < 0 ? "-" : "+") + Size(whole) + "/s", rate};
 }
 
-// "102.4% of ...": how much the process needs for each byte that it holds.
+// Returns the bytes that the process needs for each byte that it holds.
 std::string Ratio(uint64_t whole, uint64_t part) {
   if (part == 0) return "-";
   return fmt::format("{:.2f}", static_cast<double>(whole) / static_cast<double>(part));
@@ -72,7 +72,8 @@ Table ClassTable(const Statistics& stats) {
   return table;
 }
 
-// By the function that the program's author knows, and its callers.
+// Makes the table of call sites, each named by the function that the program's author knows, and
+// its callers.
 Table SiteTable(const std::vector<CallSite>& sites) {
   Table table{
       .name = "call sites",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the live view shows of processes, from their figures.
+// The tables of processes that the live view shows, made from their figures.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct ThreadRow {
   std::string name;  // of the thread
 };
 
-// How much was allocated, by the samples so far.
+// The bytes that were allocated, by the samples so far.
 struct SampleCount {
   int64_t time_ms = 0;
   uint64_t samples = 0;
@@ -29,20 +29,22 @@ struct SampleCount {
 struct ProcessView {
   ProcessFigures now;
   std::optional<ProcessFigures> before;
-  std::string version;  // of the library; empty: another malloc, which `allocator` names
+  std::string version;  // of the library; empty for another malloc, which `allocator` names
   std::string allocator;
   std::vector<ThreadRow> threads;
-  // Of a library that takes samples. The sites' names belong to the one who made them.
+  // Set for a library that takes samples. The object that made the sites owns their names.
   std::optional<SampleCount> samples;
   std::optional<SampleCount> samples_before;
   std::vector<CallSite> sites;
   std::vector<ProcessFigures> history;  // the oldest first
 };
 
-// The rate at which the memory in use grew, in bytes per second; nothing before two readings.
+// Returns the rate at which the memory in use grew, in bytes per second; nullopt before two
+// readings.
 std::optional<double> GrowthPerSecond(const ProcessView& view);
 
-// The bytes per second that the program allocates, freed since or not. Nothing without samples.
+// Returns the bytes per second that the program allocates, whether freed since or not. Nullopt
+// without samples.
 std::optional<double> AllocatedPerSecond(const ProcessView& view);
 
 TopData DataOfProcesses(const std::vector<ProcessView>& processes);

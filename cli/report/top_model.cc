@@ -45,7 +45,7 @@ const Table* TopModel::table() const {
 TopModel::Sorting TopModel::SortingOfTable() const {
   const auto found = sortings_.find(table_);
   if (found != sortings_.end()) return found->second;
-  // By the first column of numbers.
+  // The default is to sort by the first column of numbers.
   Sorting sorting;
   if (table() == nullptr) return sorting;
   const std::vector<Column>& columns = table()->columns;
@@ -187,7 +187,7 @@ TopRequest TopModel::HandleKey(int key) {
   return TopRequest::kNone;
 }
 
-// The last `width` values, from the smallest to the largest of them.
+// Draws the last `width` values as blocks, scaled from the smallest to the largest of them.
 std::string TopModel::Spark(const std::vector<uint64_t>& values, size_t width) const {
   constexpr const char* kBlocks[] = {"\u2581", "\u2582", "\u2583", "\u2584",
                                      "\u2585", "\u2586", "\u2587", "\u2588"};
@@ -263,7 +263,7 @@ std::vector<TopLine> TopModel::Lines(size_t width, size_t height) {
                                order, sorting.reversed ? " reversed" : "", seconds_),
                    TopLine::Style::kHint});
   for (TopLine& line : lines) {
-    // Lines of blocks are as wide as they may be; all others are ASCII.
+    // Lines of blocks are already short enough; all others are ASCII.
     if (line.text.find('\xe2') == std::string::npos) line.text = line.text.substr(0, width);
   }
   lines.resize(height);

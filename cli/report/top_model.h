@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TopModel: what the live view shows and how it answers keys. It knows no terminal and no process:
-// data and keys go in, lines come out.
+// TopModel: the contents of the live view, and its response to keys. It uses no terminal and no
+// process: its inputs are data and keys, its outputs are lines.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cli {
 
-// Keys that are no characters.
+// Keys that are not characters.
 enum TopKey : int {
   kKeyUp = 0x110000,
   kKeyDown,
@@ -38,7 +38,7 @@ struct TopData {
   std::vector<std::string> summary;
   std::vector<History> histories;
   std::vector<Table> tables;  // at least one; the same ones, in order, while a view is open
-  // A row of the first table can be opened.
+  // True if a row of the first table can be opened.
   bool opens_rows = false;
 };
 
@@ -57,13 +57,13 @@ struct TopLine {
 
 class TopModel {
  public:
-  // `blocks`: the terminal shows U+2581 to U+2588.
+  // `blocks` is true if the terminal shows U+2581 to U+2588.
   explicit TopModel(bool blocks, double seconds = 1) : blocks_(blocks), seconds_(seconds) {}
 
   // A new view: nothing is selected, nothing filtered.
   void Open() { *this = TopModel(blocks_, seconds_); }
   void SetData(TopData data);
-  // The last reading failed: the data before it stays.
+  // Reports that the last reading failed; the data before it stay.
   void SetProblem(std::string problem);
   TopRequest HandleKey(int key);
   // Exactly `height` lines of at most `width` characters.
@@ -71,11 +71,11 @@ class TopModel {
 
   bool paused() const { return paused_; }
   double seconds() const { return seconds_; }  // between refreshes
-  // The id of the selected row; empty: none.
+  // The id of the selected row; empty if there is none.
   std::string selected() const;
 
  private:
-  // How a table is shown.
+  // How the rows of a table are sorted.
   struct Sorting {
     size_t column = 0;
     bool reversed = false;
@@ -101,7 +101,7 @@ class TopModel {
   bool help_ = false;
   bool paused_ = false;
   double seconds_;
-  // The selected row moves with its id when rows are sorted anew.
+  // The selection follows the row's id when rows are sorted again.
   std::string selected_;
   size_t position_ = 0;
   size_t page_ = 1;  // rows that the last Lines showed

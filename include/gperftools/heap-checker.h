@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Leak checks: an object is leaked if it is allocated and unreachable. In the full library only
-// (-ltcmalloc). The environment variable HEAPCHECK turns the checks on; docs/leak-checker.md
-// describes it. Without it nothing here checks anything, and the first call that would check prints
-// a line on stderr. <tcmalloc/leak_checker.h> works without HEAPCHECK, and returns what it finds.
+// Leak checks: an object is leaked if it is allocated and unreachable. Only the full library
+// (-ltcmalloc) has them. The environment variable HEAPCHECK turns the checks on;
+// docs/leak-checker.md describes it. Without HEAPCHECK these functions check nothing, and the first
+// call that would check prints a line on stderr. <tcmalloc/leak_checker.h> works without HEAPCHECK,
+// and returns the leaks.
 //
 // Any thread may call these functions. A check stops all other threads while it runs
 // (docs/leak-checker.md has its cost), so the caller must not hold a lock that they need.
@@ -34,7 +35,7 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   static bool IsActive();
 
   // The checker of the whole program, for BytesLeaked and ObjectsLeaked after NoGlobalLeaks. Null
-  // if HEAPCHECK does not ask for a check of the whole program. Do not delete it.
+  // if HEAPCHECK does not request a check of the whole program. Do not delete it.
   static HeapLeakChecker* GlobalChecker();
 
   // Checks the whole program now; may be called repeatedly. False only if it found a leak.
@@ -46,11 +47,12 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   // `name` appears in messages and in the profile's file name.
   explicit HeapLeakChecker(const char* name);
 
-  // Aborts if the checker was active and NoLeaks was never called: a test that does not test.
+  // Aborts if the checker was active and NoLeaks was never called, since such a test checks
+  // nothing.
   ~HeapLeakChecker();
 
-  // True if no object allocated since the creation of this checker is leaked. The other names exist
-  // for programs that use them; all do the same.
+  // True if no object allocated since the creation of this checker is leaked. The functions with
+  // other names do the same, for programs that use these names.
   bool NoLeaks() { return DoNoLeaks(DO_NOT_SYMBOLIZE); }
   bool QuickNoLeaks() { return NoLeaks(); }
   bool BriefNoLeaks() { return NoLeaks(); }
@@ -58,8 +60,8 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   bool QuickSameHeap() { return NoLeaks(); }
   bool BriefSameHeap() { return NoLeaks(); }
 
-  // What the last of these calls found, in bytes as the program requested them, and in objects. 0
-  // before the first call, and while checks are off.
+  // The leaks of the last of these calls, in requested bytes and in objects. 0 before the first
+  // call, and while checks are off.
   ssize_t BytesLeaked() const;
   ssize_t ObjectsLeaked() const;
 
@@ -107,8 +109,8 @@ class PERFTOOLS_DLL_DECL HeapLeakChecker {
   bool reserved_flag_;
 };
 
-// Holds a pointer in a form that the checker does not recognise. An object that only this leads to
-// counts as leaked.
+// Holds a pointer in a form that the checker does not recognise. An object to which there is no
+// other pointer counts as leaked.
 template <class T>
 class HiddenPointer {
  public:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The heap profiler: while it runs, it records every allocation and every free of the process with
- * the call site. In the full library only (-ltcmalloc, not -ltcmalloc_minimal). The environment
+ * the call site. Only the full library has it (-ltcmalloc, not -ltcmalloc_minimal). The environment
  * variable HEAPPROFILE starts it without a change to the program; docs/heap-profiler.md describes
  * that, the files and the cost.
  *
@@ -25,7 +25,7 @@ extern "C" {
  */
 PERFTOOLS_DLL_DECL void HeapProfilerStart(const char* prefix);
 
-/* 1 while it runs, else 0. */
+/* Returns 1 while the profiler runs, else 0. */
 PERFTOOLS_DLL_DECL int IsHeapProfilerRunning(void);
 
 /* Stops the profiler if it runs, and discards its records. Writes no file. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MallocExtension of gperftools 2.10 to 2.18: the same names, order of virtual functions and
 // layouts, so that a program compiled with either header runs with either library. New programs
-// should use <tcmalloc/tcmalloc.h>, whose functions do the work here: their costs are given there.
+// should use <tcmalloc/tcmalloc.h>, whose functions do the work here; that header has their costs.
 //
 // Unless it says otherwise, any thread may call a function at any time, but not from a signal
 // handler; functions do not fail; sizes are in bytes.
@@ -77,28 +77,29 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   virtual bool GetNumericProperty(const char* property, size_t* value);
   virtual bool SetNumericProperty(const char* property, size_t value);
 
-  // Idle: the calling thread will not allocate for a while; flushes its cache. Busy: it is about
-  // to; creates its cache if it has none. Calling Busy is optional.
+  // MarkThreadIdle declares that the calling thread will not allocate for a while, and flushes its
+  // cache. MarkThreadBusy declares that it is about to allocate, and creates its cache if it has
+  // none; the call is optional.
   virtual void MarkThreadIdle();
   virtual void MarkThreadBusy();
 
-  // The allocator that the heap grows by. Null selects the library's own again. An allocator must
-  // live as long as the process, and may forward requests to the library's.
+  // The allocator from which the heap gets memory. Null selects the library's own again. An
+  // allocator must live as long as the process, and may forward requests to the library's.
   virtual SysAllocator* GetSystemAllocator();
   virtual void SetSystemAllocator(SysAllocator* a);
 
-  // Release free memory to the OS. ReleaseToSystem: at least `num_bytes`, in whole pages and whole
-  // unused hugepages; the excess counts towards the following calls. ReleaseFreeMemory: all of it;
-  // it resets that excess.
+  // Release free memory to the OS. ReleaseToSystem releases at least `num_bytes`, in whole pages
+  // and whole unused hugepages; the excess counts towards the following calls. ReleaseFreeMemory
+  // releases all of it, and resets that excess.
   virtual void ReleaseToSystem(size_t num_bytes);
   virtual void ReleaseFreeMemory();
 
-  // How fast free memory is released by itself (tcmalloc_set_memory_release_rate). 0 for never; 0
-  // to 10 is reasonable.
+  // How fast the library releases free memory by itself (tcmalloc_set_memory_release_rate); 0 for
+  // never. Values from 0 to 10 are reasonable.
   virtual void SetMemoryReleaseRate(double rate);
   virtual double GetMemoryReleaseRate();
 
-  // The bytes that an object would have for a request of `size`.
+  // Returns the bytes that an object would have for a request of `size`.
   virtual size_t GetEstimatedAllocatedSize(size_t size);
   // The bytes of the object at `p`; 0 for null.
   virtual size_t GetAllocatedSize(const void* p);
@@ -109,8 +110,8 @@ class PERFTOOLS_DLL_DECL MallocExtension {
 
   // The object whose functions are in effect. Never null.
   static MallocExtension* instance();
-  // Replaces it, also for the C functions; null selects the library's own again. For layers between
-  // the program and the heap; malloc does not change.
+  // Replaces that object, also for the C functions; null selects the library's own again. It is for
+  // layers between the program and the heap; malloc does not change.
   static void Register(MallocExtension* implementation);
 
   struct FreeListInfo {
@@ -124,10 +125,10 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   //   tcmalloc.transfer                                      objects, always empty
   //   tcmalloc.page, tcmalloc.page_unmapped                  pages, a list per length below 128
   //   tcmalloc.large, tcmalloc.large_unmapped                longer runs of pages
-  // Those with _unmapped are not backed by memory. Empty lists of pages are left out.
+  // The memory of types with _unmapped is not backed. Empty lists of pages are left out.
   virtual void GetFreeListSizes(std::vector<FreeListInfo>* v);
 
-  // The same profiles as arrays, which the caller deletes (delete[]). An entry is the number of
+  // Return these profiles as arrays, which the caller deletes (delete[]). An entry is the number of
   // objects, their bytes, the number of frames, and the frames; a zero ends the array. Null in
   // libtcmalloc_minimal, and if there is no memory.
   virtual void** ReadStackTraces(int* sample_period);

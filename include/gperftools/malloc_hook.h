@@ -74,7 +74,7 @@ class PERFTOOLS_DLL_DECL MallocHook {
     return MallocHook_GetCallerStackTrace(result, max_depth, skip_count);
   }
 
-  // The system calls mmap(2) and munmap(2).
+  // These make the system calls mmap(2) and munmap(2).
   static void* UnhookedMMap(void* start, size_t length, int prot, int flags, int fd, off_t offset);
   static int UnhookedMUnmap(void* start, size_t length);
 };

@@ -10,10 +10,10 @@
  * the C functions.
  *
  * Any thread may add and remove hooks, but not in a signal handler. Every operation that begins
- * after a hook was added calls it, in all threads (on systems without membarrier(2): a moment
- * later). After its removal, calls that have begun may still be running. While there is a hook,
- * every allocation and free takes the slow path, tens of nanoseconds more; without hooks this costs
- * nothing.
+ * after a hook was added calls it, in all threads (on systems without membarrier(2), every
+ * operation from a moment later on). After its removal, calls that have begun may still be running.
+ * While there is a hook, every allocation and free takes the slow path, tens of nanoseconds more;
+ * without hooks this costs nothing.
  */
 #ifndef GPERFTOOLS_MALLOC_HOOK_C_H_
 #define GPERFTOOLS_MALLOC_HOOK_C_H_
@@ -30,15 +30,15 @@ extern "C" {
 #endif
 
 /*
- * For hooks: stores up to `max_depth` return addresses of the code that allocates or frees, without
- * the allocator's frames, after skipping `skip_count`. Returns their number; 0 in
+ * Hooks may call it. Stores up to `max_depth` return addresses of the code that allocates or frees,
+ * without the allocator's frames, after skipping `skip_count`. Returns their number; 0 in
  * libtcmalloc_minimal.
  */
 PERFTOOLS_DLL_DECL int MallocHook_GetCallerStackTrace(void** result, int max_depth, int skip_count);
 
 /*
- * Add and Remove return 1 on success; 0 if the hook is null, Add also if there are 7 already,
- * Remove also if it was not added.
+ * Add and Remove return 1 on success, and 0 if the hook is null. Add also returns 0 if there are 7
+ * hooks already, Remove also if the hook was not added.
  */
 typedef void (*MallocHook_NewHook)(const void* ptr, size_t size);
 PERFTOOLS_DLL_DECL int MallocHook_AddNewHook(MallocHook_NewHook hook);
@@ -49,7 +49,7 @@ PERFTOOLS_DLL_DECL int MallocHook_AddDeleteHook(MallocHook_DeleteHook hook);
 PERFTOOLS_DLL_DECL int MallocHook_RemoveDeleteHook(MallocHook_DeleteHook hook);
 
 /*
- * Deprecated. One more hook of each kind, which is replaced; null for none. Returns the former one.
+ * Deprecated. These replace one more hook of each kind, and return the former one; null for none.
  */
 PERFTOOLS_DLL_DECL MallocHook_NewHook MallocHook_SetNewHook(MallocHook_NewHook hook);
 PERFTOOLS_DLL_DECL MallocHook_DeleteHook MallocHook_SetDeleteHook(MallocHook_DeleteHook hook);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The size of an object, without allocating it. */
+/* Functions that return the size of an object without allocating it. */
 #ifndef GPERFTOOLS_NALLOCX_H_
 #define GPERFTOOLS_NALLOCX_H_
 
@@ -13,13 +13,13 @@
 extern "C" {
 #endif
 
-/* The only flag: the object is to start at a multiple of 2^la. */
+/* The only flag requests an object at a multiple of 2^la. */
 #define MALLOCX_LG_ALIGN(la) ((int)(la))
 
 /*
- * The bytes of an object for a request of `size` bytes; 0 if there can be none. Both functions do
- * the same; use tc_nallocx to get this library's answer even if another loaded library defines
- * nallocx. Any thread may call them. Cost: some nanoseconds.
+ * Return the bytes of an object for a request of `size` bytes; 0 if such a request always fails.
+ * Both functions do the same; use tc_nallocx to get this library's result even if another loaded
+ * library defines nallocx. Any thread may call them. Cost: some nanoseconds.
  */
 PERFTOOLS_DLL_DECL size_t nallocx(size_t size, int flags);
 PERFTOOLS_DLL_DECL size_t tc_nallocx(size_t size, int flags);

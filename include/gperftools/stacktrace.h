@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The call stack of the calling thread. In libtcmalloc, not in libtcmalloc_minimal. These functions
-// may be called anywhere, also in signal handlers. They return the number of return addresses
-// written.
+// The call stack of the calling thread. libtcmalloc has these functions, libtcmalloc_minimal does
+// not. They may be called anywhere, also in signal handlers. All return the number of return
+// addresses written.
 #ifndef GPERFTOOLS_STACKTRACE_H_
 #define GPERFTOOLS_STACKTRACE_H_
 
@@ -14,12 +14,12 @@
 // addresses in its callers.
 PERFTOOLS_DLL_DECL int GetStackTrace(void** result, int max_depth, int skip_count);
 
-// Also stores the sizes of the frames in bytes, 0 for unknown.
+// As GetStackTrace, but also stores the sizes of the frames in bytes, 0 for unknown.
 PERFTOOLS_DLL_DECL int GetStackFrames(void** result, int* sizes, int max_depth, int skip_count);
 
 // For signal handlers, with the handler's third argument as `uc`: the stack of the interrupted
 // code, from the address of the interrupted instruction on. It does not contain the handler's
-// frames, and ignores `skip_count`. With null they do the same as the functions above.
+// frames, and ignores `skip_count`. If `uc` is null, they do the same as the functions above.
 PERFTOOLS_DLL_DECL int GetStackTraceWithContext(void** result, int max_depth, int skip_count,
                                                 const void* uc);
 PERFTOOLS_DLL_DECL int GetStackFramesWithContext(void** result, int* sizes, int max_depth,

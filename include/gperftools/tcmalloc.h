@@ -19,7 +19,7 @@
 #define TC_VERSION_PATCH ".1"
 #define TC_VERSION_STRING "gperftools 2.18.1"
 
-/* mallinfo and mallinfo2 exist. */
+/* Defined because mallinfo and mallinfo2 exist. */
 #define GPERFTOOLS_HAS_MALLINFO 1
 #define GPERFTOOLS_HAS_MALLINFO2 1
 
@@ -42,8 +42,8 @@ extern "C" {
 #endif
 
 /*
- * The version above of the linked library (not of the header) as text. Stores its parts through the
- * pointers that are not null.
+ * Returns the version above of the linked library (not of the header) as text, and stores its parts
+ * through the pointers that are not null.
  */
 PERFTOOLS_DLL_DECL const char* tc_version(int* major, int* minor,
                                           const char** patch) PERFTOOLS_NOTHROW;
@@ -68,13 +68,14 @@ PERFTOOLS_DLL_DECL struct mallinfo tc_mallinfo(void) PERFTOOLS_NOTHROW;
 PERFTOOLS_DLL_DECL struct mallinfo2 tc_mallinfo2(void) PERFTOOLS_NOTHROW;
 #endif
 
-/* The bytes of the object that the program may use; 0 for null. */
+/* Returns the bytes of the object that the program may use; 0 for null. */
 PERFTOOLS_DLL_DECL size_t tc_malloc_size(void* ptr) PERFTOOLS_NOTHROW;
 
 /*
  * With a mode other than 0, the C functions also call the new_handler if there is no memory, as
  * operator new(std::nothrow) does. The mode is 0 at first and is that of all threads.
- * tc_set_new_mode returns the former mode. tc_malloc_skip_new_handler is tc_malloc without this.
+ * tc_set_new_mode returns the former mode. tc_malloc_skip_new_handler is tc_malloc without calls of
+ * the new_handler.
  */
 PERFTOOLS_DLL_DECL int tc_set_new_mode(int flag) PERFTOOLS_NOTHROW;
 PERFTOOLS_DLL_DECL int tc_query_new_mode(void) PERFTOOLS_NOTHROW;

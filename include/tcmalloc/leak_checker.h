@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Leak checks in a running program. An object is leaked if it is allocated and unreachable: no
- * pointer leads to it from the program's data, its stacks, registers or thread-local storage. For
- * C, and, below, for C++. In the full library only (-ltcmalloc). docs/leak-checker.md says how the
- * check works and where it may be wrong.
+ * pointer leads to it from the program's data, its stacks, registers or thread-local storage. The
+ * interface for C comes first, then that for C++. Only the full library has it (-ltcmalloc).
+ * docs/leak-checker.md explains how the check works and when it may be wrong.
  *
- * Any thread may check at any time and as often as it likes, if it holds no lock that another
- * thread could need: a check stops all other threads, as a debugger does. It does not call malloc.
- * Its result does not change afterwards.
+ * Any thread may check at any time, repeatedly, if it holds no lock that another thread could need:
+ * a check stops all other threads, as a debugger does. It does not call malloc. Its result does not
+ * change afterwards.
  *
  * Call sites are known if allocations are recorded: from the start of the process with HEAPCHECK in
  * the environment, or from tcmalloc_leaks_start_recording on. Otherwise the report groups leaked
@@ -42,7 +42,7 @@ typedef struct tcmalloc_leaks tcmalloc_leaks;
 enum {
   /* Show the first words of one leaked object per site. They may contain the user's secrets. */
   TCMALLOC_LEAKS_SHOW_CONTENTS = 1,
-  /* Make each leaked object a site of its own, with its address as the innermost frame. */
+  /* Make each leaked object a separate site, with its address as the innermost frame. */
   TCMALLOC_LEAKS_BY_OBJECT = 2
 };
 
@@ -51,7 +51,7 @@ enum {
  * result.
  *
  * Cost: the other threads stop for a few milliseconds, plus some hundred milliseconds per GiB of
- * objects in use. The result says for how long.
+ * objects in use. The result has that time.
  */
 tcmalloc_leaks* tcmalloc_check_leaks(int flags) TCMALLOC_LEAKS_NOTHROW;
 void tcmalloc_leaks_free(tcmalloc_leaks* leaks) TCMALLOC_LEAKS_NOTHROW;
@@ -90,8 +90,8 @@ typedef struct tcmalloc_leaks_info {
   int error;          /* errno that explains an outcome other than TCMALLOC_LEAKS_DONE; or 0 */
   int recorded;       /* 1: allocations were recorded, and sites have call stacks */
   int num_threads;    /* threads that were stopped, and the caller */
-  long long time_ns;  /* when: nanoseconds since 1970 */
-  long long pause_ns; /* how long the other threads stood still */
+  long long time_ns;  /* the time of the check: nanoseconds since 1970 */
+  long long pause_ns; /* how long the other threads were stopped */
   unsigned long long objects_in_use;
   unsigned long long bytes_in_use;
   unsigned long long objects; /* leaked */
@@ -106,14 +106,14 @@ void tcmalloc_leaks_get_info(const tcmalloc_leaks* leaks,
 /* A call site of leaked objects. Sites with the most leaked bytes come first. */
 typedef struct tcmalloc_leak_site {
   const void* const* stack; /* return addresses, innermost first */
-  size_t depth;             /* 0: the call stack is not known */
+  size_t depth;             /* 0 if the call stack is unknown */
   size_t object_size;       /* rounded to the size class; 0 if there is a stack */
   unsigned long long objects;
   unsigned long long bytes; /* as requested if there is a stack, else rounded */
   unsigned long long direct_objects;
   unsigned long long direct_bytes;
   const void* example; /* address of one of the objects */
-  const size_t* words; /* its first words, if they were asked for */
+  const size_t* words; /* its first words, if they were requested */
   size_t num_words;
   /*
    * If object_size is not 0 (no stack is known): the age of the spans, runs of pages, that hold the
@@ -147,7 +147,7 @@ enum {
 };
 /*
  * Writes the report to an open file, or piece by piece to `sink`, which returns 0 if it could not
- * take a piece. Returns 0 if not everything was written.
+ * accept a piece. Returns 0 if a part was not written.
  */
 int tcmalloc_leaks_write(const tcmalloc_leaks* leaks, int format, int fd) TCMALLOC_LEAKS_NOTHROW;
 typedef int (*tcmalloc_leaks_sink)(const void* data, size_t bytes, void* context);
@@ -167,24 +167,24 @@ void tcmalloc_leaks_stop_recording(void) TCMALLOC_LEAKS_NOTHROW;
 /*
  * Objects that the calling thread allocates between disable and enable do not count as leaked, and
  * neither do objects that are reachable from them. The pairs may be nested. They have an effect
- * only while allocations are recorded; otherwise they cost nothing. While any thread is between the
- * two, every recorded allocation checks whether its thread is.
+ * only while allocations are recorded; otherwise they cost nothing. While any thread is disabled,
+ * every recorded allocation checks whether its own thread is.
  */
 void tcmalloc_leaks_disable(void) TCMALLOC_LEAKS_NOTHROW;
 void tcmalloc_leaks_enable(void) TCMALLOC_LEAKS_NOTHROW;
 
 /*
- * ignore: the object at `address`, which may point inside it, does not count as leaked, nor do
- * objects that are reachable from it. Do not free it before unignore is called with the same
- * address. Return 0 if there is no memory; unignore also if the address was not ignored.
+ * After ignore, the object at `address`, which may point inside it, does not count as leaked, nor
+ * do objects reachable from it. Do not free it before unignore is called with the same address.
+ * Both return 0 if there is no memory; unignore also if the address was not ignored.
  */
 int tcmalloc_leaks_ignore(const void* address) TCMALLOC_LEAKS_NOTHROW;
 int tcmalloc_leaks_unignore(const void* address) TCMALLOC_LEAKS_NOTHROW;
 
 /*
- * Registers memory in which the checker must look for pointers, and would not by itself: shared
- * memory, or a mapping to which only hidden pointers lead. Return 0 if there is no memory;
- * unregister also if this range was not registered.
+ * Registers memory with pointers that the checker would not search by itself: shared memory, or a
+ * mapping to which only hidden pointers lead. Both return 0 if there is no memory; unregister also
+ * if this range was not registered.
  */
 int tcmalloc_leaks_register_roots(const void* start, size_t bytes) TCMALLOC_LEAKS_NOTHROW;
 int tcmalloc_leaks_unregister_roots(const void* start, size_t bytes) TCMALLOC_LEAKS_NOTHROW;
@@ -230,7 +230,7 @@ class LeakReport {
     return info;
   }
   Outcome GetOutcome() const { return static_cast<Outcome>(GetInfo().outcome); }
-  /* The check was complete, and nothing is leaked. */
+  /* True if the check was complete, and nothing is leaked. */
   bool NoLeaks() const { return GetOutcome() == Outcome::kDone && Objects() == 0; }
   std::uint64_t Objects() const { return GetInfo().objects; }
   std::uint64_t Bytes() const { return GetInfo().bytes; }
@@ -244,7 +244,7 @@ class LeakReport {
         leaks_, [](const Site* site, void* context) { (*static_cast<F*>(context))(*site); }, &f);
   }
 
-  /* False if not everything was written. */
+  /* False if a part was not written. */
   bool WriteTo(int fd, Format format = Format::kText) const {
     return leaks_ != nullptr && tcmalloc_leaks_write(leaks_, static_cast<int>(format), fd) != 0;
   }
@@ -265,7 +265,7 @@ class LeakReport {
   tcmalloc_leaks* leaks_ = nullptr;
 };
 
-/* Checks the whole program now. `flags`: a sum of TCMALLOC_LEAKS_SHOW_CONTENTS and the like. */
+/* Checks the whole program now. `flags` is a sum of the flags above. */
 inline LeakReport CheckLeaks(int flags = 0) { return LeakReport(tcmalloc_check_leaks(flags)); }
 
 /* Checks objects that were allocated since this checker was created (see tcmalloc_leaks_begin). */

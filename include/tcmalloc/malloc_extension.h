@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcmalloc::MallocExtension: the functions of tcmalloc/tcmalloc.h for C++17 and later. Names are
- * those of Google's TCMalloc where the meaning is the same.
+ * tcmalloc::MallocExtension: the functions of tcmalloc/tcmalloc.h for C++17 and later. The names
+ * are those of Google's TCMalloc if the meaning is the same.
  *
- * tcmalloc/tcmalloc.h says what each function does and costs, and what is true of all: errors,
- * threads, units. Exception: functions that return strings or maps allocate, and throw
+ * tcmalloc/tcmalloc.h describes each function and its cost, and the rules for all: errors, threads,
+ * units. There is one exception: functions that return strings or maps allocate, and throw
  * std::bad_alloc.
  */
 #ifndef TCMALLOC_MALLOC_EXTENSION_H_
@@ -33,7 +33,7 @@ enum class ProfileType {
 
 /*
  * An immutable profile (docs/profiles.md); empty if there was no memory for it. Any thread may read
- * it. In libtcmalloc only, as are the functions that take profiles.
+ * it. Only libtcmalloc has it, and the functions that take profiles.
  */
 class Profile {
  public:
@@ -56,7 +56,7 @@ class Profile {
 
   explicit operator bool() const { return profile_ != nullptr; }
   ProfileType Type() const { return static_cast<ProfileType>(Info().kind); }
-  /* Mean bytes between samples; 0 as in tcmalloc_profile_info. */
+  /* Mean bytes between samples; 0 means the same as in tcmalloc_profile_info. */
   size_t SamplingInterval() const { return Info().sample_interval; }
   std::chrono::nanoseconds Duration() const { return std::chrono::nanoseconds(Info().duration_ns); }
 
@@ -69,7 +69,7 @@ class Profile {
         &f);
   }
 
-  /* False if not everything was written. */
+  /* False if a part was not written. */
   bool WriteTo(int fd, Format format = Format::kProto) const {
     return profile_ != nullptr &&
            tcmalloc_profile_write(profile_, static_cast<int>(format), fd) != 0;
@@ -137,7 +137,7 @@ class MallocExtension {
     return AllocationProfilingToken(tcmalloc_start_allocation_profiling() != 0);
   }
 
-  /* Statistics as text with tables by size (docs/statistics.md); as JSON; as OpenMetrics. */
+  /* Statistics as text with tables by size (docs/statistics.md), as JSON, and as OpenMetrics. */
   static std::string GetStats() {
     return Written([](char* buffer, size_t n) { return tcmalloc_stats_text(2, buffer, n); });
   }
@@ -172,8 +172,8 @@ class MallocExtension {
   }
 
   /*
-   * GetAllocatedSize returns nothing for memory that is not of this heap. GetEstimatedAllocatedSize
-   * returns 0 if there can be no object of `size` bytes.
+   * GetAllocatedSize returns nullopt for memory of other heaps. GetEstimatedAllocatedSize returns 0
+   * if an object of `size` bytes is impossible.
    */
   static std::optional<size_t> GetAllocatedSize(const void* object) {
     if (GetOwnership(object) != Ownership::kOwned) return std::nullopt;
@@ -188,7 +188,7 @@ class MallocExtension {
   }
   /*
    * Calls f(void* object, size_t bytes) for every object in use: see tcmalloc_for_each_object.
-   * False if it could not list them. In libtcmalloc only.
+   * False if it could not list them. Only libtcmalloc has it.
    */
   template <typename F>
   static bool ForEachObject(F&& f) {
@@ -219,8 +219,8 @@ class MallocExtension {
   static size_t ReleaseMemoryToSystem(size_t bytes) { return tcmalloc_release_to_system(bytes); }
   static size_t ReleaseFreeMemory() { return tcmalloc_release_free_memory(); }
   /*
-   * How fast free memory is released by itself: as a factor (tcmalloc_set_memory_release_rate), and
-   * as the maximum in bytes per second, for which 512 MiB are the factor 1.
+   * How fast the library releases free memory: as a factor (tcmalloc_set_memory_release_rate), and
+   * as a maximum in bytes per second, where 512 MiB correspond to the factor 1.
    */
   static void SetMemoryReleaseRate(double rate) { tcmalloc_set_memory_release_rate(rate); }
   static double GetMemoryReleaseRate() { return tcmalloc_get_memory_release_rate(); }
@@ -232,7 +232,7 @@ class MallocExtension {
     return static_cast<BytesPerSecond>(
         static_cast<size_t>(GetMemoryReleaseRate() * kBytesPerSecondAtRate1));
   }
-  /* Never returns: call it on a thread of the program's own. */
+  /* Never returns: call it on a thread of the program. */
   static void ProcessBackgroundActions() { tcmalloc_process_background_actions(); }
 
   /* Memory limits in bytes, 0 for none. */

@@ -4,10 +4,10 @@
  * react to memory pressure, read statistics, report large allocations, take heap profiles, list
  * objects, and, in C++, replace the source of memory.
  *
- * All functions, unless they say otherwise: any thread may call them at any time, also before the
- * first allocation, but not from a signal handler. They do not fail, do not change errno, and do
- * not wait for another thread to do something. Sizes are in bytes. An object counts with its
- * rounded size: a request of 100 bytes is an object of 112 bytes.
+ * Unless a function says otherwise, any thread may call it at any time, also before the first
+ * allocation, but not from a signal handler. The functions do not fail, do not change errno, and do
+ * not wait for another thread to do something. Sizes are in bytes. The size of an object is its
+ * rounded size: a request of 100 bytes gets an object of 112 bytes.
  *
  * Link with libtcmalloc or libtcmalloc_minimal. A program that must also run without them declares
  * the functions weak and tests for null before each call.
@@ -26,10 +26,10 @@ extern "C" {
 
 /*
  * Moves the objects in all thread caches to the central free lists: also those of threads that
- * sleep or are blocked for ever, and the caches that ended threads have left for new ones. Returns
- * the bytes moved. A thread that is in the middle of an allocation or a free is asked to flush at
- * its next slow path; the result does not include its bytes. Where the kernel has no membarrier(2),
- * or a sandbox forbids it, every thread but the caller is asked like this.
+ * sleep or are blocked forever, and the caches that ended threads have left for new ones. Returns
+ * the bytes moved. A thread that is in the middle of an allocation or a free flushes at its next
+ * slow path; the result does not include its bytes. If the kernel has no membarrier(2), or a
+ * sandbox forbids it, every thread but the caller flushes at its next slow path.
  *
  * Cost: about 15 microseconds per 32 threads, and a few nanoseconds per object. Every thread starts
  * again with an empty cache.
@@ -37,20 +37,20 @@ extern "C" {
 size_t tcmalloc_flush_thread_caches(void) TCMALLOC_NOTHROW;
 
 /*
- * Returns the empty spans (runs of pages) that are kept for the next use on the same CPU to the
- * page heap. Every run of pages without an object in use can then serve other sizes and large
- * objects. Returns the bytes that were kept. Call it after tcmalloc_flush_thread_caches(), which
- * empties spans; malloc_trim() does both by itself.
+ * Returns the empty spans (runs of pages) that shards keep for their next use to the page heap.
+ * Every run of pages without an object in use can then serve other sizes and large objects. Returns
+ * the bytes that were kept. Call it after tcmalloc_flush_thread_caches(), which empties spans;
+ * malloc_trim() does both by itself. What other threads put there meanwhile may stay.
  *
- * Cost: two locks per kept span. At most 4 MiB of spans are kept per CPU.
+ * Cost: two locks per kept span. TCMALLOC_RETENTION bounds how much is kept.
  */
 size_t tcmalloc_flush_central_caches(void) TCMALLOC_NOTHROW;
 
 /*
- * Moves the objects in the calling thread's cache to the central free lists, and gives the thread's
- * share of the total cache size to other threads. Returns the bytes moved. The thread may go on
- * allocating; its cache then grows again from the smallest size. Call it at the end of a phase that
- * needed much memory, and before a thread sleeps for long.
+ * Moves the objects in the calling thread's cache to the central free lists, and makes the thread's
+ * share of the total cache size available to other threads. Returns the bytes moved. The thread may
+ * continue to allocate; its cache then grows again from the smallest size. Call it at the end of a
+ * phase that needed much memory, and before a thread sleeps for long.
  *
  * Cost: a few nanoseconds per object.
  */
@@ -59,11 +59,11 @@ size_t tcmalloc_flush_this_thread_cache(void) TCMALLOC_NOTHROW;
 /*
  * Hints from a thread pool about the calling thread.
  *
- * mark_thread_idle: the thread will not allocate for a while. Does what
+ * mark_thread_idle: the thread will not allocate for a while. Flushes its cache as
  * tcmalloc_flush_this_thread_cache() does.
  *
- * mark_thread_temporarily_idle: for short pauses. Empties the cache, but the thread keeps its share
- * of the total cache size.
+ * mark_thread_temporarily_idle: the thread will make a short pause. Empties the cache, but the
+ * thread keeps its share of the total cache size.
  *
  * mark_thread_busy: the thread will allocate soon. Creates its cache if it has none, so that the
  * first allocation need not.
@@ -75,7 +75,7 @@ void tcmalloc_mark_thread_busy(void) TCMALLOC_NOTHROW;
 /*
  * Releases free pages to the OS: all of them, or at least `bytes` if there are that many. Returns
  * the bytes released. Objects in caches stay there: malloc_trim() flushes the caches first. Locked
- * memory (mlock) is not released.
+ * memory (mlock) is not released. What other threads free meanwhile may stay.
  *
  * Cost: one system call per 8 MiB or less, 0.1 to 0.5 milliseconds each when the memory is in small
  * pages. No thread that allocates or frees waits for it.
@@ -85,17 +85,17 @@ size_t tcmalloc_release_to_system(size_t bytes) TCMALLOC_NOTHROW;
 
 /*
  * How fast the library releases free memory by itself, as a factor; like TCMALLOC_RELEASE_RATE.
- * 0: never. 1: 512 MiB per second, of what the program has not needed for four seconds. More is
- * faster. Values below 0 count as 0, values above 1000 as 1000.
+ * 0 means never. 1 means 512 MiB per second of the memory that the program has not needed for four
+ * seconds. Higher is faster. Values below 0 count as 0, values above 1000 as 1000.
  */
 void tcmalloc_set_memory_release_rate(double rate) TCMALLOC_NOTHROW;
 double tcmalloc_get_memory_release_rate(void) TCMALLOC_NOTHROW;
 
 /*
  * Releases free memory at the rate above while no thread frees. Never returns: call it on a thread
- * of the program that has nothing else to do. A process with several threads has a thread of the
- * library for it, unless TCMALLOC_BACKGROUND=0. Without one, memory is released while the program
- * frees.
+ * of the program that has nothing else to do. In a process with several threads, a thread of the
+ * library does this, unless TCMALLOC_BACKGROUND=0. Without such a thread, memory is released while
+ * the program frees.
  *
  * Cost: the thread wakes up once a second.
  */
@@ -111,23 +111,23 @@ void tcmalloc_process_background_actions(void);
  *
  * TCMALLOC_LIMIT_SOFT: free memory is released before the heap grows above this limit, and, while
  * the heap is larger, soon after it is freed. No allocation fails, and none releases much more than
- * it asks for. Caches are not flushed.
+ * it requests. Caches are not flushed.
  */
 enum tcmalloc_limit_kind { TCMALLOC_LIMIT_HARD = 0, TCMALLOC_LIMIT_SOFT = 1 };
 
 /*
- * Sets a limit in bytes, 0 for none. It replaces the one from the environment
+ * Sets a limit in bytes, 0 for none. It replaces the limit from the environment
  * (TCMALLOC_HEAP_LIMIT_MB, TCMALLOC_SOFT_LIMIT). Releases free memory that is above the limit. A
- * heap that is still larger stays so until the program frees enough. Ignores a `kind` that is not
- * one of tcmalloc_limit_kind; the getter returns 0 for it, as for no limit.
+ * heap that is still larger exceeds the limit until the program frees enough. Ignores a `kind` that
+ * is not one of tcmalloc_limit_kind; the getter returns 0 for it, as for no limit.
  */
 void tcmalloc_set_memory_limit(int kind, size_t bytes) TCMALLOC_NOTHROW;
 size_t tcmalloc_get_memory_limit(int kind) TCMALLOC_NOTHROW;
 
 /*
- * Sets the function to call when the heap meets a limit; null for none. There is one for both
- * limits. It gets the kind of the limit, the heap's size and the limit in bytes, and `context`. The
- * allocating thread calls it, with no lock of the allocator held.
+ * Sets the function to call when the heap meets a limit; null for none. There is one function for
+ * both limits. It gets the kind of the limit, the heap's size and the limit in bytes, and
+ * `context`. The allocating thread calls it, with no lock of the allocator held.
  *
  * Hard limit: called when an allocation fails because of the limit, before malloc returns. Soft
  * limit: called when the heap has grown above the limit, and again only after the heap was well
@@ -144,8 +144,8 @@ void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context
 /*
  * Memory pressure: the OS reports that memory is short. With TCMALLOC_PRESSURE=auto in the
  * environment (docs/pressure.md) a thread of the library waits for these reports and acts by level:
- * 1 flushes the thread caches, 2 flushes all caches, 3 also releases free memory to the OS. In
- * libtcmalloc_minimal nothing listens, and these functions do nothing.
+ * 1 flushes the thread caches, 2 flushes all caches, 3 also releases free memory to the OS.
+ * libtcmalloc_minimal does not listen, and these functions do nothing there.
  *
  * A listener is a function of the program that is called before the library acts on a level, so
  * that the program can drop its own caches. The program owns the node: set `notify` and `context`,
@@ -156,8 +156,8 @@ void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context
  * included. It must return: it must not throw or end the thread. (In a child that it forks, it may
  * exit or exec.)
  *
- * When tcmalloc_remove_pressure_listener returns, the node is not in use any more. It waits for a
- * call of the listener that has begun, unless that call made it. So do not hold a lock that the
+ * tcmalloc_remove_pressure_listener waits for a call of the listener that has begun, unless the
+ * listener itself calls it. Then the node is no longer in use. So do not hold a lock that the
  * listener takes: a destructor in a plugin, for example, runs with the dynamic linker's lock held.
  */
 typedef struct tcmalloc_pressure_listener {
@@ -173,24 +173,31 @@ void tcmalloc_remove_pressure_listener(tcmalloc_pressure_listener* listener) TCM
  *
  * tcmalloc_pressure_fd returns a descriptor that is readable (POLLIN) when tcmalloc_handle_pressure
  * has work; every call returns the same one. Do not read or close it. It is close-on-exec, and has
- * a number of 512 or more where the process may have one. It listens to the sources that
+ * a number of 512 or more if the process may have such a number. It listens to the sources that
  * TCMALLOC_PRESSURE names (use thread=off there), or to all sources if it names none. On failure
  * the result is -1 and errno is EBUSY (the library's thread listens), EMFILE (no descriptors left),
- * or ENOTSUP (libtcmalloc_minimal). Call it again in a forked child, and after closing the
- * descriptor by mistake. It may wait for another thread's call of these two functions.
+ * ENOTSUP (libtcmalloc_minimal), or the errno of a sandbox that forbids epoll or timerfd. Call it
+ * again in a forked child, and after closing the descriptor by mistake. It may wait for another
+ * thread's call of these two functions.
  *
- * tcmalloc_handle_pressure reads what has happened, acts on it, and returns the level, 0 for none.
- * It does not wait for events. One thread handles pressure at a time; in others it returns 0 at
+ * tcmalloc_handle_pressure reads the events, acts on them, and returns the level, 0 for none. It
+ * does not wait for events. One thread handles pressure at a time; in other threads it returns 0 at
  * once. Cost: microseconds, and milliseconds per GiB released.
  */
 int tcmalloc_pressure_fd(void) TCMALLOC_NOTHROW;
 int tcmalloc_handle_pressure(void) TCMALLOC_NOTHROW;
 
 /*
+ * The version of the library that serves the process, "1.0.0", not that of the header.
+ * (tc_version() names the release of gperftools whose interface the library has.)
+ */
+const char* tcmalloc_version(void) TCMALLOC_NOTHROW;
+
+/*
  * Statistics as text; docs/statistics.md explains every figure. All formats show the same figures,
- * taken at one moment. They are exact while no other thread allocates or frees; else they are off
- * by at most what was allocated, freed and moved between caches during the call. Their sums always
- * hold.
+ * taken at one moment. They are exact while no other thread allocates or frees; else their error is
+ * at most the bytes that were allocated, freed and moved between caches during the call. Their sums
+ * are always consistent.
  *
  * text: as malloc_stats() prints it. Level 2 adds a line per size class and per length of free run.
  * json: one object. openmetrics: for Prometheus and other collectors, with content type
@@ -202,7 +209,7 @@ int tcmalloc_handle_pressure(void) TCMALLOC_NOTHROW;
  * always enough.
  *
  * Cost: microseconds, and some more per thread; 20 to 200 microseconds for text; 12 KiB of stack.
- * They allocate nothing. Other threads wait for them no longer than for each other's locks.
+ * They allocate nothing. Other threads wait for them only as long as for each other's locks.
  */
 size_t tcmalloc_stats_text(int level, char* buffer, size_t length) TCMALLOC_NOTHROW;
 size_t tcmalloc_stats_json(char* buffer, size_t length) TCMALLOC_NOTHROW;
@@ -211,8 +218,8 @@ size_t tcmalloc_stats_openmetrics(char* buffer, size_t length) TCMALLOC_NOTHROW;
 /*
  * Reports of large allocations, which are often a mistake: a negative number as a size, or a size
  * from a damaged file. Requests of the threshold (1 GiB by default) or more are counted. The first
- * one is reported, and each report raises the threshold of the next by an eighth: sixty reports are
- * a factor of a thousand apart.
+ * one is reported, and each report raises the threshold of the next by an eighth, so sixty reports
+ * raise it by a factor of a thousand.
  *
  * Sets the function to call for a report; null for none. The allocating thread calls it before
  * malloc or a growing realloc returns, with the object, the requested bytes and `context`, and with
@@ -225,9 +232,9 @@ void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback c
                                             void* context) TCMALLOC_NOTHROW;
 
 /*
- * The threshold of these reports in bytes. set: replaces the one from the environment
+ * The threshold of these reports in bytes. set replaces the one from the environment
  * (TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD); 0 means no reports and no counting. Objects of up to 256
- * KiB are never reported. get: the size from which the next report comes, 0 for none.
+ * KiB are never reported. get returns the size that causes the next report; 0 means none.
  */
 void tcmalloc_set_large_allocation_threshold(size_t bytes) TCMALLOC_NOTHROW;
 size_t tcmalloc_get_large_allocation_threshold(void) TCMALLOC_NOTHROW;
@@ -238,7 +245,7 @@ size_t tcmalloc_get_large_allocation_threshold(void) TCMALLOC_NOTHROW;
  * get: stores the value in `*value` and returns 1; returns 0 if there is no property of that name.
  *
  * set: returns 1 if it set the value; 0 if there is no property of that name, if it cannot be set,
- * or not to this value.
+ * or cannot have this value.
  *
  * list: calls `callback` with each name and value; all values are from the same moment. The
  * callback may allocate and free.
@@ -251,10 +258,10 @@ typedef void (*tcmalloc_property_callback)(const char* name, size_t value, void*
 void tcmalloc_list_numeric_properties(tcmalloc_property_callback callback, void* context);
 
 /*
- * get_allocated_size: the bytes of `object` that the program may use, as malloc_usable_size(); 0
- * for null. get_estimated_allocated_size: the bytes that an object would have for a request of
- * `size`; 0 if there can be none. owns: 1 if `address` is in memory of the heap, in use or free,
- * else 0.
+ * get_allocated_size returns the bytes of `object` that the program may use, as
+ * malloc_usable_size(); 0 for null. get_estimated_allocated_size returns the bytes that an object
+ * would have for a request of `size`; 0 if that is impossible. owns returns 1 if `address` is in
+ * memory of the heap, in use or free, else 0.
  *
  * Cost: some nanoseconds; for owns a lock and a search over the heap's address ranges.
  */
@@ -264,9 +271,9 @@ int tcmalloc_owns(const void* address) TCMALLOC_NOTHROW;
 
 /*
  * Sampling for heap profiles (docs/profiles.md). The sampling interval is the mean number of bytes
- * between samples; 0 means no sampling. 524288 costs hardly anything. Samples that exist keep their
- * weight when the interval changes. This function and those below are in libtcmalloc only, not in
- * libtcmalloc_minimal.
+ * between samples; 0 means no sampling. 524288 costs hardly anything. Existing samples keep their
+ * weight when the interval changes. Only libtcmalloc has this function and those below,
+ * libtcmalloc_minimal does not.
  *
  * Cost: every thread uses the new interval from its next allocation on.
  */
@@ -297,8 +304,8 @@ void tcmalloc_profile_free(tcmalloc_profile* profile) TCMALLOC_NOTHROW;
 
 /*
  * Records every sampled allocation from now on, also those that are freed. start returns 0 if a
- * recording runs already, else 1. stop ends it and returns the profile; null if there is no memory
- * or no recording. The records take memory until then.
+ * recording runs already, else 1. stop ends the recording and returns the profile; null if there is
+ * no memory or no recording. The records take memory until then.
  */
 int tcmalloc_start_allocation_profiling(void) TCMALLOC_NOTHROW;
 tcmalloc_profile* tcmalloc_stop_allocation_profiling(void) TCMALLOC_NOTHROW;
@@ -306,12 +313,12 @@ tcmalloc_profile* tcmalloc_stop_allocation_profiling(void) TCMALLOC_NOTHROW;
 typedef struct tcmalloc_profile_info {
   int kind;
   /*
-   * Mean bytes between samples; 0: every allocation was recorded, or samples of several intervals
-   * and the recorded numbers are estimates.
+   * Mean bytes between samples; 0 if every allocation was recorded, or if there are samples of
+   * several intervals: then the recorded numbers are estimates.
    */
   size_t sample_interval;
-  long long time_ns;     /* when it was taken: nanoseconds since 1970 */
-  long long duration_ns; /* how long the recording took; 0 if none */
+  long long time_ns;     /* the time of the profile: nanoseconds since 1970 */
+  long long duration_ns; /* how long the recording ran; 0 if none */
   size_t num_entries;
 } tcmalloc_profile_info;
 void tcmalloc_profile_get_info(const tcmalloc_profile* profile,
@@ -321,7 +328,7 @@ void tcmalloc_profile_get_info(const tcmalloc_profile* profile,
 typedef struct tcmalloc_profile_entry {
   const void* const* stack; /* return addresses, innermost first */
   size_t depth;
-  size_t object_size; /* as requested; 0: several sizes */
+  size_t object_size; /* as requested; 0 for several sizes */
   /* The numbers that were recorded, then estimates of the true numbers. */
   unsigned long long recorded_objects;
   unsigned long long recorded_bytes;
@@ -340,7 +347,7 @@ enum {
 };
 /*
  * Writes the profile to an open file, or piece by piece to `sink`, which returns 0 if it could not
- * take a piece. Returns 0 if not everything was written.
+ * accept a piece. Returns 0 if a part was not written.
  */
 int tcmalloc_profile_write(const tcmalloc_profile* profile, int format, int fd) TCMALLOC_NOTHROW;
 typedef int (*tcmalloc_profile_sink)(const void* data, size_t bytes, void* context);
@@ -350,11 +357,11 @@ int tcmalloc_profile_write_to(const tcmalloc_profile* profile, int format,
 /*
  * Calls `callback` for every object in use, in address order, with its address and its size in
  * bytes (see tcmalloc_get_allocated_size). Returns 1; 0 if there is no memory for the list, or when
- * called from a fork handler. In libtcmalloc only.
+ * called from a fork handler. Only libtcmalloc has it.
  *
- * The objects are those of one moment. No other thread should allocate or free at that moment: its
- * changes may be seen or not, and an object that was free may be listed. The callback may allocate
- * and free, since it runs after that moment.
+ * The objects are those of one moment. No other thread should allocate or free at that moment: the
+ * list may contain its changes or not, and may contain an object that was free. The callback may
+ * allocate and free, since it runs after that moment.
  *
  * Cost, without the callback: 80 ms per GiB of 64-byte objects, 25 ms of 256-byte objects, 5 ms of
  * 4 KiB objects (a Xeon at 2.8 GHz). During this time no thread gets memory that its cache does not
@@ -378,8 +385,8 @@ class SystemAllocator {
    * Returns at least `bytes` bytes that start at a multiple of `alignment`, and stores their number
    * in `*actual_bytes`; null if there is no memory. `alignment` is a power of two and a multiple of
    * 8192. The memory must be readable and writable, and need not be zero. It belongs to the heap
-   * from then on and is never unmapped. Free pages are released to the OS only where the memory
-   * came from the library's own allocator, to which this one may forward requests.
+   * from then on and is never unmapped. Free pages are released to the OS only if the memory came
+   * from the library's own allocator, to which this one may forward requests.
    *
    * Several threads may call it at once. It runs in the middle of an allocation: it must not
    * allocate, free, fork, or wait for a thread that does.
@@ -390,7 +397,7 @@ class SystemAllocator {
   ~SystemAllocator() = default;
 };
 
-/* MallocExtension::GetSystemAllocator and SetSystemAllocator, which say what they do. */
+/* Called by MallocExtension::GetSystemAllocator and SetSystemAllocator, which describe them. */
 extern "C" {
 SystemAllocator* tcmalloc_system_allocator() noexcept;
 void tcmalloc_set_system_allocator(SystemAllocator* allocator) noexcept;

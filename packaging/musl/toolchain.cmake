@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# For programs that musl-gcc links. musl has no C++ library, so g++ compiles the allocator with the headers of
-# musl, of the kernel, and those of g++ that need no library (freestanding).
+# A toolchain for programs that musl-gcc links. musl has no C++ library, so g++ compiles the allocator with the
+# headers of musl, of the kernel, and those of g++ that need no library (freestanding).
 set(CMAKE_C_COMPILER musl-gcc)
 set(CMAKE_CXX_COMPILER g++)
 set(TCMALLOC_FREESTANDING ON)  # no <string>, no <vector>
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)  # a C++ program cannot be linked
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TCMALLOC_MUSL_HEADERS)
 
-# The folders that a compiler searches for headers.
+# Returns the folders that a compiler searches for headers.
 function(tcmalloc_header_folders compiler language result)
   execute_process(COMMAND ${compiler} -E -v -x ${language} /dev/null
     OUTPUT_QUIET ERROR_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
@@ -21,7 +21,7 @@ endfunction()
 if(NOT TCMALLOC_MUSL_HEADERS)
   tcmalloc_header_folders(${CMAKE_CXX_COMPILER} c++ gnu)
   tcmalloc_header_folders(${CMAKE_C_COMPILER} c musl)
-  # Only the kernel's headers from the folder that also has the other C library's.
+  # Takes only the kernel's headers from the folder that also has those of the other C library.
   set(kernel ${CMAKE_BINARY_DIR}/kernel-headers)
   file(MAKE_DIRECTORY ${kernel})
   foreach(name IN ITEMS linux asm asm-generic)

@@ -13,6 +13,19 @@ inline constexpr size_t kBitsPerWord = 64;
 
 constexpr size_t WordsForBits(size_t bits) { return (bits + kBitsPerWord - 1) / kBitsPerWord; }
 
+// Returns the number of set bits of a word. std::popcount would call the compiler's own library
+// unless the compiler may assume that the processor has the instruction. This function sums groups
+// of 1, 2 and 4 bits in parallel, then all bytes. It tests first for no bit, a single bit and all
+// bits, which are frequent.
+inline size_t CountBits(uint64_t word) {
+  if ((word & (word - 1)) == 0) return word != 0;
+  if (word == ~uint64_t{0}) return kBitsPerWord;
+  word -= (word >> 1) & 0x5555555555555555;
+  word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333);
+  word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0f;
+  return static_cast<size_t>((word * 0x0101010101010101) >> 56);
+}
+
 inline bool TestBit(const uint64_t* words, size_t bit) {
   return (words[bit / kBitsPerWord] >> (bit % kBitsPerWord)) & 1;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Counters that other threads may read at any time. OwnedCounter has one writer at a time (the
 // owning thread, or the holder of the owner's lock) and costs a plain load and store. SharedCounter
-// has many writers and costs an atomic addition. Relaxed: readers get a recent, untorn value, and
-// no order of other memory accesses.
+// has many writers and costs an atomic addition. All accesses are relaxed: readers get a recent,
+// untorn value, and other memory accesses are not ordered.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@ class OwnedCounter {
   std::atomic<size_t> value_{0};
 };
 
-// A setting or a hint: read without a lock by those who look again under one, or need not.
+// A setting or a hint. Readers load it without a lock; those that need the exact value load it
+// again with the lock held.
 template <typename T>
 class Relaxed {
  public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// InFlightMark: the head of a record, on a function's stack, of objects that the function took out
-// of one structure of the heap and has not yet put into another, where their addresses are not on
-// the stack one by one. The leak checker and readers of core dumps recognise a record in a stack by
-// its first two words, and count these objects as reachable.
+// InFlightMark: the head of a record on a function's stack. The record leads to objects that the
+// function took out of one structure of the heap and has not yet put into another, and whose
+// addresses are not on the stack one by one. The leak checker and readers of core dumps recognise a
+// record in a stack by its first two words, and count these objects as reachable.
 //
 // The record is complete before the function releases the lock under which it took the objects out.
 // Cost: three stores.

@@ -9,7 +9,7 @@
 namespace tcmalloc {
 namespace {
 
-// (substr would link the range error of the C++ runtime.)
+// As substr, which would link the C++ runtime's function that throws a range error.
 std::string_view From(std::string_view text, size_t at) {
   return {text.data() + at, text.size() - at};
 }
@@ -24,8 +24,8 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
   if (a.size() > kMaxComparedName || b.size() > kMaxComparedName) return kMaxComparedName + 1;
-  // Rows of the table of distances between the first i characters of `a` and the first j of `b`,
-  // for i, i - 1 and i - 2. A swap needs the last.
+  // Rows i, i - 1 and i - 2 of the table of distances between the first i characters of `a` and the
+  // first j of `b`. A swap needs row i - 2.
   using Row = std::array<uint8_t, kMaxComparedName + 1>;
   Row rows[3];
   for (size_t j = 0; j <= b.size(); ++j) rows[0][j] = static_cast<uint8_t>(j);

@@ -2,8 +2,8 @@
 // OrderedTree: a set ordered by the elements' own `Before`, with the links inside the elements. It
 // is a treap: a search tree by order, and a heap by pseudo-random priorities drawn at insertion
 // (Seidel and Aragon, "Randomized Search Trees", 1996). Insertion, removal and search take O(log n)
-// steps on average in any order of insertion. No allocation. Removal needs no search (parent
-// links). Not thread-safe: the owner's lock guards it.
+// steps on average in any order of insertion. No allocation. Removal needs no search, because nodes
+// have parent links. Not thread-safe: the owner's lock guards it.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct TreeNode : TreeLinks<T> {
   uint32_t priority = 0;
 };
 
-// The order of elements that are in one kind of tree only: T has a member `TreeNode<T> tree_node`
+// The order for elements that are in only one kind of tree: T has a member `TreeNode<T> tree_node`
 // and `static bool Before(const T&, const T&)`, a strict total order.
 template <typename T>
 struct OwnOrder {
@@ -36,8 +36,8 @@ struct OwnOrder {
   static void SetPriority(T* element, uint32_t priority) { element->tree_node.priority = priority; }
 };
 
-// Order: like OwnOrder. If an element has no room for a priority, SetPriority does nothing and
-// PriorityOf is a hash of fields that do not change while the element is in the tree.
+// Order has the functions of OwnOrder. If an element has no room for a priority, SetPriority does
+// nothing and PriorityOf is a hash of fields that do not change while the element is in the tree.
 template <typename T, typename Order = OwnOrder<T>>
 class OrderedTree {
  public:
@@ -113,14 +113,15 @@ class OrderedTree {
   // A side of a node: its left or right child.
   using Side = T* TreeLinks<T>::*;
 
-  // The last element of the tree below `at` on that side; null if `at` is.
+  // Returns the last element on side kSide of the tree below `at`; null if `at` is null.
   template <Side kSide>
   static T* Outermost(T* at) {
     while (at != nullptr && Order::LinksOf(at).*kSide != nullptr) at = Order::LinksOf(at).*kSide;
     return at;
   }
 
-  // The element beside `element` in the order, on kSide; null if it is the last.
+  // Returns the element next to `element` in the order, on side kSide; null if `element` is the
+  // last on that side.
   template <Side kSide, Side kOther>
   static T* Neighbour(const T* element) {
     if (T* const child = Order::LinksOf(element).*kSide) return Outermost<kOther>(child);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gaps between samples: the mathematics of docs/design/sampling.md, without a mathematics library.
-// Pure functions, and the generator of one thread's gaps.
+// The bytes between samples, as docs/design/sampling.md derives them, computed without a
+// mathematics library. Pure functions, and the generator of one thread's gaps.
 #pragma once
 
 #include <bit>
@@ -55,7 +55,7 @@ constexpr double SampleWeight(size_t size, size_t mean) {
 // Pseudo-random gaps. Not thread-safe.
 class SampleGaps {
  public:
-  // Above every gap.
+  // An upper bound of every gap.
   static constexpr size_t kMaxGap = SIZE_MAX >> 3;
 
   constexpr explicit SampleGaps(uint64_t seed) : state_(seed) {}

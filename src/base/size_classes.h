@@ -31,11 +31,11 @@ enum class SizeClass : uint8_t { kNone = 0 };
 
 constexpr size_t Index(SizeClass size_class) { return static_cast<size_t>(size_class); }
 
-// A size class as the fast path has it: the distance in bytes of the class's entry in an array of
-// pointers. The address of a bin is then one addition.
+// A size class in the form that the fast path uses: the distance in bytes of the class's entry in
+// an array of pointers. The address of a bin is then one addition.
 enum class ScaledClass : uintptr_t { kNone = 0 };
-// As tables hold it. Not an integer: clang gives up before it has initialized the empty leaf of the
-// page map, as many atomic integers.
+// A ScaledClass as tables store it. It is not an integer, because clang gives up before it has
+// initialized the empty leaf of the page map, an array of many atomic integers.
 enum class ShortClass : uint16_t { kNone = 0 };
 
 constexpr ScaledClass Scaled(SizeClass size_class) {
@@ -107,7 +107,7 @@ inline constexpr size_t kMaxBatchSize = kTuning.size_classes.max_batch_objects;
 
 struct SizeClassInfo {
   uint32_t object_size = 0;
-  // Where hardware pages are larger than kPageSize, spans may have more.
+  // Spans may have more pages where hardware pages are larger than kPageSize.
   uint16_t span_pages = 0;
   uint16_t batch_size = 0;
   // ceil(2^kReciprocalShift / object_size): replaces a division by the object size.
@@ -141,8 +141,12 @@ class SizeClasses {
   }
 
   // Requires: size <= kMaxFineSize.
-  constexpr ScaledClass FineClassOf(size_t size) const {
-    return static_cast<ScaledClass>(fine_[(size + 7) / 8]);
+  constexpr ScaledClass FineClassOf(size_t size) const { return FineClassAt(FineIndex(size)); }
+  // FineClassOf in two steps.
+  static constexpr size_t kMaxFineIndex = kMaxFineSize / 8;
+  static constexpr size_t FineIndex(size_t size) { return (size + 7) / 8; }
+  constexpr ScaledClass FineClassAt(size_t index) const {
+    return static_cast<ScaledClass>(fine_[index]);
   }
   // Whether FineClassOf(size) is `c`.
   constexpr bool IsFineClassOf(ScaledClass c, size_t size) const {
@@ -185,11 +189,11 @@ class SizeClasses {
   // The number of the object of class `c` that starts at `offset` in its span, or kNoObjectStart if
   // `offset` is inside an object.
   //
-  // The fraction of the product tells. With offset = i * size + r and reciprocal * size = 2^shift +
-  // error, the product is i * 2^shift + i * error + r * reciprocal. At a start (r = 0) its fraction
-  // is i * error, which is less than the reciprocal: RulesHold ensures offset * error < 2^shift for
-  // every offset in a span, hence i * error < 2^shift / size. Elsewhere the fraction is at least
-  // the reciprocal.
+  // The fraction of the product shows which it is. With offset = i * size + r and reciprocal * size
+  // = 2^shift + error, the product is i * 2^shift + i * error + r * reciprocal. At a start (r = 0)
+  // its fraction is i * error, which is less than the reciprocal: RulesHold ensures offset * error
+  // < 2^shift for every offset in a span, hence i * error < 2^shift / size. Elsewhere the fraction
+  // is at least the reciprocal.
   static constexpr size_t kNoObjectStart = std::numeric_limits<size_t>::max();
   constexpr size_t ObjectStartIndex(SizeClass c, size_t offset) const {
     constexpr uint64_t kFraction = (uint64_t{1} << kReciprocalShift) - 1;
@@ -207,10 +211,10 @@ class SizeClasses {
 
 inline constexpr SizeClasses kSizeClasses;
 
-// The largest span of any size class, in bytes, even where hardware pages have 64 KiB.
+// No span of a size class has more bytes than this, even where hardware pages have 64 KiB.
 inline constexpr size_t kMaxSmallSpanBytes = size_t{1} << 20;
 
-// Between the steps of the coarse table.
+// The fine table holds the extra sizes, since they lie between the steps of the coarse table.
 static_assert(kTuning.size_classes.extra_bytes[1] <= SizeClasses::kMaxFineSize);
 static_assert(kNumSizeClasses <= std::numeric_limits<uint8_t>::max());
 static_assert(kSizeClasses.size(static_cast<SizeClass>(kNumSizeClasses - 1)) == kMaxSmallSize);

@@ -32,7 +32,7 @@ constexpr bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && std::string_view(text.data(), prefix.size()) == prefix;
 }
 
-// At least one character, and decimal digits only.
+// True if `text` has at least one character, and only decimal digits.
 constexpr bool IsDigits(std::string_view text) {
   for (const char c : text) {
     if (c < '0' || c > '9') return false;
@@ -40,8 +40,8 @@ constexpr bool IsDigits(std::string_view text) {
   return !text.empty();
 }
 
-// Removes the decimal digits at the front of `text`. False when there are none, or for more than
-// 64 bits.
+// Removes the decimal digits at the front of `text`. False if there are no digits, or if the number
+// has more than 64 bits.
 constexpr bool TakeNumber(std::string_view* text, uint64_t* value) {
   uint64_t number = 0;
   size_t length = 0;

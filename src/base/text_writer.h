@@ -74,7 +74,7 @@ class TextWriter {
   std::string_view text() const { return {buffer_, length_}; }
   // Characters written, including those cut off or handed to the sink.
   size_t total_length() const { return total_length_; }
-  // Some text was cut off.
+  // True if some text was cut off.
   bool truncated() const { return sink_ == nullptr && total_length_ > length_; }
 
  private:

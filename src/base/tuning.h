@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tuning: every number that decides how the allocator behaves and that could be another one. To
+// Tuning: every number that decides how the allocator behaves and that could be different. To
 // change one, edit it here, build, run the tests and the referee (CONTRIBUTING.md).
 //
 // A field has its unit in its type or its name. A field that ends in _part is a divisor: 16 means
 // one sixteenth. The comment says, in this order: what the number decides; why it has this value;
-// what was measured, or "Not measured" where nothing but a guess supports it; the range. The
-// assertions at the end check the ranges and the relations between fields.
+// what was measured, or "Not measured" if the value is a guess; the range. The assertions at the
+// end check the ranges and the relations between fields.
 //
 // Not here: buffer sizes, field widths, file formats, protocol states, numbers of the kernel and of
 // other libraries. tests/layout/tuning_test.py lists those with a reason each, and fails when src/
@@ -53,7 +53,7 @@ struct Tuning {
     // bounds below. Not measured. Range: 16 KiB to 256 KiB.
     size_t batch_bytes = 64_KiB;
     // The smallest batch. Two threads that hold and free objects of 32 to 64 KiB execute 1390
-    // instructions for each with 2, 1290 with 8 (decision 0046). Range: 1 to 8.
+    // instructions per object with 2, 1290 with 8 (decision 0046). Range: 1 to 8.
     size_t min_batch_objects = 8;
     // The largest batch. Slow paths have its pointers on the stack: 1 KiB. Range: 32 to 256; a
     // multiple of 8, so of every line batch.
@@ -84,15 +84,15 @@ struct Tuning {
     // threads share 95 % of the lines of their 8-byte objects, with 64 1 % (decision 0040). Range:
     // 1 to 64: a span record has 6 bits for the shard.
     size_t max = 64;
-    // CPUs, too, have a shard each, for threads without a cache and for large objects: at most this
-    // many, since each pool of large objects keeps memory for itself (decision 0038). Range: 1 to
-    // max.
+    // Each CPU has a shard, too, for threads without a cache and for large objects. There are at
+    // most this many, since the pool of large objects in each keeps memory (decision 0038). Range:
+    // 1 to max.
     size_t max_of_cpus = 16;
     // Other threads may take whole line batches from the shard of a living thread when the class
     // has got this many new spans since that thread last took objects of the class from it. Without
     // this rule larson keeps 1.27 times the memory with 2 threads and 1.7 times with 8, with 4 new
-    // spans 1.17 times with 2; with 1 none, and threads share no more lines (decision 0040). Range:
-    // 1 to 64.
+    // spans 1.17 times with 2 threads; with 1 new span it keeps no more memory, and threads share
+    // no more lines (decision 0040). Range: 1 to 64.
     size_t idle_after_new_spans = 1;
   } shards;
 
@@ -111,28 +111,28 @@ struct Tuning {
     size_t thread_caches_part = 2;
     size_t inherited_part = 32;
     size_t free_pages_part = 128;
-    // Where the total was not set, the share of thread caches is at least per_thread_cache_bytes
+    // If no setting gives the total, the share of thread caches is at least per_thread_cache_bytes
     // for each living thread's cache, as long as that is at most the memory in use /
     // thread_caches_in_use_part. 400 threads that take turns refill 123 bins for 1000 pairs of an
     // allocation and a free with 32 MiB for all, 21 with 256 KiB each, with a peak that is 1 %
-    // higher. 512 KiB: no faster, and the peak is 4 % higher (decision 0048). Ranges: 64 KiB to
-    // 1 MiB; 1 to 64.
+    // higher. 512 KiB: no faster, and the peak is 4 % higher (decision 0048). Ranges: 64 KiB to 1
+    // MiB; 1 to 64.
     size_t per_thread_cache_bytes = 256_KiB;
     size_t thread_caches_in_use_part = 2;
-    // A shard compares what all shards keep with their share each time that it keeps this much
-    // more, since the sum reads counters that other CPUs write: the share / kept_spans_steps /
-    // the number of shards, but at least kept_spans_step (page/retention.h). So all shards may keep
-    // this much too much of each kind. Ranges: 4 KiB to 4 MiB, a power of two; 2 to 64.
+    // A shard compares the memory that all shards keep with their share once per step that it
+    // keeps, since the sum reads counters that other CPUs write. A step is the share /
+    // kept_spans_steps / the number of shards, at least kept_spans_step (page/retention.h). So each
+    // shard may keep a step too much of each kind. Ranges: 4 KiB to 4 MiB, a power of two; 2 to 64.
     size_t kept_spans_step = 128_KiB;
     size_t kept_spans_steps = 8;
-    // Where no thread runs idle release, free pages that the program needed within the last seconds
-    // stay until it frees again: at most this part of the total. Not measured. Range: 2 to 64.
+    // While no thread runs idle release, free pages that the program needed within the last seconds
+    // are kept until it frees again: at most this part of the total. Not measured. Range: 2 to 64.
     size_t prompt_part = 2;
     // The total is at most this part of the lowest memory limit. Not measured. Range: 2 to 64.
     size_t limit_part = 8;
-    // After a response to memory pressure of level N the total is halved N times for this long: for
-    // longer than the longest wait between two responses
-    // (pressure.max_waits * pressure.default_interval_ms). Not measured. Range: 1000 to 3,600,000.
+    // After a response to memory pressure of level N the total is halved N times for this long.
+    // That is longer than the longest wait between two responses (pressure.max_waits *
+    // pressure.default_interval_ms). Not measured. Range: 1000 to 3,600,000.
     int64_t pressure_hold_ms = 120'000;
   } retention;
 
@@ -143,7 +143,7 @@ struct Tuning {
     // on containers and took fifteen times the memory in a producer/consumer. 256 KiB: rptest 14 %
     // faster, containers 5 to 9 % and lru 4 to 10 % slower (decision 0009). Range: 32 KiB to 1 MiB.
     size_t max_bytes = 128_KiB;
-    // Where fewer objects than this fit into max_bytes, a bin may hold this many, up to twice the
+    // If fewer objects than this fit into max_bytes, a bin may hold this many, up to twice the
     // bytes. 128 KiB are too few for a thread whose use of a class goes up and down, and the order
     // of addresses matters less for long objects. rptest 106 to 90 million instructions, with
     // budget steps of half the limit (decision 0009). Range: 2 to 256.
@@ -181,30 +181,30 @@ struct Tuning {
     uint8_t max_overages = 3;
     // While nothing is unclaimed, a bin may run neither empty nor full for some collections before
     // one takes from it: for the cache's limit / patience_part / the bytes that the bin claims, at
-    // most max_patience. So what bins cost in refills is in proportion to the bytes that they
-    // claim. 400 threads that take turns: 30 refills for 1000 pairs without this, 22 with it;
+    // most max_patience. So the cost of a bin's refills is proportional to the bytes that it
+    // claims. 400 threads that take turns: 30 refills for 1000 pairs without this, 22 with it;
     // with twice the patience 22 (decision 0048). Ranges: 2 to 64; 0 to 14.
     size_t patience_part = 10;
     uint8_t max_patience = 7;
     // The lowest balance of a bin, in batches below zero. The balance is the objects that the bin
     // fetched and did not return. With a bound, a thread that frees other threads' objects is soon
-    // known as an allocating one when it begins to allocate. Not measured. Range: 1 to 16.
+    // recognised as an allocating one when it begins to allocate. Not measured. Range: 1 to 16.
     int64_t max_batches_owed = 4;
-    // Frees, in a class below late_bytes, before a thread that has not allocated from the class
-    // gets a bin for it. Another thread allocated these objects, and may still use adjacent objects
-    // on the same cache line. Range: 0 to 100.
+    // A thread that has not allocated from a class below late_bytes gets a bin for it after this
+    // many frees. Another thread allocated these objects, and may still use adjacent objects on the
+    // same cache line. Range: 0 to 100.
     uint8_t frees_before_bin = 2;
     // A class of late_bytes or more gets a bin only after late_uses allocations or frees. Most
     // programs have few such objects, once (vectors and hash tables that grow to their final size),
-    // and would leave one or two of each class in the cache for good. See also
-    // reallocation.uncached_bytes. Peak of python objects.py: 38,056 to 36,890 KiB, together with
-    // that (decision 0009). Ranges: 4 KiB to max_small_bytes; 0 to 100.
+    // and would leave one or two of each class in the cache for good. Together with
+    // reallocation.uncached_bytes this lowered the peak of python objects.py from 38,056 to 36,890
+    // KiB (decision 0009). Ranges: 4 KiB to max_small_bytes; 0 to 100.
     size_t late_bytes = 32_KiB;
     uint8_t late_uses = 16;
   } bins;
 
-  // How many bytes all bins of a thread claim together (cache/cache_budget.h). After the TCMalloc
-  // document except for max_step_bytes.
+  // How many bytes all bins of a thread claim together (cache/cache_budget.h). The rules are those
+  // of the TCMalloc document, except for max_step_bytes.
   struct CacheBudget {
     // The limit of a new cache. 256 KiB: containers 5 to 9 % slower (decision 0009). Range: 16 KiB
     // to 1 MiB.
@@ -212,12 +212,12 @@ struct Tuning {
     // The unit of all changes: bytes stolen at once, and the smallest raise. Range: 16 KiB to
     // 1 MiB.
     size_t step_bytes = 64_KiB;
-    // The largest raise. Unclaimed bytes are given out in steps of half the limit, up to this.
+    // The largest raise. A limit grows by unclaimed bytes in steps of half the limit, up to this.
     // rptest: 170 collections with steps of step_bytes, 31 with these, 120 to 106 million
     // instructions (decision 0009). Range: step_bytes to 16 MiB.
     size_t max_step_bytes = 1_MiB;
     // When an equal share of the total is less than this, no limit is lowered below it. More would
-    // strand a gigabyte in 2,000 threads (decision 0009). Range: initial_bytes to 1 MiB.
+    // strand 1 GiB in 2,000 threads (decision 0009). Range: initial_bytes to 1 MiB.
     size_t min_per_cache_bytes = 64_KiB;
     // How many other caches are tried for a step when all bytes are claimed. Range: 1 to 100.
     int max_candidates = 10;
@@ -239,21 +239,21 @@ struct Tuning {
 
   // Creation, inheritance and idleness (cache/registry.h, heap/current_thread.h).
   struct ThreadCaches {
-    // Frees by a thread that allocates nothing, before it gets a cache. Receiving a message or two
-    // does not justify a cache. Not measured. Range: 0 to 200.
+    // A thread that allocates nothing gets a cache after this many frees. Receiving a message or
+    // two does not justify a cache. Not measured. Range: 0 to 200.
     uint8_t frees_before_cache = 16;
     // A cache unchanged for this long is idle: a steal empties it instead of lowering its limit.
     // Not measured. Range: 10 to 10,000.
     int64_t idle_ms = 100;
-    // Caches that one membarrier detaches: few enough that a thread that starts or ends meanwhile
-    // does not notice. Not measured. Range: 1 to 256.
+    // The most caches that one membarrier detaches: few enough that a thread that starts or ends
+    // meanwhile does not notice. Not measured. Range: 1 to 256.
     size_t detached_at_once = 32;
-    // Caches that a flush looks at with the registry's lock held: a look costs one or two cache
-    // lines that other CPUs write. Not measured. Range: detached_at_once to 4096.
+    // The most caches that a flush examines under one hold of the registry's lock: each costs one
+    // or two cache lines that other CPUs write. Not measured. Range: detached_at_once to 4096.
     size_t looked_at_once = 128;
   } thread_caches;
 
-  // What TCMALLOC_SMALL sets besides disabling hugepages: the retention total,
+  // TCMALLOC_SMALL disables hugepages and sets these: the retention total,
   // cache_budget.min_per_cache_bytes and release.default_rate. Not measured. Ranges: 64 KiB to
   // retention.floor_bytes; those of the two fields, but at most (for the rate: at least) their
   // values.
@@ -279,8 +279,8 @@ struct Tuning {
     // The most bytes that a shard keeps in a prompt heap. Two threads that each fill and empty 3
     // MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010). Range: 0 to 64 MiB.
     size_t prompt_bytes = 4_MiB;
-    // Kept spans of other shards that one request takes back. One at a time mixes the shards'
-    // memory span by span (decision 0010). Range: 1 to 256.
+    // The most kept spans of other shards that one request drains. Draining one at a time would mix
+    // the shards' memory span by span (decision 0010). Range: 1 to 256.
     size_t drained_at_once = 32;
   } span_cache;
 
@@ -290,18 +290,18 @@ struct Tuning {
     Length max_length = Length::ForBytes(1_MiB);
     // The most bytes that a pool keeps in a prompt heap. Range: 0 to 64 MiB.
     size_t prompt_bytes = 8_MiB;
-    // What a pool takes from the page heap at once, where free memory is in one piece. Two threads
-    // that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of the objects' own
-    // length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045). Range: 64 KiB to 64 MiB.
+    // Pages that a pool takes from the page heap at once, if there is a free span of that length.
+    // Two threads that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of their
+    // own length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045). Range: 64 KiB to 64 MiB.
     Length chunk = Length::ForBytes(1_MiB);
-    // A request of a pool takes back what others keep only where that is more than this part of the
-    // memory in use. The same two threads take 54 ms if it always does, 32 ms with 8, 45 ms with
-    // 16; threads that replace objects of up to 512 KiB have 7 % more memory with 8, 12 % with 4
-    // (decision 0045). Range: 2 to 256.
+    // A pool's request drains the other pools only if they keep more than this part of the memory
+    // in use. The two threads of `chunk` take 54 ms if it always drains them, 32 ms with 8, 45 ms
+    // with 16; threads that replace objects of up to 512 KiB have 7 % more memory with 8, 12 % with
+    // 4 (decision 0045). Range: 2 to 256.
     size_t left_to_others_part = 8;
-    // The spare records of a pool: it returns records when it has more than twice as many. They
-    // take 14 KiB; threads that free 250 objects and allocate as many need as many records. With
-    // 16, such a thread returns and fetches one for almost each object. Range: 1 to 1024.
+    // The spare span records of a pool. It returns records when it has more than twice this number.
+    // They take 14 KiB. Threads that free 250 objects and then allocate 250 need 250 records; with
+    // 16, such a thread returns or fetches a record for almost each object. Range: 1 to 1024.
     size_t records = 128;
   } span_pool;
 
@@ -310,8 +310,8 @@ struct Tuning {
     // Lengths of the runs of pages that hold the spans of one shard; longer in larger heaps. A CPU
     // prefetches past the end of a span, into memory in which another CPU works: two threads took
     // 6 ns for each cache line with blocks of 32 KiB, 3.6 with 64 KiB, 1.9 with 256 KiB or more.
-    // The end of a run wastes a few pages: with 256 KiB 1 to 2 % of a heap of 800 MiB, with 1 MiB
-    // 0.3 % (decision 0010). Ranges: 64 KiB to 2 MiB; powers of two.
+    // The last pages of a run are wasted: 1 to 2 % of a heap of 800 MiB with runs of 256 KiB, 0.3 %
+    // with 1 MiB (decision 0010). Ranges: 64 KiB to 2 MiB; powers of two.
     Length min_near_run = Length::ForBytes(256_KiB);
     Length max_near_run = Length::ForBytes(1_MiB);
     // The current runs of all shards take at most this part of the memory in use. Range: 4 to 256.
@@ -319,9 +319,9 @@ struct Tuning {
     // Large objects take the tightest place, to save address space, where the heap exceeds the most
     // that was ever in use by more than spare_space plus spare_space_part of that most. spare_space
     // is one growth of the greatest length. With 128 MiB, heaps of 500 MiB take more than 1.25
-    // times what best fit takes. Always: 1.4 times the page faults where buffers of 64 KiB to 4 MiB
-    // are replaced; never: up to 1.5 times the address space (decision 0030). Ranges: 0 to 1 GiB;
-    // 1 to 256.
+    // times what best fit takes. To do so always costs 1.4 times the page faults with buffers of 64
+    // KiB to 4 MiB; never, up to 1.5 times the address space (decision 0030). Ranges: 0 to 1 GiB; 1
+    // to 256.
     Length spare_space = Length::ForBytes(64_MiB);
     size_t spare_space_part = 16;
     // Free spans of up to this length are in one list for each length, longer ones in a tree.
@@ -337,8 +337,8 @@ struct Tuning {
     Length min = Length::ForBytes(1_MiB);
     // The longest mapping, unless one request needs more. Range: min to 1 GiB.
     Length max = Length::ForBytes(64_MiB);
-    // Later mappings are this part of the heap, so that their number grows with its logarithm.
-    // Address space costs nothing until it is touched. Not measured. Range: 2 to 64.
+    // Later mappings are this part of the heap, so their number grows with the logarithm of the
+    // heap's size. Address space costs nothing until it is touched. Not measured. Range: 2 to 64.
     size_t part = 8;
   } growth;
 
@@ -357,18 +357,17 @@ struct Tuning {
     Length huge_object = Length::ForBytes(1_MiB);
     // See huge_object. Range: 1 to 16.
     size_t early_part = 4;
-    // How many free spans of equal length are compared to find the one in the fullest hugepage. Not
-    // measured. Range: 1 to 64.
+    // The most free spans of equal length that are compared to find the one in the fullest
+    // hugepage. Not measured. Range: 1 to 64.
     size_t equals_looked_at = 8;
     // After splitting a hugepage, the heap advises the OS against hugepages in this much memory
     // around it. Each advice may cost two mappings. Not measured. Range: 2 MiB to 1 GiB; a power of
     // two.
     Length stopped_at_once = Length::ForBytes(64_MiB);
-    // A new span is pre-faulted if its class has this many spans in its shard already: it will be
-    // used whole, if the program touches what it allocates. Most classes of a program have one
-    // span, which is almost empty. Peak of perl hashes.pl: 15,204 KiB with all spans, 14,348 from
-    // the 5th, 14,236 from the 9th, 14,296 from the 17th (decision 0014). Range: 1 to 64; a power
-    // of two.
+    // A new span is pre-faulted if its class has this many spans in its shard already: the program
+    // will probably use all of it. Most classes of a program have one span, which is almost empty.
+    // Peak of perl hashes.pl: 15,204 KiB with all spans, 14,348 from the 5th, 14,236 from the 9th,
+    // 14,296 from the 17th (decision 0014). Range: 1 to 64; a power of two.
     size_t spans_before_prefault = 8;
     // The shortest span that is pre-faulted. Not measured. Range: 8 KiB to 2 MiB.
     Length min_prefault = Length::ForBytes(16_KiB);
@@ -381,34 +380,34 @@ struct Tuning {
   // realloc of growing objects (entry/slow_path.cc, page/address_space_move.cc). The size from
   // which it moves pages is hugepages.huge_object.
   struct Reallocation {
-    // An object of this size or more that was outgrown does not enter the thread cache: what grows
-    // seldom shrinks again, and other growing objects can use its memory. From 4 KiB on: no less
-    // memory (decision 0009). Range: 1 KiB to max_small_bytes.
+    // When realloc moves an object of this size or more, the old memory does not enter the thread
+    // cache: growing objects seldom shrink again, and other growing objects can use the memory. A
+    // limit of 4 KiB saves no more memory (decision 0009). Range: 1 KiB to max_small_bytes.
     size_t uncached_bytes = 16_KiB;
-    // Attempts to move in the life of the process. Each may leave it with two more mappings, and
-    // the OS allows 65,530. Range: 0 to 10,000.
+    // The most attempts to move pages in the life of the process. Each may leave the process with
+    // two more mappings, and the OS allows 65,530. Range: 0 to 10,000.
     size_t max_moves = 1000;
-    // Moves at a time; further objects are copied. The records for the end of each are kept back.
-    // Not measured. Range: 1 to 64.
+    // The most moves at a time; further objects are copied. Span records for the end of each move
+    // are reserved. Not measured. Range: 1 to 64.
     size_t max_moves_at_once = 8;
   } reallocation;
 
   // Which free memory the library returns to the OS by itself, and when (page/release_policy.h).
   struct Release {
-    // Default and maximum of TCMALLOC_RELEASE_RATE. 0 never releases. For 0 to 10 around 1, see
-    // "tcmalloc_release_rate" in the TCMalloc document. Range: 0 to max_rate.
+    // Default and maximum of TCMALLOC_RELEASE_RATE. 0 never releases. The TCMalloc document
+    // explains values from 0 to 10 under "tcmalloc_release_rate". Range: 0 to max_rate.
     double default_rate = 1.0;
     double max_rate = 1000;
-    // How long the peak demand is remembered, at rates up to 1; less above. A program that used the
-    // memory a moment ago is likely to need it again (decision 0014). Range: 100 to 60,000.
+    // How long the peak demand is remembered, at rates up to 1; above, it is shorter. A program
+    // that just used the memory is likely to need it again (decision 0014). Range: 100 to 60,000.
     int64_t memory_ms = 4000;
     // How many windows memory_ms is divided into. Not measured. Range: 2 to 64.
     size_t windows = 8;
     // How fast free memory beyond the peak is released, times the rate (decision 0014). Range:
     // 16 MiB to 1 GiB.
     size_t bytes_per_second = 512_MiB;
-    // Where the only free pages left are in partially used hugepages, these are split when the
-    // excess is more than this part of the memory in use (decision 0014). Range: 1 to 256.
+    // If the only free pages left are in partially used hugepages, these are split when the excess
+    // is more than this part of the memory in use (decision 0014). Range: 1 to 256.
     size_t split_part = 16;
     // Freeing reads the clock once for this many pages. Not measured. Range: 64 KiB to slice.
     Length look_every = Length::ForBytes(1_MiB);
@@ -416,25 +415,30 @@ struct Tuning {
     // span's rest. A freeing thread waits for that call (decision 0014). Range: 2 MiB to 64 MiB; a
     // multiple of a hugepage.
     Length slice = Length::ForBytes(8_MiB);
-    // Refusals by the OS before a free gives up: about 20 us of failing calls. Range: 1 to 1000.
+    // A span longer than part_at_once slices is released in parts of this fraction, at most
+    // most_at_once, with one system call per slice. Ending a part takes a step for each hugepage
+    // under the page heap's lock. Ranges: 4 to 256; slice to 4 GiB, a multiple of a hugepage.
+    size_t part_at_once = 8;
+    Length most_at_once = Length::ForBytes(1_GiB);
+    // A free gives up after this many refusals by the OS: some 20 us of calls. Range: 1 to 1000.
     size_t max_refusals = 64;
-    // Free spans that are compared to choose one to release. Not measured. Range: 1 to 256.
+    // The most free spans compared to choose one to release. Not measured. Range: 1 to 256.
     size_t spans_looked_at = 16;
-    // Refused spans that become free again under one hold of the lock. Not measured. Range:
-    // 1 to 1000.
+    // The most refused spans that become free under one hold of the lock. Not measured. Range: 1 to
+    // 1000.
     size_t restored_at_once = 64;
-    // Prompt release, where no thread runs idle release (decision 0033). A prompt heap keeps this
-    // much free memory, and this part of what is in use: small heaps are not worth the page faults
-    // of a wrong guess, and the sum stays well below twice what is in use. Ranges: 0 to 64 MiB; 1
-    // to 256.
+    // Prompt release happens while no thread runs idle release (decision 0033). A prompt heap keeps
+    // this much free memory plus this part of the memory in use. In small heaps a wrong guess costs
+    // more in page faults than it saves, and the sum stays well below twice the memory in use.
+    // Ranges: 0 to 64 MiB; 1 to 256.
     Length prompt_kept = Length::ForBytes(4_MiB);
     size_t prompt_kept_part = 4;
     // A prompt heap releases at most this many pages for each page that is freed, so that a free
-    // costs in proportion to what it frees. It begins when half is free and has the other half to
-    // do it in: more than 3 reach the goal. Range: 4 to 64.
+    // costs in proportion to what it frees. Release begins when half of the heap is free and must
+    // end while the other half is freed: more than 3 reach the goal. Range: 4 to 64.
     size_t prompt_per_freed = 8;
-    // After a prompt release that was too early, for how long there is no other. Programs that work
-    // in phases release their memory in vain once in this time. Range: memory_ms to 3,600,000.
+    // How long prompt release stops after one that was too early. A program that works in phases
+    // releases its memory in vain at most once in this time. Range: memory_ms to 3,600,000.
     int64_t prompt_pause_ms = 60'000;
   } release;
 
@@ -442,19 +446,19 @@ struct Tuning {
   // (heap/idle_release.h, heap/background_thread.h). A pass is idle when nothing was freed
   // since the pass before.
   struct IdleRelease {
-    // From one pass to the next. Not measured. Range: 10 to 10,000.
+    // The time from one pass to the next. Not measured. Range: 10 to 10,000.
     int pass_ms = 1000;
-    // The first idle passes, this many, flush the caches of idle threads. The first one may only
-    // see which threads are idle. Range: 2 to 60.
+    // This many idle passes in a row flush the caches of idle threads. The first one may only find
+    // out which threads are idle. Range: 2 to 60.
     int flush_passes = 2;
     // After this many idle passes the thread sleeps until pages are freed. By then the release
-    // policy has forgotten what was in use before the last flush. Range: what that takes to 3600.
+    // policy has forgotten the demand before the last flush. Range: these passes to 3600.
     int sleep_after_passes = 7;
     // A start and an end of the background thread cost some 100 us. A program that creates one
-    // thread after the other gets one once in restart_alone_ms; a program that creates several at a
-    // time, again and again, at first quick_starts times, then once in restart_ms. The first
-    // quick_starts_alone starts are always quick. Not measured. Ranges: restart_ms to 3,600,000; 1
-    // to 1000; 1 to quick_starts; 0 to 10,000.
+    // thread after the other gets one at most once in restart_alone_ms. A program that repeatedly
+    // creates several threads at a time gets one the first quick_starts times, then once in
+    // restart_ms. The first quick_starts_alone starts are always quick. Not measured. Ranges:
+    // restart_ms to 3,600,000; 1 to 1000; 1 to quick_starts; 0 to 10,000.
     int64_t restart_alone_ms = 10'000;
     uint32_t quick_starts = 4;
     uint32_t quick_starts_alone = 3;
@@ -463,21 +467,24 @@ struct Tuning {
 
   // Returning free pages inside used spans to the OS (central/hole_claims.h).
   struct Trim {
-    // Memory that no thread can allocate while it is being released: enough for a series of system
-    // calls, little in a heap worth trimming. Range: 64 KiB to 64 MiB.
+    // The most memory that a trim claims at once, and that no thread can allocate meanwhile: enough
+    // for a series of system calls, little in a heap worth trimming. Range: 64 KiB to 64 MiB.
     size_t claimed_at_once_bytes = 8_MiB;
+    // The most hugepages, or leaves of the page map, that are searched for small objects under one
+    // hold of the page heap's lock, which takes some microseconds. Range: 64 to 65,536.
+    size_t searched_at_once = 1024;
   } trim;
 
   // Memory limits (page/memory_limit.h, page/governor.h, heap/limits.h).
   struct Limits {
-    // Released beyond what is needed, so that not every growth near a limit is a system call:
-    // slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
+    // Bytes to release beyond what is needed, so that not every growth near a limit makes a system
+    // call: slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
     // measured. Ranges: 0 to max; min to 64 MiB; 2 to 1024.
     size_t min_slack_bytes = 256_KiB;
     size_t max_slack_bytes = 8_MiB;
     size_t slack_part = 64;
-    // The most slices that one allocation releases for the soft limit. Where free memory lies in
-    // many short spans, a slice is little and still costs a system call. Range: 1 to 1000.
+    // The most slices that one allocation releases for the soft limit. If free memory lies in many
+    // short spans, a slice releases little and still costs a system call. Range: 1 to 1000.
     size_t max_slices_for_soft = 32;
     // How many times an allocation at the hard limit may find that other threads took the memory
     // that was released, before it fails. Other threads make progress meanwhile, but an allocation
@@ -496,7 +503,7 @@ struct Tuning {
     size_t min_unmapped_bytes = 16_MiB;
     size_t unmap_above_part = 2;
     size_t unmap_down_to_part = 4;
-    // Spans that cannot be unmapped and are skipped, after each free: little of a heap is from
+    // The most spans that one free skips because they cannot be unmapped: little of a heap is from
     // sbrk. Not measured. Range: 1 to 100.
     size_t max_refusals = 4;
   } address_space;
@@ -515,13 +522,13 @@ struct Tuning {
 
   // Memory from files and devices (os/memory/backing_file.h).
   struct BackingFiles {
-    // For a longer piece, which may be meant to stay mostly empty, the file system need not reserve
-    // memory. Not measured. Range: 1 MiB to 1 GiB.
+    // The longest piece for which the file system must reserve memory. A longer one may be meant to
+    // stay mostly empty. Not measured. Range: 1 MiB to 1 GiB.
     size_t max_reserved_bytes = 1_GiB;
-    // Reserved in one system call. Before Linux 6.0 a signal undoes a whole call, and a periodic
-    // timer must not do so forever. Range: 64 KiB to 64 MiB.
+    // The most bytes that one system call reserves. Before Linux 6.0 a signal undoes the whole
+    // call, which a periodic timer could repeat forever. Range: 64 KiB to 64 MiB.
     size_t reserved_at_once_bytes = 2_MiB;
-    // Random file names to try: another process may have taken one. Range: 1 to 10,000.
+    // How many random file names are tried: others may be in use. Range: 1 to 10,000.
     int name_tries = 100;
     // The lowest number of the library's descriptors, where programs expect none. Range: 3 to 1000.
     int first_descriptor = 512;
@@ -533,8 +540,8 @@ struct Tuning {
     // longest critical section. Not measured. Range: 0 to 10,000.
     int spins = 200;
     // How long fork waits for each lock that another thread holds, in case that thread waits for a
-    // critical section that the forking thread interrupted. Far longer than a section takes; for
-    // all locks held at one time, no longer than a user waits. Range: 1 to 1000.
+    // critical section that the forking thread interrupted. This is far longer than a section
+    // takes; for all locks, it is a time that a user accepts. Range: 1 to 1000.
     int fork_patience_ms = 50;
   } locks;
 
@@ -558,8 +565,8 @@ struct Tuning {
     // written. Not measured. Ranges: 100 to 60,000; peak_interval_ms to 3,600,000.
     int64_t peak_interval_ms = 1000;
     int64_t peak_age_ms = 60'000;
-    // The most growth stacks that are kept: 64 GiB of a heap that grows by growth.max each time.
-    // Range: 16 to 65,536.
+    // The most growth stacks that are kept: enough for 64 GiB in a heap that grows by growth.max
+    // each time. Range: 16 to 65,536.
     size_t max_growth_stacks = 1024;
     // The records of samples lie together in blocks of this size, so that the tcmalloc command
     // copies them in few pieces while it stops the process: 20,000 of 80 bytes in 0.15 ms, where
@@ -568,16 +575,39 @@ struct Tuning {
     size_t record_block_bytes = 16_KiB;
   } sampling;
 
+  // Guarded samples (tools/guard/).
+  struct GuardedSamples {
+    // The slots of the pool: address space for objects in use or in quarantine. With a record of
+    // 0.7 KiB per slot, and max_page_bytes, the pool takes at most 0.7 MiB. Range: 16 to 4096.
+    size_t slots = 256;
+    // The most bytes of pages with objects in use; further samples are not guarded. So at least
+    // half of the slots are in quarantine. Range: max_object_bytes to 16 MiB.
+    size_t max_page_bytes = 512_KiB;
+    // Longer objects are not guarded. Each takes whole pages, and most overflows are of short ones.
+    // Range: one page of the allocator's, kPageSize, to 64 KiB; a power of two.
+    size_t max_object_bytes = 8_KiB;
+    // One of this many objects is at the start of its pages, where an access before it faults; the
+    // others are at the end, since accesses after an object are the more frequent mistake. Not
+    // measured. Range: 2 to 64; a power of two.
+    size_t at_start_part = 4;
+    // The most return addresses that are kept for the allocation and for the free. Range: 8 to
+    // stack_traces.max_depth.
+    size_t frames = 32;
+    // How long a thread whose access faults waits for the report of another one, which reads the
+    // symbols of files. Range: 100 to 60,000.
+    int report_patience_ms = 5000;
+  } guarded_samples;
+
   // Stack traces (os/stack_trace.h).
   struct StackTraces {
     // The most return addresses. Traces are on the stack: 1 KiB. Range: 16 to 512.
     size_t max_depth = 128;
-    // The longest expected frame: an address farther from the stack pointer is not read. Not
+    // The longest expected frame. An address farther from the stack pointer is not read. Not
     // measured. Range: 1 MiB to 1 GiB.
     uintptr_t max_frame_bytes = 64_MiB;
-    // As max_frame_bytes, for frames walked by cached rules without a check that memory is
-    // readable: a wrong register leads anywhere. Longer frames are rare. Range: 512 to 4096, the
-    // smallest page.
+    // As max_frame_bytes, for frames walked by cached rules. That walk does not check whether
+    // memory is readable, and a wrong register may hold any address. Longer frames are rare. Range:
+    // 512 to 4096, the smallest page.
     uintptr_t max_simple_frame_bytes = 2048;
   } stack_traces;
 
@@ -590,10 +620,22 @@ struct Tuning {
     uint64_t in_use_interval_bytes = 100_MiB;
     // Return addresses that distinguish call sites. Range: 8 to stack_traces.max_depth.
     size_t max_depth = 64;
-    // The most full stacks. Of further ones only the innermost return address counts: a program
+    // The most full stacks. Further stacks differ only by the innermost return address: a program
     // with endlessly many stacks has few instructions that allocate. Range: 1024 to 16 million.
     size_t max_stacks = size_t{1} << 20;
   } heap_profiler;
+
+  // The debug libraries (debug/).
+  struct DebugLibrary {
+    // The most return addresses that are kept for each call that allocates or frees. Range: 1 to
+    // stack_traces.max_depth.
+    size_t stack_depth = 24;
+    // Default of TCMALLOC_MAX_FREE_QUEUE_SIZE, as in gperftools.
+    size_t free_queue_bytes = 10_MiB;
+    // New memory is filled with the pattern up to this offset. Filling all of a large object would
+    // back pages that the program never touches. Range: 1 MiB and up.
+    size_t max_filled_bytes = 64_MiB;
+  } debug_library;
 
   // The leak checker (tools/leak/check.h), and the world stop (tools/world_stop/world_stop.h).
   struct LeakCheck {
@@ -603,16 +645,16 @@ struct Tuning {
     int64_t max_pointer_offset_bytes = 1024;
     size_t pointer_source_alignment = 8;
 
-    // World stops that are tried when each time a thread was moving objects in its bins or the
-    // pages of a large object. The former takes some ten nanoseconds, the latter microseconds: a
-    // thread met twice in it was preempted there. So the pauses between stops double, up to the
-    // longest, to a second in all. Ranges: 1 to 100; 1 to 1000.
+    // The most world stops that are tried, when each time a thread was moving objects in its bins
+    // or the pages of a large object. The first takes some ten nanoseconds, the second
+    // microseconds, so a thread that is found there twice was preempted. The pauses between stops
+    // double up to the longest, to a second in all. Ranges: 1 to 100; 1 to 1000.
     int max_attempts = 20;
     int longest_pause_ms = 64;
-    // How long the checker tries again when a thread does not stop, and the pauses between
-    // attempts, which double. During a pause the heap is released and all threads run. An attempt
-    // stops the others for some 20 ms, so they run most of the time. Ranges: 100 to 60,000; 1 to
-    // longest; first to 10,000.
+    // How long the checker repeats its attempts when a thread does not stop, and the first pause
+    // between attempts; the pauses double. During a pause the heap is released and all threads run.
+    // An attempt stops the others for some 20 ms, so they run most of the time. Ranges: 100 to
+    // 60,000; 1 to longest; first to 10,000.
     int64_t stop_patience_ms = 5000;
     int first_stop_pause_ms = 50;
     int longest_stop_pause_ms = 400;
@@ -622,41 +664,44 @@ struct Tuning {
     // attempt ends, so that stopped threads continue. A runnable thread stops as soon as a CPU is
     // free, which may take longer. Range: 1 to 1000 ms.
     int64_t stuck_ns = 20'000'000;
-    // While waiting for a thread to stop: yields first, since most stop within microseconds, then
-    // pauses. Ranges: 0 to 1000; 1 us to 1 ms.
+    // A wait for a thread to stop yields this many times, since most stop within microseconds, then
+    // pauses this long each time. Ranges: 0 to 1000; 1 us to 1 ms.
     int yields = 20;
     long pause_ns = 50'000;
-    // How often the checker looks whether its task has died or waits: neither wakes it. Range:
-    // 1 to 1000 ms.
+    // How often the checker looks whether its task has died or waits: neither wakes it. Range: 1 to
+    // 1000 ms.
     int64_t look_at_task_ns = 20'000'000;
 
-    // Shorter pieces of roots are read without asking whether their pages are backed: reading them
-    // backs a few pages each at most. Range: 4 KiB to 64 MiB.
+    // Pieces of roots shorter than this are read without checking whether their pages are backed:
+    // reading one backs a few pages at most. Range: 4 KiB to 64 MiB.
     size_t probed_root_bytes = 256_KiB;
-    // The marker sweeps a bitmap when it has noted one object for each of this many words: skipping
-    // a word takes a fraction of a nanosecond. Range: 1 to 1000.
+    // The marker sweeps a bitmap when it has noted at least one object per this many words:
+    // skipping a word takes a fraction of a nanosecond. Range: 1 to 1000.
     size_t words_per_swept_object = 16;
-    // While fewer objects wait, the target of a word is prefetched when the word is seen: the CPU
-    // caches have room for about this many. A list in random order took 218 ns of CPU time per
-    // object, 372 ns without, while the program's own walk along the list took 250 ns (64-byte
-    // objects, Xeon at 2.8 GHz). Range: 64 to 4096.
+    // While fewer objects than this wait, the marker prefetches the target of a word when it sees
+    // the word: the CPU caches have room for about this many. A list in random order took 218 ns of
+    // CPU time per object, 372 ns without, while the program's own walk along the list took 250 ns
+    // (64-byte objects, Xeon at 2.8 GHz). Range: 64 to 4096.
     size_t cached_objects = 512;
-    // Objects that are prefetched. Of 8, 16 and 32, 16 was best for trees; 32 was better only for
-    // an array of pointers (64-byte objects, Xeon at 2.8 GHz). Range: 4 to 64; a power of two.
+    // How many objects are prefetched. Of 8, 16 and 32, 16 was best for trees; 32 was better only
+    // for an array of pointers (64-byte objects, Xeon at 2.8 GHz). Range: 4 to 64; a power of two.
     size_t prefetched_objects = 16;
-    // Words that a sweep looks up together, so that the cache misses of one overlap with work on
-    // the others. Not measured. Range: 4 to 128; a power of two.
+    // How many words a sweep looks up together, so that the cache misses of one overlap with work
+    // on the others. Not measured. Range: 4 to 128; a power of two.
     size_t waiting_words = 32;
-    // The longest chain of arrays that is followed: where threads were not stopped, the reader may
-    // read anything. Range: 256 to 65,536.
+    // The longest chain of arrays that is followed. If threads were not stopped, the reader may
+    // read an endless chain. Range: 256 to 65,536.
     size_t max_chain = 4096;
+    // An upper bound for the innermost frames of a stack that may belong to the allocator. Range:
+    // 256 to 65,536.
+    size_t allocator_stack_bytes = 2048;
   } leak_check;
 
   // Memory pressure (tools/pressure/).
   struct Pressure {
-    // "auto": thresholds of the levels, in percent of the limit. They leave a tenth of the memory
-    // for what a level frees too late, and a twentieth for the kernel. Operators who set such
-    // levels by hand use 70 % to 95 %. Range: ascending, up to 100.
+    // "auto": thresholds of the levels, in percent of the limit. The last two leave a tenth of the
+    // memory for a level that frees too late, and a twentieth for the kernel. Operators who set
+    // such levels by hand use 70 % to 95 %. Range: ascending, up to 100.
     uint64_t auto_percent[3] = {80, 90, 95};
     // "auto": PSI stalls of a tenth of the time, in the window that needs no privileges (a multiple
     // of 2 s; psi.rst of Linux). Range: up to the window.
@@ -685,16 +730,16 @@ struct Tuning {
     // sleep of the library's thread before it checks that its descriptors still exist. Not
     // measured. Range: 100 to 60,000.
     int retry_ms = 10'000;
-    // Age at which a forked child begins to listen again. Not measured. Range: 0 to 60,000.
+    // A forked child begins to listen again at this age. Not measured. Range: 0 to 60,000.
     int64_t revive_after_ms = 1000;
-    // Reads of one source before the other sources are read. Not measured. Range: 1 to 1000.
+    // The most reads of one source before the others are read. Not measured. Range: 1 to 1000.
     int reads_at_once = 64;
   } pressure;
 
   // Reports at intervals, on signals and at exit (heap/helper_thread.h).
   struct Reports {
-    // The shortest and the longest interval of periodic reports: 10 ms, 30 days. Range: min below
-    // max.
+    // The shortest and the longest interval of periodic reports: 10 ms and 30 days. Range: the
+    // first is below the second.
     uint64_t min_interval_ms = 10;
     uint64_t max_interval_ms = uint64_t{30} * 24 * 3600 * 1000;
     // How long a thread waits for the reports on a fatal signal. Range: 0 to 60,000.
@@ -843,6 +888,8 @@ constexpr bool ReleaseFits(const Tuning::Release& t) {
          In(t.windows, 2, 64) && In(t.bytes_per_second, 16_MiB, 1_GiB) &&
          In(t.split_part, 1, 256) && In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
          In(t.slice.bytes(), 2_MiB, 64_MiB) && t.slice.bytes() % 2_MiB == 0 &&
+         In(t.part_at_once, 4, 256) && t.most_at_once >= t.slice &&
+         t.most_at_once <= Length(size_t{1} << 19) && t.most_at_once.bytes() % 2_MiB == 0 &&
          In(t.max_refusals, 1, 1000) && In(t.spans_looked_at, 1, 256) &&
          In(t.restored_at_once, 1, 1000) && t.prompt_kept.bytes() <= 64_MiB &&
          In(t.prompt_kept_part, 1, 256) && In(t.prompt_per_freed, 4, 64) &&
@@ -866,9 +913,10 @@ constexpr bool LimitsFit(const Tuning& t) {
          In(t.limits.max_slices_for_soft, 1, 1000) && In(t.limits.max_times_taken, 1, 10'000) &&
          In(t.limits.cgroup_reread_ms, 100, 60'000) &&
          In(t.trim.claimed_at_once_bytes, 64_KiB, 64_MiB) &&
+         In(t.trim.searched_at_once, 64, 65'536) &&
          In(t.address_space.min_unmapped_bytes, 1_MiB, 1_GiB) &&
          In(t.address_space.unmap_above_part, 2, 16) &&
-         // The part that stays is less than the part that starts the unmapping.
+         // Unmapping stops at a smaller part of the heap than the part at which it starts.
          t.address_space.unmap_down_to_part > t.address_space.unmap_above_part &&
          In(t.address_space.max_refusals, 1, 100);
 }
@@ -903,6 +951,20 @@ constexpr bool ProfilesFit(const Tuning& t) {
 }
 static_assert(ProfilesFit(kTuning));
 
+constexpr bool GuardedSamplesFit(const Tuning& t) {
+  const Tuning::GuardedSamples& guarded = t.guarded_samples;
+  return In(guarded.slots, 16, 4096) && In(guarded.max_object_bytes, kPageSize, 64_KiB) &&
+         IsPowerOfTwo(guarded.max_object_bytes) &&
+         In(guarded.max_page_bytes, guarded.max_object_bytes, 16_MiB) &&
+         In(guarded.at_start_part, 2, 64) && IsPowerOfTwo(guarded.at_start_part) &&
+         In(guarded.frames, 8, t.stack_traces.max_depth) &&
+         In(guarded.report_patience_ms, 100, 60'000);
+}
+static_assert(GuardedSamplesFit(kTuning));
+
+static_assert(In(kTuning.debug_library.stack_depth, 1, kTuning.stack_traces.max_depth) &&
+              kTuning.debug_library.max_filled_bytes >= 1_MiB);
+
 constexpr bool LeakCheckFits(const Tuning::LeakCheck& t) {
   return IsPowerOfTwo(t.pointer_source_alignment) && In(t.max_attempts, 1, 100) &&
          In(t.longest_pause_ms, 1, 1000) && In(t.stop_patience_ms, 100, 60'000) &&
@@ -913,7 +975,8 @@ constexpr bool LeakCheckFits(const Tuning::LeakCheck& t) {
          In(t.probed_root_bytes, 4_KiB, 64_MiB) && In(t.words_per_swept_object, 1, 1000) &&
          In(t.cached_objects, 64, 4096) && In(t.prefetched_objects, 4, 64) &&
          IsPowerOfTwo(t.prefetched_objects) && In(t.waiting_words, 4, 128) &&
-         IsPowerOfTwo(t.waiting_words) && In(t.max_chain, 256, 65'536);
+         IsPowerOfTwo(t.waiting_words) && In(t.max_chain, 256, 65'536) &&
+         In(t.allocator_stack_bytes, 256, 65'536);
 }
 static_assert(LeakCheckFits(kTuning.leak_check));
 

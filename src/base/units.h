@@ -24,7 +24,8 @@ class Length {
   constexpr Length() = default;
   explicit constexpr Length(size_t pages) : pages_(pages) {}
 
-  // The pages that `bytes` need, rounded up. Requires: bytes <= SIZE_MAX - kPageSize + 1.
+  // Returns the number of pages that hold `bytes`, rounded up. Requires: bytes <= SIZE_MAX -
+  // kPageSize + 1.
   static constexpr Length ForBytes(size_t bytes) {
     return Length((bytes + kPageSize - 1) >> kPageShift);
   }
@@ -83,7 +84,7 @@ class PageId {
   uintptr_t index_ = 0;
 };
 
-// The pages from `first` on, up to `end`, which is not one of them.
+// The pages [first, end).
 struct PageRange {
   PageId first;
   PageId end;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Times in ISO 8601 format, in UTC. The C library's functions may allocate and lock.
+// Writes times in ISO 8601 format, in UTC, without the C library's functions, which may allocate
+// and lock.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace tcmalloc {
 
-// Seconds since 1970 as 2026-01-31T23:59:58Z. Requires: 0 <= seconds, before the year 10000.
+// Writes seconds since 1970 as 2026-01-31T23:59:58Z. Requires: 0 <= seconds, before the year 10000.
 inline void WriteUtcTime(int64_t seconds, TextWriter* out) {
   const auto two_digits = [out](int64_t value) {
     if (value < 10) out->Text("0");

@@ -2,19 +2,20 @@
 // AllCaches: every thread cache that a registry has made, for readers without its lock.
 //
 // A cache is made once and never unmade: at the end of its thread it is emptied and kept for
-// another one. Each cache names the one made before it, a pointer that is written before the
+// another one. Each cache points to the one made before it. That pointer is written before the
 // release store that publishes the cache. So a walk that begins with an acquire load of the newest
-// one visits each older cache exactly once, without a lock, and reads only words that are atomic
-// for themselves (see BinTable, "For any thread"). What moves during the walk may be counted twice
-// or not at all.
+// one visits each older cache exactly once, without a lock, and reads only words that are atomic on
+// their own (see BinTable, "For any thread"). Objects that move during the walk may be counted
+// twice or not at all.
 //
-// Thread safety: changes with the registry's lock held; reads by any thread.
+// Thread safety: changes require the registry's lock; any thread may read.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 
 #include "base/counters.h"
+#include "base/step_counts.h"
 #include "cache/thread_cache.h"
 
 namespace tcmalloc {
@@ -28,11 +29,12 @@ class AllCaches {
   // The cache that was made last; null when there is none.
   ThreadCache* newest() const { return newest_.load(std::memory_order_acquire); }
 
-  // Calls f(bins) for the bins of every cache; most recent first. For functions of BinTable that
-  // any thread may call.
+  // Calls f(bins) for the bins of every cache; most recent first. `f` may call only functions of
+  // BinTable that any thread may call.
   template <typename F>
   void ForEachTable(F f) const {
     for (const ThreadCache* cache = newest(); cache != nullptr; cache = cache->record.made_before) {
+      CountSteps(Step::kCacheVisited);
       f(cache->table());
     }
   }

@@ -3,13 +3,15 @@
 //
 //     header | [0] null | [1] .. [limit] objects | [limit + 1] kFullMark | .. [capacity + 1]
 //
-// `limit` is what the growth policy allows, `capacity` what the array has room for. To change the
-// limit within the capacity, move the mark. Only the slot after the limit holds the mark.
+// `limit` is the number of objects that the growth policy allows, `capacity` the number for which
+// the array has room. To change the limit within the capacity, move the mark. Only the slot after
+// the limit holds the mark.
 //
 // A detached array has left its cache: slot 0 holds the address of the next array of its chain,
 // slots 1 .. count hold objects. The contents of whole caches move to the central cache in chains.
 //
-// Synchronization. Attached: the access sections of the cache's slot. Detached: the chain's owner.
+// Synchronization. An attached array is guarded by the access sections of the cache's slot; a
+// detached one belongs to the chain's owner.
 #pragma once
 
 #include <atomic>
@@ -28,10 +30,10 @@ struct BinArray {
   uint16_t capacity;
   // The number of objects that the bin may hold now.
   uint16_t limit;
-  // Detached only.
+  // Valid only in a detached array.
   uint16_t count;
   SizeClass size_class;
-  // Overflows with the limit above a batch, since they last made it shrink (see
+  // Overflows while the limit was above a batch, since the limit last shrank because of them (see
   // bin_policy::DecideOverflow).
   uint8_t overages : 4;
   // Garbage collections since the bin last ran empty or full, at most 15.
@@ -42,7 +44,7 @@ struct BinArray {
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
   const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }
 
-  // What an array with room for `capacity` objects takes in the arena.
+  // The bytes that an array with room for `capacity` objects takes in the arena.
   static constexpr size_t BytesFor(size_t capacity) {
     return MetadataArena::RoundedBytes(sizeof(BinArray) + (capacity + 2) * sizeof(BinSlot));
   }
@@ -55,7 +57,7 @@ struct BinArray {
 // A chain of detached arrays, on its way to the central cache.
 struct BinArraysInFlight {
   InFlightMark mark{InFlightMark::Kind::kBinArrays};
-  // Written by the chain's owner alone; read while its thread is stopped.
+  // Only the chain's owner writes it; others read it while the owner is stopped.
   std::atomic<BinArray*> chain{nullptr};
 
   BinArray* first() const { return chain.load(std::memory_order_relaxed); }

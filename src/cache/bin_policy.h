@@ -9,8 +9,8 @@
 // many objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch
 // after some of them (Tuning::Bins::max_overages). So a bin that is used more for freeing than for
 // allocating grows only to the size at which all of it moves at once. Above two batches half the
-// limit moves: fewer copies of the objects that stay. While the budget is short, half of any
-// limit moves.
+// limit moves, so the objects that stay are copied less often. While the budget is short, half of
+// any limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
 // list costs a few nanoseconds per object, and a lock per call.
@@ -64,7 +64,7 @@ constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
       MaxLimit(c));
 }
 
-// How often a class is used, for allocations or for frees, before it gets a bin.
+// A class gets a bin after this many allocations or frees.
 constexpr uint8_t AllocationsWithoutBin(SizeClass c) {
   return kSizeClasses.size(c) < kRules.late_bytes ? 0 : kRules.late_uses;
 }
@@ -78,8 +78,9 @@ constexpr size_t MoveCount(SizeClass c, size_t limit) {
   return limit < 2 * batch ? std::min(limit, batch) : limit / 2 / batch * batch;
 }
 
-// As MoveCount, when the budget does not let the bin grow. Half of the limit, in whole line
-// batches: the bin runs empty and full in turns, and is furthest from both when it is half full.
+// As MoveCount, when the budget does not let the bin grow. The result is half of the limit, in
+// whole line batches: such a bin runs empty and full in turns, and is furthest from both when it is
+// half full.
 constexpr size_t MoveCountWithoutGrowth(SizeClass c, size_t limit) {
   const size_t line = kSizeClasses.line_objects(c);
   return std::min(MoveCount(c, limit), std::max(limit / 2 / line, size_t{1}) * line);
@@ -99,7 +100,7 @@ struct Overflow {
   uint8_t overages;
 };
 
-// What to do with a full bin.
+// Decides what to do with a full bin.
 constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
   const size_t batch = Batch(c);
   const size_t release = MoveCount(c, limit);
@@ -113,7 +114,7 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
 
 // The objects that a bin fetched and did not return, after `objects` more came from the central
 // cache (or, when negative, went there). Below zero: the thread frees objects of other threads.
-// Values far below are clamped, so that a thread that begins to allocate is soon recognised.
+// Values far below zero are clamped, so that a thread that begins to allocate is soon recognised.
 constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
   return std::max(balance + objects, -kRules.max_batches_owed * static_cast<int64_t>(Batch(c)));
 }
@@ -121,15 +122,15 @@ constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
 struct BinUse {
   size_t count;
   size_t limit;
-  // Collections since the bin last ran empty or full, without this one.
+  // Collections since the bin last ran empty or full, not counting this one.
   uint8_t unused_for;
   // How many of them it may take.
   uint8_t patience;
 };
 
-// For how many collections a bin with this limit, in a cache that may claim `max_bytes`, may run
-// neither empty nor full and stays as it is, while nothing is unclaimed. A refill costs about the
-// same whatever it moves. So a bin of few bytes may stay although it is seldom used.
+// While nothing is unclaimed, a bin with this limit, in a cache that may claim `max_bytes`, keeps
+// its objects for this many collections in which it ran neither empty nor full. A refill costs
+// about the same whatever it moves, so a bin of few bytes may stay although it is seldom used.
 constexpr uint8_t Patience(SizeClass c, size_t limit, size_t max_bytes) {
   const size_t claim = std::max<size_t>(limit * kSizeClasses.size(c), 1);
   return static_cast<uint8_t>(
@@ -138,18 +139,19 @@ constexpr uint8_t Patience(SizeClass c, size_t limit, size_t max_bytes) {
 
 struct Collection {
   size_t release;  // objects to return
-  size_t limit;    // 0: the bin's array as well
+  size_t limit;    // 0: return the bin's array as well
 };
 
 // What a garbage collection takes from a bin: half of the objects and half of the limit of a bin
 // that ran neither empty nor full for longer than its patience. It is not known how many of its
 // objects were needed meanwhile. Half makes a mistake cheap, and a class that is no longer used
-// drains within a few collections. Limits shrink because a cache claims them.
+// drains within a few collections. Limits shrink because a cache claims the bytes of its limits,
+// not of its objects.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   if (use.unused_for <= use.patience) return {0, use.limit};
   const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.count > 1 ? use.count / 2 : use.count;
-  // Whole line batches, as all limits.
+  // The number of objects left is rounded up to whole line batches, as all limits are.
   const size_t left = (use.count - release + line - 1) / line * line;
   return {release, std::max(use.limit / 2 / line * line, left)};
 }

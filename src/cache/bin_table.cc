@@ -12,7 +12,7 @@ namespace tcmalloc {
 namespace {
 
 // Copies `n` pointers; the ranges may overlap. The C library's memmove copies with the widest
-// registers. For memcpy of a bounded length g++ writes `rep movs`, which is slow to begin.
+// registers. For memcpy of a bounded length g++ emits `rep movs`, which is slow to start.
 void CopySlots(void* to, const void* from, size_t n) { memmove(to, from, n * sizeof(BinSlot)); }
 
 size_t ClaimOf(const BinArray& array) {
@@ -91,7 +91,7 @@ size_t BinTable::TakeOldest(size_t i, void** objects, size_t n) {
   const size_t count = Count(i);
   n = std::min(n, count);
   const size_t taken = std::min(n, kTuning.bins.max_move_objects);
-  // The last of the `n`, so that only objects that stay move down, not those that go next.
+  // Takes the last of the `n`, so that only objects that stay move down, not those that leave next.
   BinSlot* const first = array->slots() + 1 + n - taken;
   CopySlots(objects, first, taken);
   CopySlots(first, first + taken, count - n);

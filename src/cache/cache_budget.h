@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CacheBudget: how large each thread cache may be. Arithmetic alone: the caller passes the caches'
-// limits.
+// CacheBudget decides how large each thread cache may be. It only computes; the caller passes the
+// caches' limits.
 //
 // Rule (after the TCMalloc document). Every cache starts with the same limit, regardless of the
-// others. Each of its garbage collections tries to add a step: from the unclaimed rest of the
-// total, else stolen from another cache, whose limit is lowered by as much. So busy threads end
-// with large caches and idle ones with small ones. The total is soft: a cache whose limit was
+// others. Each of its garbage collections tries to raise the limit by a step: from the unclaimed
+// rest of the total, or else by stealing from another cache, whose limit falls by a step. So busy
+// threads get large caches and idle ones small caches. The total is soft: a cache whose limit was
 // lowered returns objects at its own next collection.
 //
-// Unlike the document, whose steps are all equal, unclaimed bytes are given out in steps of half
+// Unlike in the document, where all steps are equal, unclaimed bytes raise a limit in steps of half
 // the limit. The numbers and their reasons: Tuning::CacheBudget.
 //
-// Headroom. A bin claims what it may hold. While nothing is unclaimed, a cache is charged for what
-// its bins hold, and may claim some more (Headroom), since bins are seldom full at the same time.
+// Headroom. A bin claims the bytes that it may hold. While nothing is unclaimed, a cache is charged
+// only for the bytes that its bins hold, up to a bound (Headroom), since bins are seldom full at
+// the same time.
 //
 // Lower bound. When an equal share of the total would be less than `min_per_cache`, no limit is
 // lowered below that, and a smaller one may be raised to it even above the total.
 //
-// Synchronization: the caller's. Bytes throughout.
+// Synchronization: the caller synchronizes. All sizes are in bytes.
 #pragma once
 
 #include <algorithm>
@@ -43,13 +44,13 @@ class CacheBudget {
   void SetMinPerCache(size_t bytes) { min_per_cache_ = bytes; }
   size_t min_per_cache() const { return min_per_cache_; }
 
-  // A new cache; returns its limit.
+  // Adds a cache; returns its limit.
   size_t AddCache() {
     ++caches_;
     unclaimed_ -= kRules.initial_bytes;
     return kRules.initial_bytes;
   }
-  // A cache ended: its limit is unclaimed again.
+  // Removes a cache: its limit becomes unclaimed.
   void RemoveCache(size_t limit) {
     --caches_;
     unclaimed_ += static_cast<int64_t>(limit);
@@ -96,16 +97,17 @@ class CacheBudget {
     return std::max(kRules.initial_bytes, share < min_per_cache_ ? min_per_cache_ : 0);
   }
 
-  // How far a cache's claims may exceed its limit while nothing is unclaimed. `unfilled`: the bytes
-  // that it claims and does not hold.
+  // How far a cache's claims may exceed its limit while nothing is unclaimed. `unfilled` is the
+  // number of bytes that it claims and does not hold.
   static constexpr size_t Headroom(size_t limit, size_t unfilled) {
     return std::min({unfilled, kRules.max_unfilled_bytes, kRules.unfilled_part * limit});
   }
 
-  // Backoff. A cache counts the collections in a row that found nothing unclaimed, up to this many.
+  // Backoff. A cache counts the consecutive collections that found nothing unclaimed, up to this
+  // many.
   static constexpr uint8_t kMostShort =
       kRules.max_backoff_doublings * kRules.collections_per_doubling;
-  // How many times the traffic before the next collection doubles after `n` of them.
+  // How many times the traffic before the next collection doubles after `n` such collections.
   static constexpr int BackoffDoublings(uint8_t n) {
     return (n + kRules.collections_per_doubling - 1) / kRules.collections_per_doubling;
   }

@@ -2,10 +2,11 @@
 // Countdown: bytes that a thread may allocate until a sample is due (tools/profiler/sampler.h). The
 // fast path counts down one number, which this class interprets.
 //
-// Called by the owning thread; Alarm by any. An alarm overwrites the fast path's count, so the gap
-// up to the next sample is lost with it, and drawn anew. The samples stay unbiased: how long an
-// exponentially distributed gap goes on does not depend on how long it has lasted, and when alarms
-// come does not depend on the gaps.
+// The owning thread calls all functions. Any thread may call Alarm; so does the tcmalloc command
+// from outside the process, by storing the same two values in the same order (heap/control.h). An
+// alarm overwrites the fast path's count, so the gap up to the next sample is lost, and a new one
+// is drawn. The samples stay unbiased: the rest of an exponentially distributed gap does not depend
+// on the bytes that were counted before, and the time of an alarm does not depend on the gaps.
 #pragma once
 
 #include <atomic>
@@ -16,39 +17,39 @@ namespace tcmalloc {
 
 class Countdown {
  public:
-  // The gap of a sample that is never due. No thread allocates as many bytes; less than half of
-  // what the counter can hold.
+  // The gap of a sample that is never due. No thread allocates that many bytes; the number is less
+  // than half of the counter's maximum.
   static constexpr size_t kNever = (SIZE_MAX >> 2) + 1;
 
   struct Due {
     bool sample = false;
-    // The gap was lost: draw a new one, then it is known whether a sample is due.
+    // The gap was lost: the caller draws a new one, and then knows whether a sample is due.
     bool gap_lost = false;
   };
 
-  // `counter` is always the one that the fast path of the same thread counts down. No sample is
-  // due.
+  // Starts without a due sample. In every function `counter` is the one that the fast path of the
+  // same thread counts down.
   void Reset(std::atomic<size_t>& counter) {
     generation_ = 0;
     alarmed_.store(false, std::memory_order_relaxed);
     Set(counter, kNever);
   }
 
-  // A sample is due at the allocation with which more than `bytes` have been allocated.
+  // Makes a sample due at the allocation with which the thread has allocated more than `bytes`.
   void SetSample(std::atomic<size_t>& counter, size_t bytes, uint32_t generation) {
     generation_ = generation;
     Set(counter, bytes);
   }
-  // The generation of the last SetSample; 0: none yet.
+  // The generation of the last SetSample; 0 before the first.
   uint32_t generation() const { return generation_; }
 
-  // Counts an allocation of `bytes` that the fast path has not counted. The caller sets anew what
-  // is due. Without samples it counts, too: other threads see by the count that this one is at
-  // work (ThreadCache::ActivityStamp).
+  // Counts an allocation of `bytes` that the fast path has not counted. The caller then sets the
+  // next sample. The count also changes without samples, because other threads see by it that this
+  // one is active (ThreadCache::ActivityStamp).
   Due Count(std::atomic<size_t>& counter, size_t bytes) {
     const size_t left = counter.load(std::memory_order_acquire);
-    // If the owner overwrites an alarm, the alarm has no effect. Its flag stays, and may later lose
-    // one gap that is used up exactly.
+    // If the owner overwrites an alarm, the alarm has no effect. Its flag stays set, and a later
+    // gap that is used up exactly to 0 is then taken for an alarm and drawn anew.
     if (left == 0 && alarmed_.load(std::memory_order_relaxed)) {
       alarmed_.store(false, std::memory_order_relaxed);
       gap_lost_ = samples_;
@@ -56,7 +57,7 @@ class Countdown {
     if (gap_lost_) return {false, true};
     if (left < bytes) {
       if (samples_) return {true, false};
-      // An alarm, or more bytes than any thread allocates.
+      // The count reached 0 by an alarm, or after more bytes than any thread allocates.
       return Set(counter, kNever), Due();
     }
     counter.store(left - bytes, std::memory_order_relaxed);
@@ -67,11 +68,13 @@ class Countdown {
   // Thread safety: any.
   void Alarm(std::atomic<size_t>& counter) {
     alarmed_.store(true, std::memory_order_relaxed);
-    // With release: a thread that sees the zero (acquire) sees the flag.
+    // Release order: a thread that loads the zero with acquire sees the flag.
     counter.store(0, std::memory_order_release);
   }
 
  private:
+  friend struct FieldTable;
+
   void Set(std::atomic<size_t>& counter, size_t bytes) {
     samples_ = bytes != kNever;
     gap_lost_ = false;

@@ -13,7 +13,7 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
     bool lacks_cache;
     {
       const SpinLockHolder holder(lock_);
-      // Before caches of this process's threads are added.
+      // This precedes the first cache of a thread of this process in the list.
       OrphanOthersIfDueLocked();
       if (ThreadCache* const cache = TryHandOutLocked(slot, any_shard)) {
         cache->shard().AddThread();
@@ -22,8 +22,8 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
       }
       lacks_cache = unused_.empty();
     }
-    // Not under the lock: the arena may need memory from the OS. Another thread may be handed what
-    // is made here.
+    // The lock is not held here, since the arena may need memory from the OS. Another thread may
+    // get the cache or the shard that is made here.
     if (lacks_cache) {
       if (!MakeCache()) return nullptr;
     } else {
@@ -76,8 +76,8 @@ void Registry::Discard(ThreadCache* cache) {
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   size_t limit = budget_.AddCache();
-  // An inherited cache may be larger than a new one's limit. With that limit it could not grow, and
-  // would collect garbage, until it is smaller.
+  // An inherited cache may claim more than the limit of a new one. With that limit it would collect
+  // garbage and could not grow until it claims less.
   const size_t claimed = cache->claimed_bytes();
   while (limit < claimed && budget_.TryRaise(&limit)) {
   }
@@ -88,8 +88,8 @@ void Registry::Register(ThreadCache* cache) {
   all_.of_threads.Add(1);
   cache->set_detached(bypass_.load(std::memory_order_relaxed));
   if (cache->detached()) return;
-  // With the lock held: a thread that takes caches must not find this one in the list while its
-  // owner is on the way to its bins.
+  // The lock is held: a thread that takes caches must not find this one in the list while its owner
+  // is about to use its bins.
   cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
 }
 
@@ -109,7 +109,7 @@ void Registry::Destroy(ThreadCache* cache) {
   {
     const SpinLockHolder holder(lock_);
     RemoveLocked(cache);
-    // With the lock held: a thread that has taken the cache stores the pointer back before it
+    // The lock is held: a thread that has taken the cache stores the pointer back before it
     // releases the lock, so never after this store.
     cache->slot().bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release);
     const size_t claimed = cache->claimed_bytes();

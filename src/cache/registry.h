@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registry: all thread caches of a heap. It creates a cache when a thread first needs one, ends it
-// with the thread, handles the caches in a forked child, divides the budget, and empties caches for
-// other threads.
+// Registry: all thread caches of a heap. It creates a cache when a thread first needs one, and ends
+// it when the thread ends. It handles the caches in a forked child, divides the budget, and lets
+// one thread empty the caches of others.
 //
-// Taking. A cache is taken as thread_slot.h describes, with the registry's lock held from the first
-// swap of a pointer to the last one put back. Meanwhile the taker only detaches the arrays from the
-// bins; their objects go to the central cache afterwards, without the lock. So a cache is away from
-// its owner for no longer than a membarrier and the detaching of a few caches, and neither fork nor
-// a thread's end can come in the middle of a taking.
+// Taking. A thread takes caches as thread_slot.h describes, and holds the registry's lock from the
+// first swap of a pointer until the last pointer is restored. Meanwhile the taker only detaches the
+// arrays from the bins; their objects go to the central cache afterwards, without the lock. So the
+// owner is without its cache for no longer than a membarrier and the detaching of a few caches
+// take, and neither fork nor a thread's end can happen in the middle of a taking.
 //
 // Invariants
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
 //       detached; its slot is the memory of a thread that has not ended.
-//   R2  The budget has given out exactly the listed caches' max_bytes.
-//   R3  inherited_bytes_ is what the caches in inherited_ claim; each of them claims something.
-//   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that name
-//       it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
-//   R5  Each cache that was made is in one list, or is still on its way to unused_; those in
-//       unused_ are empty. record.listed: in caches_.
-//   R6  all_.of_threads is the number of caches in caches_, all_.orphans of those in orphans_.
+//   R2 The claimed part of the budget is the sum of the listed caches' max_bytes.
+//   R3 inherited_bytes_ is the bytes that the caches in inherited_ claim; each of them claims some.
+//   R4 Each shard's num_threads() is the number of caches in caches_ and unregistered_ that refer
+//       to it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
+//   R5 Each cache that was made is in one list, or a thread is about to put it into unused_. Caches
+//       in unused_ are empty. record.listed is true for the caches in caches_.
+//   R6 all_.of_threads is the number of caches in caches_, all_.orphans the number in orphans_.
 //
-// Synchronization. LockRank::kRegistry covers the lists, the lifetimes and the budget; a membarrier
-// is called with it held, no other system call. Cost. Create and destroy: a lock and a few arena
-// operations, no system call in the steady state.
+// Synchronization. LockRank::kRegistry guards the lists, the lifetimes and the budget. The only
+// system call under this lock is membarrier. Cost. Creating or destroying a cache takes a lock and
+// a few arena operations, and no system call in the steady state.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/intrusive_list.h"
 #include "cache/all_caches.h"
@@ -40,10 +41,11 @@ namespace tcmalloc {
 
 class Registry {
  public:
-  // Makes every thread of the process execute a full barrier; false when it cannot, or must not.
+  // Makes every thread of the process execute a full barrier; false if the OS or a sandbox refuses,
+  // or a setting forbids the call.
   using Barrier = bool (*)();
 
-  // Who has a cache.
+  // The holder of a cache.
   enum class Holder : uint8_t {
     kThread,  // a thread that may be using it
     kOrphan,  // a thread that exists in the parent process only
@@ -56,19 +58,19 @@ class Registry {
         barrier_(barrier),
         budget_(central.Shares(0).thread_caches) {}
 
-  // A cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new one;
-  // null when there is no memory for it.
+  // Returns a cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new
+  // one; null when there is no memory for it.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
-  // Makes it reachable: through its slot by the owner, through the list by others. The limit of an
-  // inherited cache is at least its claims, as far as bytes are unclaimed.
+  // Publishes a cache: its owner finds it through its slot, other threads find it through the list.
+  // The limit of an inherited cache is at least its claims, as far as bytes are unclaimed.
   void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
   // Ends a cache that was created and not registered; its objects go to the central cache.
   void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // Ends a registered cache, by its owner: its slot leads to the empty bins from then on. If
-  // inheritance is on and the inherited caches' claims stay within their share (RetentionShares),
-  // the next thread that needs a cache inherits it as it is. Otherwise its objects go to the
-  // central cache.
+  // Ends a registered cache. The owner calls it, and its slot points to the empty bins from then
+  // on. If inheritance is on and the inherited caches' claims stay within their share
+  // (RetentionShares), the next thread that needs a cache inherits it as it is. Otherwise its
+  // objects go to the central cache.
   void Destroy(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Whether new threads inherit caches of ended ones; off at first.
@@ -76,14 +78,15 @@ class Registry {
 
   // Limits of the caches' sizes, in bytes (see CacheBudget). When the caches exceed a new total,
   // those above an equal share of it lose the excess, and return objects at their next garbage
-  // collection. The total follows the caches' share (RetentionShares) until it is set.
-  void SetTotalLimit(size_t bytes) TC_EXCLUDES(lock_);
-  // Adapts the total to the present share. RaiseLimit does so, too; this is for times without such
-  // calls. Frees inherited caches above their share.
+  // collection. The total follows the caches' share (RetentionShares) until it is set, and again
+  // after a call with nullopt.
+  void SetTotalLimit(std::optional<size_t> bytes) TC_EXCLUDES(lock_);
+  // Adapts the total to the present share. RaiseLimit does so, too; this function serves while no
+  // thread calls RaiseLimit. Frees inherited caches above their share.
   void FollowRetention() TC_EXCLUDES(lock_);
   void SetMinPerCache(size_t bytes) TC_EXCLUDES(lock_);
-  // SetTotalLimit was called: the total is no longer a share, and must hold. No lock; relaxed,
-  // since the limits that the thread reads are not exact either.
+  // True if SetTotalLimit set the total: then it is no longer a share, and the caches must stay
+  // below it. Takes no lock; relaxed, since the limits that the thread reads are not exact either.
   bool total_was_set() const { return total_was_set_.load(std::memory_order_relaxed); }
   struct Limits {
     size_t total;
@@ -93,50 +96,53 @@ class Registry {
 
   enum class Budget : uint8_t {
     kSpare,  // the limit grew without lowering another
-    kShort,  // it could not
+    kShort,  // the limit could not grow that way
   };
-  // Raises a cache's limit, by its owner at a collection: from the unclaimed rest, else by stealing
-  // from another cache. Empties an idle cache that it finds on the way.
+  // Raises a cache's limit from the unclaimed rest, or else by stealing from another cache. The
+  // owner calls it at a collection. Empties an idle cache that it finds on the way.
   Budget RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // For a thread that will not need its cache for a while: empties it and frees its limit for
-  // others. Returns the bytes of objects that it held.
+  // For a thread that will not need its cache for a while: empties the cache and makes its limit
+  // available to others. Returns the bytes of objects that it held.
   size_t FlushAndYieldLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // Empties every thread's cache and the inherited ones; returns the bytes of objects that went to
-  // the central cache. `own` is the calling thread's, or null. A thread that is in the middle of an
-  // operation, and without a barrier every other thread, is requested to do it at its next slow
-  // path: those bytes are not in the result. Threads that start meanwhile may be missed.
+  // the central cache. `own` is the calling thread's cache, or null. A thread that is in the middle
+  // of an operation must flush its own cache at its next slow path, and so must every other thread
+  // if there is no barrier; the result does not include those bytes. Threads that start meanwhile
+  // may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
-  // Flushes the caches of idle threads: those that have not changed since another look at least
-  // Tuning::ThreadCaches::idle_ms ago. Returns the bytes.
+  // Flushes the caches of idle threads: those that have not changed since they were examined at
+  // least Tuning::ThreadCaches::idle_ms ago. Returns the bytes that were flushed.
   size_t FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
 
   // Bypass. While `wanted` returns true, no thread reaches its cache: every allocation and every
   // free takes the slow path, which the central cache serves. Calls `wanted` and acts on the
-  // result. To be called whenever that may have changed, with the calling thread's cache or null.
+  // result. Call it whenever that result may have changed. `own` is the calling thread's cache, or
+  // null.
   //
   // Guarantee, after a change to true and with a barrier: every operation that begins after the
-  // return sees everything that the caller wrote before, and takes the slow path. Why: the pointers
-  // of all listed caches are replaced by that to kEmptyBins before the barrier. An access section
-  // whose load comes after it finds kEmptyBins, and its thread then reads what was written before
-  // the barrier. One whose load comes before it belongs to an operation that began before the
-  // return; it may end on the fast path, in bins that nobody else touches: nothing is taken out of
-  // them. Caches that are registered later see the result under the lock. Without a barrier the
-  // same is true a moment later, when the stores have become visible.
+  // return sees everything that the caller wrote before, and takes the slow path. Why: before the
+  // barrier, the pointers to all listed caches are replaced by the pointer to kEmptyBins. An access
+  // section that loads the pointer after the barrier finds kEmptyBins, and its thread then reads
+  // what was written before the barrier. An access section that loads the pointer before the
+  // barrier belongs to an operation that began before the return. It may end on the fast path, in
+  // bins that no other thread touches: nothing is taken out of them. Caches that are registered
+  // later see the result under the lock. Without a barrier the same is true a moment later, when
+  // the stores have become visible.
   //
   // Each owner reattaches its cache itself (Reattach), on the slow path, so that a thread's slot is
   // written to only while it names the cache.
   void UpdateBypass(bool (*wanted)(), ThreadCache* own) TC_EXCLUDES(lock_);
-  // By the owner of a detached cache, on its slow path: makes it reachable again unless the bypass
-  // continues. Cost during the bypass: a load.
+  // The owner of a detached cache calls it on its slow path. Makes the cache reachable again unless
+  // the bypass continues. Cost during the bypass: a load.
   void Reattach(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // By the owner of a detached cache, outside of access sections: takes its arrays out of it. Does
-  // nothing when it is not detached. Nobody else touches the bins of a detached cache, and only the
-  // owner makes it reachable again. The lock orders this after a taking that came before the
-  // detaching.
+  // The owner of a detached cache calls it outside of access sections. Takes the arrays out of the
+  // cache; does nothing if the cache is not detached. No other thread touches the bins of a
+  // detached cache, and only the owner makes it reachable again. The lock orders this call after a
+  // taking that preceded the detaching.
   void EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
 
   // Makes the next allocation of nearly every thread take the slow path (see
@@ -159,16 +165,17 @@ class Registry {
     }
   }
 
-  // In a forked child, by its only thread, with the lock held: the caches of all other threads
+  // In a forked child, its only thread calls it with the lock held. The caches of all other threads
   // become orphans. `survivor` is the slot of the child's thread, or null.
   void OrphanOthersInChild(const ThreadSlot* survivor);
-  // As OrphanOthersInChild, where the lock could not be held, or guards a half-done change: done
-  // when the lock can next be taken. Nothing is taken from other threads' caches until then.
+  // As OrphanOthersInChild, if the lock could not be held, or a change under it is unfinished. The
+  // work is done when the lock can next be taken. Until then nothing is taken from other threads'
+  // caches.
   void OrphanOthersLater(const ThreadSlot* survivor);
   // Collects the objects of one orphan; false when there is none.
   bool AdoptOrphan() TC_EXCLUDES(lock_);
-  // The cheap form, for slow paths: one orphan at a time, so that a forked child that is about to
-  // exec does not touch every cache of its parent.
+  // The cheap form of AdoptOrphan, for slow paths. It collects one orphan at a time, so that a
+  // forked child that is about to exec does not touch every cache of its parent.
   void AdoptOrphanIfAny() {
     if (__builtin_expect(has_orphans_.load(std::memory_order_relaxed), false)) AdoptOrphan();
   }
@@ -194,23 +201,24 @@ class Registry {
   // the shard for it does not exist yet; with `any_shard` an existing one will do.
   ThreadCache* TryHandOutLocked(ThreadSlot& slot, bool any_shard) TC_REQUIRES(lock_);
   // Ends a cache that is in no list: moves its arrays to `arrays`, whose objects the caller returns
-  // to the central cache without the lock. The shard is returned together with the cache, so that a
-  // child that is forked meanwhile has no shard claimed for a cache that it does not know.
+  // to the central cache without the lock. It returns the shard under the same lock, so that a
+  // child that is forked meanwhile has no shard claimed for a cache that is in no list.
   void RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) TC_REQUIRES(lock_);
   // Ends inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
   // of their objects.
   size_t FreeInheritedAbove(size_t kept_bytes) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
-  // It has not changed since a look at least Tuning::ThreadCaches::idle_ms ago.
+  // True if the cache has not changed since it was examined at least Tuning::ThreadCaches::idle_ms
+  // ago.
   static bool IsIdle(ThreadCache* cache, int64_t now_ms);
-  // RaiseLimit, when nothing is unclaimed. Empties at most one cache, into `arrays`.
+  // The part of RaiseLimit for when nothing is unclaimed. Empties at most one cache, into `arrays`.
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
       TC_REQUIRES(lock_);
-  // FlushAll without `own`; with `idle_only` those that are not idle stay as they are.
+  // As FlushAll, but skips `own`; with `idle_only` also the caches that are not idle.
   size_t FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
-  // The next caches to flush, from `*next` on, which moves: at most `n` of them, after a look at
-  // not many more. Returns how many.
+  // Finds at most `n` caches to flush, from `*next` on, and moves `*next` past them. Looks at a
+  // bounded number of caches (Tuning::ThreadCaches::looked_at_once). Returns how many it found.
   size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
                               ThreadCache** victims, size_t n) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
@@ -227,15 +235,15 @@ class Registry {
   SpinLock lock_{LockRank::kRegistry};
   IntrusiveList<ThreadCache> caches_ TC_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> orphans_ TC_GUARDED_BY(lock_);
-  // Between Create and Register, or Discard.
+  // Caches between Create and Register, or Discard.
   IntrusiveList<ThreadCache> unregistered_ TC_GUARDED_BY(lock_);
-  // Left by ended threads for new ones. Not in the budget.
+  // Caches that ended threads left for new ones. They are not in the budget.
   IntrusiveList<ThreadCache> inherited_ TC_GUARDED_BY(lock_);
   size_t inherited_bytes_ TC_GUARDED_BY(lock_) = 0;
-  // Emptied, without a shard.
+  // Empty caches without a shard.
   IntrusiveList<ThreadCache> unused_ TC_GUARDED_BY(lock_);
   CacheBudget budget_ TC_GUARDED_BY(lock_);
-  // A cache in caches_, or null: start at the beginning.
+  // A cache in caches_; null means to start at the beginning.
   ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
 
   // Changed with lock_ held; read by any thread.
@@ -243,13 +251,13 @@ class Registry {
   // Written with lock_ held; read by any thread. No other data depends on it, so relaxed suffices.
   std::atomic<bool> total_was_set_{false};
 
-  // Written with lock_ held; a hint without it.
+  // Written with lock_ held; read without it as a hint.
   std::atomic<bool> has_orphans_{false};
   std::atomic<bool> bypass_{false};
   // No other data depends on it, so relaxed suffices.
   std::atomic<bool> inheritance_{false};
 
-  // OrphanOthersLater was called. Written and read in a child that still has one thread, and with
+  // True after OrphanOthersLater. Written and read in a child that still has one thread, and with
   // lock_ held.
   std::atomic<bool> orphans_due_{false};
   const ThreadSlot* survivor_ = nullptr;

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one thread does to the caches of others: it steals from their limits, and empties them.
+// The operations of one thread on the caches of others: it steals from their limits, and empties
+// them.
+#include "base/step_counts.h"
 #include "base/tuning.h"
 #include "cache/registry.h"
 #include "os/clock.h"
 
 namespace tcmalloc {
 
-void Registry::SetTotalLimit(size_t bytes) {
-  const SpinLockHolder holder(lock_);
-  total_was_set_.store(true, std::memory_order_relaxed);
-  SetTotalLocked(bytes);
+void Registry::SetTotalLimit(std::optional<size_t> bytes) {
+  {
+    const SpinLockHolder holder(lock_);
+    total_was_set_.store(bytes.has_value(), std::memory_order_relaxed);
+    if (bytes.has_value()) SetTotalLocked(*bytes);
+  }
+  if (!bytes.has_value()) FollowRetention();
 }
 
 void Registry::FollowRetention() {
@@ -40,6 +45,7 @@ void Registry::SetTotalLocked(size_t bytes) {
   budget_.SetTotal(bytes);
   if (budget_.unclaimed() >= 0) return;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
+    CountSteps(Step::kCacheVisited);
     size_t limit = cache->max_bytes();
     budget_.LowerToShare(&limit);
     cache->SetMaxBytes(limit);
@@ -100,12 +106,13 @@ void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
   bool raised = false;
   for (int i = 0; !raised && i < kTuning.cache_budget.max_candidates; ++i) {
     ThreadCache* const victim = NextVictimLocked();
+    CountSteps(Step::kCacheVisited);
     if (victim == cache) continue;
     size_t victims_limit = victim->max_bytes();
     const bool idle = victim->claimed_bytes() > 0 && IsIdle(victim, now_ms);
     if (idle && !barrier_spent) {
       barrier_spent = true;
-      // A cache whose owner was active after all keeps its limit.
+      // A cache that could not be taken, because its owner was active, keeps its limit.
       if (!TakeLocked(&victim, 1, arrays)) continue;
       budget_.TakeAll(&victims_limit);
       raised = budget_.TryRaise(limit);
@@ -129,8 +136,8 @@ size_t Registry::FlushAndYieldLimit(ThreadCache* cache) {
 bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays) {
   if (orphans_due_.load(std::memory_order_relaxed)) return false;
   if (lock_.HeldForForkByThisThread()) {
-    // Called in another library's handler around fork. In the child the owners do not exist, and
-    // their bins may be as fork found them.
+    // Another library's fork handler called this function. In the child the owners do not exist,
+    // and fork may have copied their bins in the middle of a change.
     return false;
   }
   const BinArray* const before = arrays->first();
@@ -146,7 +153,8 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
   for (size_t i = 0; i < n; ++i) {
     if (!swapped[i]) continue;
     ThreadSlot& slot = victims[i]->slot();
-    // Acquire: what the owner did in its last access section is visible if this reads its end.
+    // Acquire: if this load reads the end of the owner's last access section, the stores of that
+    // section are visible.
     if (barrier_passed && slot.busy.load(std::memory_order_acquire) == ThreadSlot::kIdle) {
       victims[i]->table().Detach(arrays);
     } else {
@@ -175,7 +183,8 @@ void Registry::UpdateBypass(bool (*wanted)(), ThreadCache* own) {
     bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_relaxed);
     others |= cache != own;
   }
-  // A single thread sees its own stores: a sandboxed process with one thread makes no such call.
+  // A single thread sees its own stores and needs no barrier, so a sandboxed process with one
+  // thread makes no such call.
   if (others) barrier_();
 }
 
@@ -206,8 +215,8 @@ size_t Registry::FlushAll(ThreadCache* own) {
 
 size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
   size_t bytes = FreeInheritedAbove(0);
-  // Caches that are made later are before this one, and are not visited. So the flush ends although
-  // new threads start all the time.
+  // Caches that are made later precede this one in the list, and are not visited. So the flush ends
+  // even if new threads start all the time.
   ThreadCache* next = all_.newest();
   while (next != nullptr) {
     BinArraysInFlight arrays;
@@ -230,6 +239,7 @@ size_t Registry::CollectVictimsLocked(ThreadCache** next, const ThreadCache* own
   size_t looks = kTuning.thread_caches.looked_at_once;
   for (; *next != nullptr && found < n && looks > 0; *next = (*next)->record.made_before, --looks) {
     ThreadCache* const cache = *next;
+    CountSteps(Step::kCacheVisited);
     if (cache == own || !cache->record.listed) continue;
     if (idle_only && !IsIdle(cache, now_ms)) continue;
     if (cache->claimed_bytes() > 0) victims[found++] = cache;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sums over all thread caches of a registry, and a test for addresses on their threads' stacks.
+// Sums over all thread caches of a registry, and a test whether an address is on a stack of their
+// threads.
 //
 // Thread safety: any. Figures are racy while the caches' owners run. Cost: TotalsOf and
 // CachedObjects walk over the bins of all caches without a lock (see all_caches.h).
-// ThreadStacksHold walks over all caches with the registry's lock held, a cache line each: it is
-// for pointers that the program should not have freed.
+// ThreadStacksHold walks over all caches with the registry's lock held and reads a cache line of
+// each. Only a free of an invalid pointer calls it.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ struct RegistryTotals {
 
 RegistryTotals TotalsOf(const Registry& registry);
 
-// RegistryTotals::caches alone: two loads.
+// RegistryTotals::caches alone. Cost: two loads.
 inline size_t HeldCaches(const Registry& registry) {
   return registry.all().of_threads.value() + registry.all().orphans.value();
 }
@@ -33,9 +34,9 @@ inline size_t HeldCaches(const Registry& registry) {
 // Objects of class `c` in all caches.
 size_t CachedObjects(const Registry& registry, SizeClass c);
 
-// `address` lies between the slot of a registered thread, which is below `limit`, and the frame in
-// which that thread got its cache. A thread whose stack is above its slot (the main thread) does
-// not count.
+// True if `address` lies between the slot of a registered thread and the frame in which that thread
+// got its cache. The slot must be below `limit`. A thread whose stack is above its slot (the main
+// thread) does not count.
 bool ThreadStacksHold(Registry& registry, uintptr_t address, uintptr_t limit);
 
 }  // namespace tcmalloc

@@ -11,7 +11,7 @@
 namespace tcmalloc {
 namespace {
 
-// In pieces, so that the central lock is never held for long.
+// Inserts in pieces, so that the central lock is never held for long.
 void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n) {
   while (n > 0) {
     const size_t piece = std::min(n, kTuning.bins.max_move_objects);
@@ -153,8 +153,8 @@ void ThreadCache::Free(SizeClass c, void* object) {
     return;
   }
   if (limit == 0) {
-    // A second free of an object that went to the central cache just now: the object is not out,
-    // and Insert reports it. Without room for a bin, too, the object goes to the central cache.
+    // If a first free has passed the object to the central cache, it is not out, and Insert reports
+    // this second free. Without room for a bin, the object goes to the central cache, too.
     const bool keep = wants_bin && central_.IsOut(c, object) &&
                       SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
     if (keep) return;
@@ -170,7 +170,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);
   if (!PushOne(c, object)) central_.Insert(*shard_, c, &object, 1);
-  // Not from this bin: a second free is recognised by the newest object in it.
+  // This bin is excepted, because its newest object is needed to recognise a second free.
   if (claimed_bytes() > MaxClaim() && CollectionIsDue()) CollectGarbage(c);
 }
 
@@ -253,7 +253,7 @@ bool ThreadCache::SetLimit(SizeClass c, size_t old_limit, size_t limit) {
   if (limit > old_limit) {
     const size_t more = (limit - old_limit) * kSizeClasses.size(c);
     const bool fits = claimed_bytes() + more <= MaxClaim();
-    // While the budget is short, most growth is refused here, before an access section.
+    // While the budget is short, most requests to grow are refused here, before an access section.
     if (!fits && !CollectionIsDue()) return false;
     // A new bin needs an array.
     if (fits && old_limit == 0) {
@@ -341,7 +341,7 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     BinArray* const array = table_.Array(i);
     if (!section || array == nullptr) return;
-    // Objects that could not move keep their place.
+    // The limit stays high enough for objects that could not move.
     if (plan.limit < array->limit && table_.Count(i) <= plan.limit) table_.SetLimit(i, plan.limit);
     if (array->limit == 0) {
       unused = array;

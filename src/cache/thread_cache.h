@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ThreadCache: one thread's free objects, a bin per size class, and the slow paths of the owner:
+// ThreadCache: one thread's free objects, in a bin per size class, and the owner's slow paths:
 // refill, overflow, garbage collection, flush.
 //
 // Role. Moves objects between the bins and the central cache. While it calls the central cache, the
@@ -7,18 +7,18 @@
 // `busy` is clear: a system call never delays a thread that wants to take the cache, and an
 // allocation in a signal handler for SIGABRT finds consistent bins.
 //
-// Size. claimed_bytes() is what the bins' limits allow plus the memory of their arrays. It stays
-// below MaxClaim() because growth is refused. A refusal causes a garbage collection, which shrinks
-// bins that hold more than they use and asks the registry for a larger max_bytes(). While nothing
-// is unclaimed, MaxClaim() exceeds max_bytes() by a part of the claims that no objects filled at
-// the last collection (CacheBudget::Headroom), and collections become rarer: the cache does not
-// take the registry's lock for each refusal.
+// Size. claimed_bytes() is the bytes that the bins' limits allow plus the memory of their arrays.
+// It stays below MaxClaim() because growth is refused. A refusal causes a garbage collection, which
+// shrinks bins that hold more than they use and asks the registry for a larger max_bytes(). While
+// nothing is unclaimed, MaxClaim() exceeds max_bytes() by a part of the claims that no objects
+// filled at the last collection (CacheBudget::Headroom), and collections become rarer: the cache
+// does not take the registry's lock for each refusal.
 //
-// Synchronization. Everything but the links is accessed inside an access section of the owner's
-// slot, by the owner, or by a thread that has taken the cache (registry.h). What one section read
-// may be outdated in the next: another thread may have emptied the cache between the two. Links and
-// max_bytes: the registry's lock. Cost. One refill or overflow per batch: a central lock and a few
-// nanoseconds per object.
+// Synchronization. Everything but the links is accessed by the owner inside an access section of
+// its slot, or by a thread that has taken the cache (registry.h). What one section read may be
+// outdated in the next: another thread may have emptied the cache between the two. The registry's
+// lock guards the links and max_bytes. Cost. There is one refill or overflow per batch, which takes
+// a central lock and a few nanoseconds per object.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataAr
 
 class ThreadCache {
  public:
-  // Nobody's, until HandTo.
+  // Creates a cache without an owner (see HandTo).
   ThreadCache(CentralCache& central, MetadataArena& arena, Registry& registry);
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
@@ -57,48 +57,51 @@ class ThreadCache {
   void* Allocate(SizeClass c);
   // The owner's slow path of a free.
   void Free(SizeClass c, void* object);
-  // As Free, without the bin: to the central cache.
+  // As Free, but moves the object directly to the central cache.
   void FreePast(SizeClass c, void* object);
 
-  // Moves all objects to the central cache and frees the arrays; returns the objects' bytes. By the
-  // owner.
+  // Moves all objects to the central cache and frees the arrays; returns the objects' bytes. Only
+  // the owner calls it.
   size_t Flush();
 
-  // Assigns the cache to the calling thread, whose slot is `slot`; the cache is not reachable
-  // through it until the registry stores it there. Requires: it is not registered. `shard`: claimed
-  // for this cache, which is new or was emptied; null for an inherited cache, which keeps its own.
+  // Assigns the cache to the calling thread, whose slot is `slot`. The slot leads to the cache only
+  // after the registry stores it there. Requires: the cache is not registered. `shard` is claimed
+  // for a cache that is new or was emptied; it is null for an inherited cache, which keeps its
+  // shard.
   void HandTo(ThreadSlot& slot, Shard* shard);
 
   // Returns a part of the objects of bins that ran neither empty nor full since the last
-  // collection, and asks for a larger max_bytes(). The bin of class `except` stays as it is. By the
-  // owner. Cost: a few microseconds at most, plus the objects that move.
+  // collection, and asks for a larger max_bytes(). The bin of class `except` stays as it is. Only
+  // the owner calls it. Cost: a few microseconds at most, plus the objects that move.
   void CollectGarbage(SizeClass except = SizeClass::kNone);
 
   // Makes the owner flush at its next slow path. Thread safety: any.
   void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
 
-  // Detached from the owner, which works without it (Registry::UpdateBypass). Written with the
-  // registry's lock held. The owner reads it without the lock, as a hint that it may reattach.
+  // True while the cache is detached from its owner, which works without it
+  // (Registry::UpdateBypass). Written with the registry's lock held. The owner reads it without the
+  // lock, as a hint that it may reattach.
   bool detached() const { return detached_.load(std::memory_order_relaxed); }
   void set_detached(bool detached) { detached_.store(detached, std::memory_order_relaxed); }
 
   // For the functions that any thread may call.
   const BinTable& table() const { return table_; }
-  // For a thread that has the cache.
+  // For the owner, or a thread that has taken the cache.
   BinTable& table() { return table_; }
   size_t claimed_bytes() const { return table_.claimed_bytes(); }
   size_t max_bytes() const { return max_bytes_.load(std::memory_order_relaxed); }
   // A number that changes with each allocation and each slow path of a free, with or without
   // sampling (see Countdown::Count). A free that finds room in its bin does not change it. A sample
-  // and an alarm set the count anew, which may repeat an old number by chance: then a cache that is
-  // in use counts as idle once.
+  // and an alarm reset the count, so an old number may repeat by chance; then a cache in use counts
+  // as idle once.
   uint64_t ActivityStamp() const {
-    // The first falls, and the second rises.
+    // The first number only falls, and the second only rises, so the difference changes with
+    // either.
     return uint64_t{table_.bytes_until_sample()} - slow_paths_.value();
   }
 
   // An access section in which several objects or an array are moved. Returns what
-  // ThreadSlot::BeginAccess returns. By the owner.
+  // ThreadSlot::BeginAccess returns. Only the owner calls it.
   Bins* BeginChange() {
     Bins* const bins = slot_->BeginAccess();
     changing_.store(true, std::memory_order_relaxed);
@@ -110,25 +113,26 @@ class ThreadCache {
     changing_.store(false, std::memory_order_relaxed);
     slot_->EndAccess();
   }
-  // The owner is in such a section. Outside one the bins are consistent: single pushes and pops
-  // take effect with one store. A forked child relies on it when it collects the caches of threads
-  // that exist only in the parent: what fork copies is a prefix of each thread's stores.
+  // True while the owner is in such a section. Outside one the bins are consistent, since a single
+  // push or pop takes effect with one store. A forked child relies on that when it collects the
+  // caches of threads that exist only in the parent: fork copies a prefix of each thread's stores.
   bool changing() const { return changing_.load(std::memory_order_relaxed); }
 
   ThreadSlot& slot() const { return *slot_; }
-  // What refills take objects from first. A thread that inherits the cache inherits it.
+  // The shard from which refills take objects first. A thread that inherits the cache inherits the
+  // shard, too.
   Shard& shard() const { return *shard_; }
   // An address in the stack of the thread that created the cache.
   uintptr_t first_frame() const { return first_frame_; }
 
   ListNode<ThreadCache> list_node;
 
-  // The registry's data about the cache, guarded by its lock; the owner reads max_bytes
-  // without.
+  // The registry's data about the cache. The registry's lock guards them; the owner reads max_bytes
+  // without it.
   struct RegistryRecord {
     uint64_t activity_stamp = 0;
     int64_t stamped_at_ms = 0;
-    // In the list of the caches that living threads have.
+    // True if the cache is in the list of the caches of living threads.
     bool listed = false;
     // See AllCaches. Constant once the cache is published there; read without the lock.
     ThreadCache* made_before = nullptr;
@@ -138,7 +142,7 @@ class ThreadCache {
 
   // Draws the gaps between the thread's samples (see heap/sampling.h). Owner only.
   SampleGaps gaps{0};
-  // See Countdown. By the owner but for Alarm.
+  // See Countdown. Only the owner calls these, but any thread may call Alarm.
   void SetSample(size_t bytes, uint32_t generation) {
     countdown_.SetSample(table_.bins().bytes_until_sample, bytes, generation);
   }
@@ -151,7 +155,8 @@ class ThreadCache {
  private:
   friend struct FieldTable;
 
-  // An access section that may change several things. False when another thread has the cache.
+  // An access section that may make several changes. Converts to false if another thread has taken
+  // the cache.
   class Section {
    public:
     explicit Section(ThreadCache& cache)
@@ -168,21 +173,21 @@ class ThreadCache {
 
   enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
 
-  // `objects` more of the class came from the central cache, or went there when negative: counts
-  // them, and says whose those are that go. In an access section. Requires: the bin has an array.
+  // Counts `objects` that came from the central cache, or went there if negative. Returns the
+  // origin of objects that go there. Called in an access section. Requires: the bin has an array.
   Origin CountMoved(SizeClass c, int64_t objects);
 
   // A new, empty array for bin `i`, with the given limit and room for at least `capacity` objects;
   // null when the arena has no memory.
   BinArray* NewArray(size_t i, size_t limit, size_t capacity);
-  // Sets the limit if the claim fits and the limit still is `old_limit` (else the cache was taken
-  // meanwhile, and the decision is void). `*spare` is an array to use if the present one is too
-  // small; the old array then replaces it.
+  // Sets the limit if the claim fits and the limit still is `old_limit`. (Otherwise another thread
+  // took the cache meanwhile, and the decision is void.) If the present array is too small,
+  // TrySetLimit installs `*spare` and stores the old array there.
   Fit TrySetLimit(size_t i, size_t old_limit, size_t limit, BinArray** spare);
-  // As TrySetLimit, with a spare array where needed; false when the bin stays as it is.
+  // As TrySetLimit, but makes the spare array if one is needed; false when the bin stays as it is.
   bool SetLimit(SizeClass c, size_t old_limit, size_t limit);
-  // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that have
-  // room on the stack; returns how many.
+  // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that fit on
+  // the stack; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
   // As Refill. A cache that claims Tuning::Bins::returned_from_bytes returns its longer objects
   // before it takes memory that is not backed: their spans may serve the request.
@@ -196,11 +201,13 @@ class ThreadCache {
   bool CollectionIsDue() const {
     return traffic_bytes_ >> CacheBudget::BackoffDoublings(short_collections_) >= max_bytes();
   }
-  // The last collection found nothing unclaimed. Otherwise a refusal lasts until the next one only.
+  // True if the last collection found nothing unclaimed. Otherwise a refusal lasts only until the
+  // next collection.
   bool BudgetIsShort() const { return short_collections_ > 0; }
-  // What the bins may claim now.
+  // The bytes that the bins may claim now.
   size_t MaxClaim() const;
-  // A call found no bin and no budget for one, and used the central cache for one object.
+  // Counts a call that found no bin and no budget for one, and used the central cache for one
+  // object.
   void CountUseWithoutBin(SizeClass c) {
     traffic_bytes_ += std::max(kTuning.bins.initial_bytes, kSizeClasses.size(c));
   }
@@ -212,12 +219,12 @@ class ThreadCache {
   // Written with the registry's lock, read by the owner. No other data depends on it.
   std::atomic<size_t> max_bytes_{0};
   // Owner only: bytes that moved between the bins and the central cache since the last collection.
-  // A call that found no bin and no budget counts as the bytes of a new bin: it is as slow as a
-  // call that moves them.
+  // A call that found no bin and no budget counts as the bytes of a new bin, since it is as slow as
+  // a call that moves them.
   size_t traffic_bytes_ = 0;
   // Owner only: the claims that no objects filled at the last collection; 0 unless nothing was
-  // unclaimed then. Another thread that empties the cache leaves it as it is: MaxClaim bounds it,
-  // and ignores it once a total was set.
+  // unclaimed then. A thread that empties the cache does not change this number: MaxClaim bounds
+  // it, and ignores it once a total was set.
   size_t unfilled_bytes_ = 0;
   // Owner only: collections in a row that found nothing unclaimed, up to a maximum.
   uint8_t short_collections_ = 0;
@@ -231,7 +238,7 @@ class ThreadCache {
   std::atomic<bool> flush_requested_{false};
   std::atomic<bool> detached_{false};
 
-  // Constant from HandTo until the cache is nobody's again.
+  // Constant from HandTo until the cache has no owner again.
   ThreadSlot* slot_ = nullptr;
   uintptr_t first_frame_ = 0;
   Shard* shard_ = nullptr;
@@ -242,7 +249,7 @@ class ThreadCache {
   Registry& registry_;
 };
 
-// For larger objects the arena would take twice as much.
+// The arena would round a larger object up to twice this size.
 static_assert(sizeof(ThreadCache) <= 2048);
 
 }  // namespace tcmalloc

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "central/central_free_list.h"
 
-#include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -16,11 +14,6 @@ namespace {
 uint64_t TailPadding(size_t objects_per_span, size_t line_objects, size_t tail) {
   if (tail == 0) return 0;
   return BitRange(objects_per_span % kBitsPerWord, line_objects - tail);
-}
-
-size_t CountBits(uint64_t word) {
-  if ((word & (word - 1)) == 0) return word != 0;
-  return word == ~uint64_t{0} ? kBitsPerWord : static_cast<size_t>(std::popcount(word));
 }
 
 // Moves the pointers of [begin, end) down to `to`; returns how many they are.
@@ -118,63 +111,25 @@ size_t CentralFreeList::RemoveFromOwn(const Shard& own, ShardSpans& spans, void*
 
 size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n) {
   if (!HasObjects(spans)) return 0;
+  spans->lock.Lock();
+  return RemoveAndUnlock(*spans, take, objects, n);
+}
+
+size_t CentralFreeList::RemoveAndUnlock(ShardSpans& spans, Takeable take, void** objects,
+                                        size_t n) {
   take = Simplified(take);
   void** const end = objects + n;
   void** begin = end;
   Claims claims;
-  do {
+  for (;;) {
     claims.num_words = 0;
     claims.wanted = static_cast<size_t>(begin - objects);
-    {
-      const SpinLockHolder holder(spans->lock);
-      ClaimLocked(*spans, take, &claims);
-    }
+    ClaimLocked(spans, take, &claims);
+    spans.lock.Unlock();
     begin = PrependClaimed(claims, begin);
-  } while (claims.full() && claims.wanted > 0);
-  return MoveDown(objects, begin, end);
-}
-
-size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards,
-                                         void** objects, size_t n) {
-  shards &= ~own.bit();
-  if (shards == 0) return 0;
-  const size_t new_spans = new_spans_.load(std::memory_order_relaxed);
-  ShardSpans* const mine = own.spans(size_class_);
-  const size_t last = mine == nullptr ? 0 : mine->last_source.load(std::memory_order_relaxed);
-  const size_t begin = (own.number() + last) % ShardMap::kMost;
-  return shards_.FirstOf(shards, begin, [&](const Shard& other) -> size_t {
-    ShardSpans* const spans = other.spans(size_class_);
-    if (!HasObjects(spans)) return 0;
-    const uint8_t drawer = spans->drawer.load(std::memory_order_relaxed);
-    const size_t used_at = spans->used_at.load(std::memory_order_relaxed);
-    // Another thread may have used its shard since `new_spans` was read.
-    const OtherShard facts = {.has_thread = other.num_threads() > 0 || OtherDraws(own, drawer),
-                              .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
-    const Takeable take = TakeFromOther(source, facts);
-    if (take == Takeable::kNothing) return 0;
-    const bool draws = source == RefillSource::kEndedThreads;
-    if (draws && !StartDrawing(own, *spans, drawer)) return 0;
-    const size_t taken = RemoveFrom(spans, take, objects, n);
-    if (taken == 0) return 0;
-    if (draws) spans->used_at.store(new_spans, std::memory_order_relaxed);
-    if (mine != nullptr) {
-      const size_t distance = (other.number() - own.number()) % ShardMap::kMost;
-      mine->last_source.store(static_cast<uint8_t>(distance), std::memory_order_relaxed);
-    }
-    return taken;
-  });
-}
-
-bool CentralFreeList::OtherDraws(const Shard& own, uint8_t drawer) const {
-  // Where an object is a line batch, threads that draw on one shard share no lines.
-  if (drawer == 0 || drawer == own.number() + 1 || groups_.size() == 1) return false;
-  return shards_.At(drawer - size_t{1})->num_threads() > 0;
-}
-
-bool CentralFreeList::StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const {
-  const uint8_t mine = static_cast<uint8_t>(own.number() + 1);
-  return groups_.size() == 1 || drawer == mine ||
-         spans.drawer.compare_exchange_strong(drawer, mine, std::memory_order_relaxed);
+    if (!claims.full() || claims.wanted == 0) return MoveDown(objects, begin, end);
+    spans.lock.Lock();
+  }
 }
 
 size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n) {

@@ -196,6 +196,9 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // Takes objects out of one shard's spans, which may be null; returns how many.
   size_t RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n);
+  // As RemoveFrom, by a thread that has the lock, which it frees.
+  size_t RemoveAndUnlock(ShardSpans& spans, Takeable take, void** objects, size_t n)
+      TC_RELEASE(spans.lock);
   // What a request for `n` takes from its own shard first.
   Takeable FirstTake(const Shard& own, size_t n) const {
     return n >= groups_.size() ? Simplified(FirstTakeFromOwn(own.num_threads())) : Takeable::kAny;
@@ -205,10 +208,16 @@ class alignas(kCacheLineSize) CentralFreeList {
   // objects for this source. The search begins where the last one ended.
   size_t RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards, void** objects,
                           size_t n);
+  // As RemoveFrom, for `other`, as far as the source allows it. `new_spans`: how many there were
+  // when the search began. Where another thread has the lock, it adds the shard to `busy` and takes
+  // nothing; it waits if that is null.
+  size_t RemoveFromOther(const Shard& own, const Shard& other, RefillSource source,
+                         size_t new_spans, uint64_t* busy, void** objects, size_t n);
   // ShardSpans::drawer was `drawer`: the living thread of another shard than `own` draws there.
   bool OtherDraws(const Shard& own, uint8_t drawer) const;
   // Makes the thread of `own` the drawer instead of `drawer`; false when another one was faster.
-  bool StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const;
+  bool StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const
+      TC_REQUIRES(spans.lock);
   size_t RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n);
   // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
   // they begin.
@@ -266,6 +275,10 @@ class alignas(kCacheLineSize) CentralFreeList {
   // run with an object that is not in use.
   Finding InsertLocked(ShardSpans& spans, size_t s, const Runs& runs, void* const* objects,
                        Span** emptied) TC_REQUIRES(spans.lock);
+  // As InsertLocked, with the lock of shard `s`. False, and nothing is done, when it does not wait
+  // and another thread has the lock.
+  bool InsertInto(size_t s, bool waits, bool is_last_part, const Runs& runs, void* const* objects,
+                  Span** emptied, Finding* finding);
   // As InsertLocked, for a shard without spans of the class: the first of the objects is not in
   // use.
   TC_SLOW_PATH static Finding FirstOfShardSlow(size_t s, const Runs& runs, void* const* objects);

@@ -170,6 +170,24 @@ void CentralFreeList::TakeFarLines(const Shard& own, const Runs& runs, void* con
   }
 }
 
+bool CentralFreeList::InsertInto(size_t s, bool waits, bool is_last_part, const Runs& runs,
+                                 void* const* objects, Span** emptied, Finding* finding) {
+  ShardSpans* const spans = SpansAt(s);
+  if (spans == nullptr) {
+    *finding = FirstOfShardSlow(s, runs, objects);
+    return true;
+  }
+  if (waits) {
+    spans->lock.Lock();
+  } else if (!spans->lock.TryLock()) {
+    return false;
+  }
+  *finding = InsertLocked(*spans, s, runs, objects, emptied);
+  if (is_last_part) Disown(s, *emptied);
+  spans->lock.Unlock();
+  return true;
+}
+
 void CentralFreeList::Insert(Shard& own, void* const* objects, size_t n, Origin origin) {
   Span* emptied = nullptr;
   while (n > 0) {
@@ -178,17 +196,20 @@ void CentralFreeList::Insert(Shard& own, void* const* objects, size_t n, Origin 
     const size_t done = GatherRuns(objects, n, &runs, &bad_pointer);
     if (origin == Origin::kOtherThreads) TakeFarLines(own, runs, objects);
     Finding finding;
-    for (uint64_t shards = runs.shards; shards != 0; shards &= shards - 1) {
+    // The shards whose locks other threads hold come last: a lock is held for less time than the
+    // other shards take.
+    uint64_t busy = 0;
+    for (uint64_t shards = runs.shards; shards != 0 && finding.misuse == Misuse::kNone;) {
       const size_t s = static_cast<size_t>(std::countr_zero(shards));
-      ShardSpans* const spans = SpansAt(s);
-      if (spans == nullptr) {
-        finding = FirstOfShardSlow(s, runs, objects);
-        break;
+      shards &= shards - 1;
+      const bool waits = shards == 0 && busy == 0;
+      if (!InsertInto(s, waits, done == n, runs, objects, &emptied, &finding)) {
+        busy |= uint64_t{1} << s;
       }
-      const SpinLockHolder holder(spans->lock);
-      finding = InsertLocked(*spans, s, runs, objects, &emptied);
-      if (done == n) Disown(s, emptied);
-      if (finding.misuse != Misuse::kNone) break;
+    }
+    for (; busy != 0 && finding.misuse == Misuse::kNone; busy &= busy - 1) {
+      const size_t s = static_cast<size_t>(std::countr_zero(busy));
+      InsertInto(s, true, done == n, runs, objects, &emptied, &finding);
     }
     if (finding.misuse == Misuse::kNone) finding = bad_pointer;
     if (finding.misuse != Misuse::kNone) ReportMisuse(finding.misuse, finding.object, object_size_);

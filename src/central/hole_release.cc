@@ -16,10 +16,9 @@ size_t HoleRelease::ReleaseAll() {
     in_flight_.Prepend(claims);
   }
   size_t bytes = 0;
-  PageId page;
-  for (PageId end; page_heap_.store()->FindRegion(page, &page, &end);) {
-    while (page < end) {
-      if (!ClaimAt(&page, claims)) bytes += ReleaseClaims(claims);
+  for (PageRange part{}; page_heap_.store()->FindSmall(&part);) {
+    while (part.first < part.end) {
+      if (!ClaimAt(&part.first, claims)) bytes += ReleaseClaims(claims);
     }
   }
   bytes += ReleaseClaims(claims);

@@ -4,11 +4,12 @@
 // request: it costs a system call for each run of pages, and a page fault when the objects are
 // handed out again.
 //
-// Rule. It walks the heap in the order of addresses and claims the objects of each span's holes
-// (CentralFreeList::ClaimHoles). When enough are claimed (HoleClaims), it releases the memory
-// without a lock, joining holes that meet across spans; then the objects return to their spans. So
-// a lock is held for the walk over one bitmap, and no thread waits for the OS. Other threads
-// allocate other objects meanwhile.
+// Rule. It walks in the order of addresses over the hugepages that may have spans of small objects
+// (page/small_places.h), and claims the objects of each span's holes (CentralFreeList::ClaimHoles).
+// When enough are claimed (HoleClaims), it releases the memory without a lock, joining holes that
+// meet across spans; then the objects return to their spans. So a lock is held for the walk over
+// one bitmap, or for a bounded number of steps of the search for hugepages, and no thread waits for
+// the OS. Other threads allocate other objects meanwhile.
 //
 // Not covered: spans without free objects, spans that a SpanCache keeps, objects in thread caches.
 // Flush first to include them.
@@ -16,8 +17,9 @@
 // Fork. A child returns the claims of threads that exist only in the parent; no object is leaked.
 //
 // Lock: LockRank::kHoles, for a list operation. Thread safety: any; several threads at once divide
-// the work unevenly. Cost: a byte per page of the heap, two locks for each span with holes, a
-// system call for each run of pages.
+// the work unevenly. Cost: two bytes per page of these hugepages and a step for each other one near
+// them, however large the rest of the heap is; two locks for each span with holes, a system call
+// for each run of pages.
 #pragma once
 
 #include <cstddef>

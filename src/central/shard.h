@@ -17,6 +17,7 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/size_classes.h"
+#include "base/step_counts.h"
 #include "central/ranked_spans.h"
 #include "os/gated_lock.h"
 #include "page/span_home.h"
@@ -30,8 +31,8 @@ struct alignas(kCacheLineSize) ShardSpans {
   GatedLock lock{LockRank::kCentral};
   // While no living thread has the shard: one more than the number of the shard whose thread draws
   // on these spans; 0: no thread has yet. Out of date once that shard has no thread either.
-  // Written by compare-and-swap, so that two threads do not draw at once. Relaxed: the lock orders
-  // what they take.
+  // Written with the lock held, by compare-and-swap of what was read before that, so that two
+  // threads do not draw at once. Relaxed: the lock orders what they take.
   std::atomic<uint8_t> drawer{0};
   // How far after this shard, in the circle of numbers, the one is that last served a thread of
   // this one: it is likely to have more. Written by those threads; relaxed: it decides only where a
@@ -91,6 +92,7 @@ class Shard {
   template <typename F>
   void ForEachClassLock(F f) {
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      CountSteps(Step::kClassLock);
       if (ShardSpans* const spans = this->spans(static_cast<SizeClass>(i))) f(spans->lock);
     }
   }

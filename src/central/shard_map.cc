@@ -27,6 +27,7 @@ uint8_t ShardMap::Assign(std::atomic<uint8_t>& entry) {
 Shard* ShardMap::TryClaim(bool existing_only) {
   size_t best = 0;
   for (size_t i = 1; i < num_shards_ && num_caches_[best] > 0; ++i) {
+    CountSteps(Step::kShardConsidered);
     if (num_caches_[i] >= num_caches_[best]) continue;
     if (!existing_only || At(i) != nullptr) best = i;
   }

@@ -35,6 +35,7 @@
 
 #include "base/compiler.h"
 #include "base/size_classes.h"
+#include "base/step_counts.h"
 #include "base/tuning.h"
 #include "central/shard.h"
 #include "central/span_owner.h"
@@ -101,6 +102,7 @@ class ShardMap {
   template <typename F>
   void ForEach(F f) const {
     for (size_t i = 0; i < num_shards_; ++i) {
+      CountSteps(Step::kShardVisited);
       if (Shard* const shard = At(i)) f(*shard);
     }
   }
@@ -114,6 +116,7 @@ class ShardMap {
     static_assert(kMost == 64);
     for (uint64_t left = std::rotr(shards, static_cast<int>(begin)); left != 0; left &= left - 1) {
       Shard* const shard = At((begin + static_cast<size_t>(std::countr_zero(left))) % kMost);
+      CountSteps(Step::kShardSearched);
       if (shard == nullptr) continue;
       if (const size_t result = f(*shard)) return result;
     }

@@ -3,8 +3,8 @@
 // first use and never destroyed: an ordinary static object would be destroyed at exit, while other
 // code still uses it.
 //
-// Synchronization. Any thread, no lock, so that a forked child never waits: the object is one
-// pointer, its vtable pointer, which the first thread writes in one step.
+// Synchronization. Any thread may call it. It takes no lock, so that a forked child never waits:
+// the object is one pointer, its vtable pointer, which the first thread writes in one step.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,8 @@ class CreatedOnce {
     vtable_.compare_exchange_strong(none, vtable, std::memory_order_acq_rel);
   }
 
-  // Written once (release); read by all threads (acquire), later as a part of the object.
+  // Written once with release order, and read by all threads with acquire order. Later reads access
+  // it as a part of the object.
   std::atomic<void*> vtable_{nullptr};
 };
 

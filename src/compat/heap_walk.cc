@@ -7,7 +7,7 @@
 namespace tcmalloc {
 namespace {
 
-// Spans that one hold of the heap lists.
+// The most spans that one hold of the heap lists.
 constexpr size_t kSpansAtOnce = 32;
 
 HeapRange::Use UseOf(const SpanView& view) {
@@ -21,7 +21,7 @@ HeapRange::Use UseOf(const SpanView& view) {
     case SpanState::kLarge:
       return HeapRange::Use::kLarge;
     case SpanState::kSmall:
-      // Without a class it is a kept span: free for the next use.
+      // A span without a class is a kept span, which is free for the next use.
       return view.size_class == SizeClass::kNone ? HeapRange::Use::kFree : HeapRange::Use::kSmall;
     default:
       return HeapRange::Use::kOther;

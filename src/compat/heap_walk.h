@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A walk over all spans of the heap, for the functions of MallocExtension that need more than a
-// snapshot has. Cost: a lock of the page heap per few dozen spans, and of a central free list per
-// span of small objects.
+// snapshot has. Cost: one hold of the page heap's lock per few dozen spans, and one of a central
+// free list's lock per span of small objects.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct HeapRange {
   Length num_pages;
   Use use = Use::kOther;
   SizeClass size_class = SizeClass::kNone;
-  // kSmall: free in the central free list; objects in caches do not count as free.
+  // For kSmall: the objects that are free in the central free list. Objects in caches do not count
+  // as free.
   size_t free_objects = 0;
 };
 

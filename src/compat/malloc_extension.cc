@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <climits>
 #include <cstring>
 #include <new>
@@ -16,6 +15,7 @@
 #include "compat/created_once.h"
 #include "compat/heap_walk.h"
 #include "compat/profile_text.h"
+#include "compat/program_objects.h"
 #include "compat/system_allocator.h"
 #include "heap/current_thread.h"
 #include "heap/heap.h"
@@ -33,28 +33,15 @@ namespace {
 constexpr int kBufferForLevel2 = 10000;
 
 constinit CreatedOnce<::MallocExtension> own_extension;
-// Null: our own. Written by Register (release: the object is complete), read by instance()
-// (acquire).
+// Null if the library's own object is in use. Register writes it with release order, after the
+// object is complete; instance() reads it with acquire order.
 constinit std::atomic<::MallocExtension*> registered_extension{nullptr};
 
 // Bytes that calls of ReleaseToSystem released beyond the request, since unused hugepages and pages
-// are released whole. Any thread adds and takes; nothing else depends on it (relaxed).
+// are released whole. Any thread adds and subtracts. Relaxed, since no other data depends on it.
 constinit std::atomic<size_t> released_in_excess{0};
 
 int AsInt(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
-
-// The counts of MallocMemoryStats.
-struct ObjectCounts {
-  size_t objects = 0;
-  size_t bytes = 0;
-  size_t of_size[kMallocHistogramSize] = {};
-
-  void Add(size_t count, size_t size) {
-    objects += count;
-    bytes += count * size;
-    of_size[std::bit_width(size) - 1] += count;
-  }
-};
 
 ::base::MallocRange AsMallocRange(const HeapRange& range) {
   using Type = ::base::MallocRange::Type;
@@ -87,7 +74,7 @@ struct ObjectCounts {
 struct FreePages {
   static constexpr size_t kMaxPages = 127;
 
-  // [0]: longer spans.
+  // Element 0 is for longer spans.
   size_t bytes[kMaxPages + 1] = {};
   size_t unmapped_bytes[kMaxPages + 1] = {};
 
@@ -102,7 +89,7 @@ struct FreePages {
 using FreeListInfo = ::MallocExtension::FreeListInfo;
 
 // Writes the lists of free memory to an array with room for kMaxLists.
-constexpr size_t kMaxLists = 3 * (kNumSizeClasses - 1) + 2 * (FreePages::kMaxPages + 1);
+constexpr size_t kMaxLists = 3 * (kNumSizeClasses - 1) + 2 * (FreePages::kMaxPages + 1) + 1;
 
 FreeListInfo* WriteFreeLists(Heap& heap, FreeListInfo* next) {
   size_t smaller = 0;
@@ -129,6 +116,9 @@ FreeListInfo* WriteFreeLists(Heap& heap, FreeListInfo* next) {
   const size_t longer = Length(FreePages::kMaxPages + 1).bytes();
   *next++ = {longer, PTRDIFF_MAX, pages.bytes[0], "tcmalloc.large"};
   *next++ = {longer, PTRDIFF_MAX, pages.unmapped_bytes[0], "tcmalloc.large_unmapped"};
+  if (const size_t queued = FreedObjectsBytes()) {
+    *next++ = {0, PTRDIFF_MAX, queued, "debug.free_queue"};
+  }
   return next;
 }
 
@@ -152,27 +142,22 @@ MallocExtension::~MallocExtension() = default;
 
 void MallocExtension::Initialize() {}
 
-bool MallocExtension::VerifyAllMemory() { return true; }
-bool MallocExtension::VerifyNewMemory(const void*) { return true; }
-bool MallocExtension::VerifyArrayNewMemory(const void*) { return true; }
-bool MallocExtension::VerifyMallocMemory(const void*) { return true; }
+bool MallocExtension::VerifyAllMemory() { return tcmalloc::VerifyAllObjects(); }
+bool MallocExtension::VerifyNewMemory(const void* p) {
+  return tcmalloc::VerifyObject(p, tcmalloc::VerifiedAs::kNew);
+}
+bool MallocExtension::VerifyArrayNewMemory(const void* p) {
+  return tcmalloc::VerifyObject(p, tcmalloc::VerifiedAs::kNewArray);
+}
+bool MallocExtension::VerifyMallocMemory(const void* p) {
+  return tcmalloc::VerifyObject(p, tcmalloc::VerifiedAs::kMalloc);
+}
 
 bool MallocExtension::MallocMemoryStats(int* blocks, size_t* total,
                                         int histogram[kMallocHistogramSize]) {
   tcmalloc::Heap& heap = ExistingHeap();
   tcmalloc::ObjectCounts counts;
-  for (size_t i = 1; i < tcmalloc::kNumSizeClasses; ++i) {
-    const tcmalloc::SizeClassStats c =
-        CollectSizeClassStats(heap, static_cast<tcmalloc::SizeClass>(i));
-    counts.Add(c.in_use_objects, c.object_size);
-  }
-  tcmalloc::ForEachRange(
-      heap,
-      [](void* argument, const tcmalloc::HeapRange& range) {
-        if (range.use != tcmalloc::HeapRange::Use::kLarge) return;
-        static_cast<tcmalloc::ObjectCounts*>(argument)->Add(1, range.num_pages.bytes());
-      },
-      &counts);
+  tcmalloc::CountObjects(heap, &counts);
   *blocks = tcmalloc::AsInt(counts.objects);
   *total = counts.bytes;
   for (int i = 0; i < kMallocHistogramSize; ++i) histogram[i] = tcmalloc::AsInt(counts.of_size[i]);
@@ -263,7 +248,7 @@ void MallocExtension::Register(MallocExtension* implementation) {
 }
 
 void MallocExtension::GetFreeListSizes(std::vector<FreeListInfo>* v) {
-  // Calls no function of std::vector: they need more of the C++ library. Allocates as
+  // Calls no function of std::vector, since these need more of the C++ library. Allocates as
   // std::allocator does.
   auto* const lists =
       static_cast<FreeListInfo*>(::operator new(tcmalloc::kMaxLists * sizeof(FreeListInfo)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of gperftools/malloc_extension_c.h: each calls the MallocExtension in effect.
+// The functions of gperftools/malloc_extension_c.h: each calls the MallocExtension that is
+// registered.
 #include "gperftools/malloc_extension_c.h"
 
 #include "gperftools/malloc_extension.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profiles in the two forms that MallocExtension returns: text in a string, and arrays. The minimal
+// Returns profiles in the two forms of MallocExtension: text in a string, and arrays. The minimal
 // library has compat/minimal/profile_text.cc instead. Profiles have their own memory until they are
 // copied.
 #pragma once
@@ -13,12 +13,12 @@ namespace tcmalloc {
 
 // Appends the text of the profile. If the profile must be empty, because allocations are not
 // sampled or the library is the minimal one, appends lines that begin with %warn and say so.
-// Without memory `*text` does not change.
+// If there is no memory, `*text` does not change.
 void AppendProfile(ProfileKind kind, std::string* text);
 
-// Entry by entry: objects, bytes, depth, frames; a 0 after the last entry. Delete it with delete[].
-// Null without memory for the profile, and in the minimal library. `*period` is the sampling
-// interval.
+// Returns an array with the objects, bytes, depth and frames of each entry, and a 0 after the last
+// entry. Delete it with delete[]. Null if there is no memory for the profile, and in the minimal
+// library. `*period` is the sampling interval.
 void** ReadProfile(ProfileKind kind, size_t* period);
 
 }  // namespace tcmalloc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Appends to a std::string whose layout is that of libstdc++, without a call of its functions,
-// which need more of the C++ library. Allocates by operator new.
+// Appends to a std::string with the layout of libstdc++. Calls none of its functions, since they
+// need more of the C++ library. Allocates by operator new.
 #pragma once
 
 #include <cstddef>

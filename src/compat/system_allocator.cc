@@ -23,8 +23,8 @@ class ProgramAllocator final : public SystemAllocator {
   void Set(SysAllocator* allocator) { allocator_.store(allocator, std::memory_order_release); }
 
  private:
-  // Written by Set (release: the object is complete), read by threads that grow the heap (acquire).
-  // Not null after the first Set.
+  // Set writes it with release order, after the object is complete; threads that grow the heap read
+  // it with acquire order. It is not null after the first Set.
   std::atomic<SysAllocator*> allocator_{nullptr};
 };
 
@@ -36,14 +36,15 @@ class HeapAllocator final : public SysAllocator {
   }
 
  private:
-  // Never the program's allocator, which may have kept this object and forward requests to it.
+  // Never returns the program's allocator, which may have kept this object and forward requests to
+  // it.
   static SystemAllocator* HeapSource();
 };
 
 constinit ProgramAllocator program_allocator;
 constinit CreatedOnce<HeapAllocator> heap_allocator;
-// The allocator before the program's. Written by each caller of Set, before the program's is set;
-// null until then.
+// The allocator that was in use before the program's. Each caller of Set writes it before it sets
+// the program's allocator; null until then.
 constinit std::atomic<SystemAllocator*> former_allocator{nullptr};
 
 SystemAllocator* HeapAllocator::HeapSource() {

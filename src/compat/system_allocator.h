@@ -7,7 +7,8 @@ class SysAllocator;
 
 namespace tcmalloc {
 
-// The program's allocator, if it was set here; else an adapter for the heap's own source of memory.
+// Returns the program's allocator if SetSysAllocator set it, else an adapter for the heap's own
+// source of memory.
 SysAllocator* GetSysAllocator();
 
 // Null selects the library's own allocator. Calls that have begun continue with the former one.

@@ -26,7 +26,8 @@ constexpr size_t kFullLibraryNamesBytes = []() consteval {
   return bytes;
 }();
 
-// Expanded group by group: a loop would put the table into the library, with its reasons.
+// The pack expands one comparison per group. A loop would put the whole table, with its reasons,
+// into the library.
 template <size_t... kGroup>
 bool IsIgnored(std::string_view name, std::index_sequence<kGroup...>) {
   return (ListHas(kIgnoredSettings[kGroup].names, name) || ...);
@@ -34,8 +35,9 @@ bool IsIgnored(std::string_view name, std::index_sequence<kGroup...>) {
 
 constexpr std::string_view kPrefix = "TCMALLOC_";
 
-// Writes the beginning of `text`, enough to recognise it. Characters that are not printable ASCII
-// become question marks, also line ends. (substr would link the C++ runtime's range error.)
+// Writes the beginning of `text`, enough to recognise it. Characters that are not printable ASCII,
+// also line ends, become question marks. (substr would link the function of the C++ runtime that
+// throws a range error.)
 void WriteShortened(std::string_view text, TextWriter* out) {
   for (const char& c : std::string_view(text.data(), std::min<size_t>(text.size(), 100))) {
     out->Text(c >= ' ' && c <= '~' ? std::string_view(&c, 1) : "?");
@@ -48,12 +50,12 @@ void LookForSmall(const char* name, size_t name_length, const char* value, void*
   small = ParseBoolean(value).value_or(small);
 }
 
-// The beginnings of this library's names. PMI_RANK, SLURM_PROCID and OMPI_HOME are other
-// software's, which has more names like them. Most variables of an environment begin otherwise, and
-// cost nothing.
+// The beginnings of this library's names. PMI_RANK, SLURM_PROCID and OMPI_HOME are not among them:
+// they belong to other software, which has more names like them. Most variables of an environment
+// begin otherwise, and cost nothing.
 constexpr std::string_view kOwnBeginnings[] = {"TCM", "HEA", "MAL", "PPR"};
 
-// The setting that an unknown variable probably means: of several, the one with the fewest
+// Returns the setting that an unknown variable probably means; of several, the one with the fewest
 // differences. Null if no name is similar.
 const Setting* MeantSetting(std::string_view given) {
   const Setting* meant = nullptr;
@@ -161,7 +163,7 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
 }
 
 void ReadSettings(bool raised_privileges, Settings* settings) {
-  // First: it changes the defaults of other settings.
+  // TCMALLOC_SMALL is read first, since it changes the defaults of other settings.
   bool small = false;
   ForEachEnvironmentVariable(&LookForSmall, &small);
   if (small) UseSmallPreset(settings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Setting: an environment variable as the libraries know it. SettingRow: the same with its
+// Setting: an environment variable as the libraries know it. SettingRow: a Setting with its
 // documentation, which is not in the libraries.
 //
 // A Setting has no pointers: a read-only table of Settings lies in pages of the file, which
@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -45,10 +46,12 @@ using SettingField =
 // Properties of a setting.
 using SettingTraits = uint8_t;
 inline constexpr SettingTraits kNoTraits = 0;
-// Setuid programs and others with raised privileges do not read it.
+// Setuid programs and others with raised privileges do not read the setting.
 inline constexpr SettingTraits kNamesFiles = 1;
 // Has no effect in the minimal library.
 inline constexpr SettingTraits kFullLibrary = 2;
+// Has an effect in the debug libraries only.
+inline constexpr SettingTraits kDebugLibrary = 16;
 // 0 or less is stored as the largest number of the type.
 inline constexpr SettingTraits kZeroIsUnlimited = 4;
 // Settings::large_report_lines records whether the variable is set.
@@ -70,7 +73,7 @@ struct SettingRow {
   const char* meaning;
 };
 
-// A possible word of a kWord setting, and the enumerator that is stored for it.
+// A word that a kWord setting may have, and the enumerator that is stored for it.
 struct SettingWord {
   SettingText<17> word;
   uint8_t value;
@@ -91,7 +94,11 @@ std::span<const Setting> AllSettings();
 // Null when no setting has this name.
 const Setting* FindSetting(std::string_view name);
 
-// Stores the value of `text`; false when the setting cannot have it.
+// Returns the value of `text`, a number of the setting's type (of kMebibytes in MiB). Nullopt if
+// the value is invalid for the setting, or the setting is text.
+std::optional<SettingValue> ParseSetting(const Setting& setting, std::string_view text);
+
+// Stores the value of `text`; false if the value is invalid for the setting.
 bool StoreSetting(const Setting& setting, std::string_view text, Settings* settings);
 
 // Writes the range of values that the setting can have.

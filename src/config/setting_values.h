@@ -18,15 +18,15 @@ enum class SettingType : uint8_t {
   kInteger,
   kNumber,          // may have a decimal point
   kBytes,           // with or without a suffix (UnitOfSuffix)
-  kBytesOrPercent,  // the same, or 1% to 100%
-  kMebibytes,       // a number of MiB, or with a suffix bytes that are whole MiB
+  kBytesOrPercent,  // as kBytes, or 1% to 100%
+  kMebibytes,       // whole MiB; with a suffix, bytes
   kText,
   kPresence,  // whether the text is not empty
   kWord,      // one of a list of words
 };
 
 struct SettingRange {
-  double min = 0;  // below 0 only for kInteger and kBytes
+  double min = 0;  // negative only for kInteger and kBytes
   double max = 0;
 };
 
@@ -36,7 +36,7 @@ struct SettingValue {
   bool is_percent = false;
 };
 
-// `lower` has no upper-case letters.
+// Requires: `lower` has no upper-case letters.
 constexpr bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
   if (text.size() != lower.size()) return false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -46,7 +46,7 @@ constexpr bool EqualsIgnoringCase(std::string_view text, std::string_view lower)
   return true;
 }
 
-// `words` are separated by commas.
+// Whether `text` is one of `words`, which commas separate.
 constexpr bool IsOneOfIgnoringCase(std::string_view text, std::string_view words) {
   while (!words.empty()) {
     if (EqualsIgnoringCase(text, TakeField(&words, ','))) return true;
@@ -61,7 +61,8 @@ constexpr std::optional<bool> ParseBoolean(std::string_view text) {
   return std::nullopt;
 }
 
-// Decimal digits, at least one; with `point_allowed` also one point among them. Nothing else.
+// Parses at least one decimal digit, and with `point_allowed` also one decimal point. Nullopt for
+// any other text.
 constexpr std::optional<double> ParseDecimal(std::string_view text, bool point_allowed) {
   double value = 0;
   double unit = 1;
@@ -87,8 +88,8 @@ constexpr std::optional<double> ParseDecimal(std::string_view text, bool point_a
   return value;
 }
 
-// The factor that a suffix stands for: K, M, G and T are powers of 1024, in any case, alone or as
-// in KB and KiB. 0 for any other text.
+// Returns the factor of a suffix. K, M, G and T are powers of 1024, in upper or lower case, alone
+// or as in KB and KiB. 0 for any other text.
 constexpr double UnitOfSuffix(std::string_view suffix) {
   if (suffix.empty()) return 1;
   double unit = 1;
@@ -115,7 +116,8 @@ constexpr std::optional<double> ParseBytes(std::string_view text) {
 constexpr std::optional<double> ParseMebibytes(std::string_view text) {
   if (const std::optional<double> mebibytes = ParseDecimal(text, false)) return mebibytes;
   const std::optional<double> bytes = ParseBytes(text);
-  // Above 2^63 the conversion is undefined, and every range ends below.
+  // From 2^63 on the conversion below would be undefined, and the range of every setting ends below
+  // that.
   if (!bytes || *bytes >= 0x1p63) return std::nullopt;
   const uint64_t whole = static_cast<uint64_t>(*bytes);
   if (whole % (1 << 20) != 0) return std::nullopt;
@@ -130,7 +132,7 @@ constexpr std::optional<double> ParsePercentage(std::string_view text) {
   return percent;
 }
 
-// Nothing for kText and kWord, which are not numbers.
+// Nullopt for kText and kWord, which are not numbers.
 constexpr std::optional<double> ParseNumber(SettingType type, std::string_view text) {
   switch (type) {
     case SettingType::kBoolean:

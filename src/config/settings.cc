@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table without documentation, and the storing of values. Reads nothing from the OS.
+// The table of settings without documentation, and the functions that store values. Reads nothing
+// from the OS.
 #include "config/settings.h"
 
 #include <algorithm>
@@ -28,7 +29,8 @@ constexpr auto kSettings = []() consteval {
   }(std::make_index_sequence<std::size(kSettingRows)>());
 }();
 
-// Not string_view's operator: clang puts that into the library as an exported function.
+// The comparison does not use string_view's operator, which clang would put into the library as an
+// exported function.
 constexpr bool Precedes(std::string_view a, std::string_view b) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
     if (a[i] != b[i]) return a[i] < b[i];
@@ -128,6 +130,10 @@ std::span<const Setting> AllSettings() { return kSettings; }
 const Setting* FindSetting(std::string_view name) {
   const Setting* const found = std::ranges::lower_bound(kSettings, name, &Precedes, &NameOf);
   return found != kSettings.end() && NameOf(*found) == name ? found : nullptr;
+}
+
+std::optional<SettingValue> ParseSetting(const Setting& setting, std::string_view text) {
+  return ParseValue(setting, text);
 }
 
 bool StoreSetting(const Setting& setting, std::string_view text, Settings* settings) {

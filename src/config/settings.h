@@ -31,7 +31,7 @@ enum class BackgroundMode : uint8_t { kAuto, kNever, kAtLoad };
 
 struct BytesOrPercent {
   size_t bytes;
-  uint32_t percent;  // 0: none; else `bytes` has no limit
+  uint32_t percent;  // 0: no percentage; else `bytes` is no limit
   bool operator==(const BytesOrPercent&) const = default;
 };
 
@@ -43,6 +43,7 @@ struct Settings {
   bool aggressive_decommit;
   BackgroundMode background;
   bool check;
+  bool control;
   bool disable_memory_release;
   // The leak checker, which only the full library has.
   HeapCheckMode heap_check;
@@ -52,18 +53,19 @@ struct Settings {
   bool heap_check_ignore_global_live;
   bool heap_check_ignore_thread_live;
   uint64_t heap_check_max_leaks;
-  int64_t heap_check_max_pointer_offset;       // below 0: anywhere
-  size_t heap_check_pointer_source_alignment;  // a pointer's, where that is less
+  int64_t heap_check_max_pointer_offset;       // negative: no limit
+  size_t heap_check_pointer_source_alignment;  // at most a pointer's alignment
   bool heap_check_run_under_gdb;
   bool heap_check_show_contents;
   bool heap_check_test_pointer_alignment;
   char pprof_path[kSettingTextBytes];
-  // The heap profiler, which only the full library has. Without a prefix the program starts it.
+  // The heap profiler, which only the full library has. Without a prefix, only the program itself
+  // can start it.
   char heap_profile[kSettingTextBytes];
   bool heap_profile_use_pid;
   int32_t heap_profile_signal;
   bool heap_profile_cleanup;
-  // 0: no interval.
+  // 0 means no interval.
   uint64_t heap_profile_allocation_interval;
   uint64_t heap_profile_deallocation_interval;
   uint64_t heap_profile_inuse_interval;
@@ -74,8 +76,12 @@ struct Settings {
   char slurm_process[kSettingTextBytes];
   bool in_slurm_job;
   bool has_open_mpi;
+  // Guarded samples, which only the full library has. Every n-th sample is guarded; with 0, none
+  // is.
+  size_t guarded_sample;
+  bool guarded_report;
   bool hugepages;
-  // LargeReports::kNever: no reports. Lines only where the variable is set.
+  // LargeReports::kNever means no reports. Lines are written only if the variable is set.
   size_t large_report_threshold_bytes;
   bool large_report_lines = false;
   char devmem_device[kSettingTextBytes];
@@ -88,18 +94,26 @@ struct Settings {
   bool memfs_map_private;
   char memfs_path[kSettingTextBytes];
   bool membarrier;
-  int64_t max_total_thread_cache_bytes;  // below 0: the thread caches' share
-  // Without a variable of its own.
+  int64_t max_total_thread_cache_bytes;  // negative: the thread caches' share
+  // No environment variable sets it.
   size_t min_thread_cache_bytes = kTuning.cache_budget.min_per_cache_bytes;
   int32_t malloc_stats;
+  // The debug libraries (debug/).
+  size_t free_queue_bytes;
+  bool page_fence;
+  bool page_fence_never_reclaim;
+  bool page_fence_readable;
+  bool reclaim_memory;
+  bool symbolize_stack_trace;
   double release_rate;
-  // kNoLimit: no limit.
+  // kNoLimit means no limit.
   size_t hard_limit_bytes;
   BytesOrPercent soft_limit;  // a percentage is of the container's limit
   size_t sample_period_bytes;
   uint64_t sample_seed;
   char pressure[kSettingTextBytes];
-  // Profiles of samples, to files (tools/profiler/profile_files.h): in the full library only.
+  // Profiles of samples in files (tools/profiler/profile_files.h), which only the full library
+  // writes.
   char profile_files[kSettingTextBytes];
   bool report_at_term;
   size_t retention_bytes;  // 0: derived from the memory in use
@@ -114,15 +128,15 @@ struct Settings {
   char given[512] = "";
 };
 
-// Sets what TCMALLOC_SMALL=1 stands for.
+// Sets the values that TCMALLOC_SMALL=1 stands for.
 void UseSmallPreset(Settings* settings);
 
 // Reads the process's environment. Never allocates. With `raised_privileges` (a setuid program)
 // it skips the settings with kNamesFiles.
 void ReadSettings(bool raised_privileges, Settings* settings);
 
-// Reads one variable into `settings`. Describes a mistake in `complaint`, which otherwise stays
-// empty.
+// Reads one variable into `settings`. If the value is invalid, writes the reason to `complaint`,
+// which otherwise stays empty.
 void ReadSetting(const char* name, size_t name_length, const char* value, Settings* settings,
                  TextWriter* complaint);
 

@@ -33,7 +33,7 @@ inline constexpr SettingWord kHeapCheckWords[] = {
     {"", HeapCheckMode::kOff},
 };
 
-// The first of each are ours, then the nearest to those that gperftools has.
+// The first words are ours; the others are names that gperftools has, each with our nearest method.
 inline constexpr SettingWord kStackTraceWords[] = {
     {"auto", StackTraceMethod::kAuto},
     {"cfi", StackTraceMethod::kCallFrameInfo},
@@ -54,14 +54,16 @@ namespace settings_table {
 
 using enum SettingType;
 
-// Far beyond what any machine has, and exact as a double.
+// No machine has nearly this much memory, and a double represents the number exactly.
 inline constexpr double kMaxBytes = double{1ull << 50};
-// Addresses in MiB that leave room for all that is done with them.
+// A bound for addresses in MiB: computations with such addresses do not overflow.
 inline constexpr double kMaxMebibytes = double{1ull << 40};
+// A bound that fits into size_t on every machine.
+inline constexpr double kMaxGuardedSample = double{1 << 30};
 // Some hundred years.
 inline constexpr double kMaxSeconds = double{1ull << 32};
 
-// The default is text, or a number of Tuning's.
+// The default is text, or a number of Tuning.
 template <typename Default, typename Member>
 consteval SettingRow Row(const char* name, SettingType type, Default default_text,
                          SettingRange range, Member Settings::* field, SettingTraits traits,
@@ -70,18 +72,18 @@ consteval SettingRow Row(const char* name, SettingType type, Default default_tex
           meaning};
 }
 
-// What is no number, but is stored as 0 or 1, or is not stored as a number.
+// For settings that are not numbers: they are stored as 0 or 1, or as something else.
 template <typename Default, typename Member>
 consteval SettingRow Row(const char* name, SettingType type, Default default_text,
                          Member Settings::* field, SettingTraits traits, const char* meaning) {
   return Row(name, type, default_text, {0, 1}, field, traits, meaning);
 }
 
-// The row has the default as text, with the point.
+// The row has this default as text, because a number would lose the decimal point.
 static_assert(kTuning.release.default_rate == 1.0);
 
-// Name, type, default, range of a number, where the value is stored, traits; meaning. In the order
-// of their names.
+// Each row has the name, type, default, range of a number, the member that stores the value, the
+// traits, and the meaning. The rows are in the order of their names.
 inline constexpr SettingRow kSettingRows[] = {
     Row("HEAPCHECK", kWord, "", &Settings::heap_check, kNamesFiles | kFullLibrary,
         "Check for leaks when the process exits. If there are some, print a report and exit with "
@@ -196,6 +198,10 @@ inline constexpr SettingRow kSettingRows[] = {
         "Give no thread a cache: every allocation and every free goes to the central free lists, "
         "which check it at once. Slow; use it to find double frees and frees of bad pointers "
         "where they happen."),
+    Row("TCMALLOC_CONTROL", kBoolean, "true", &Settings::control, kNoTraits,
+        "Accept requests of the tcmalloc command from outside of the process: to flush, to "
+        "release, to change settings (docs/control.md). Only a user who may trace the process can "
+        "make them. A setuid program accepts none."),
     Row("TCMALLOC_DEVMEM_DEVICE", kText, "/dev/mem", &Settings::devmem_device, kNamesFiles,
         "The device, or file, for `TCMALLOC_DEVMEM_START`."),
     Row("TCMALLOC_DEVMEM_LIMIT", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_limit_bytes,
@@ -206,6 +212,19 @@ inline constexpr SettingRow kSettingRows[] = {
         "in MiB on; 0 for none. See docs/system-memory.md."),
     Row("TCMALLOC_DISABLE_MEMORY_RELEASE", kBoolean, "false", &Settings::disable_memory_release,
         kNoTraits, "Never release memory to the OS, not even for malloc_trim."),
+    Row("TCMALLOC_GUARDED_REPORT", kBoolean, "false", &Settings::guarded_report, kFullLibrary,
+        "Handle SIGSEGV and SIGBUS: print a report when the program accesses a guarded sample "
+        "after its free or outside of its bounds, then go on to what handled the signal before. "
+        "Without it, such an access ends the process and nothing is printed. See "
+        "docs/guarded-sampling.md."),
+    Row("TCMALLOC_GUARDED_SAMPLE", kInteger, "0", {0, kMaxGuardedSample}, &Settings::guarded_sample,
+        kFullLibrary,
+        "Guard each n-th sampled allocation of up to 8 KiB: it gets pages of its own between "
+        "pages without access, so that overflows, uses after free and wrong frees of it end the "
+        "process where they happen. 0 for none. Needs samples: where TCMALLOC_SAMPLE_PARAMETER is "
+        "0, samples are taken each 512 KiB, and 16 guards about one allocation in 8 MiB. Programs "
+        "change it at run time by the property tcmalloc.guarded_sample. See "
+        "docs/guarded-sampling.md."),
     Row("TCMALLOC_HEAP_LIMIT_MB", kMebibytes, "0", {0, kMaxBytes / (1 << 20)},
         &Settings::hard_limit_bytes, kZeroIsUnlimited,
         "How many MiB the heap may use, its own records included; 0 for no limit. Before an "
@@ -225,6 +244,11 @@ inline constexpr SettingRow kSettingRows[] = {
         "libtcmalloc a line ends with the addresses of the functions that called the allocator, "
         "innermost first. Each report raises the threshold by an eighth. 0 or less: no counting "
         "and no reports."),
+    Row("TCMALLOC_MAX_FREE_QUEUE_SIZE", kBytes, kTuning.debug_library.free_queue_bytes,
+        {0, kMaxBytes}, &Settings::free_queue_bytes, kDebugLibrary,
+        "How many bytes of freed objects the debug libraries keep before they use the memory "
+        "again. A write to an object is found when the object leaves the queue, a second free "
+        "while it is in the queue. 0 for no queue. See docs/debugging.md."),
     Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, "-1", {-1, kMaxBytes},
         &Settings::max_total_thread_cache_bytes, kNoTraits,
         "The budget of all thread caches together: free objects and the arrays of pointers to "
@@ -258,6 +282,16 @@ inline constexpr SettingRow kSettingRows[] = {
         "Map the memory file so that writes are private to the process, and a forked child gets a "
         "copy. Otherwise parent and child share the memory, and the child may only call exec or "
         "_exit."),
+    Row("TCMALLOC_PAGE_FENCE", kBoolean, "false", &Settings::page_fence, kDebugLibrary,
+        "Put every object at the end of pages of its own, before a page that cannot be accessed, "
+        "so that an access beyond its end faults at once; a freed object cannot be accessed while "
+        "it is in the queue. Debug libraries only."),
+    Row("TCMALLOC_PAGE_FENCE_NEVER_RECLAIM", kBoolean, "false", &Settings::page_fence_never_reclaim,
+        kDebugLibrary,
+        "With TCMALLOC_PAGE_FENCE: never use the memory of a freed object again. Debug libraries "
+        "only."),
+    Row("TCMALLOC_PAGE_FENCE_READABLE", kBoolean, "false", &Settings::page_fence_readable,
+        kDebugLibrary, "With TCMALLOC_PAGE_FENCE: only writes fault. Debug libraries only."),
     Row("TCMALLOC_PRESSURE", kText, "", &Settings::pressure, kFullLibrary,
         "Respond to memory pressure: empty the allocator's caches by levels, in a thread of the "
         "library, when the OS reports that memory is short. \"auto\", or a list of sources and "
@@ -267,6 +301,9 @@ inline constexpr SettingRow kSettingRows[] = {
         "options, for example `PATH,at=exit,signal=USR1,every=60s,peak` (docs/profiles.md). "
         "Without options a profile is written when the process exits. The sampling interval is "
         "TCMALLOC_SAMPLE_PARAMETER, or 512 KiB if that is not set. The full library only."),
+    Row("TCMALLOC_RECLAIM_MEMORY", kBoolean, "true", &Settings::reclaim_memory, kDebugLibrary,
+        "Use the memory of freed objects again. false: freed objects stay in the queue for good. "
+        "Debug libraries only."),
     Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kTuning.release.max_rate},
         &Settings::release_rate, kNoTraits,
         "How fast free memory is released to the OS. At 1, memory that the program needed within "
@@ -327,14 +364,18 @@ inline constexpr SettingRow kSettingRows[] = {
         "Write the statistics as a line of JSON at this interval, to stderr, or, with a comma and "
         "a file name after it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
         "ms, s, m and h. Starts a thread. See docs/statistics.md."),
+    Row("TCMALLOC_SYMBOLIZE_STACKTRACE", kBoolean, "true", &Settings::symbolize_stack_trace,
+        kDebugLibrary,
+        "Write the names of functions in the stacks of reports; false: addresses alone. Debug "
+        "libraries only."),
 };
 
 }  // namespace settings_table
 
 using settings_table::kSettingRows;
 
-// Variables of the libraries whose binary interface this one keeps that have no effect here, by
-// reason. A comma separates names.
+// Variables that have no effect here although the libraries whose binary interface this one keeps
+// have them, grouped by reason. A comma separates names.
 struct IgnoredSettings {
   const char* reason;
   const char* names;
@@ -345,10 +386,7 @@ inline constexpr IgnoredSettings kIgnoredSettings[] = {
     {"The CPU profiler, which does not exist yet",
      "CPUPROFILE,CPUPROFILE_USE_PID,CPUPROFILESIGNAL,CPUPROFILE_FREQUENCY,CPUPROFILE_REALTIME,"
      "CPUPROFILE_PER_THREAD_TIMERS,CPUPROFILE_TIMER_SIGNAL,PROFILESELECTED"},
-    {"The debug allocator, in gperftools a library of its own",
-     "TCMALLOC_TRACE,TCMALLOC_TRACE_FILE,TCMALLOC_PAGE_FENCE,TCMALLOC_PAGE_FENCE_NEVER_RECLAIM,"
-     "TCMALLOC_PAGE_FENCE_READABLE,TCMALLOC_RECLAIM_MEMORY,TCMALLOC_MAX_FREE_QUEUE_SIZE,"
-     "TCMALLOC_SYMBOLIZE_STACKTRACE"},
+    {"The debug libraries write no trace of allocations", "TCMALLOC_TRACE,TCMALLOC_TRACE_FILE"},
     {"The library asks the OS for the size of its pages", "TCMALLOC_OVERRIDE_PAGESIZE"},
     {"The size of a batch follows from the size of objects and from their use",
      "TCMALLOC_TRANSFER_NUM_OBJ"},

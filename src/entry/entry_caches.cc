@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h that flush caches and release memory. That header is
-// their contract. errno is kept.
+// The functions of include/tcmalloc/tcmalloc.h that flush caches and release memory. Their contract
+// is in that header. They keep errno.
 #include <algorithm>
 #include <cstdint>
 
@@ -58,7 +58,7 @@ TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
 }
 
 TC_EXPORT void tcmalloc_set_memory_release_rate(double rate) noexcept {
-  // Not a number counts as 0.
+  // The comparison is false for 0.0 / 0, which is not a number; it counts as 0.
   rate = rate > 0 ? std::min(rate, tcmalloc::kTuning.release.max_rate) : 0;
   tcmalloc::ExistingHeap().page_heap.governor()->SetReleaseRate(rate);
 }

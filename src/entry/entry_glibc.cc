@@ -18,8 +18,8 @@
 namespace tcmalloc {
 namespace {
 
-// The fields as glibc documents them, for a heap without arenas and without objects mapped one by
-// one:
+// Fills in the fields as glibc documents them, for a heap without arenas and without objects that
+// have mappings of their own:
 //   arena     bytes from the OS that were not released
 //   ordblks   spans in use
 //   uordblks  bytes in objects of the program
@@ -90,8 +90,8 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
 
 TC_EXPORT int tc_malloc_trim(size_t pad) noexcept { return Trim(ExistingHeap(), pad) > 0 ? 1 : 0; }
 
-// No parameter of glibc has an effect here. Known ones are accepted: programs that check the result
-// then go on.
+// No parameter of glibc has an effect here. Known ones are accepted, so that programs that check
+// the result continue.
 TC_EXPORT int tc_mallopt(int parameter, int value) noexcept {
   switch (parameter) {
     case M_MXFAST:

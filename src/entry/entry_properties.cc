@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of properties, and the functions of include/tcmalloc/tcmalloc.h for them. All values of
-// a list come from one HeapStats.
+// a list come from the same HeapStats.
 #include <algorithm>
 #include <cstdint>
 
@@ -10,12 +10,13 @@
 #include "heap/limits.h"
 #include "os/errno_keeper.h"
 #include "tcmalloc/tcmalloc.h"
+#include "tools/guard/guarded_objects.h"
 #include "tools/profiler/sampler.h"
 
 namespace tcmalloc {
 namespace {
 
-// More has no other effect, and sums with it do not overflow.
+// Larger values have the same effect as this one, and sums with it do not overflow.
 constexpr size_t kMaxCacheBytes =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{1} << 50, SIZE_MAX / 2));
 
@@ -123,6 +124,9 @@ constexpr Property kProperties[] = {
     {"tcmalloc.num_released_total_bytes", kPages, &Figure<&HeapStats::released_total_bytes>},
 
     // Our own properties.
+    {"tcmalloc.guarded_sample", kSettings, &Figure<&HeapStats::guarded_sample>, &SetGuardedSample},
+    {"tcmalloc.guarded_objects", kPages, &Figure<&HeapStats::guarded_objects>},
+    {"tcmalloc.guarded_bytes", kPages, &Figure<&HeapStats::guarded_bytes>},
     {"tcmalloc.pressure_sources", kSettings, &Figure<&HeapStats::pressure_sources>},
     {"tcmalloc.pressure_sources_failed", kSettings, &Figure<&HeapStats::pressure_sources_failed>},
     {"tcmalloc.pressure_events", kSettings, &Figure<&HeapStats::pressure_events>},

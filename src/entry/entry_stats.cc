@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h for statistics and for reports of large allocations.
-// In that interface 0 means no threshold.
+// The functions of include/tcmalloc/tcmalloc.h for the version, statistics, and reports of large
+// allocations. In that interface 0 means no threshold.
 #include "base/compiler.h"
 #include "base/text_writer.h"
 #include "heap/heap.h"
 #include "os/errno_keeper.h"
+#include "stats/process_facts.h"
 #include "stats/stats.h"
 #include "stats/stats_formats.h"
 #include "tcmalloc/tcmalloc.h"
@@ -13,8 +14,8 @@ namespace tcmalloc {
 namespace {
 
 // Like snprintf: cuts the text to the buffer, ends it with a zero, returns the length of the whole
-// text. Makes no system call, since a sandbox might kill the process for it; so the text has no
-// figures of the process beyond its heap (stats/process_facts.h).
+// text. Makes no system call, for which a sandbox might kill the process. So the text has no
+// figures of the process outside its heap (stats/process_facts.h).
 template <typename Write>
 size_t WriteInto(char* buffer, size_t length, Write write) {
   const ErrnoKeeper keeper;
@@ -36,6 +37,9 @@ using tcmalloc::TextWriter;
 using tcmalloc::WriteInto;
 
 extern "C" {
+
+// A view of a string literal, which ends with a zero.
+TC_EXPORT const char* tcmalloc_version() noexcept { return tcmalloc::kLibraryVersion.data(); }
 
 TC_EXPORT size_t tcmalloc_stats_text(int level, char* buffer, size_t length) noexcept {
   return WriteInto(buffer, length, [level](const HeapSnapshot& snapshot, TextWriter* out) {

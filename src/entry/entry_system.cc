@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of include/tcmalloc/tcmalloc.h that replace the source of the heap's memory:
-// adapters between the public SystemAllocator and CustomMemory, which the layers below know.
+// adapters between the public SystemAllocator and CustomMemory, the interface of the layers below.
 #include <atomic>
 
 #include "base/compiler.h"
@@ -35,8 +35,8 @@ class ProgramAllocator final : public CustomMemory {
   void Set(SystemAllocator* allocator) { allocator_.store(allocator, std::memory_order_release); }
 
  private:
-  // Written by Set (release: the object is complete), read by threads that grow the heap (acquire).
-  // Not null after the first Set.
+  // Set writes it with release order, after the object is complete; threads that grow the heap read
+  // it with acquire order. It is not null after the first Set.
   std::atomic<SystemAllocator*> allocator_{nullptr};
 };
 

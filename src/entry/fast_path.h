@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The fast path of malloc and free: nearly every call runs only this, inlined into every entry
-// point. No lock, no atomic read-modify-write, no call but a tail call of the slow path, no write
-// into a free object.
+// point. It takes no lock, makes no atomic read-modify-write, no call but a tail call of the slow
+// path, and no write into a free object.
 //
-// Allocation: size to class (a load), the thread's bins, the sampling counter, pop.
-// Deallocation: page to class (two loads, any address), the thread's bins, push. First use, an
-// ending thread, a cache that another thread is taking, a due sample, and a null, foreign or large
-// pointer need no branches of their own: in each case a bin is empty or full, or the counter is at
-// zero. Every slow path starts with LeaveFastPath.
+// An allocation maps the size to a class (one load), finds the thread's bins, counts down the
+// sampling counter, and pops an object. A deallocation maps the page to a class (two loads, for any
+// address), finds the thread's bins, and pushes the object. First use, an ending thread, a cache
+// that another thread is taking, a due sample, and a null, foreign or large pointer need no
+// branches of their own: in each case a bin is empty or full, or the counter is at zero. Every slow
+// path starts with LeaveFastPath.
 #pragma once
 
 #include <cstddef>
@@ -25,29 +26,41 @@ TC_FAST_PATH void LeaveFastPath() { current_slot.EndAccess(); }
 // provide it.
 TC_FAST_PATH void* AllocateFast(ScaledClass c, size_t size) {
   ThreadSlot& slot = current_slot;
-  Bins* const bins = slot.BeginAccess();
+  Bins* const bins = slot.BeginFastAccess();
   size_t left;
-  if (__builtin_expect(__builtin_sub_overflow(
-                           bins->bytes_until_sample.load(std::memory_order_relaxed), size, &left),
+  if (__builtin_expect(__builtin_sub_overflow(LoadWord(bins->bytes_until_sample), size, &left),
                        false)) {
     return nullptr;
   }
   KeepInOtherRegister(&left);
   void* const object = bins->Bin(c)->Pop();
   if (__builtin_expect(object == nullptr, false)) return nullptr;
-  bins->bytes_until_sample.store(left, std::memory_order_relaxed);
+  StoreWord(bins->bytes_until_sample, left);
   slot.EndAccess();
   return object;
+}
+
+// Whether the fine table has the class of `size`. On ARM it compares the index, which fits in an
+// instruction, and sets `*index`. There the seven largest values of size_t count as fine, too,
+// since the sum with 7 overflows. AllocateFast leaves them to the slow path, since no count of
+// bytes until a sample is that large.
+TC_FAST_PATH bool IsFine(size_t size, size_t* index) {
+  if constexpr (!kForArm) return size <= SizeClasses::kMaxFineSize;
+  *index = SizeClasses::FineIndex(size);
+  ComputeHere(index);
+  return *index <= SizeClasses::kMaxFineIndex;
 }
 
 template <void* (*Slow)(size_t)>
 TC_FAST_PATH void* Allocate(size_t size) {
   ScaledClass c;
-  if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {
-    c = kSizeClasses.FineClassOf(size);
+  size_t index = 0;
+  if (__builtin_expect(IsFine(size, &index), true)) {
+    c = kForArm ? kSizeClasses.FineClassAt(index) : kSizeClasses.FineClassOf(size);
   } else if (size <= kMaxSmallSize) {
     c = kSizeClasses.CoarseClassOf(size);
-    // Keeps clang from making one load of two, after the branches: that takes one more instruction.
+    // Keeps clang from merging the two loads into one after the branches, which takes one more
+    // instruction.
     asm("" : "+r"(c));
   } else {
     return Slow(size);
@@ -61,24 +74,27 @@ TC_FAST_PATH void* Allocate(size_t size) {
 // False if the slow path must free `p`.
 TC_FAST_PATH bool FreeFast(ScaledClass c, void* p) {
   ThreadSlot& slot = current_slot;
-  BinTop* const bin = slot.BeginAccess(c);
+  BinTop* const bin = slot.BeginFastAccess(c);
   if (__builtin_expect(!bin->Push(p), false)) return false;
   slot.EndAccess();
   return true;
 }
 
+static_assert(!kForArm || __alignof__(global_page_map) >= 4096,
+              "AtPage leaves out the lowest bits");
+
 template <void (*Slow)(void*)>
 TC_FAST_PATH void Deallocate(void* p) {
   ScaledClass c;
-  if (__builtin_expect(!global_page_map.Find(p, &c) || !FreeFast(c, p), false)) Slow(p);
+  if (__builtin_expect(!AtPage(&global_page_map)->Find(p, &c) || !FreeFast(c, p), false)) Slow(p);
 }
 
 // Deallocate with the size that the program requested. The slow path reports an object of another
-// class, and compares the size of a large one.
+// class, and compares the size of a large object.
 template <void (*Slow)(void*, size_t)>
 TC_FAST_PATH void DeallocateSized(void* p, size_t size) {
   ScaledClass c;
-  if (__builtin_expect(!global_page_map.Find(p, &c), false)) return Slow(p, size);
+  if (__builtin_expect(!AtPage(&global_page_map)->Find(p, &c), false)) return Slow(p, size);
   // Two comparisons, each with its own exit: one combined condition would cost small sizes extra
   // jumps.
   if (__builtin_expect(size <= SizeClasses::kMaxFineSize, true)) {

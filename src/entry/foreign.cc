@@ -11,8 +11,8 @@ namespace tcmalloc {
 namespace {
 
 // Like CLibraryMalloc::StackHolds. The registry knows the stack of another thread only above the
-// frame in which it first allocated; for addresses below that frame the C library decides. A guess
-// must not abort a correct program.
+// frame in which it first allocated; for addresses below that frame the C library decides. A wrong
+// guess here must not abort a correct program.
 bool StackHolds(uintptr_t address, uintptr_t limit) {
   if (ThreadStacksHold(GlobalHeap().registry, address, limit)) return true;
   const uintptr_t frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
@@ -37,7 +37,7 @@ bool IsOurs(Heap& heap, const void* p) {
   ReportMisuse(Misuse::kNotInUse, p);
 }
 
-// Aborts if `p` is an address of this heap except for its upper bits, which no address has: the
+// Aborts if `p` is an address of this heap except for upper bits that are set in no address: the
 // program uses a tagged pointer, or something overwrote the pointer.
 void CheckUpperBits(Heap& heap, const void* p) {
   if (!PageMap::InRange(p) && IsOurs(heap, PageMap::WithoutUpperBits(p))) {

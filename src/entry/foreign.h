@@ -3,7 +3,7 @@
 // library's allocator are forwarded to it; for others the process aborts with one line that says
 // what the address is (central/misuse.h). Called by the slow paths of free, realloc and
 // malloc_usable_size, with no lock held. Cost: well under a microsecond, or a read of
-// /proc/self/maps for an address near a stack; and the C library's function.
+// /proc/self/maps for an address near a stack; plus the cost of the C library's function.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ void FreeForeign(Heap& heap, void* p);
 // As FreeForeign, for realloc. Returns the C library's result.
 void* ReallocateForeign(Heap& heap, void* p, size_t size);
 
-// The C library's answer, or 0 if `p` cannot be one of its objects.
+// Returns the C library's result, or 0 if `p` cannot be one of its objects.
 size_t ForeignUsableSize(Heap& heap, void* p);
 
 }  // namespace tcmalloc

@@ -12,6 +12,7 @@
 #include "os/stack_trace.h"
 #include "stats/stats.h"
 #include "stats/stats_series.h"
+#include "tools/guard/guarded_objects.h"
 #include "tools/pressure/pressure.h"
 #include "tools/profiler/profiler.h"
 
@@ -56,12 +57,14 @@ void OnLibraryLoad() {
   if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
   const Settings& settings = GlobalHeap().settings;
-  // Before the listener to memory pressure starts, which claims idle release.
+  // The setting is tested here, so that the pages of code of a disabled tool are not touched.
+  if (settings.guarded_sample > 0 || settings.guarded_report) PrepareGuardedSamples(GlobalHeap());
+  // This precedes the start of the listener to memory pressure, which claims idle release.
   if (settings.background != BackgroundMode::kNever && !settings.disable_memory_release) {
     AllowBackgroundThread();
   }
   OnPressureLoad();
-  StartStatsSeries(GlobalHeap());
+  if (settings.stats_every[0] != 0) StartStatsSeries(GlobalHeap());
   if (settings.report_at_term) PrepareReportAtTerm();
   if (settings.background == BackgroundMode::kAtLoad && !StartBackgroundThread()) {
     WriteToStderr("tcmalloc: TCMALLOC_BACKGROUND is ignored: no thread could be started\n");

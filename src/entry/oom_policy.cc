@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ runtime library is not linked, because a C program must not need it. References to what
-// throwing needs are weak; if they are null, the runtime is looked up again at the moment of
-// failure, since a C program may have loaded a C++ plugin.
+// The C++ runtime library is not linked, because a C program must not need it. References to the
+// functions and data that a throw needs are weak. If they are null, the runtime is looked up again
+// when memory is out, since a C program may have loaded a C++ plugin.
 //
 // This is the only file with a catch clause: it is compiled with exceptions.
 #include "entry/oom_policy.h"
@@ -54,8 +54,8 @@ struct CxxRuntime {
   }
 };
 
-// The C++ runtime library, if it is loaded somewhere in the process, even where this library's
-// references are not looked up.
+// Finds the C++ runtime library anywhere in the process, even where the dynamic linker does not
+// look up this library's references.
 void* FindLoadedRuntime() {
   if (dlopen == nullptr || dlsym == nullptr) return nullptr;
   for (const char* name : {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"}) {
@@ -100,8 +100,8 @@ CxxRuntime FindRuntime() {
       "std::bad_alloc\n");
 }
 
-// The nothrow forms of the runtime library itself: they call the replaced operator new, which is
-// ours, and catch.
+// The nothrow forms of the runtime library. They call the replaced operator new, which is ours, and
+// catch its exceptions.
 using NothrowNew = void* (*)(size_t, const void*);
 using NothrowNewAligned = void* (*)(size_t, size_t, const void*);
 constexpr bool kSizeIsLong = sizeof(size_t) == 8;
@@ -142,7 +142,8 @@ void* FailWithErrno() {
 }
 
 void* TryAllocate(size_t size, size_t alignment) {
-  return alignment == 0 ? AllocateSlow(size) : AllocateAligned(size, alignment);
+  return alignment == 0 ? AllocateSlowAs(AllocationKind::kUnknown, size)
+                        : AllocateAligned(size, alignment, AllocationKind::kUnknown);
 }
 
 void* NewAfterFailure(size_t size, size_t alignment) {
@@ -172,32 +173,42 @@ void* NewNothrowAfterFailure(size_t size, size_t alignment) {
   }
 }
 
-void* NewSlow(size_t size) {
-  void* const object = AllocateSlow(size);
+namespace {
+
+void* NewSlowAs(AllocationKind kind, size_t size) {
+  void* const object = AllocateSlowAs(kind, size);
   return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, 0);
 }
 
-void* NewNothrowSlow(size_t size) {
-  void* const object = AllocateSlow(size);
+void* NewNothrowSlowAs(AllocationKind kind, size_t size) {
+  void* const object = AllocateSlowAs(kind, size);
   return __builtin_expect(object != nullptr, true) ? object : NewNothrowAfterFailure(size, 0);
 }
 
-void* NewAligned(size_t size, size_t alignment) {
+}  // namespace
+
+void* NewSlow(size_t size) { return NewSlowAs(AllocationKind::kNew, size); }
+void* NewArraySlow(size_t size) { return NewSlowAs(AllocationKind::kNewArray, size); }
+
+void* NewNothrowSlow(size_t size) { return NewNothrowSlowAs(AllocationKind::kNew, size); }
+void* NewArrayNothrowSlow(size_t size) { return NewNothrowSlowAs(AllocationKind::kNewArray, size); }
+
+void* NewAligned(size_t size, size_t alignment, AllocationKind kind) {
   // The standard does not allow this alignment, and a new_handler could not change it.
   if (!std::has_single_bit(alignment)) ThrowBadAlloc(FindRuntime());
-  void* const object = AllocateAligned(size, alignment);
+  void* const object = AllocateAligned(size, alignment, kind);
   return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, alignment);
 }
 
-void* NewAlignedNothrow(size_t size, size_t alignment) {
+void* NewAlignedNothrow(size_t size, size_t alignment, AllocationKind kind) {
   if (!std::has_single_bit(alignment)) return nullptr;
-  void* const object = AllocateAligned(size, alignment);
+  void* const object = AllocateAligned(size, alignment, kind);
   return __builtin_expect(object != nullptr, true) ? object
                                                    : NewNothrowAfterFailure(size, alignment);
 }
 
 void* CallWithoutThrowing(void* (*operator_new)(size_t), size_t size) {
-  // If something was thrown, the program has a runtime, which catches.
+  // An operator new that throws needs a C++ runtime, so a program without one has nothing to catch.
   if (!CanCatch()) return operator_new(size);
   try {
     return operator_new(size);

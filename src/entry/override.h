@@ -4,7 +4,7 @@
 // with one define TCMALLOC_NO_OVERRIDE and have only the tc_ names.
 //
 // TC_OVERRIDE_INTERNAL is for the names by which glibc calls its own malloc. In other C libraries
-// these names, if they exist, belong to an allocator that must stay theirs.
+// these names, if they exist, belong to the C library's own allocator, which must not be replaced.
 #pragma once
 
 #include <features.h>

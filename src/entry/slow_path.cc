@@ -16,6 +16,7 @@
 #include "heap/limits.h"
 #include "heap/trim.h"
 #include "os/spinlock.h"
+#include "tools/guard/guarded_objects.h"
 #include "tools/profiler/sampler.h"
 
 namespace tcmalloc {
@@ -38,8 +39,8 @@ void* Resized(void* p, size_t size) {
   return NotifyNewHooks(p, size);
 }
 
-// Out of memory: flushes the caches, so that spans become empty. True if this moved anything, and
-// another try is worthwhile.
+// Flushes the caches when memory is out, so that spans become empty. True if this moved any
+// objects, so that another try may succeed.
 TC_SLOW_PATH bool FlushedForAnotherTry(Heap& heap) { return FlushCaches(heap) > 0; }
 
 void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
@@ -49,7 +50,7 @@ void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
   return object;
 }
 
-// What keeps spans for the large objects of this thread.
+// Returns the home that keeps spans for the large objects of this thread.
 SpanHome& KeeperOf(Heap& heap) { return heap.central.shards().Current().home(); }
 
 // Allocates the span of an object of `size` bytes that has its own pages; null without memory.
@@ -66,25 +67,45 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   return span;
 }
 
-// Allocates a sampled object of class `c` on pages of its own; null if the page heap has none to
-// give without a flush: then the allocation is not a sample, which is not worth a flush.
-TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, size_t size) {
+// The program's request.
+struct Request {
+  size_t size;
+  size_t alignment = 1;
+  AllocationKind kind = AllocationKind::kMalloc;
+};
+
+void Sampled(Heap& heap, Span* span, size_t requested, size_t allocated) {
+  SampleAllocated(heap, span->start_address(), requested, allocated, &span->sample);
+}
+
+// Allocates a sampled object of class `c`, guarded or on pages of its own; null if the page heap
+// has no span without a flush. Then the allocation is not sampled, since a sample does not justify
+// a flush.
+TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, const Request& request) {
+  const size_t size = request.size;
+  if (const NewGuarded guarded = TakeGuarded(heap, size, request.alignment, request.kind);
+      guarded.object != nullptr) {
+    SampleAllocated(heap, guarded.object, size, size, guarded.sample);
+    return PublishGuarded(heap, guarded);
+  }
   const Length n = Length::ForBytes(kSizeClasses.size(c));
   Span* const span = heap.page_heap.New(n, SpanState::kLarge);
   if (span == nullptr) return nullptr;
   span->sampled_class = c;
-  SampleAllocated(heap, span, size, kSizeClasses.size(c));
+  Sampled(heap, span, size, kSizeClasses.size(c));
   return span->start_address();
 }
 
-void* AllocateSmallSlow(SizeClass c, size_t size) {
+void* AllocateSmallSlow(SizeClass c, const Request& request) {
+  const size_t size = request.size;
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
-  if (__builtin_expect(heap.sampling.Count(cache, size), false)) {
-    if (void* const object = AllocateSampled(heap, c, size)) return object;
-  }
+  // This precedes sampling: requests from outside must not wait if every object is sampled.
   LimitedAllocation limited(heap);
+  if (__builtin_expect(heap.sampling.Count(cache, size), false)) {
+    if (void* const object = AllocateSampled(heap, c, request)) return object;
+  }
   void* object = AllocateFromTiers(heap, cache, c);
   if (object == nullptr && FlushedForAnotherTry(heap)) object = AllocateFromTiers(heap, cache, c);
   limited.Ended(object == nullptr, size);
@@ -96,11 +117,11 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
   if (size > kMaxRequest || alignment > kMaxRequest) return nullptr;
   EnsureHeap();
   Heap& heap = GlobalHeap();
-  // A thread that allocates nothing small gets a cache, too, so that its end is noticed.
+  // A thread that allocates only large objects gets a cache, too, so that its end is noticed.
   const bool sample = heap.sampling.Count(CurrentCache(), size);
   Span* const span = NewSpan(heap, size, alignment);
   if (__builtin_expect(sample, false) && span != nullptr) {
-    SampleAllocated(heap, span, size, span->bytes());
+    Sampled(heap, span, size, span->bytes());
   }
   return span;
 }
@@ -125,7 +146,7 @@ void FreeSmallSlow(SizeClass c, void* p) {
   }
 }
 
-// The span of the large object that starts at `p`; null if no large object does.
+// Returns the span of the large object that starts at `p`; null if no large object starts there.
 Span* LargeSpanAt(const void* p) {
   if (!PageMap::InRange(p)) return nullptr;
   Span* const span = global_page_map.SpanOf(PageId::Containing(p));
@@ -136,7 +157,7 @@ Span* LargeSpanAt(const void* p) {
   return span;
 }
 
-// The bytes of an object that the program may use.
+// Returns the bytes of an object that the program may use.
 size_t UsableBytes(const Span& span) {
   return span.sampled_class == SizeClass::kNone ? span.bytes()
                                                 : kSizeClasses.size(span.sampled_class);
@@ -146,11 +167,11 @@ void Forget(void* sample) {
   if (__builtin_expect(sample != nullptr, false)) SampleFreed(sample);
 }
 
-// Samples, too, see a resize or a move as a free and an allocation.
+// Sampling, too, treats a resize or a move as a free and an allocation.
 void SampleResized(Heap& heap, void* former, Span* span, size_t size) {
   Forget(former);
   if (heap.sampling.Count(current_slot.cache, size)) {
-    SampleAllocated(heap, span, size, span->bytes());
+    Sampled(heap, span, size, span->bytes());
   }
 }
 
@@ -164,8 +185,8 @@ bool ResizeLarge(Span* span, void* p, size_t old_size, size_t size) {
   return true;
 }
 
-// Moves the pages of the object to an address with room for `size` bytes; null if copying is
-// better.
+// Moves the pages of the object to an address with room for `size` bytes; null if the caller should
+// copy.
 void* MoveLarge(Span* span, void* p, size_t size) {
   Heap& heap = GlobalHeap();
   void* former;
@@ -177,7 +198,7 @@ void* MoveLarge(Span* span, void* p, size_t size) {
 }
 
 // Requires: `p` is not null and not on a page of small objects.
-void FreeNotSmall(void* p) {
+void FreeNotSmall(void* p, const FreeCall& call) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
   if (Span* const span = LargeSpanAt(p)) {
@@ -186,12 +207,15 @@ void FreeNotSmall(void* p) {
       return Forget(sample);
     }
   }
+  if (heap.guarded.Contains(p)) return FreeGuarded(heap, p, call);
   FreeForeign(heap, p);
 }
 
-// Frees `p`, which is not null, with the size and alignment that the program says it has; their
-// class is `expected`.
-void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
+// Frees `p`, which is not null, with the size and alignment that the program passed; `expected` is
+// their class.
+void FreeExpecting(void* p, const FreeCall& call, SizeClass expected) {
+  const size_t size = call.size;
+  const size_t alignment = call.alignment;
   NotifyDeleteHooks(p);
   const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) {
@@ -209,12 +233,30 @@ void FreeExpecting(void* p, size_t size, size_t alignment, SizeClass expected) {
       ReportMisuse(Misuse::kWrongSize, p, UsableBytes(*span), size, alignment);
     }
   }
-  FreeNotSmall(p);
+  FreeNotSmall(p, call);
 }
 
-// Frees `p`, an object of class `c` that realloc moved to a larger one. What grows seldom shrinks
-// again: the thread's cache does not keep a large outgrown object, so that its memory can serve
-// other requests.
+void FreeSizedSlowAs(AllocationKind kind, void* p, size_t size) {
+  LeaveFastPath();
+  if (p == nullptr) return;
+  FreeExpecting(p, {.kind = kind, .is_sized = true, .size = size}, kSizeClasses.ClassOf(size));
+}
+
+void FreeSlowAs(AllocationKind kind, void* p) {
+  LeaveFastPath();
+  if (p == nullptr) return;
+  NotifyDeleteHooks(p);
+  const SizeClass c = global_page_map.ClassOf(p);
+  if (c != SizeClass::kNone) {
+    FreeSmallSlow(c, p);
+  } else {
+    FreeNotSmall(p, {.kind = kind});
+  }
+}
+
+// Frees `p`, an object of class `c` that realloc moved to a larger one. The thread cache does not
+// keep `p` if it is large: a growing object seldom shrinks again, and the memory can serve other
+// requests.
 void FreeOutgrown(SizeClass c, void* p) {
   if (kSizeClasses.size(c) < kTuning.reallocation.uncached_bytes) return Deallocate<&FreeSlow>(p);
   NotifyDeleteHooks(p);
@@ -228,23 +270,33 @@ void FreeOutgrown(SizeClass c, void* p) {
 }
 
 // AllocateSlow without the hooks: the caller calls them later.
-void* AllocateWithoutHooks(size_t size) {
+void* AllocateWithoutHooksAs(AllocationKind kind, size_t size) {
   LeaveFastPath();
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const SizeClass c = kSizeClasses.ClassOf(size);
-  return c == SizeClass::kNone ? AllocateLarge(size, 1) : AllocateSmallSlow(c, size);
+  if (c == SizeClass::kNone) return AllocateLarge(size, 1);
+  return AllocateSmallSlow(c, {.size = size, .kind = kind});
+}
+
+void* AllocateWithoutHooks(size_t size) {
+  return AllocateWithoutHooksAs(AllocationKind::kMalloc, size);
 }
 
 }  // namespace
 
-void* AllocateSlow(size_t size) { return NotifyNewHooks(AllocateWithoutHooks(size), size); }
+void* AllocateSlow(size_t size) { return AllocateSlowAs(AllocationKind::kMalloc, size); }
 
-void* AllocateAligned(size_t size, size_t alignment) {
+void* AllocateSlowAs(AllocationKind kind, size_t size) {
+  return NotifyNewHooks(AllocateWithoutHooksAs(kind, size), size);
+}
+
+void* AllocateAligned(size_t size, size_t alignment, AllocationKind kind) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
   if (c == SizeClass::kNone) return NotifyNewHooks(AllocateLarge(size, alignment), size);
   if (void* const object = AllocateFast(Scaled(c), size)) return object;
   LeaveFastPath();
-  return NotifyNewHooks(AllocateSmallSlow(c, size), size);
+  return NotifyNewHooks(AllocateSmallSlow(c, {.size = size, .alignment = alignment, .kind = kind}),
+                        size);
 }
 
 size_t AllocationSize(size_t size, size_t alignment) {
@@ -269,32 +321,26 @@ void* AllocateZeroed(size_t size) {
   return NotifyNewHooks(object, size);
 }
 
-void FreeSlow(void* p) {
-  LeaveFastPath();
-  if (p == nullptr) return;
-  NotifyDeleteHooks(p);
-  const SizeClass c = global_page_map.ClassOf(p);
-  if (c != SizeClass::kNone) {
-    FreeSmallSlow(c, p);
-  } else {
-    FreeNotSmall(p);
-  }
+void FreeSlow(void* p) { FreeSlowAs(AllocationKind::kMalloc, p); }
+void DeleteSlow(void* p) { FreeSlowAs(AllocationKind::kNew, p); }
+void DeleteArraySlow(void* p) { FreeSlowAs(AllocationKind::kNewArray, p); }
+
+void FreeSizedSlow(void* p, size_t size) { FreeSizedSlowAs(AllocationKind::kMalloc, p, size); }
+void DeleteSizedSlow(void* p, size_t size) { FreeSizedSlowAs(AllocationKind::kNew, p, size); }
+void DeleteArraySizedSlow(void* p, size_t size) {
+  FreeSizedSlowAs(AllocationKind::kNewArray, p, size);
 }
 
-void FreeSizedSlow(void* p, size_t size) {
-  LeaveFastPath();
-  if (p != nullptr) FreeExpecting(p, size, 1, kSizeClasses.ClassOf(size));
-}
-
-void FreeSizedAligned(void* p, size_t size, size_t alignment) {
+void FreeSizedAligned(void* p, size_t size, size_t alignment, AllocationKind kind) {
   if (p == nullptr) return;
-  // ClassOf requires the first condition. Second: an address may be aligned more than the object
-  // was requested to be; then the size class shows a wrong alignment, and for a large object
-  // nothing does.
+  // ClassOf requires the first condition. The second cannot find every wrong alignment, since an
+  // address may be aligned more than was requested. Then the size class reveals the mistake; for a
+  // large object nothing does.
   if (!std::has_single_bit(alignment) || reinterpret_cast<uintptr_t>(p) % alignment != 0) {
     ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, alignment);
   }
-  FreeExpecting(p, size, alignment, kSizeClasses.ClassOf(size, alignment));
+  FreeExpecting(p, {.kind = kind, .is_sized = true, .size = size, .alignment = alignment},
+                kSizeClasses.ClassOf(size, alignment));
 }
 
 void* Reallocate(void* p, size_t size) {
@@ -302,14 +348,14 @@ void* Reallocate(void* p, size_t size) {
   size_t old_size;
   bool in_place_later = false;
   if (c != SizeClass::kNone) {
-    // In place only within the class, since a sized free may pass the new size.
+    // A resize in place must stay within the class, since a sized free may pass the new size.
     if (kSizeClasses.ClassOf(size) == c) return Resized(p, size);
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
     old_size = UsableBytes(*span);
     const bool sampled_small = span->sampled_class != SizeClass::kNone;
-    // Stay in place where an object that is not sampled would.
+    // The object stays in place if an object that is not sampled would.
     if (sampled_small && kSizeClasses.ClassOf(size) == span->sampled_class) return Resized(p, size);
     // Hooks must see the end of the old object before another thread can get its memory.
     if (size > kMaxSmallSize && !sampled_small && (size >= old_size || !HooksInstalled()) &&
@@ -321,13 +367,15 @@ void* Reallocate(void* p, size_t size) {
     }
     in_place_later = size > kMaxSmallSize && !sampled_small;
   } else {
-    EnsureHeap();
-    return ReallocateForeign(GlobalHeap(), p, size);
+    Heap& heap = ExistingHeap();
+    if (!heap.guarded.Contains(p)) return ReallocateForeign(heap, p, size);
+    old_size = GuardedBytesToReallocate(heap, p);
+    if (size > kMaxRequest) return nullptr;
   }
   void* const fresh = Allocate<&AllocateSlow>(size);
   if (fresh == nullptr) {
-    // Under a limit there may be room for the new size in place, though not for both objects, now
-    // that the caches were flushed.
+    // After the flush of the caches, a memory limit may have room for the new size in place, though
+    // not for both objects.
     const bool grown = in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size);
     return grown ? Resized(p, size) : nullptr;
   }
@@ -345,8 +393,9 @@ size_t UsableSize(void* p) {
   const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) return kSizeClasses.size(c);
   if (const Span* const span = LargeSpanAt(p)) return UsableBytes(*span);
-  EnsureHeap();
-  return ForeignUsableSize(GlobalHeap(), p);
+  Heap& heap = ExistingHeap();
+  if (heap.guarded.Contains(p)) return GuardedUsableBytes(heap, p);
+  return ForeignUsableSize(heap, p);
 }
 
 }  // namespace tcmalloc

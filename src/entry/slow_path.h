@@ -6,33 +6,44 @@
 
 #include <cstddef>
 
+#include "base/allocation_kind.h"
 #include "base/compiler.h"
 #include "base/size_classes.h"
 
 namespace tcmalloc {
 
-// The largest request, as pointer differences must not overflow. Larger ones fail.
+// The largest request; larger ones fail, since pointer differences must not overflow.
 inline constexpr size_t kMaxRequest = static_cast<size_t>(PTRDIFF_MAX);
 
-// Allocates an object of at least `size` bytes; null without memory.
+// Allocates an object of at least `size` bytes; null without memory. The kind of AllocateSlow is
+// kMalloc.
 TC_SLOW_PATH void* AllocateSlow(size_t size);
+TC_SLOW_PATH void* AllocateSlowAs(AllocationKind kind, size_t size);
 
-// AllocateSlow with an object at a multiple of `alignment`, a power of two.
-void* AllocateAligned(size_t size, size_t alignment);
+// As AllocateSlowAs, but the object is at a multiple of `alignment`, a power of two.
+void* AllocateAligned(size_t size, size_t alignment, AllocationKind kind = AllocationKind::kMalloc);
 
-// The bytes of an object that AllocateAligned would return; 0 if there can be none.
+// The bytes of an object that AllocateAligned would return; 0 if it would always fail.
 size_t AllocationSize(size_t size, size_t alignment);
 
-// Allocates `size` bytes that are zero. Does not clear fresh memory, which is zero.
+// Allocates `size` bytes that are zero. It does not clear memory that is fresh from the OS, which
+// is zero already.
 void* AllocateZeroed(size_t size);
 
+// Free `p` as free, operator delete and operator delete[] do.
 TC_SLOW_PATH void FreeSlow(void* p);
+TC_SLOW_PATH void DeleteSlow(void* p);
+TC_SLOW_PATH void DeleteArraySlow(void* p);
 
-// Free `p` with the size, and the alignment, that the program says it requested. Accept null with
-// any. Abort if the object is of another size class or, for a large one, has another number of
-// pages; and if `alignment` is not a power of two, or the address is not a multiple of it.
+// Free `p` with the size, and the alignment, that the program says it requested. For a null pointer
+// they accept any values. They abort if the object has another size class or, if it is large,
+// another number of pages; and if `alignment` is not a power of two, or the address is not a
+// multiple of it.
 TC_SLOW_PATH void FreeSizedSlow(void* p, size_t size);
-void FreeSizedAligned(void* p, size_t size, size_t alignment);
+TC_SLOW_PATH void DeleteSizedSlow(void* p, size_t size);
+TC_SLOW_PATH void DeleteArraySizedSlow(void* p, size_t size);
+void FreeSizedAligned(void* p, size_t size, size_t alignment,
+                      AllocationKind kind = AllocationKind::kMalloc);
 
 // Like realloc, for p != null and size > 0. Null without memory; then `p` is unchanged.
 void* Reallocate(void* p, size_t size);

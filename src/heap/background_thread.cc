@@ -19,60 +19,75 @@ namespace tcmalloc {
 namespace {
 
 // Which thread runs idle release: none, the joinable background thread, or one that does so until
-// the process ends. Changed by compare-and-swap from kNone and from kJoinable, so that one thread
-// starts or stops at a time; acquire and release pass `thread` and what the thread has done from
-// each to the next.
+// the process ends. The states kNone and kJoinable are left by a compare-and-swap, so that one
+// thread at a time starts or stops it. Acquire and release pass `thread`, and the work of the
+// background thread, from one such thread to the next.
 enum Worker : uint32_t { kNone, kStarting, kJoinable, kStopping, kPermanent };
 constinit std::atomic<uint32_t> worker{kNone};
 constinit std::atomic<bool> allowed{false};
-// The thread at whose end by pthread_exit no background thread may remain: that of main, or in a
-// forked child the one that forked. Written while there is one thread.
+// The thread of main; in a forked child, the thread that forked. When it ends by pthread_exit, no
+// background thread may remain. Written while there is one thread.
 constinit pthread_t main_thread{};
-// The program's threads that were created, less those whose end was noticed. With `worker`: see the
-// header, End.
+// The number of the program's threads that were created, less those whose end was noticed. The
+// header explains its order with `worker` under "End".
 constinit std::atomic<int32_t> created{0};
-// Attempts to start the joinable thread, and when the last one was. Of two threads that read them
-// at once `worker` lets one pass (relaxed).
+// The number of attempts to start the joinable thread, and the time of the last one. Relaxed: if
+// two threads read them at once, `worker` lets only one of them continue.
 constinit std::atomic<uint32_t> starts{0};
 constinit std::atomic<int64_t> started_ms{0};
 
-// Written in kStarting, read in kStopping.
+// Written in the state kStarting, read in kStopping.
 constinit pthread_t thread{};
 
-// Futexes: the thread has reached its loop; it is to leave it. What was written before is visible
-// to the thread that reads the 1 (release, acquire).
+// `arrived` is a futex that is 1 when the thread has reached its loop; `stop` is 1 when it must
+// leave the loop. Release and acquire: a thread that reads the 1 sees what was written before it.
 constinit std::atomic<uint32_t> arrived{0};
 constinit std::atomic<uint32_t> stop{0};
+// The values of `asleep`. Any other value with the bit of kUntilFrees means that the tcmalloc
+// command wakes the thread.
+enum Asleep : uint32_t { kAwake = 0, kUntilFrees = 1, kForATime = 2 };
 // See the header: Sleep.
 constinit std::atomic<uint32_t> frees{0};
-constinit std::atomic<uint32_t> asleep{0};
+constinit std::atomic<uint32_t> asleep{kAwake};
+
+// Sleeps until pages are freed after `frees` was `seen`, or for `pause_ms`; in both cases at most
+// until the thread must stop, or a request arrives from outside.
+void Sleep(Heap& heap, int pause_ms, uint32_t seen) {
+  const bool until_frees = pause_ms == IdleRelease::kUntilFrees;
+  const uint32_t how = until_frees ? kUntilFrees : kForATime;
+  asleep.store(how, std::memory_order_seq_cst);
+  if (stop.load(std::memory_order_seq_cst) == 0 && !heap.control.HasRequest()) {
+    if (!until_frees) {
+      FutexWaitFor(&asleep, how, pause_ms);
+    } else if (frees.load(std::memory_order_seq_cst) == seen) {
+      FutexWait(&asleep, how);
+    }
+  }
+  asleep.store(kAwake, std::memory_order_relaxed);
+}
 
 void* Run(void*) {
+  Heap& heap = GlobalHeap();
+  const void* const frame = __builtin_frame_address(0);
+  heap.control.BeginListening(frame, &asleep);
   arrived.store(1, std::memory_order_release);
   FutexWakeAll(&arrived);
-  Heap& heap = GlobalHeap();
   IdleRelease idle_release(&stop);
   while (stop.load(std::memory_order_acquire) == 0) {
     const uint32_t seen = frees.load(std::memory_order_seq_cst);
     const int pause_ms = idle_release.RunPass(heap, seen);
-    if (pause_ms != IdleRelease::kUntilFrees) {
-      FutexWaitFor(&stop, 0, pause_ms);
-      continue;
-    }
-    asleep.store(1, std::memory_order_seq_cst);
-    if (stop.load(std::memory_order_seq_cst) == 0 &&
-        frees.load(std::memory_order_seq_cst) == seen) {
-      FutexWait(&asleep, 1);
-    }
-    asleep.store(0, std::memory_order_relaxed);
+    do {
+      Sleep(heap, pause_ms, seen);
+    } while (heap.control.HasRequest() && heap.control.Serve(heap));
   }
+  heap.control.EndListening(frame);
   return nullptr;
 }
 
 void WakeIfAsleep() {
   frees.fetch_add(1, std::memory_order_seq_cst);
-  if (asleep.load(std::memory_order_seq_cst) != 0 &&
-      asleep.exchange(0, std::memory_order_seq_cst) != 0) {
+  if ((asleep.load(std::memory_order_seq_cst) & kUntilFrees) != 0 &&
+      asleep.exchange(kAwake, std::memory_order_seq_cst) != kAwake) {
     FutexWakeAll(&asleep);
   }
 }
@@ -84,7 +99,8 @@ bool BeginStart() {
                                         std::memory_order_relaxed);
 }
 
-// A program that creates and joins threads again and again does not pay for a start each time.
+// Limits the starts, so that a program that creates and joins threads again and again does not pay
+// for a start each time.
 bool IsTimeToStart(int64_t now_ms) {
   constexpr auto& kRules = kTuning.idle_release;
   const int64_t pause_ms = now_ms - started_ms.load(std::memory_order_relaxed);
@@ -107,15 +123,17 @@ void ClearWorker() {
   FutexWakeAll(&worker);
 }
 
-// Every thread of the program but one has ended, as far as is known; or that of main has, and the
-// process ends with the last of the others, which may end unnoticed.
+// True if every thread of the program but one has ended, as far as is known. Also true if the
+// thread of main has ended: then the process ends with the last of the other threads, whose end may
+// be unnoticed.
 bool IsToEnd() {
   return !allowed.load(std::memory_order_seq_cst) ||
          (created.load(std::memory_order_seq_cst) <= 0 &&
           GlobalHeap().registry.all().of_threads.value() <= 1);
 }
 
-// pthread_join is a cancellation point, and a thread that ends may be cancelled once more.
+// Cancellation is disabled, because pthread_join is a cancellation point, and a thread that is
+// ending may be cancelled again.
 void Join() {
   int before;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
@@ -123,10 +141,10 @@ void Join() {
   pthread_setcancelstate(before, nullptr);
 }
 
-// Releases what nobody may release later. After a long life: what the thread would have released,
-// all but what a prompt heap keeps. After a short one: what exceeds the retention total's part for
-// recent demand, since most programs whose threads end within seconds end themselves, or create
-// the next ones.
+// Releases pages that no thread may release later. After a long life it releases all that the
+// background thread would have released, except the pages that a prompt heap keeps. After a short
+// life it releases the excess over the retention total's part for recent demand, since most
+// programs whose threads end within seconds soon end or create new threads.
 void ReleaseAtStop() {
   PageHeap& page_heap = GlobalHeap().page_heap;
   const int64_t life_ms = CoarseMilliseconds() - started_ms.load(std::memory_order_relaxed);
@@ -140,7 +158,7 @@ void ReleaseAtStop() {
   if (free_bytes > kept_bytes) page_heap.ReleaseAtLeast(Length::ForBytes(free_bytes - kept_bytes));
 }
 
-// Stops the background thread if it is to end. True when it has.
+// Stops the background thread if it must end. True if it has ended.
 bool StopIfDue() {
   const ErrnoKeeper keeper;
   const BlockedSignals blocked;
@@ -149,15 +167,15 @@ bool StopIfDue() {
                                                     std::memory_order_relaxed)) {
     return false;
   }
-  // The program may have created threads since, which found the thread and started none.
+  // The program may have created threads since the first test; they found this background thread
+  // and started none.
   if (!IsToEnd()) {
     worker.store(kJoinable, std::memory_order_seq_cst);
     FutexWakeAll(&worker);
     return false;
   }
   stop.store(1, std::memory_order_seq_cst);
-  FutexWakeAll(&stop);
-  asleep.exchange(0, std::memory_order_seq_cst);
+  asleep.exchange(kAwake, std::memory_order_seq_cst);
   FutexWakeAll(&asleep);
   Join();
   ClearWorker();
@@ -165,16 +183,17 @@ bool StopIfDue() {
   return true;
 }
 
-// Starts the background thread if it is time, by the function `create`.
+// Starts the background thread by the function `create`, if it is time.
 void StartIfDue(CreateThreadFunction create) {
   if (create == nullptr || !HeapExists() || !allowed.load(std::memory_order_relaxed) || HoldsHeap())
     return;
-  // A thread that ends is stopping one; it does not see the program's next thread.
+  // A thread that ends is stopping the background thread; it does not see the program's next
+  // thread.
   while (worker.load(std::memory_order_acquire) == kStopping) FutexWait(&worker, kStopping);
   if (worker.load(std::memory_order_relaxed) != kNone) return;
   Heap& heap = GlobalHeap();
   const int64_t now_ms = CoarseMilliseconds();
-  // With `check` threads have no caches, so their ends are not noticed.
+  // With the setting `check`, threads have no caches, so their ends are not noticed.
   if (!IsTimeToStart(now_ms) || heap.settings.check ||
       heap.page_heap.governor()->release_rate() <= 0) {
     return;
@@ -245,7 +264,7 @@ uint32_t NumFrees() { return frees.load(std::memory_order_relaxed); }
 
 void ResetBackgroundThreadInChild() {
   main_thread = pthread_self();
-  asleep.store(0, std::memory_order_relaxed);
+  asleep.store(kAwake, std::memory_order_relaxed);
   created.store(0, std::memory_order_relaxed);
   starts.store(0, std::memory_order_relaxed);
   ClearWorker();

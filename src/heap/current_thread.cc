@@ -12,7 +12,7 @@ namespace {
 void OnThreadExit(void* value) {
   ThreadCache* const cache = static_cast<ThreadCache*>(value);
   ThreadSlot& slot = current_slot;
-  // Frees still follow: from destructors of other keys, and from the C library's own clean-up of
+  // More frees may follow, from destructors of other keys and from the C library's own clean-up of
   // the thread.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
@@ -38,7 +38,7 @@ ThreadCache* CurrentCache() {
   slot.phase = ThreadSlot::Phase::kRegistering;
   ThreadCache* const cache = heap.registry.Create(slot);
   if (cache == nullptr) {
-    // There may be memory later.
+    // The next call tries again, since there may be memory then.
     slot.phase = ThreadSlot::Phase::kNew;
     return nullptr;
   }

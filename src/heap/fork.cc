@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Before fork the heap is held (heap/heap_hold.h). Handlers of other libraries run between ours
-// (their prepare handlers after ours when they registered first, their parent and child handlers
-// before ours), may allocate, and pass through the locks. Objects that other threads have outside
-// of locks at that moment are on their stacks, and the child leaks them: a few objects each, or,
-// with a thread that is emptying others' caches, the contents of those. Memory that was being
-// released at that moment is on record, and the child takes it back.
+// Before fork the heap is held (heap/heap_hold.h). Handlers of other libraries may run meanwhile:
+// if they registered first, their prepare handlers run after ours, and their parent and child
+// handlers before ours. They may allocate, and pass through the locks. Objects that other threads
+// have outside of locks at the moment of fork are on their stacks, and the child leaks them: a few
+// objects per thread, or the contents of the caches that a thread is emptying. The child takes back
+// memory that was being released at that moment, since it is on record.
 #include "heap/fork.h"
-
-#include <pthread.h>
 
 #include <atomic>
 
@@ -16,6 +14,7 @@
 #include "heap/heap.h"
 #include "heap/heap_hold.h"
 #include "heap/helper_thread.h"
+#include "os/fork_handlers.h"
 #include "os/spinlock.h"
 #include "os/stdio_lock.h"
 #include "os/thread_number.h"
@@ -26,8 +25,8 @@ namespace {
 // The thread that sets it registers the handlers. No other data depends on it.
 constinit std::atomic<bool> handlers_installed{false};
 
-// Our prepare handler runs last, if it could be registered first: then no other library's handler
-// waits after it for a thread that holds the list of files.
+// The prepare handler. It runs last if it was registered first; then no handler of another library
+// runs after it and waits for a thread that waits for the list of files.
 void Prepare() {
   StdioListLock::Lock();
   if (HoldHeap()) thread_numbers.NoteFork();
@@ -42,7 +41,8 @@ void Child() {
   const SpinLock::RanksSetAside ranks;
   Heap& heap = GlobalHeap();
   heap.memory.NoteForkedChild();
-  // A section that a signal handler interrupted is half done: leave its data as it is.
+  // If a signal handler interrupted a critical section, its work is half done, and its data stay as
+  // they are.
   const bool complete = HoldIsComplete();
   if (complete) heap.page_heap.address_space().RestoreAfterForkInChild();
   if (complete && HoldsHeap()) {
@@ -50,12 +50,15 @@ void Child() {
   } else {
     heap.registry.OrphanOthersLater(&current_slot);
   }
+  // The heap is still held, so that no thread looks for requests before the reset.
+  heap.control.ResetInChild();
   const bool held = ReleaseHeapInForkedChild();
   if (complete) heap.holes.ReturnOthersInChild();
   ResetBackgroundThreadInChild();
   if (held) CallChildHandlers();
   StdioListLock::Reset();
-  // After everything that its tasks and the C library's function for threads need.
+  // This is last, since the helper's tasks and the C library's function for threads need all the
+  // above.
   RestartHelperInChild();
 }
 
@@ -64,7 +67,7 @@ void Child() {
 void InstallForkHandlers() {
   if (handlers_installed.exchange(true, std::memory_order_relaxed)) return;
   EnsureHeap();
-  pthread_atfork(&Prepare, &Parent, &Child);
+  RegisterForkHandlers(&Prepare, &Parent, &Child);
 }
 
 }  // namespace tcmalloc

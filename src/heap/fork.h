@@ -5,7 +5,8 @@
 
 namespace tcmalloc {
 
-// Registers the handlers, the first time; then does nothing. Thread safety: any. May allocate.
+// Registers the handlers at the first call; does nothing after that. Thread safety: any. May
+// allocate.
 void InstallForkHandlers();
 
 }  // namespace tcmalloc

@@ -13,6 +13,7 @@
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
+#include "os/system_call_filter.h"
 #include "os/thread_exit.h"
 
 namespace tcmalloc {
@@ -26,8 +27,11 @@ bool IssueMembarrier() {
 }
 
 void ConfigureMemory(const Settings& settings, Heap* heap) {
-  heap->virtual_memory.Configure(
-      {.use_mmap = !settings.skip_mmap, .use_sbrk = !settings.skip_sbrk});
+  // A sandbox that exists from the start of the process, like systemd's @system-service, may end
+  // the process for a call of mincore(2), which few programs use.
+  heap->virtual_memory.Configure({.use_mmap = !settings.skip_mmap,
+                                  .use_sbrk = !settings.skip_sbrk,
+                                  .ask_backed = !HasSystemCallFilter()});
   heap->memory.Configure({.memfs = {.path = settings.memfs_path,
                                     .limit_bytes = settings.memfs_limit_bytes,
                                     .ignore_failures = settings.memfs_ignore_mmap_fail,
@@ -48,7 +52,8 @@ void ConfigurePages(const Settings& settings, Heap* heap) {
     heap->page_heap.governor()->SetReleasing(Releasing::kEager);
   }
   if (settings.hugepages) {
-    // Now: a sandbox that is set up later may end the process for opening a file.
+    // The file is read now, since a sandbox that is set up later may end the process for opening a
+    // file.
     const HugepageSetting setting = ReadHugepageSetting(kHugepageDirectory);
     heap->page_heap.governor()->SetHugepagesAfterFirstGrowth(setting);
   }
@@ -73,7 +78,7 @@ void ApplySettings(const Settings& settings, Heap* heap) {
   heap->registry.SetMinPerCache(settings.min_thread_cache_bytes);
   heap->registry.SetInheritance(true);
   heap->registry.FollowRetention();
-  // Now, while the process probably has one thread: later the call takes milliseconds.
+  // This call is made now, while the process probably has one thread: later it takes milliseconds.
   if (settings.membarrier) heap->membarrier.Register();
   SetStackTraceMethod(settings.stack_trace_method);
 }
@@ -116,7 +121,11 @@ void EnsureHeapSlow() {
   const SpinLockHolder holder(init_lock);
   if (heap_exists.load(std::memory_order_relaxed)) return;
   Heap* const heap = new (global_heap_storage) Heap(global_page_map);
-  ReadSettings(RunsWithRaisedPrivileges(), &heap->settings);
+  const bool raised_privileges = RunsWithRaisedPrivileges();
+  ReadSettings(raised_privileges, &heap->settings);
+  heap->control.SetAccess(raised_privileges        ? Control::kPrivileged
+                          : heap->settings.control ? Control::kAccepted
+                                                   : Control::kForbidden);
   ApplySettings(heap->settings, heap);
   heap->page_heap.hints().prompt_release.Set(true);  // until a thread runs idle release
   heap->page_heap.hints().free_observer.store(&OnPagesFreed, std::memory_order_release);

@@ -11,7 +11,9 @@
 #include "central/central_cache.h"
 #include "central/hole_release.h"
 #include "config/settings.h"
+#include "heap/control.h"
 #include "heap/fast_path_data.h"
+#include "heap/guarded_samples.h"
 #include "heap/large_reports.h"
 #include "heap/limits.h"
 #include "heap/pressure_counts.h"
@@ -46,8 +48,10 @@ struct Heap {
   ContainerShare container_share;
   LargeReports large_reports;
   Sampling sampling;
+  GuardedSamples guarded;
   PressureCounts pressure_counts;
   Revival pressure_revival;
+  Control control;
 };
 
 // The process's heap. Requires: EnsureHeap() has returned once in this thread or before it was
@@ -55,13 +59,14 @@ struct Heap {
 extern char global_heap_storage[];
 inline Heap& GlobalHeap() { return *reinterpret_cast<Heap*>(global_heap_storage); }
 
-// True once the heap is built: written once (release), read before it is used (acquire).
+// True once the heap is built. Written once with release order; read with acquire order before the
+// heap is used.
 extern std::atomic<bool> heap_exists;
 inline bool HeapExists() { return heap_exists.load(std::memory_order_acquire); }
 
 // Called with the process's heap when it is built, before any other thread or allocation has it;
-// may be null. Must not allocate. Defined in tools/profiler/, a folder above. A constant, because
-// the first allocation may come before any constructor has run.
+// may be null. Must not allocate. Defined in tools/profiler/, a folder above. It is a constant,
+// because the first allocation may precede all constructors.
 extern void (*const kOnHeapBuilt)(Heap& heap);
 
 // Builds the heap unless it exists. Cost: an atomic load when it does.

@@ -42,21 +42,21 @@ void ForEachInnerLock(Heap& heap, F f) {
   f(heap.large_reports.lock());
 }
 
-// For gated locks that threads of the parent were about to leave.
+// Frees gated locks that threads of the parent were about to free.
 struct FreeStray {
   void operator()(GatedLock& lock) const { lock.FreeInChild(); }
   void operator()(SpinLock&) const {}
 };
 
-// A signal handler of the calling thread has interrupted a section of it, or of another hold. Also
-// true while a thread with the same number is in a section.
+// True if a signal handler of the calling thread has interrupted a critical section of the thread,
+// or another hold. Also true while a thread with the same number is in a critical section.
 bool IsInterrupted(Heap& heap) {
   bool interrupted = heap.registry.lock().InterruptedByThisThread();
   ForEachInnerLock(heap, [&](const auto& lock) { interrupted |= lock.InterruptedByThisThread(); });
   return interrupted;
 }
 
-// The innermost hold of the thread ends. False when it held nothing.
+// Ends the innermost hold of the thread. False if that hold held nothing.
 bool EndsHold() {
   const bool empty = (current_slot.empty_holds & 1) != 0;
   current_slot.empty_holds >>= 1;
@@ -89,7 +89,7 @@ bool HoldHeap() {
     WaitMillisecond();
     interrupted = IsInterrupted(heap);
   }
-  // The outermost lock first: a second holder waits here until the first is done, so that one
+  // The outermost lock is taken first: a second holder waits here until the first is done, so one
   // thread at a time holds the heap.
   const bool had = interrupted ? outermost.HeldByThisThread() : outermost.MarkedByThisThread();
   const bool holds = had || outermost.LockForFork(!interrupted);

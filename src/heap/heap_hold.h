@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Holds all locks of the heap, and of the folders above it, in one thread. Then no other thread is
-// in the middle of anything that a lock protects. For fork, and for the leak checker, which reads
-// the whole heap while the other threads are stopped.
+// in the middle of a change that a lock protects. Used by fork, and by the leak checker, which
+// reads the whole heap while the other threads are stopped.
 //
 // In the order of the ranks, each SpinLock is taken and marked as held for fork, and each GatedLock
 // is read until it is free, with the gate closed. The holder passes through all of them: it may
 // call functions that take a lock, and handlers of other libraries around fork may allocate. State
-// of other threads outside of locks stays as it is: in access sections of their caches, in
+// of other threads that no lock guards may be half changed: in access sections of their caches, in
 // registers, on their stacks.
 //
-// A signal handler that forks may have interrupted its own thread in the middle of the heap, or of
-// another hold: see SpinLock. It holds what it can. The data of the interrupted section stays
-// locked, and the section continues when the handler returns, in the parent and in the child. Such
-// a child may do what POSIX allows there; if its parent had one thread, it may continue normally.
+// A signal handler that forks may have interrupted its own thread in a critical section of the
+// heap, or during another hold: see SpinLock. It holds only the locks that it can take. The data of
+// the interrupted section stays locked, and the section continues when the handler returns, in the
+// parent and in the child. Such a child may do what POSIX allows there; if its parent had one
+// thread, it may continue normally.
 //
 // Two holders, for example a thread that forks and one that checks for leaks, wait for one
 // another: the registry's lock is the first to be taken and the last to be released.
@@ -22,30 +23,33 @@ namespace tcmalloc {
 
 // Called when the heap is held and released, for the locks of folders above, which have higher
 // ranks than the heap's. `prepare`: the heap's locks are held. `parent`, or `child` in a forked
-// child: they are no longer held. As SpinLock's functions for fork.
+// child: they are no longer held. They do for locks of other folders what SpinLock's functions for
+// fork do.
 struct ForkHandlers {
   void (*prepare)();
   void (*parent)();
   void (*child)();
 };
 
-// Used from the next hold on, for good. `handlers` lives as long as the process. False, with a line
-// on stderr, when there are too many. Thread safety: any.
+// Adds handlers for all later holds. `handlers` lives as long as the process. If there are too
+// many, writes a line to stderr and returns false. Thread safety: any.
 bool AddForkHandlers(const ForkHandlers* handlers);
 
-// Requires: there is a heap. False when it held nothing; ReleaseHeap is called nevertheless.
+// Requires: there is a heap. False if it could hold nothing; the caller calls ReleaseHeap
+// nevertheless.
 bool HoldHeap();
-// The calling thread, which holds the heap, holds all of it, and no operation is half done.
+// True if the calling thread holds all locks of the heap, and no operation is half done. Requires:
+// it holds the heap.
 bool HoldIsComplete();
-// By the thread that holds it.
+// The thread that holds the heap calls it.
 void ReleaseHeap();
 // True when the calling thread holds the heap: in another library's handler around fork, or in a
 // leak check.
 bool HoldsHeap();
 
-// Instead of ReleaseHeap, in a child that was forked while this thread held the heap: first
-// releases the locks of the heap. If that returns true, call the `child` functions next. False when
-// the hold held nothing.
+// A child that was forked while this thread held the heap calls these two instead of ReleaseHeap.
+// The first releases the locks of the heap, and returns false if the hold held nothing. If it
+// returns true, call the second, which runs the `child` functions.
 bool ReleaseHeapInForkedChild();
 void CallChildHandlers();
 

@@ -20,22 +20,24 @@ namespace {
 
 constexpr size_t kMaxTasks = 8;
 
-// Added when the library is loaded (release), read by the helper (acquire), for good.
+// Tasks are added when the library is loaded (release) and never removed; the helper reads them
+// (acquire).
 constinit std::array<std::atomic<const HelperTask*>, kMaxTasks> tasks{};
 
-// The process whose helper thread runs, 0 for none. Written by the thread that starts it, before it
-// runs, and in a forked child by its only thread; read by signal handlers (relaxed: a process sees
-// its own store).
+// The process whose helper thread runs; 0 if there is none. The thread that starts the helper
+// writes it before the helper runs; in a forked child its only thread writes it. Signal handlers
+// read it (relaxed, since a process sees its own store).
 constinit std::atomic<uint64_t> process_of_thread{0};
 
-// Received signals, a bit each. Handlers set bits, the helper clears them. No other data depends on
-// a bit (relaxed); `wakeups` orders it.
+// Received signals, one bit each. Handlers set the bits, the helper clears them. They are relaxed,
+// since no other data depends on a bit; `wakeups` orders them.
 constinit std::array<std::atomic<uint32_t>, 2> came{};
-// The futex of the helper. Raised after a bit or a task is stored (release): a helper that loads
-// the new value (acquire) sees those.
+// The futex of the helper. It is incremented (release) after a bit or a task is stored, so a helper
+// that loads the new value (acquire) sees the bit or the task.
 constinit std::atomic<uint32_t> wakeups{0};
-// `ending`: a signal that ends the process was received; set by the handler. `was_served`: the
-// helper has called the tasks for it; a futex (release, acquire: the tasks' writes are visible).
+// The handler sets `ending` when a signal that ends the process was received. `was_served` is a
+// futex that is 1 when the helper has called the tasks for the signal. Release and acquire make the
+// tasks' writes visible.
 constinit std::atomic<bool> ending{false};
 constinit std::atomic<uint32_t> was_served{0};
 
@@ -83,10 +85,11 @@ void ServeSignals() {
   }
 }
 
-// When each task is due next. The helper's alone.
+// The time at which each task is due next. Only the helper uses it.
 class Schedule {
  public:
-  // Runs what is due. Returns the milliseconds until the next task is, below 0 for never.
+  // Runs the tasks that are due. Returns the milliseconds until the next task is due; negative if
+  // no task will be.
   int64_t RunDue() {
     int64_t next_ms = kNever;
     for (size_t i = 0; i < kMaxTasks; ++i) {
@@ -151,7 +154,7 @@ bool AddHelperTask(const HelperTask* task) {
 }
 
 bool HandleSignalInHelper(int signal) {
-  // Another task may have asked for it.
+  // Another task may have installed our handler for this signal already.
   return SignalIsHandledBy(signal, &OnSignal) || HandleSignal(signal, &OnSignal);
 }
 
@@ -165,7 +168,7 @@ void AwaitEndBySignal() {
 
 void RestartHelperInChild() {
   if (process_of_thread.load(std::memory_order_relaxed) == 0) return;
-  // Signals received before the fork are the parent's.
+  // Signals received before the fork belong to the parent.
   for (std::atomic<uint32_t>& bits : came) bits.store(0, std::memory_order_relaxed);
   ending.store(false, std::memory_order_relaxed);
   was_served.store(0, std::memory_order_relaxed);

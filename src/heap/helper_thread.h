@@ -11,8 +11,9 @@
 // Tuning::Reports::max_signal_wait_ms: it may hold a lock that a task needs.
 //
 // Fork. A child gets a helper thread of its own in the handler around fork; its intervals start
-// anew. In a child without one (made by clone, or no thread could be started) signals that ask the
-// process to end have their default effect, and others have none. exec ends the thread.
+// anew. A child may have no helper thread, because clone created it or no thread could be started.
+// In such a child signals that ask the process to end have their default effect, and others have
+// none. exec ends the thread.
 //
 // The thread blocks all signals, sleeps on a futex, and has no descriptors that a program could
 // close. It never allocates. Thread safety: see each function.
@@ -23,11 +24,12 @@
 namespace tcmalloc {
 
 struct HelperTask {
-  // The time between two calls; 0: never called by time.
+  // The time between two calls; 0 if no interval causes calls.
   int64_t interval_ms = 0;
-  // The signals for which it is called: bit n - 1 for signal n.
+  // The signals for which the task is called: bit n - 1 for signal n.
   uint64_t signals = 0;
-  // Called by the helper thread, without locks; 0: an interval has passed. errno may change.
+  // The helper thread calls it without locks; `signal` is 0 if an interval has passed. errno may
+  // change.
   void (*run)(int signal) = nullptr;
 };
 
@@ -35,18 +37,19 @@ constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
 
 // Starts the thread unless it runs. The task lives as long as the process and does not change. Each
 // of its signals needs a call of HandleSignalInHelper. False when the thread cannot be started, or
-// there are too many tasks. Only when the library is loaded; allocates.
+// there are too many tasks. Call it only when the library is loaded. It allocates.
 [[nodiscard]] bool AddHelperTask(const HelperTask* task);
 
-// False when there is no such signal, or the process handles or ignores it. Only when the library
-// is loaded.
+// False when there is no such signal, or the process handles or ignores it. Call it only when the
+// library is loaded.
 [[nodiscard]] bool HandleSignalInHelper(int signal);
 
-// Called when the process exits. If a signal that ends the process is being served, waits for that
-// end, at most Tuning::Reports::max_write_wait_ms. By any thread but the helper.
+// Called when the process exits. If the helper is serving a signal that ends the process, waits
+// until the process ends, at most Tuning::Reports::max_write_wait_ms. Any thread but the helper may
+// call it.
 void AwaitEndBySignal();
 
-// In a forked child, when all locks are free. Allocates if the parent had a helper thread.
+// Called in a forked child, when all locks are free. Allocates if the parent had a helper thread.
 void RestartHelperInChild();
 
 }  // namespace tcmalloc

@@ -14,14 +14,14 @@ constinit HookList<DeleteHook> delete_hooks;
 
 bool AnyHook() { return !new_hooks.empty() || !delete_hooks.empty(); }
 
-// Called with the registry's lock held: the last caller has seen all changes before.
+// Called with the registry's lock held, so the last caller sees all earlier changes.
 bool Wanted() {
   const bool wanted = AnyHook();
   hooks_installed.store(wanted, std::memory_order_relaxed);
   return wanted;
 }
 
-// Follows a change of the hooks. Returns true.
+// Called after a change of the hooks. Returns true.
 bool FollowChange() {
   const ErrnoKeeper keeper;
   Heap& heap = ExistingHeap();
@@ -53,13 +53,13 @@ DeleteHook SetDeleteHook(DeleteHook hook) {
   return former;
 }
 
-void CallNewHooks(const void* object, size_t size) {
+void RunNewHooks(const void* object, size_t size) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   new_hooks.Call(object, size);
 }
 
-void CallDeleteHooks(const void* object) {
+void RunDeleteHooks(const void* object) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   delete_hooks.Call(object);

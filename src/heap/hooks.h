@@ -3,8 +3,8 @@
 //
 // The fast path does not check for hooks. While at least one is installed, no thread reaches its
 // cache, so every operation takes the slow path (Registry::UpdateBypass explains why none is
-// missed), and the slow paths check HooksInstalled. Cost without hooks: that load, on the slow
-// path. With hooks: a lock of the central cache per operation, and the hooks.
+// missed), and the slow paths check HooksInstalled. Cost without hooks: the load of HooksInstalled,
+// on the slow path. With hooks: a lock of the central cache per operation, plus the hooks.
 //
 // A hook is called by the thread that allocates or frees, which holds no lock: it may allocate,
 // free, add and remove hooks. These operations call all hooks again, this one included, so a hook
@@ -24,8 +24,9 @@ namespace tcmalloc {
 using NewHook = void (*)(const void* object, size_t size);
 using DeleteHook = void (*)(const void* object);
 
-// Up to kMaxHooks functions, in no particular order, the same one as often as it was added; and one
-// more that is set rather than added. Thread safety: any; takes no lock.
+// A list of up to kMaxHooks functions, in no particular order, and one more that is set rather than
+// added. A function that was added several times is called as many times. Thread safety: any; takes
+// no lock.
 template <typename Hook>
 class HookList {
  public:
@@ -42,7 +43,7 @@ class HookList {
     return false;
   }
 
-  // Removes one of these; false when `hook` is not among them.
+  // Removes one entry of `hook`; false if it was not added.
   bool Remove(Hook hook) {
     if (hook == nullptr) return false;
     for (size_t i = 0; i < kMaxHooks; ++i) {
@@ -75,7 +76,8 @@ class HookList {
                                              std::memory_order_relaxed);
   }
 
-  // Add, Remove and Set write (release: the hook's data was written before), Call reads (acquire).
+  // Add, Remove and Set write with release order, after the hook's data were written; Call reads
+  // with acquire order.
   std::array<std::atomic<Hook>, kMaxHooks + 1> hooks_ = {};
 };
 
@@ -95,6 +97,12 @@ bool RemoveDeleteHook(DeleteHook hook);
 DeleteHook SetDeleteHook(DeleteHook hook);
 
 // Calls all hooks. Keeps errno. No lock may be held.
+TC_SLOW_PATH void RunNewHooks(const void* object, size_t size);
+TC_SLOW_PATH void RunDeleteHooks(const void* object);
+
+// The slow paths call these. They run the hooks (heap/plain/), but do nothing in the debug
+// libraries (heap/debug/), whose entry points run the hooks with the address and size that the
+// program sees.
 TC_SLOW_PATH void CallNewHooks(const void* object, size_t size);
 TC_SLOW_PATH void CallDeleteHooks(const void* object);
 

@@ -19,14 +19,14 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   heap.registry.FollowRetention();
   if (heap.page_heap.release_pending()) {
     if (idle && idle_passes_ <= kRules.flush_passes) heap.registry.FlushIdle();
-    // Slice by slice: what is due is decided anew for each, so that a program that starts to
-    // allocate again keeps the rest.
+    // Pages are released slice by slice. For each slice the pages due are computed again, so that a
+    // program that starts to allocate again keeps the rest.
     while ((stop_ == nullptr || stop_->load(std::memory_order_relaxed) == 0) &&
            heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, idle) > Length(0)) {
       released = true;
     }
   }
-  // At a low rate a pass may release nothing although there is something left.
+  // At a low rate a pass may release nothing although pages are left to release.
   const double rate = heap.page_heap.governor()->release_rate();
   const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kRules.sleep_after_passes;
   const bool sleep = done && !released;

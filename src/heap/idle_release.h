@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Idle release: returning free pages to the OS while no thread is freeing. A thread runs passes
 // over the heap for it: the background thread (heap/background_thread.h), the listener to memory
-// pressure (tools/pressure/pressure.h), or one of the program's. The numbers: Tuning::IdleRelease.
+// pressure (tools/pressure/pressure.h), or a thread of the program. The numbers are in
+// Tuning::IdleRelease.
 #pragma once
 
 #include <atomic>
@@ -12,18 +13,18 @@ namespace tcmalloc {
 struct Heap;
 
 // The passes of one thread. Never allocates from the heap. Cost of a pass while the program is
-// freeing: the page heap's lock for a moment, and what is due. Caches of idle threads are flushed
-// only when the program has freed little since the last pass.
+// freeing: the page heap's lock for a moment, plus the release of pages that are due. Caches of
+// idle threads are flushed only when the program has freed little since the last pass.
 class IdleRelease {
  public:
-  // RunPass returns it: no pass is needed before `frees` has changed.
+  // RunPass returns this if no pass is needed before `frees` has changed.
   static constexpr int kUntilFrees = -1;
 
-  // A pass ends early when `*stop` is not 0. Null for never.
+  // A pass ends early when `*stop` is not 0; never, if `stop` is null.
   explicit IdleRelease(const std::atomic<uint32_t>* stop = nullptr) : stop_(stop) {}
 
-  // Releases what is due. `frees` is any number that changes when pages are freed. Returns the
-  // milliseconds until the next pass, or kUntilFrees.
+  // Releases the pages that are due. `frees` is any number that changes when pages are freed.
+  // Returns the milliseconds until the next pass, or kUntilFrees.
   int RunPass(Heap& heap, uint32_t frees);
 
  private:
@@ -33,7 +34,7 @@ class IdleRelease {
   int idle_passes_ = 0;
 };
 
-// A pass each Tuning::IdleRelease::pass_ms, for a thread of the program's. Never returns.
+// Runs a pass every Tuning::IdleRelease::pass_ms in a thread of the program. Never returns.
 [[noreturn]] void ProcessBackgroundActions(Heap& heap);
 
 }  // namespace tcmalloc

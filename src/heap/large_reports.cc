@@ -17,9 +17,9 @@ size_t NextThreshold(size_t threshold) {
   return threshold > LargeReports::kNever - rise ? LargeReports::kNever : threshold + rise;
 }
 
-// Enough to recognise the call site. The frames are on the stack, which may be small.
+// This many frames identify the call site. They are on the stack, which may be small.
 constexpr size_t kReportedFrames = 24;
-// Frames from here to the entry point where the library is linked statically.
+// The frames from here to the entry point in a statically linked program.
 constexpr size_t kStaticSkip = 3;
 
 TC_OUT_OF_LINE void WriteReport(const void* object, size_t bytes, size_t next,

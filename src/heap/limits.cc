@@ -8,6 +8,7 @@
 #include "base/tuning.h"
 #include "heap/callback_scope.h"
 #include "heap/heap.h"
+#include "heap/heap_hold.h"
 #include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
@@ -19,8 +20,8 @@ namespace {
 // Set by the first thread that reports the hard limit. It guards nothing else (relaxed).
 constinit std::atomic<bool> hard_limit_is_reported{false};
 
-// Writes one line at the first call in a process or its parents, then nothing. `event`: of the hard
-// limit, when `bytes` could not be allocated.
+// Writes one line at the first call in a process or its parents, then nothing. `event` is the event
+// of the hard limit when `bytes` could not be allocated.
 void ReportHardLimit(const LimitEvent& event, size_t bytes) {
   if (hard_limit_is_reported.exchange(true, std::memory_order_relaxed)) return;
   char buffer[256];
@@ -66,11 +67,18 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
 }
 
 TC_SLOW_PATH void Revive(Heap& heap) {
-  // The function that it calls may allocate.
+  // The function that is called below may allocate.
   if (InCallback()) return;
   const CallbackScope scope;
   const ErrnoKeeper keeper;
   heap.pressure_revival.ReviveWhenDue();
+}
+
+TC_SLOW_PATH void ServeRequest(Heap& heap) {
+  if (heap.control.has_listener() || InCallback() || HoldsHeap()) return;
+  const CallbackScope scope;
+  const ErrnoKeeper keeper;
+  heap.control.Serve(heap);
 }
 
 }  // namespace
@@ -96,6 +104,7 @@ LimitedAllocation::LimitedAllocation(Heap& heap)
     : heap_(heap), refusals_(heap.page_heap.hints().hard_limit_refusals.value()) {
   if (heap.container_share.percent.load(std::memory_order_relaxed) != 0) UpdateWhenDue(heap);
   if (heap.pressure_revival.is_scheduled()) Revive(heap);
+  if (heap.control.HasRequest()) ServeRequest(heap);
 }
 
 void LimitedAllocation::Ended(bool failed, size_t bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory limits at the program's interface: setting them, and calling the program back. How the
-// heap keeps them is in page/memory_limit.h.
+// Memory limits at the program's interface: functions that set them, and calls of the program's
+// callback. page/memory_limit.h explains how the heap keeps the limits.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ struct Heap;
 
 // A soft limit that is a percentage of the container's (control group's) limit.
 struct ContainerShare {
-  // 0 for none. Written when the heap is built and when the program sets a soft limit of its own,
+  // 0 for no percentage. Written when the heap is built, and when the program sets a soft limit,
   // after which it stays 0.
   std::atomic<uint32_t> percent{0};
   // When to read the container's limit again (CoarseMilliseconds). The thread that advances it
@@ -32,13 +32,14 @@ void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes);
 void UpdateContainerShare(Heap& heap, std::string_view root = "");
 
 // Spans one allocation on the slow path. Before it: updates a soft limit that is a percentage of
-// the container's, and runs a forked child's Revival when due. After it, when the allocator holds
-// no lock: calls the program's callback for limits. Keeps errno. Cost: three loads.
+// the container's, runs a forked child's Revival when due, and carries out a request from outside
+// (heap/control.h) where no thread listens for it. After it, when the allocator holds
+// no lock: calls the program's callback for limits. Keeps errno. Cost: five loads.
 class LimitedAllocation {
  public:
   explicit LimitedAllocation(Heap& heap);
-  // `failed`: no memory for `bytes` after all attempts. The first time that the hard limit is the
-  // reason, prints a line on stderr, unless the program has a callback.
+  // `failed` is true if all attempts to allocate `bytes` failed. If the hard limit was the reason
+  // for the first time, prints a line on stderr, unless the program has a callback.
   void Ended(bool failed, size_t bytes);
 
  private:

@@ -19,7 +19,8 @@ struct PressureCounts {
     moved_bytes[static_cast<size_t>(level) - 1].Add(bytes);
   }
 
-  // Sources that the library listens to; sources that could not be opened, or failed later.
+  // The number of sources that the library listens to, and of those that could not be opened or
+  // failed later.
   std::atomic<unsigned> sources{0};
   std::atomic<unsigned> sources_failed{0};
   // Events that the sources reported.

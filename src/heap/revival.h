@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Revival: a function to call once in a forked child that lives on: the first slow path of an
-// allocation after some time calls it. Children that exec soon never get there. It runs inside
-// malloc, but without the allocator's locks: it may allocate.
+// Revival: a function that runs once in a forked child that keeps running. The first allocation on
+// the slow path after some time calls it. Children that exec soon never call it. It runs inside
+// malloc, but without the allocator's locks, so it may allocate.
 //
-// Thread safety: any; Schedule only by the single thread with which a child begins, or by the
-// function itself, for another try. Cost: one load.
+// Thread safety: any; but only the single thread with which a child begins may call Schedule, or
+// the function itself, for another try. Cost: one load.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class Revival {
 
   void Schedule(int64_t at_ms, void (*revive)()) {
     revive_ = revive;
-    // With release: a thread that loads the time (acquire) sees the function.
+    // Release order: a thread that loads the time with acquire sees the function.
     at_ms_.store(at_ms, std::memory_order_release);
   }
   bool is_scheduled() const { return at_ms_.load(std::memory_order_relaxed) != 0; }
@@ -35,7 +35,7 @@ class Revival {
   }
 
  private:
-  // CoarseMilliseconds; 0: nothing is scheduled.
+  // The time of the call (CoarseMilliseconds); 0 if no call is scheduled.
   std::atomic<int64_t> at_ms_{0};
   void (*revive_)() = nullptr;
 };

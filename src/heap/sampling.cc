@@ -15,8 +15,8 @@ void Sampling::SetPeriod(size_t period) {
 void Sampling::SetSeed(uint64_t seed) { seed_.store(seed, std::memory_order_relaxed); }
 
 SampleGaps Sampling::NewGaps() {
-  // Neither a seed and the next number nor the next seed and a number may give the same state, or
-  // one that the generator comes to a few steps later.
+  // Two adjacent seeds, or two adjacent numbers, must not give the same state, nor one that the
+  // generator reaches from the other in a few steps.
   constexpr uint64_t kOfSeed = 0xd1342543de82ef95;
   constexpr uint64_t kOfNumber = 0xaf251af3b0f025b5;
   const uint64_t number = generators_.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sampling: which allocations are sampled. tools/profiler/sampler.h keeps the samples.
+// Sampling decides which allocations are sampled. tools/profiler/sampler.h keeps the samples.
 //
 // An object of s bytes is sampled with probability 1 - e^(-s/period), whichever thread allocates
-// it: see docs/design/sampling.md. Each thread draws gaps of its own, which its Countdown counts. A
-// thread without a cache draws one for every allocation, with the same effect, since gaps do not
-// depend on how long they have lasted.
+// it: see docs/design/sampling.md. Each thread draws its own gaps, which its Countdown counts down.
+// A thread without a cache draws a gap for every allocation. The effect is the same, since the rest
+// of a gap does not depend on the bytes counted before.
 //
 // Thread safety: any. Cost: while nothing is sampled, a load and a comparison on the slow path.
 #pragma once
@@ -22,14 +22,15 @@ class Sampling {
  public:
   // The mean number of bytes between two samples; 0: no sampling.
   size_t period() const { return period_.load(std::memory_order_relaxed); }
-  // Threads go by the former one until each has been on its slow path: Registry::AlarmAll is to
-  // follow. Where `period` is too large for any sample, there is none.
+  // Each thread uses the former period until its next slow path; the caller calls
+  // Registry::AlarmAll afterwards. If `period` is so large that no sample would ever be due,
+  // sampling is off.
   void SetPeriod(size_t period);
   // The seed of all gaps drawn from now on; 0 for a different one in every process.
   void SetSeed(uint64_t seed);
 
-  // The slow path of an allocation of `bytes` that the fast path has not counted: whether it is to
-  // be sampled. `cache` may be null.
+  // Called on the slow path of an allocation of `bytes` that the fast path has not counted. True if
+  // the allocation must be sampled. `cache` may be null.
   bool Count(ThreadCache* cache, size_t bytes) {
     if (cache == nullptr) return period() != 0 && CountWithoutCache(bytes);
     if (cache->sample_generation() != generation_.load(std::memory_order_acquire)) Adopt(cache);
@@ -43,7 +44,7 @@ class Sampling {
  private:
   friend struct FieldTable;
 
-  // A generator of numbers that no other has.
+  // Returns a generator whose numbers differ from those of all others.
   SampleGaps NewGaps();
   TC_SLOW_PATH bool CountWithoutCache(size_t bytes);
   TC_SLOW_PATH void Adopt(ThreadCache* cache);

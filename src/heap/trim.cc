@@ -25,7 +25,8 @@ size_t Trim(Heap& heap, size_t keep_bytes) {
   FlushCaches(heap);
   if (heap.settings.disable_memory_release) return 0;
   const size_t in_holes = heap.holes.ReleaseAll();
-  // Read after ReleaseAll: a span whose last objects were freed meanwhile is the page heap's now.
+  // This is read after ReleaseAll, since a span whose last objects were freed meanwhile now belongs
+  // to the page heap.
   const size_t free_bytes = heap.page_heap.GetStats().free_backed_bytes;
   if (free_bytes <= keep_bytes) return in_holes;
   const Length excess = Length::ForBytes(free_bytes - keep_bytes);

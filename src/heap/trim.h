@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Emptying caches and releasing free memory on request.
+// Functions that empty caches and release free memory on request.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ size_t FlushThreadCaches(Heap& heap);
 // Moves the empty spans that shards keep to the page heap; returns their bytes.
 size_t FlushCentralCaches(Heap& heap);
 
-// Both, in this order; returns the larger of the two numbers: the spans that shards keep usually
-// come from the thread caches, and must not count twice.
+// Calls both functions, in this order. Returns the larger of the two numbers, since the spans that
+// shards keep usually hold the memory that just left the thread caches, which must not count twice.
 size_t FlushCaches(Heap& heap);
 
 // Flushes, then releases the free pages inside used spans (see HoleRelease), and the page heap's
-// free memory except about `keep_bytes`. Returns the bytes released. No lock is held over a system
-// call.
+// free memory except about `keep_bytes`. Returns the bytes released. No lock is held during a
+// system call.
 size_t Trim(Heap& heap, size_t keep_bytes);
 
 }  // namespace tcmalloc

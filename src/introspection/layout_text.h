@@ -8,9 +8,9 @@
 //      list_node 56 16 ListNode   ... and its type, if the table has it
 //     =page_shift 13            a constant
 //
-// The type of an array is the type of its elements. Two types are marks of integers: a Lock is not
-// zero while it is held, a Change while a change in several steps is under way. A reader that stops
-// the process looks at all fields of these types.
+// The type of an array is the type of its elements. Two types mark integers: a Lock is not zero
+// while the lock is held, a Change is not zero during a change in several steps. A reader that
+// stops the process looks at all fields of these types.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class LayoutText {
       ++length_;
     }
   }
-  // After a space.
+  // Writes a space and the number.
   constexpr void Number(uint64_t value) {
     std::array<char, 20> digits{};
     size_t n = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // To publish a further field, add a line to its structure below; for a private member the class
 // needs `friend struct FieldTable`.
+// Length: the file is one table, which the compiler computes from functions that it evaluates here.
 #include "introspection/root.h"
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include "heap/fast_path_data.h"
 #include "heap/heap.h"
 #include "introspection/field_table.h"
+#include "os/log.h"
 
 namespace tcmalloc {
 
@@ -262,6 +264,11 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
     TC_PART(changing_, Change);
     TC_FIELD(slot_);
     TC_FIELD(first_frame_);
+    out.Field("alarmed", offsetof(T, countdown_) + offsetof(Countdown, alarmed_),
+              sizeof(Countdown::alarmed_), "");
+    out.Field("bytes_until_sample",
+              offsetof(T, table_) + offsetof(BinTable, bins_) + offsetof(Bins, bytes_until_sample),
+              sizeof(Bins::bytes_until_sample), "");
   }
   {
     using T = BinTable;
@@ -272,15 +279,63 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
     TC_FIELD(array_bytes_);
   }
   {
-    // Its slots follow it.
+    // The slots of the array follow the header.
     using T = BinArray;
     out.Struct("BinArray", sizeof(T));
     TC_FIELD(capacity);
+    TC_FIELD(count);
+  }
+  {
+    using T = BinArraysInFlight;
+    out.Struct("BinArraysInFlight", sizeof(T));
+    TC_FIELD(chain);
+  }
+  {
+    using T = ObjectWordsInFlight;
+    out.Struct("ObjectWordsInFlight", sizeof(T));
+    TC_FIELD(num_words);
+    TC_FIELD(words);
+  }
+  {
+    using T = ObjectWord;
+    out.Struct("ObjectWord", sizeof(T));
+    TC_FIELD(mask);
   }
   {
     using T = ThreadSlot;
     out.Struct("ThreadSlot", sizeof(T));
     TC_FIELD(busy);
+  }
+}
+
+constexpr void FieldTable::DescribeControl(LayoutText& out) {
+  {
+    using T = Control;
+    out.Struct("Control", sizeof(T));
+    TC_PART(request_, ControlRequest);
+    TC_PART(reply_, ControlReply);
+    TC_FIELD(taken_);
+    TC_FIELD(access_);
+    TC_FIELD(listener_);
+    TC_FIELD(sleep_word_);
+  }
+  {
+    using T = ControlRequest;
+    out.Struct("ControlRequest", sizeof(T));
+    TC_FIELD(ticket);
+    TC_FIELD(kind);
+    TC_FIELD(check);
+    TC_FIELD(text);
+  }
+  {
+    using T = ControlReply;
+    out.Struct("ControlReply", sizeof(T));
+    TC_FIELD(ticket);
+    TC_FIELD(status);
+    TC_FIELD(bytes);
+    TC_FIELD(before);
+    TC_FIELD(after);
+    TC_FIELD(message);
   }
 }
 
@@ -294,6 +349,10 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   out.Constant("hugepage_bytes", kHugepageSize);
   // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
   out.Constant("clock", 6);
+  // Records of objects in flight, on stacks (base/in_flight.h).
+  out.Constant("in_flight_tag", InFlightMark::TagAt(0));
+  out.Constant("in_flight_object_words", static_cast<uint64_t>(InFlightMark::Kind::kObjectWords));
+  out.Constant("in_flight_bin_arrays", static_cast<uint64_t>(InFlightMark::Kind::kBinArrays));
   out.Constant("SpanState.kSmall", static_cast<uint64_t>(SpanState::kSmall));
   out.Constant("SpanState.kLarge", static_cast<uint64_t>(SpanState::kLarge));
   out.Constant("SpanState.kFreeBacked", static_cast<uint64_t>(SpanState::kFreeBacked));
@@ -328,11 +387,29 @@ constexpr void FieldTable::Describe(LayoutText& out) {
               sizeof(LargeReports::reports_), "");
     out.Field("sample_period", offsetof(T, sampling) + offsetof(Sampling, period_),
               sizeof(Sampling::period_), "");
+    TC_FIELD(guarded.every);
+    TC_FIELD(guarded.pool_start);
+    TC_FIELD(guarded.pool_bytes);
+    TC_FIELD(guarded.pool);
+    TC_FIELD(guarded.page_bytes);
+    TC_FIELD(guarded.record_bytes);
     TC_PART(pressure_counts, PressureCounts);
+    TC_PART(control, Control);
+    out.Field("mapped", offsetof(T, virtual_memory) + offsetof(AnonymousMemory, mapped_),
+              sizeof(AnonymousMemory::mapped_), "MappedRanges");
     out.Field("now_ms",
               offsetof(T, page_heap) + offsetof(PageHeap, state_) + offsetof(PageState, governor) +
                   offsetof(Governor, latest_ms_),
               sizeof(Governor::latest_ms_), "");
+  }
+  {
+    using T = MappedRanges;
+    out.Struct("MappedRanges", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(first_ranges_);
+    TC_FIELD(mapped_ranges_);
+    TC_FIELD(size_);
+    TC_FIELD(is_complete_);
   }
   {
     using T = PressureCounts;
@@ -346,14 +423,15 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   DescribePages(out);
   DescribeCentral(out);
   DescribeCaches(out);
+  DescribeControl(out);
 }
 
 namespace {
 
-// Not const: it is to be in writable memory.
+// It is not const, so that it is in writable memory.
 constinit auto layout_text = MakeLayoutText<&FieldTable::Describe>();
 
-// A name of this file alone: it is the root of this library also where another one is loaded.
+// The symbol is local to this file, so it is not the root of another loaded copy.
 [[gnu::used]] constinit IntrospectionRoot root asm("tcmalloc_introspection_root") = {
     .magic = {'T', 'C', 'M', 'R', 'O', 'O', 'T', '\n'},
     .format = IntrospectionRoot::kFormat,
@@ -367,18 +445,20 @@ constinit auto layout_text = MakeLayoutText<&FieldTable::Describe>();
     .heap = global_heap_storage,
     .heap_exists = &heap_exists,
     .page_map = &global_page_map,
+    .abort_line = abort_line,
+    .debug = &debug_layout,
 };
 
 }  // namespace
 
 extern "C" TC_EXPORT IntrospectionRoot tcmalloc_introspection TC_ALIAS(tcmalloc_introspection_root);
 
-// At most 8 KiB, the full library's part included (full/sample_layout.cc).
+// At most 11 KiB, with the parts of full/sample_layout.cc and debug/debug_layout.cc.
 static_assert(sizeof(layout_text) + sizeof(IntrospectionRoot) <= 7_KiB);
 
 }  // namespace tcmalloc
 
-// The note: sizes of name and contents, type, name, contents.
+// The note: the sizes of the name and the contents, the type, the name, the contents.
 asm(R"(
   .pushsection .note.tcmalloc, "a", %note
   .balign 4

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A scope in which the calling thread runs no signal handler. Not blocked are:
-//   * the signals that the C library keeps for itself, by which setuid reaches all threads;
-//   * SIGSYS, unless the thread blocks it anyway. A seccomp filter may have the program's handler
-//     answer a system call by it; the kernel ends the process when the thread blocks it.
+// A scope in which the calling thread runs no signal handler. These signals are not blocked:
+//   * the signals that the C library reserves for itself; by one of them setuid reaches all
+//   threads;
+//   * SIGSYS, unless the thread blocks it anyway. A seccomp filter may send it so that the
+//     program's handler emulates a system call; if the thread blocks it, the kernel ends the
+//     process.
 // Threads that are started in the scope keep its mask. Cost: two system calls.
 #pragma once
 

@@ -10,7 +10,8 @@
 #include "os/errno_keeper.h"
 #include "os/memory_map.h"
 
-// Only in the dynamic C library, or in recent ones; null where missing.
+// These functions exist only in the dynamic C library, or only in recent versions; they are null if
+// missing.
 extern "C" {
 struct dl_find_object;
 __attribute__((weak)) int _dl_find_object(void* address, struct dl_find_object* result) noexcept;
@@ -31,19 +32,20 @@ struct MallocInfo {
 };
 using MallocInfoFunction = MallocInfo (*)();
 
-// Resolve has run. Stored (release) after the functions, which are then constant. Constructors in
-// two threads may run it at once, and find the same functions.
+// True when Resolve has run. It is stored with release order after the functions, which are then
+// constant. Constructors in two threads may run Resolve at once; both find the same functions.
 constinit std::atomic<bool> resolved{false};
 constinit FreeFunction real_free = nullptr;
 constinit ReallocFunction real_realloc = nullptr;
 constinit UsableSizeFunction real_usable_size = nullptr;
 constinit MallocInfoFunction real_mallinfo2 = nullptr;
 
-// The C library has allocated. It only changes from false to true: relaxed.
+// True when the C library's allocator has allocated. Relaxed, since it only changes from false to
+// true.
 constinit std::atomic<bool> seen_allocating{false};
 
 // The kernel keeps at least this much free of mappings below the start of the main thread's stack
-// (MIN_GAP in its mmap layout code). A larger stack is one that its program requested.
+// (MIN_GAP in its mmap layout code). A stack is larger only if the program requested that.
 constexpr uintptr_t kStackNeighbourhood = uintptr_t{128} << 20;
 
 template <typename Function>
@@ -53,7 +55,7 @@ void Find(void* library, const char* name, Function* function) {
 
 bool HasAllocated() {
   if (seen_allocating.load(std::memory_order_relaxed)) return true;
-  if (real_mallinfo2 == nullptr) return true;  // Cannot tell: assume so.
+  if (real_mallinfo2 == nullptr) return true;  // It is unknown, so assume that it has.
   const MallocInfo info = real_mallinfo2();
   if (info.arena == 0 && info.hblkhd == 0) return false;
   seen_allocating.store(true, std::memory_order_relaxed);
@@ -77,10 +79,10 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
       address < UINTPTR_MAX - kStackNeighbourhood ? address + kStackNeighbourhood : UINTPTR_MAX;
   if (from_main >= kStackNeighbourhood && !stack_holds(address, limit)) return false;
   // A stack is one mapping, with its guard page below. An address in another mapping is not in that
-  // stack, whatever the frames say (a frame may be a coroutine's, whose stack is anywhere). Sharing
-  // a mapping is not enough: the kernel merges adjacent mappings. So the main thread's control
-  // block, which is in no stack, and stacks without a guard page share a mapping with large objects
-  // of the C library.
+  // stack, whatever the frames suggest (a frame may belong to a coroutine, whose stack is
+  // anywhere). An address in the same mapping need not be in the stack, since the kernel merges
+  // adjacent mappings. So the main thread's control block, which is in no stack, and stacks without
+  // a guard page share a mapping with large objects of the C library.
   MemoryMapping mapping;
   if (!FindMemoryMapping(address, &mapping)) return false;
   return mapping.is_main_stack || stack_holds(address, mapping.end);
@@ -93,7 +95,8 @@ void CLibraryMalloc::Resolve() {
   const ErrnoKeeper keeper;
   // Before the C library is initialised, dlopen would initialise it, but with an empty environment
   // (the C library's own, not set up yet). RTLD_NEXT suffices at that time: there is only one
-  // lookup order, in which the C library comes after this library. Later there may be others.
+  // lookup order, in which the C library comes after this library. Later there may be several
+  // orders.
   const bool starting = environ == nullptr;
   void* const library = starting ? RTLD_NEXT : dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (starting || library != nullptr) {
@@ -109,8 +112,8 @@ CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, StackHolds stack
   const ErrnoKeeper keeper;
   if (InModuleImage(p)) return Verdict::kModuleImage;
   if (InStack(reinterpret_cast<uintptr_t>(p), stack_holds)) return Verdict::kStack;
-  // Necessary only in constructors of other libraries, which may run before this library's and free
-  // objects of the C library.
+  // This call is necessary only in constructors of other libraries, which may run before this
+  // library's constructor and free objects of the C library.
   Resolve();
   return real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C library's own allocator, which exists beside this one in the process: its functions, found
-// once, and whether a foreign pointer can be one of its objects.
+// The C library's own allocator, which exists in the process besides this one. Finds its functions
+// once, and decides whether a foreign pointer can be one of its objects.
 //
-// Objects of the C library reach this allocator from libraries that are bound to it (RTLD_DEEPBIND,
-// dlsym on its handle), and from the time before the allocator was loaded with dlopen. They are
-// forwarded. Any other foreign pointer is a mistake of the program. Thread safety: any, after
-// Resolve.
+// Objects of the C library reach this allocator from libraries that are bound to the C library
+// (RTLD_DEEPBIND, dlsym on its handle), and from the time before this allocator was loaded with
+// dlopen. They are forwarded. Any other foreign pointer is a mistake of the program. Thread safety:
+// any, after Resolve.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class CLibraryMalloc {
   // forwarded.
   static void Resolve();
 
-  // What a foreign pointer is.
+  // The kinds of foreign pointers.
   enum class Verdict : uint8_t {
     kForward,          // may be an object of the C library: forward it
     kStack,            // lies in a thread's stack
@@ -33,7 +33,7 @@ class CLibraryMalloc {
   // `limit`.
   using StackHolds = bool (*)(uintptr_t address, uintptr_t limit);
 
-  // Cost: well under a microsecond where `p` is clearly not in a stack, otherwise a read of
+  // Cost: well under a microsecond if `p` is clearly not in a stack, otherwise a read of
   // /proc/self/maps. No lock may be held.
   static Verdict Classify(const void* p, StackHolds stack_holds);
 

@@ -52,7 +52,7 @@ bool TakeDirectory(std::string_view escaped, std::string_view* path) {
   return true;
 }
 
-// A path that goes up, with "..", names no directory below the mount.
+// Whether the path contains "..": such a path names no directory below the mount.
 bool GoesUp(std::string_view path) {
   while (!path.empty()) {
     if (TakeField(&path, '/') == "..") return true;
@@ -60,8 +60,8 @@ bool GoesUp(std::string_view path) {
   return false;
 }
 
-// The part of the group's path below the mount; empty for the mount's own group. False when the
-// group is not in the mount.
+// Finds the part of the group's path below the mount; it is empty for the mount's own group. False
+// when the group is not in the mount.
 bool FindBelow(const CgroupMount& mount, std::string_view path, std::string_view* below) {
   const bool is_root = path == "/";
   *below = is_root ? std::string_view() : path;
@@ -127,7 +127,7 @@ class Walk {
   char paths_[2][kMaxPath];
   TextWriter memberships_[2] = {TextWriter(paths_[0], kMaxPath), TextWriter(paths_[1], kMaxPath)};
   char path_[3 * kMaxPath];
-  // Longer lines are omitted; none of those that matter is longer.
+  // Longer lines are omitted; no relevant line is longer.
   LineReader<3 * kMaxPath> lines_;
 };
 
@@ -174,7 +174,7 @@ void ReadLimits(const CgroupDirectory& directory, void* context) {
 }  // namespace
 
 bool ParseCgroupMembership(std::string_view line, CgroupMembership* membership) {
-  // ID:CONTROLLERS:PATH, for version 2 with the ID 0 and no controllers.
+  // The line is ID:CONTROLLERS:PATH; for version 2 the ID is 0 and there are no controllers.
   const std::string_view id = TakeField(&line, ':');
   const std::string_view controllers = TakeField(&line, ':');
   if (!IsDigits(id) || line.empty() || line[0] != '/') return false;
@@ -186,7 +186,7 @@ bool ParseCgroupMembership(std::string_view line, CgroupMembership* membership) 
 }
 
 bool ParseCgroupMount(std::string_view line, CgroupMount* mount) {
-  // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE SUPER_OPTIONS
+  // The line is ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE SUPER_OPTIONS
   for (int i = 0; i < 3; ++i) TakeField(&line, ' ');
   const std::string_view root = TakeField(&line, ' ');
   const std::string_view point = TakeField(&line, ' ');
@@ -224,7 +224,7 @@ bool ParseCgroupLimit(std::string_view text, uint64_t* limit) {
   if (!IsDigits(text)) return false;
   uint64_t value = 0;
   for (const char c : text) {
-    // The next digit cannot overflow, and any further one cannot matter.
+    // The next digit cannot overflow, and further digits do not change the result.
     if (value >= kUnlimitedFrom) break;
     value = value * 10 + static_cast<uint64_t>(c - '0');
   }

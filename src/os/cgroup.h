@@ -3,12 +3,12 @@
 // versions 1 and 2, also in containers, where the process sees a part of the hierarchy.
 //
 // Reads /proc/self/cgroup and /proc/self/mountinfo, then the limits of the process's group and of
-// all visible ancestors. Never allocates (its buffers are a mapping that it makes and removes), no
-// cancellation point, keeps errno. Thread safety: any; no lock may be held. Cost: some 20 system
+// all visible ancestors. Never allocates (its buffers are a mapping that it makes and removes), is
+// no cancellation point, keeps errno. Thread safety: any; no lock may be held. Cost: some 20 system
 // calls, 100 us. The limit may change at any time: see Tuning::Limits.
 //
-// A limit that cannot be read counts as none: programs must run where /proc or the groups are not
-// visible.
+// A limit that cannot be read counts as no limit, since programs must run where /proc or the groups
+// are not visible.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root = "");
 
 enum class CgroupVersion : uint8_t { kV1, kV2 };
 
-// The rest is for tests.
+// The functions below are for tests.
 
 // A line of /proc/self/cgroup: the process's group in one hierarchy.
 struct CgroupMembership {
@@ -49,9 +49,9 @@ struct CgroupMount {
 };
 bool ParseCgroupMount(std::string_view line, CgroupMount* mount);
 
-// Writes the directory of the group `path`; false when it is not in this mount. A process whose
-// group is "/" in a mount with another root is in that mount's root, or below it at an unknown
-// path.
+// Writes the directory of the group `path`; false when it is not in this mount. If a process's
+// group is "/" in a mount with another root, the process is in that mount's root, or below it at an
+// unknown path.
 bool WriteCgroupDirectory(const CgroupMount& mount, std::string_view path, TextWriter* directory);
 
 // The directory of the process's own group in one mount.
@@ -65,8 +65,8 @@ struct CgroupDirectory {
   size_t mount_length;  // of the part that is the mount point
 };
 
-// Calls `visit` for each, whether or not it exists. False when there is no memory for buffers, or a
-// list cannot be read. Changes errno.
+// Calls `visit` for each such directory, whether or not it exists. False when there is no memory
+// for buffers, or a list cannot be read. Changes errno.
 using CgroupDirectoryVisitor = void (*)(const CgroupDirectory& directory, void* context);
 bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Clocks for policies: cheap, coarse, monotonic. Keeps errno. Without a vDSO these are system
-// calls; if a sandbox forbids them, the time is 0.
+// Clocks for policies: cheap, coarse, monotonic. The functions keep errno. Without a vDSO these are
+// system calls; if a sandbox forbids them, the time is 0.
 #pragma once
 
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ inline int64_t CoarseMilliseconds() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// Microseconds since such a moment, exact. Cost: some ten nanoseconds more.
+// Microseconds since such a moment, with full precision. Cost: some ten nanoseconds more.
 inline int64_t Microseconds() {
   const ErrnoKeeper keeper;
   timespec now = {};
@@ -39,8 +39,8 @@ inline int64_t WallClockNanoseconds() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Sleeps for about a millisecond. Unlike the C library's functions it is no cancellation point (see
-// os/uncancelled_io.h). Keeps errno.
+// Sleeps for about a millisecond. Unlike the C library's functions, it is not a cancellation point
+// (see os/uncancelled_io.h). Keeps errno.
 inline void WaitMillisecond() {
   struct {  // the system call's layout, even where time_t is longer
     long seconds = 0;

@@ -10,7 +10,8 @@
 namespace tcmalloc {
 namespace {
 
-// Above the smallest size that the C library allows: thread-local storage is part of the stack.
+// The size exceeds the smallest one that the C library allows, since thread-local storage is part
+// of the stack.
 constexpr size_t kStackBytes = size_t{256} << 10;
 
 using Function = void* (*)(void*);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads of the library's own. Each has a small stack and the signal mask of
-// os/blocked_signals.h for life.
+// The library's own threads. Each has a small stack, and the signal mask of os/blocked_signals.h
+// for its whole life.
 #pragma once
 
 #include <pthread.h>
@@ -8,23 +8,23 @@
 namespace tcmalloc {
 
 // Starts a detached thread. `name` has at most 15 characters. False when the thread cannot be
-// started. Allocates. Opens a file: not to be called where a sandbox may forbid that.
+// started. Allocates. It opens a file, so it must not be called where a sandbox may forbid that.
 bool StartDetachedThread(void* (*run)(void*), const char* name);
 
 // The type of pthread_create.
 using CreateThreadFunction = int (*)(pthread_t* thread, const pthread_attr_t* attributes,
                                      void* (*start)(void*), void* argument);
 
-// Starts, by `create`, a thread that must be joined by pthread_join. It has no name of its own, so
-// that no system call is made that pthread_create does not make anyway. False when there cannot be
-// one. Requires: a BlockedSignals of the caller's. Allocates.
+// Starts, by `create`, a thread that must be joined by pthread_join. The thread gets no name, so
+// the only system calls are those of pthread_create. False when no thread can be created. Requires:
+// the caller has a BlockedSignals. Allocates.
 bool StartJoinableThread(CreateThreadFunction create, void* (*run)(void*), pthread_t* thread);
 
-// Whether pthread_create got `start` from this file. An interposed pthread_create tells the
-// library's threads from the program's by it.
+// Whether `start` is the start function of the threads of this file. By it an interposed
+// pthread_create distinguishes the library's threads from the program's.
 bool IsOwnThreadStart(void* (*start)(void*));
 
-// Sleeps; may return early. A cancellation point.
+// Sleeps; may return early. It is a cancellation point.
 void SleepMilliseconds(int ms);
 
 }  // namespace tcmalloc

@@ -14,7 +14,7 @@ using EnvironmentVisitor = void (*)(const char* name, size_t name_length, const 
                                     void* context);
 void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context);
 
-// The program is setuid or setgid, or has file capabilities (AT_SECURE).
+// True if the program is setuid or setgid, or has file capabilities (AT_SECURE).
 bool RunsWithRaisedPrivileges();
 
 }  // namespace tcmalloc

@@ -11,10 +11,10 @@
 namespace tcmalloc {
 namespace {
 
-// The kernel rounds its size up to whole pages.
+// The kernel rounds the mapping's size up to whole pages.
 using Word = std::atomic<uint32_t>;
 
-// Null where the kernel refuses.
+// Makes a page that is zero in a forked child. Null if the kernel refuses.
 std::atomic<uint32_t>* NewPage() {
   void* const page =
       mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

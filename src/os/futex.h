@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Waits until a word in memory changes (Linux: futex), among threads of one process. Keeps errno,
-// no cancellation point, never allocates. Thread safety: any. Cost: a system call.
+// is no cancellation point, never allocates. Thread safety: any. Cost: a system call.
 #pragma once
 
 #include <linux/futex.h>
@@ -15,7 +15,7 @@
 
 namespace tcmalloc {
 
-// Sleeps while the word has this value, until a wake. May return early.
+// Sleeps until a wake, if the word has this value. May return early.
 inline void FutexWait(std::atomic<uint32_t>* word, uint32_t value) {
   const ErrnoKeeper keeper;
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);

@@ -23,13 +23,14 @@ void GatedLock::LockGatedSlow(bool taken) {
 
 void GatedLock::WaitUntilFree() {
   uint32_t state = state_.load(std::memory_order_acquire);
-  // In a forked child, a thread of the parent may have it: the end of the outer hold frees it.
+  // In a forked child, a thread of the parent may have the lock; then the end of the outer hold
+  // frees it.
   if (IsOfAbsentThread(state)) return;
   const bool patient = ForkIsPatient();
   if (!patient) {
     if (HeldByThisThread()) return;
-    // Before the wait: a thread that takes the lock afterwards looks at the gate. If the mark is
-    // there after the wait, the owner has not freed the lock and may be in its section.
+    // The mark is set before the wait; a thread that takes the lock later reads the gate. If the
+    // mark is still set after the wait, the owner has not freed the lock and may be in its section.
     while (state != kFree &&
            !state_.compare_exchange_weak(state, state | kMissed, std::memory_order_relaxed)) {
     }

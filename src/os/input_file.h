@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads text files of the kernel: a path in a buffer, the open file, its lines. Allocates nothing,
-// no cancellation point, changes errno. Not thread-safe.
+// is no cancellation point, changes errno. Not thread-safe.
 #pragma once
 
 #include <errno.h>
@@ -16,7 +16,7 @@ namespace tcmalloc {
 // The longest path that the kernel accepts, including the final zero (PATH_MAX).
 inline constexpr size_t kMaxPath = 4096;
 
-// A path of two parts: a directory, or nothing, and the rest, which begins with the slash.
+// A path of two parts: a directory, which may be empty, and the rest, which begins with the slash.
 class FilePath {
  public:
   FilePath(std::string_view front, std::string_view rest) : writer_(text_, sizeof(text_)) {
@@ -25,7 +25,7 @@ class FilePath {
   FilePath(const FilePath&) = delete;
   FilePath& operator=(const FilePath&) = delete;
 
-  // The path was not cut off, and so does not name another file.
+  // True if the path was not cut off. A path that was cut off would name another file.
   bool is_whole() const { return !writer_.truncated(); }
   const char* c_str() const { return text_; }
   std::string_view text() const { return writer_.text(); }
@@ -51,7 +51,7 @@ class InputFile {
 
   bool is_open() const { return fd_ >= 0; }
 
-  // 0 at the end, and when reading fails.
+  // Returns 0 at the end, and when reading fails.
   size_t Read(char* buffer, size_t bytes) {
     for (;;) {
       const ssize_t n = ReadFrom(fd_, buffer, bytes);

@@ -22,8 +22,10 @@ enum class LockRank : uint8_t {
   kFileMemory,    // memory that is not anonymous: the mapped part of a file, the list of ranges
   kCallbacks,     // the program's functions: for large allocations, for memory pressure
   kSamples,       // sampled allocations
+  kGuarded,       // the slots of guarded samples that are in use
   kProfile,       // one part of the heap profiler's table of objects in use
-  kLeaks,         // what the program told the leak checker
+  kFreeQueue,     // freed objects of the debug libraries
+  kLeaks,         // objects and memory that the program registered with the leak checker
   kCount,
 };
 

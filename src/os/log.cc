@@ -2,7 +2,11 @@
 #include "os/log.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
 #include "base/text_writer.h"
@@ -16,8 +20,31 @@ void WriteToStderr(std::string_view text) noexcept {
   WriteAllTo(STDERR_FILENO, text.data(), text.size());
 }
 
+char abort_line[kAbortLineBytes];
+
+namespace {
+
+void KeepAbortLine(std::string_view text) noexcept {
+  static std::atomic_flag writing;
+  // Acquire and release order the writers one after the other. No writer waits: if another one is
+  // active, its line is kept.
+  if (writing.test_and_set(std::memory_order_acquire)) return;
+  const size_t bytes = std::min(text.size(), kAbortLineBytes - 1);
+  memcpy(abort_line, text.data(), bytes);
+  abort_line[bytes] = '\0';
+  writing.clear(std::memory_order_release);
+}
+
+}  // namespace
+
 void AbortWith(std::string_view text) noexcept {
+  KeepAbortLine(text);
   WriteToStderr(text);
+  abort();
+}
+
+void AbortAfter(std::string_view text) noexcept {
+  KeepAbortLine(text);
   abort();
 }
 
@@ -31,8 +58,8 @@ void CheckFailed(const char* file, int line, const char* condition) noexcept {
 
 }  // namespace tcmalloc
 
-// The compiler puts this function into the slots of pure virtual functions. Weak and hidden: a C++
-// program brings its own, a C program needs none.
+// The compiler puts this function into the slots of pure virtual functions. It is weak and hidden:
+// a C++ program has its own function, and a C program needs none.
 extern "C" __attribute__((weak, visibility("hidden"))) void __cxa_pure_virtual() {
   tcmalloc::AbortWith("tcmalloc: pure virtual function called\n");
 }

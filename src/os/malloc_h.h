@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// <malloc.h>, and the structures and parameters of glibc's that other C libraries lack.
+// <malloc.h>, and the structures and parameters of glibc that other C libraries lack.
 #pragma once
 #pragma GCC system_header  // for structures and functions that share their names
 

@@ -58,7 +58,7 @@ bool ParseMappingLine(std::string_view line, MappingLine* mapping) {
   mapping->file = {};
   if (inode != "0") mapping->file = {device.data(), device.size() + 1 + inode.size()};
   SkipSpaces(&line);
-  // Only paths get the note.
+  // The kernel adds the note only to paths.
   constexpr std::string_view kDeleted = " (deleted)";
   if (line.starts_with('/') && line.ends_with(kDeleted)) line.remove_suffix(kDeleted.size());
   mapping->name = line;
@@ -75,7 +75,8 @@ bool ParseMemoryMapping(std::string_view line, MemoryMapping* mapping) {
 bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
   InputFile file("/proc/self/maps");
   if (!file.is_open()) return false;
-  // The fields before the name, which are all that is needed. The rest of a longer line is skipped.
+  // The buffer holds the fields before the name; nothing else is needed. The rest of a longer line
+  // is skipped.
   char line[160];
   size_t length = 0;
   char chunk[512];

@@ -10,13 +10,13 @@
 namespace tcmalloc {
 
 bool ParseProcessMemory(std::string_view statm, uint64_t page_bytes, ProcessMemory* memory) {
-  // SIZE RESIDENT SHARED and others, in pages.
+  // The file has SIZE RESIDENT SHARED and other numbers, in pages.
   TakeField(&statm, ' ');
   uint64_t resident, shared;
   if (!TakeNumber(&statm, &resident) || !statm.starts_with(' ')) return false;
   statm.remove_prefix(1);
   if (!TakeNumber(&statm, &shared) || !statm.starts_with(' ')) return false;
-  // More pages than any address space has.
+  // No address space has that many pages.
   if (resident >> 44 != 0) return false;
   // The counters are not read at the same moment.
   memory->resident_bytes = resident * page_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Signals that a setting asks the library to handle. Thread safety: any. Never allocates.
+// Signals that a setting makes the library handle. Thread safety: any. Never allocates.
 #pragma once
 
 namespace tcmalloc {
@@ -13,11 +13,12 @@ bool HandleSignal(int signal, void (*handler)(int));
 
 bool SignalIsHandledBy(int signal, void (*handler)(int));
 
-// The signal asks a process to end, and ends it by default: SIGTERM, SIGINT, SIGHUP, SIGQUIT.
+// True if the signal asks a process to end, and ends it by default: SIGTERM, SIGINT, SIGHUP,
+// SIGQUIT.
 bool AsksToEnd(int signal);
 
 // Sends the signal to the process. If `handler` still handles it, restores the default action
-// first, so the process ends as soon as a thread has the signal unblocked. Keeps errno. Signal
+// first, so the process ends as soon as a thread does not block the signal. Keeps errno. Signal
 // handlers may call it.
 void PassSignalOn(int signal, void (*handler)(int));
 

@@ -9,9 +9,9 @@
 namespace tcmalloc {
 namespace {
 
-// Written by the thread between BeginForkHold and EndForkHold: the address of its number, which no
-// other living thread has; the number of nested holds; whether the innermost one is patient;
-// whether the outermost one, with those in it, is incomplete.
+// The thread between BeginForkHold and EndForkHold writes these: the address of its number, which
+// no other living thread shares; the number of nested holds; whether the innermost hold is patient;
+// whether the outermost hold, with the nested ones, is incomplete.
 constinit std::atomic<const uint32_t*> forking_thread{nullptr};
 constinit std::atomic<uint32_t> fork_level{0};
 constinit std::atomic<bool> fork_is_patient{true};
@@ -20,6 +20,10 @@ constinit std::atomic<bool> fork_is_incomplete{false};
 // Debug builds: the ranks of the locks that this thread holds, one bit each.
 [[maybe_unused]] constinit thread_local uint32_t held_ranks
     __attribute__((tls_model("initial-exec"))) = 0;
+
+// SetObserver writes it (release); each change of a lock reads it (acquire) and so sees the
+// functions. Debug builds only.
+[[maybe_unused]] constinit std::atomic<const SpinLock::Observer*> lock_observer{nullptr};
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -34,13 +38,14 @@ void Pause() {
 constinit SpinLock::Gate SpinLock::fork_gate;
 
 bool SpinLock::LockSlow() {
+  if constexpr (kDebugBuild) NoteWait();
   uint32_t taken = LockedByThisThread();
   for (int spins = 0;;) {
     uint32_t state = state_.load(std::memory_order_relaxed);
     if ((state & kForkHeld) != 0 && IsForkingThread()) return false;
     if ((state & kLocked) == 0) {
-      // After a sleep other threads may sleep, too: keep their mark. Sequentially consistent for
-      // GatedLock.
+      // After a sleep, other threads may be asleep, too, so their mark is kept. The exchange is
+      // sequentially consistent because GatedLock requires it.
       if (state_.compare_exchange_weak(state, state | taken, std::memory_order_seq_cst,
                                        std::memory_order_relaxed)) {
         return true;
@@ -61,7 +66,7 @@ bool SpinLock::LockSlow() {
 void SpinLock::Wake() { FutexWakeOne(&state_); }
 
 bool SpinLock::IsForkingThread() {
-  // The number alone may be that of another thread, too.
+  // The number is not enough, since another thread may have the same one.
   return (fork_gate.word.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread() &&
          forking_thread.load(std::memory_order_relaxed) == &this_thread_number;
 }
@@ -74,14 +79,16 @@ bool SpinLock::IsOfAbsentThread(uint32_t state) {
          thread_numbers.IsOfForkedParent(owner);
 }
 
-// A signal handler may fork at any point of these two. In Begin the level comes before the gate, so
-// that the end of a nested hold leaves the gate closed; in End a nested hold may open it first.
+// A signal handler may fork at any point of these two. BeginForkHold sets the level before it
+// closes the gate, so that the end of a nested hold leaves the gate closed. In EndForkHold a nested
+// hold may open the gate first.
 void SpinLock::BeginForkHold(bool patient) {
   const uint32_t level = fork_level.load(std::memory_order_relaxed);
   if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
   fork_level.store(level + 1, std::memory_order_relaxed);
   forking_thread.store(&this_thread_number, std::memory_order_relaxed);
-  // Not when a nested hold has closed it: threads may wait there.
+  // If a nested hold has closed the gate already, this exchange fails, since threads may wait
+  // there.
   uint32_t open = kGateOpen;
   fork_gate.word.compare_exchange_strong(open, LockedByThisThread(), std::memory_order_seq_cst);
   fork_is_patient.store(patient, std::memory_order_relaxed);
@@ -118,7 +125,7 @@ void SpinLock::WaitAtGate() {
 bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
 
 bool SpinLock::LockForFork(bool patient) TC_NO_THREAD_SAFETY_ANALYSIS {
-  // Does not check ranks: an interrupted section may hold locks of any rank.
+  // Ranks are not checked, since an interrupted section may hold locks of any rank.
   for (int waited_ms = 0;; ++waited_ms) {
     uint32_t expected = kFree;
     if (state_.compare_exchange_strong(expected, LockedByThisThread(), std::memory_order_acquire,
@@ -132,7 +139,7 @@ bool SpinLock::LockForFork(bool patient) TC_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void SpinLock::MarkHeldForFork() {
-  // 0 where a test holds single locks.
+  // The level is 0 when a test holds single locks.
   const uint32_t level = fork_level.load(std::memory_order_relaxed);
   const uint32_t mark = level == 0 ? 1 : level < kMaxLevel ? level : kMaxLevel;
   state_.fetch_or(kForkHeld | mark << kLevelShift, std::memory_order_relaxed);
@@ -141,7 +148,7 @@ void SpinLock::MarkHeldForFork() {
 void SpinLock::HoldForFork() {
   const bool own = HeldByThisThread();
   if (own && (!InterruptedByThisThread() || !thread_numbers.MayRepeat())) return;
-  // If another thread with the same number has it, that one frees it.
+  // If another thread with the same number has the lock, that thread frees it.
   if (LockForFork(ForkIsPatient() && !own)) MarkHeldForFork();
 }
 
@@ -171,9 +178,24 @@ void SpinLock::CheckRank() const {
 
 void SpinLock::CheckNoneHeld() { TC_CHECK(held_ranks == 0); }
 
-void SpinLock::NoteAcquired() const { held_ranks |= uint32_t{1} << static_cast<uint32_t>(rank_); }
+void SpinLock::SetObserver(const Observer* observer) {
+  if constexpr (kDebugBuild) lock_observer.store(observer, std::memory_order_release);
+}
+
+void SpinLock::NoteWait() const {
+  const Observer* const observer = lock_observer.load(std::memory_order_acquire);
+  if (observer != nullptr) observer->waits(*this, rank_);
+}
+
+void SpinLock::NoteAcquired(bool tried) const {
+  held_ranks |= uint32_t{1} << static_cast<uint32_t>(rank_);
+  const Observer* const observer = lock_observer.load(std::memory_order_acquire);
+  if (observer != nullptr) observer->acquired(*this, rank_, tried);
+}
 
 void SpinLock::NoteReleased() const {
+  const Observer* const observer = lock_observer.load(std::memory_order_acquire);
+  if (observer != nullptr) observer->frees(*this, rank_);
   held_ranks &= ~(uint32_t{1} << static_cast<uint32_t>(rank_));
 }
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpinLock: a four-byte lock that spins briefly and then sleeps in the kernel (futex). Not
 // recursive; constant-initialised. Zero-filled memory is not a valid lock, because the lock
-// contains its rank. A held lock names its owner, only for fork.
+// contains its rank. A held lock contains the number of its owner, which only fork needs.
 //
-// Around fork. This is for locks that are few; see GatedLock for the others. HoldForFork
-// is Lock plus a mark. While a lock is marked, Lock and Unlock of it have no effect on the thread
-// that called BeginForkHold: handlers of other libraries that run between our fork handlers may
-// allocate. The guarded data is consistent then, since the mark was set with the lock held.
+// Around fork. SpinLock is for the few locks that exist once; GatedLock is for the others.
+// HoldForFork takes the lock and marks it. While a lock is marked, Lock and Unlock have no effect
+// in the thread that called BeginForkHold, because handlers of other libraries that run between our
+// fork handlers may allocate. The guarded data is consistent then, since the mark was set with the
+// lock held.
 //
 // A signal handler may fork while its thread holds locks, because it interrupted a critical section
 // or another fork. A hold leaves a lock of its own thread as it is, held even after the hold ends,
 // in parent and child: the section continues when the handler returns. So each mark contains the
 // level of nested holds at which it was set, and a hold releases only the locks that it took. A
-// hold by a thread that interrupted its own section does not wait for other threads without end
-// (LockForFork): they may wait for that section. A lock that it does not get, and an interrupted
-// section, make the hold incomplete.
+// hold by a thread that interrupted its own section waits for other threads only for a limited time
+// (LockForFork), since they may wait for that section. A lock that it does not get, or an
+// interrupted section, makes the hold incomplete.
 //
 // Synchronization: a successful Lock or TryLock happens after the Unlock that made it possible
 // (acquire on the exchange that takes the lock, release on the one that frees it). Cost: one atomic
@@ -53,59 +54,71 @@ class TC_CAPABILITY("mutex") SpinLock {
                                         std::memory_order_relaxed)) {
       return (expected & kForkHeld) != 0 && IsForkingThread();
     }
-    if constexpr (kDebugBuild) NoteAcquired();
+    if constexpr (kDebugBuild) NoteAcquired(true);
     return true;
   }
 
   void Unlock() TC_RELEASE() {
-    // Only the forking thread gets here while the mark is set; for any other thread the mark was
-    // never set while it held the lock. So a relaxed load is enough.
+    // Only the forking thread gets here while the mark is set; while any other thread holds the
+    // lock, the mark is never set. So a relaxed load is enough.
     if (state_.load(std::memory_order_relaxed) & kForkHeld) return;
     if constexpr (kDebugBuild) NoteReleased();
     if (state_.exchange(kFree, std::memory_order_release) & kWaiters) Wake();
   }
 
-  // Makes the calling thread the one that marked locks let pass. Requires: no other thread is
+  // Makes the calling thread the one that passes through marked locks. Requires: no other thread is
   // between Begin and End, which the first lock of a hold ensures. `patient` is false for a thread
-  // that interrupted a critical section of its own. Begin and End nest.
-  // Between the outermost Begin and End the gate is closed (see GatedLock).
+  // that interrupted a critical section of its own. Begin and End nest. The gate is closed between
+  // the outermost Begin and End (see GatedLock).
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
-  // Before fork: takes and marks the lock, unless the calling thread has it, in an interrupted
-  // section or in a hold.
+  // Called before fork: takes and marks the lock, unless the calling thread already has it in an
+  // interrupted section or in a hold.
   void HoldForFork();
-  // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold comes between them.
-  // LockForFork returns false when it cannot get the lock; a patient caller always gets it.
+  // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold is called between
+  // them. LockForFork returns false when it cannot get the lock; a patient caller always gets it.
   [[nodiscard]] bool LockForFork(bool patient);
   void MarkHeldForFork();
-  // The hold has all its locks, and none of the data that they guard is in the middle of a change.
+  // True if the hold has all its locks, and no data that they guard is in the middle of a change.
   // Requires: between Begin and End.
   static bool ForkHoldIsComplete();
 
-  // The calling thread has the lock, in any way.
+  // True if the calling thread has the lock, in a critical section or in a hold.
   bool HeldByThisThread() const {
     return (state_.load(std::memory_order_relaxed) & ~(kWaiters | kForkHeld | kLevelMask)) ==
            LockedByThisThread();
   }
-  // The calling thread has the lock in a critical section, which the calling signal handler has
-  // interrupted.
+  // True if the calling thread has the lock in a critical section, which a signal handler, the
+  // caller, has interrupted.
   bool InterruptedByThisThread() const {
     return HeldByThisThread() && (state_.load(std::memory_order_relaxed) & kForkHeld) == 0;
   }
-  // The calling thread has marked the lock, in the hold that is under way.
+  // True if the calling thread has marked the lock in the present hold.
   bool MarkedByThisThread() const;
-  // The calling thread forks, and this lock lets it pass.
+  // True if the calling thread forks and passes through this marked lock.
   bool HeldForForkByThisThread() const {
     return (state_.load(std::memory_order_relaxed) & kForkHeld) != 0 && IsForkingThread();
   }
-  // After EndForkHold, in the parent: if the hold that ended marked the lock, frees it and wakes a
-  // waiter.
+  // Called in the parent after EndForkHold: if the hold that ended marked the lock, frees it and
+  // wakes a waiter.
   void ReleaseAfterForkInParent();
-  // In the child. The threads that waited do not exist there, but a handler that ran
-  // before ours may have started one that waits now.
+  // Called in the child. The threads that waited do not exist there, but a handler that ran before
+  // ours may have started one that waits now.
   void ResetAfterForkInChild() { ReleaseAfterForkInParent(); }
 
-  // The calling thread holds no SpinLock. Always true in release builds, which do not track that.
+  // Debug builds call these functions of a test when a thread begins to wait for a held lock, has
+  // acquired a lock, or is about to free one. The functions may not take a SpinLock.
+  struct Observer {
+    void (*waits)(const SpinLock& lock, LockRank rank);
+    // `tried` is true after a TryLock.
+    void (*acquired)(const SpinLock& lock, LockRank rank, bool tried);
+    void (*frees)(const SpinLock& lock, LockRank rank);
+  };
+  // Sets the observer of all locks; null for none. Has no effect in release builds.
+  static void SetObserver(const Observer* observer);
+
+  // True if the calling thread holds no SpinLock. Always true in release builds, which do not track
+  // that.
   static bool NoneHeldByThisThread();
 
   // While it lives, the locks that the calling thread holds do not count for the order of ranks.
@@ -129,12 +142,12 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr uint32_t kLocked = 1;
   static constexpr uint32_t kWaiters = 2;
   static constexpr uint32_t kForkHeld = 4;
-  // With kForkHeld: the level of the hold, counted from 1.
+  // If kForkHeld is set: the level of the hold, counted from 1.
   static constexpr int kLevelShift = 3;
   static constexpr uint32_t kMaxLevel = 7;
   static constexpr uint32_t kLevelMask = kMaxLevel << kLevelShift;
-  // Without kForkHeld, only in a GatedLock: a hold does not wait for the owner's Unlock, which
-  // removes the mark.
+  // If kForkHeld is not set, and only in a GatedLock: a hold did not wait for the owner's Unlock,
+  // which removes the mark.
   static constexpr uint32_t kMissed = 1 << kLevelShift;
   // The number of the owner, in the upper bits.
   static constexpr int kOwnerShift = 6;
@@ -142,29 +155,30 @@ class TC_CAPABILITY("mutex") SpinLock {
 
   static uint32_t LockedByThisThread() { return ThisThreadNumber() << kOwnerShift | kLocked; }
 
-  // Waits for the lock. False when the calling thread holds the lock for fork: then it acquires
-  // nothing.
+  // Waits for the lock. False when the calling thread holds the lock for fork: then it acquires no
+  // lock.
   TC_SLOW_PATH bool LockSlow();
   TC_SLOW_PATH void Wake();
-  // The calling thread is between BeginForkHold and EndForkHold.
+  // True if the calling thread is between BeginForkHold and EndForkHold.
   static bool IsForkingThread();
-  // The innermost hold is patient.
+  // True if the innermost hold is patient.
   static bool ForkIsPatient();
-  // A gated lock in `state` is held by a thread that does not exist in this process, a forked
-  // child, and was in no critical section. Requires: the calling thread is the forking one, and its
-  // hold has waited for the lock or marked it as missed.
+  // True if a gated lock in `state` is held by a thread that exists only in the parent of this
+  // process, and was in no critical section. Requires: the calling thread is the forking one, and
+  // its hold has waited for the lock or marked it as missed.
   static bool IsOfAbsentThread(uint32_t state);
   static void WaitAtGate();
   void CheckRank() const;
   static void CheckNoneHeld();
-  void NoteAcquired() const;
+  void NoteWait() const;
+  void NoteAcquired(bool tried = false) const;
   void NoteReleased() const;
 
-  // The gate of GatedLock: kGateOpen, or like the state of a lock that the forking thread holds.
-  // Written by that thread, and by threads that begin to wait. Sequentially consistent: see
-  // GatedLock.
+  // The gate of GatedLock: kGateOpen, or a value like the state of a lock that the forking thread
+  // holds. That thread writes it, and so do threads that begin to wait. Sequentially consistent:
+  // see GatedLock.
   static constexpr uint32_t kGateOpen = kFree;
-  // Alone on its cache line, which threads on all CPUs read.
+  // The gate is alone on its cache line, which threads on all CPUs read.
   struct alignas(kCacheLineSize) Gate {
     std::atomic<uint32_t> word{kGateOpen};
   };

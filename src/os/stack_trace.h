@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stack traces: the calling thread's stack as return addresses. The minimal library has
-// tools/minimal/stack_trace.cc instead, whose traces are empty. tools/stack/stack_walk.h has the
-// walk.
+// Stack traces: the calling thread's stack as return addresses. tools/stack/stack_walk.h walks the
+// stack. The minimal library has tools/minimal/stack_trace.cc instead, whose traces are empty.
 //
-// May be called anywhere: before main, in signal handlers, on alternate stacks, in forked children,
-// while another thread loads or unloads a library, while an exception is thrown. It allocates
-// nothing, takes no lock, keeps errno, needs less than 2 KiB of stack, and reads only frames of
-// functions that have not returned. Where an address may not be a frame, it asks the OS before it
-// reads. Thread safety: any thread. Cost, in instructions: 300, plus 100 per frame whose rule is
-// cached and whose object is never unloaded (the program, the C library), 560 per other frame with
-// a cached rule, 1,800 per frame without.
+// The functions may be called anywhere: before main, in signal handlers, on alternate stacks, in
+// forked children, while another thread loads or unloads a library, while an exception is thrown.
+// They allocate nothing, take no lock, keep errno, need less than 2 KiB of stack, and read only
+// frames of functions that have not returned. If an address may not be a frame, they ask the OS
+// before they read. Thread safety: any thread. Cost, in instructions: 300, plus 100 per frame whose
+// rule is cached and whose object is never unloaded (the program, the C library), 560 per other
+// frame with a cached rule, 1,800 per frame without.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +22,9 @@ namespace tcmalloc {
 
 inline constexpr size_t kMaxStackDepth = kTuning.stack_traces.max_depth;
 
-// How a walk finds the caller's frame.
+// The methods by which a walk finds the caller's frame.
 enum class StackTraceMethod : uint8_t {
-  kAuto,           // call frame information, and frame pointers where code has none
+  kAuto,           // call frame information; frame pointers if code has none
   kCallFrameInfo,  // call frame information alone: the trace ends at code that has none
   kFramePointers,  // frame pointers, even where code may use the register for other values
   kNone,           // all traces are empty
@@ -41,8 +40,8 @@ const char* StackTraceMethodName();
 // instruction instead.
 TC_OUT_OF_LINE size_t GetStackTrace(uintptr_t* frames, size_t max, size_t skip);
 
-// GetStackTrace that also writes the sizes of the frames in bytes, 0 for unknown, unless `sizes` is
-// null. With the third argument of a signal handler as `context`, the trace is that of the
+// As GetStackTrace, but also writes the sizes of the frames in bytes, 0 for unknown, unless `sizes`
+// is null. If `context` is the third argument of a signal handler, the trace is that of the
 // interrupted code, and begins with its next instruction.
 TC_OUT_OF_LINE size_t GetStackFrames(uintptr_t* frames, int* sizes, size_t max, size_t skip,
                                      const void* context);
@@ -50,17 +49,18 @@ TC_OUT_OF_LINE size_t GetStackFrames(uintptr_t* frames, int* sizes, size_t max, 
 // Which frames of the allocator a trace of its caller omits.
 enum class AllocatorFrames : uint8_t {
   kLeading,  // the innermost ones, up to the first frame of the program
-  // All up to the outermost one among the first few frames: for functions that the allocator calls.
+  // All frames up to the allocator's outermost one among the first few frames: for functions that
+  // the allocator calls.
   kCallback,
 };
 // Whether a trace uses the cache of rules (tools/stack/call_frame_cache.h): 128 KiB. Each
 // frame may touch another page of it.
 enum class RuleCache : uint8_t {
   kUsed,
-  kUnused,  // some microseconds per frame: for rare traces
+  kUnused,  // for rare traces: some microseconds per frame
 };
-// A trace without the allocator's frames. In a statically linked program these cannot be told from
-// others: the trace omits `static_skip` frames instead.
+// A trace without the allocator's frames. In a statically linked program these frames cannot be
+// distinguished from others, so the trace omits `static_skip` frames instead.
 TC_OUT_OF_LINE size_t GetCallerStackTrace(uintptr_t* frames, size_t max, size_t skip,
                                           AllocatorFrames left_out, size_t static_skip,
                                           RuleCache cache = RuleCache::kUsed);

@@ -32,8 +32,8 @@ constexpr int kFirstInternalSignal = 32;
 // destructor of a lower key.
 //
 // glibc assigns the lowest free number. The lower keys that Init has to create first are deleted
-// again. Other C libraries assign numbers in other orders: there the hook takes the key that it
-// gets.
+// again. Other C libraries assign numbers in other orders: there the hook takes the first key that
+// it gets.
 #if defined(__GLIBC__)
 constexpr pthread_key_t kWantedKey = 31;
 #else
@@ -65,7 +65,7 @@ bool ThreadExitHook::Arm(void* value) {
 
 bool ThreadExitHook::MayHavePassed() {
   const ErrnoKeeper keeper;
-  // The system call, since the C library's function may hide its own signals.
+  // Makes the system call directly, since the C library's function may hide its own signals.
   uint64_t blocked = 0;
   const bool known =
       syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, sizeof(blocked)) == 0;

@@ -36,7 +36,7 @@ void ThreadNumbers::NoteInChild(uint32_t number) {
 }
 
 void ThreadNumbers::NoteFork() {
-  // In a nested fork the numbers that the child has given count on.
+  // In a nested fork the child has already given numbers, and first_in_child_ stays valid.
   if (!witness_.InChild()) first_in_child_.store(0, std::memory_order_relaxed);
   witness_.Begin();
 }
@@ -45,7 +45,7 @@ bool ThreadNumbers::IsOfForkedParent(uint32_t number) const {
   if (!witness_.InChild()) return false;
   const uint32_t first = first_in_child_.load(std::memory_order_acquire);
   if (first == 0) return true;
-  // The child's are those from its first one to the last one.
+  // The child's numbers are those from its first one to the last one.
   const uint32_t last = given_.load(std::memory_order_relaxed) & kMask;
   return ((number - first) & kMask) > ((last - first) & kMask);
 }

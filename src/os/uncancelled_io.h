@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// File calls that are no cancellation points, unlike the C library's: malloc and free must not be
+// File calls that, unlike the C library's, are no cancellation points. malloc and free must not be
 // cancellation points (POSIX, "Thread Cancellation"), or a thread could end inside them. Results
 // and errno are those of the C library's functions.
 #pragma once
@@ -28,7 +28,7 @@ inline int OpenFile(const char* path, int flags) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
 }
 
-// Fails unless the file is new; only for this user.
+// Creates a file that only this user can read and write. Fails if it exists.
 inline int CreateForWriting(const char* path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0600));
@@ -40,21 +40,22 @@ inline int CreateEmpty(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 
-// With the permissions that the umask allows; EEXIST when the name exists, even as a symbolic link.
+// Creates a file with the permissions that the umask allows. Fails with EEXIST when the name
+// exists, even as a symbolic link.
 inline int CreateNew(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 
-// Appends, each write in one piece. Creates a missing file with the permissions that the umask
-// allows.
+// Opens a file to which each write appends in one piece. Creates a missing file with the
+// permissions that the umask allows.
 inline int OpenForAppending(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 
-// The target of a symbolic link, at most `size` bytes, not zero-terminated; 0 bytes when it cannot
-// be read.
+// Reads the target of a symbolic link, at most `size` bytes, not zero-terminated; 0 bytes when it
+// cannot be read.
 inline size_t ReadLink(const char* path, char* buffer, size_t size) {
   const long length = syscall(SYS_readlinkat, AT_FDCWD, path, buffer, size);
   return length > 0 ? static_cast<size_t>(length) : 0;

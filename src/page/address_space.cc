@@ -126,9 +126,7 @@ void AddressSpace::ResumeHugepages() {
       if (i >= num_stopped_) return;
       range = stopped_[i];
       HugepageCounts& hugepages = state_.store.hugepages();
-      PageRange owned;
-      const bool is_owned = state_.store.FindRegion(range.first, &owned.first, &owned.end) &&
-                            owned.first == range.first && owned.end >= range.end;
+      const bool is_owned = state_.store.Owns(range.first, range.length());
       // A slice that is being released is not counted yet.
       if (is_owned && (hugepages.AreSplit(range) || IsUnderWay(range))) continue;
       stopped_[i--] = stopped_[--num_stopped_];

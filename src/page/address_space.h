@@ -108,9 +108,17 @@ class AddressSpace {
   // inside used spans that were released.
   void ResumeHugepages() TC_EXCLUDES(state_.lock);
 
-  // Releases one slice of at most `limit` pages; returns its length, 0 when there is none.
-  // `*released`: false when the OS refused it.
-  Length ReleaseSlice(Length limit, bool may_split, bool* released) TC_EXCLUDES(state_.lock);
+  // Releases one slice of at most `limit` pages, or with `in_parts` as many of a long span as
+  // SpanStore::TakeReleasable takes at once; returns their length, 0 when there is none.
+  // `*released`: false when the OS refused one. What was refused is set aside, unless it is a part
+  // of several slices, which can be tried one by one.
+  Length ReleaseNext(Length limit, bool may_split, bool in_parts, bool* released)
+      TC_EXCLUDES(state_.lock);
+  // A system call for each slice; false once the OS refuses one.
+  bool ReleasePages(PageRange range);
+  static size_t SlicesOf(Length n) {
+    return (n.pages() + kTuning.release.slice.pages() - 1) / kTuning.release.slice.pages();
+  }
   // Some slice is on its way for which f(span) holds.
   template <typename F>
   bool AnyUnderWay(F f) const TC_REQUIRES(state_.lock);

@@ -8,9 +8,9 @@
 // move and the moment when the new span is made under the lock, the contents are in no span:
 // a thread that looks at all objects meanwhile would miss what they point to. So moves are counted
 // from the decision, under the lock, to that moment, and a thread that holds the lock and sees one
-// looks again later. What others may do meanwhile is to give advice about hugepages around the old
-// place; the new one is advised anew after the move, and marked with that, so it does not matter
-// what the pages brought along.
+// looks again later. Meanwhile other threads may only advise the kernel about hugepages around the
+// old place. The kernel's advice moves with the pages, but it does not matter: the new place is
+// advised and marked anew after the move.
 #include <algorithm>
 #include <cstring>
 

@@ -10,14 +10,29 @@ namespace tcmalloc {
 Length AddressSpace::Release(const ReleasePlan& plan) {
   Length total;
   if (state_.hints.releasing.value() == Releasing::kNever) return total;
+  Length due = plan.length;
   size_t slices = 0;
   size_t refusals = 0;
-  while (total < plan.length && slices < plan.max_slices && refusals < plan.max_refusals) {
+  bool in_parts = plan.max_slices == SIZE_MAX;
+  if (in_parts) {
+    // The number of slices does not end this release. What other threads free meanwhile does not
+    // count: they may free as fast as this one releases, and it would end only when they do.
+    const SpinLockHolder holder(state_.lock);
+    due = std::min(due, state_.store.free(SpanStore::kBacked));
+  }
+  while (total < due && slices < plan.max_slices && refusals < plan.max_refusals) {
     bool released;
-    const Length n = ReleaseSlice(plan.length - total, plan.may_split, &released);
+    const Length n = ReleaseNext(due - total, plan.may_split, in_parts, &released);
     if (n == Length(0)) break;
-    ++(released ? slices : refusals);
-    if (released) total += n;
+    if (released) {
+      total += n;
+      slices += SlicesOf(n);
+    } else if (in_parts && n > kTuning.release.slice) {
+      // One of its slices was refused: from now on each is tried on its own.
+      in_parts = false;
+    } else {
+      ++refusals;
+    }
   }
   // A few at a time, for the sake of the lock.
   while (refusals > 0) {
@@ -29,12 +44,15 @@ Length AddressSpace::Release(const ReleasePlan& plan) {
   return total;
 }
 
-Length AddressSpace::ReleaseSlice(Length limit, bool may_split, bool* released) {
-  limit = std::min(limit, kTuning.release.slice);
-  limit = Length((limit.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
+Length AddressSpace::ReleaseNext(Length limit, bool may_split, bool in_parts, bool* released) {
   Span* span = nullptr;
   bool splits[2] = {};  // the first, the last hugepage of the span
   const auto take = [&](bool may_cut) TC_REQUIRES(state_.lock) {
+    // At a limit, threads wait for what is on its way.
+    if (!in_parts || state_.governor.limits().any()) {
+      limit = std::min(limit, kTuning.release.slice);
+    }
+    limit = Length((limit.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
     span = state_.store.TakeReleasable(limit, may_split, may_cut);
     if (span == nullptr) return;
     splits[0] = state_.store.hugepages().WouldSplit(span->pages(), span->first_page);
@@ -57,7 +75,7 @@ Length AddressSpace::ReleaseSlice(Length limit, bool may_split, bool* released) 
   if (splits[0]) StopHugepagesAt(span->first_page, false);
   if (splits[1]) StopHugepagesAt(span->last_page(), false);
   const Length n = span->num_pages;
-  *released = vm_.Release(span->start_address(), span->bytes());
+  *released = ReleasePages(span->pages());
   bool awaited;
   {
     const SpinLockHolder holder(state_.lock);
@@ -67,16 +85,27 @@ Length AddressSpace::ReleaseSlice(Length limit, bool may_split, bool* released) 
     awaited = release_waiters_ > 0;
     if (*released) {
       PageCounts& counts = state_.store.counts;
-      ++counts.releases;
+      counts.releases += SlicesOf(n);
       counts.released_total_bytes += n.bytes();
       if (splits[0] || splits[1]) ++counts.hugepages_split;
       state_.store.EndRelease(span, true);
+    } else if (in_parts && n > kTuning.release.slice) {
+      state_.store.EndRelease(span, false);
     } else {
       refused_.Prepend(span);
     }
   }
   if (awaited) FutexWakeAll(&release_ends_);
   return n;
+}
+
+bool AddressSpace::ReleasePages(PageRange range) {
+  while (range.first < range.end) {
+    const Length n = std::min(range.length(), kTuning.release.slice);
+    if (!vm_.Release(range.start_address(), n.bytes())) return false;
+    range.first += n;
+  }
+  return true;
 }
 
 // It waits only for slices that are under way now, so threads that are refused again and again do
@@ -138,8 +167,8 @@ void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
     if (thread != ThisThreadNumber()) thread = 0;
     if (thread != 0) ++state_.moves_in_flight;
   }
-  // The threads that waited do not exist here, unless a signal handler in one of them forked: it
-  // looks again.
+  // The child has none of the threads that waited, except one whose signal handler forked: that
+  // thread checks again whether a release is active.
   release_waiters_ = 0;
   release_ends_.store(release_ends_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }

@@ -26,11 +26,14 @@ struct Hugepage {
   // All of its pages belong to the heap, and the OS was asked to back them by a hugepage.
   bool advised = false;
   // Free pages inside its used spans may have been released (see HoleRelease).
-  bool holes = false;
+  bool holes : 1 = false;
+  // See SmallPlaces.
+  bool small : 1 = false;
 
   // The first write to any byte backs all of it.
   bool BackedAtOnce() const { return advised && released == kHugepagePages.pages(); }
 };
+static_assert(sizeof(Hugepage) == 6);
 
 // The first page of the hugepage that `page` is in, and of the next.
 constexpr PageId HugepageStart(PageId page) {

@@ -26,7 +26,7 @@ class HugepageCounts {
     ForEach(range, [used](Hugepage& hugepage, uint16_t pages) {
       hugepage.used = static_cast<uint16_t>(hugepage.used + (used ? pages : -pages));
       TC_ASSERT(hugepage.used <= kHugepagePages.pages());
-      if (hugepage.used == 0) hugepage.holes = false;
+      if (hugepage.used == 0) hugepage.holes = hugepage.small = false;
     });
   }
   // The pages became released free pages, or no longer are.

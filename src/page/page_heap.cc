@@ -243,9 +243,9 @@ void PageHeap::ReleaseFreed(Length freed) {
     if (drop) DrainSpanCaches();
   }
   while (most > Length(0)) {
-    const Length slice = std::min(most, kReleaseSlice);
-    if (ReleaseDue(slice, false) < slice) return;
-    most -= slice;
+    const Length part = std::min(most, kTuning.release.most_at_once);
+    if (ReleaseDue(part, false) < part) return;
+    most -= part;
   }
 }
 

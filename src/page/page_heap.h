@@ -76,8 +76,9 @@ class PageHeap {
   size_t NewFromCache(Length n, SpanHome& home, Span** spans, size_t most);
   // `n` spans of equal length, n > 0. `same_shard`: a thread of that shard emptied them.
   void DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool same_shard);
-  // Returns all kept spans to the free ones; returns their bytes.
-  size_t DrainSpanCaches() { return Drain(SIZE_MAX); }
+  // Returns the kept spans to the free ones; returns their bytes. Of each home it takes at most as
+  // many bytes as are kept when the home's turn comes, so it ends although other threads add more.
+  size_t DrainSpanCaches();
 
   // Frees the large object at `p`, provided that it starts there and `span` is its span. Else (a
   // free of something else, or a second free) returns false and changes nothing. Safe for any span
@@ -230,7 +231,10 @@ class PageHeap {
   // Records that the pool needs, or does not need.
   void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   void TakeRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
-  // Returns at most `most` kept spans to the free ones; returns their bytes.
+  // Returns a kept span of the home to the free ones; returns its bytes, 0 when there is none.
+  size_t DrainOne(SpanHome& home);
+  // Returns at most `most` kept spans to the free ones, those of the first home first; returns
+  // their bytes.
   size_t Drain(size_t most);
   // Drains kept spans that may serve the request, which would else need unbacked memory; returns
   // their bytes, 0 when more would not help.

@@ -122,21 +122,38 @@ void PageHeap::DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool 
   for (; kept < n; ++kept) Delete(spans[kept]);
 }
 
+size_t PageHeap::DrainOne(SpanHome& home) {
+  Span* const span = home.kept.TakeAny();
+  if (span == nullptr) return DeleteLongest(home.pool);
+  const size_t bytes = span->bytes();
+  Delete(span);
+  return bytes;
+}
+
+// One span at a time: no lock is held for long, and a fork meanwhile loses at most one span of
+// small objects in the child.
+size_t PageHeap::DrainSpanCaches() {
+  size_t bytes = 0;
+  state_.homes.ForEach([&](SpanHome& home) {
+    // As much as is kept now. Threads that use the home may keep spans faster than this one takes
+    // them, so a drain until the home is empty might end only when they do.
+    for (size_t left = home.kept.bytes() + home.pool.bytes(); left > 0;) {
+      const size_t taken = DrainOne(home);
+      if (taken == 0) break;
+      bytes += taken;
+      left -= std::min(left, taken);
+    }
+  });
+  return bytes;
+}
+
 size_t PageHeap::Drain(size_t most) {
-  // One at a time: no lock is held for long, and a fork meanwhile loses at most one span of small
-  // objects in the child.
   size_t bytes = 0;
   for (; most > 0; --most) {
-    Span* span = nullptr;
     size_t taken = 0;
-    state_.homes.FirstWhere([&](SpanHome& home) {
-      span = home.kept.TakeAny();
-      taken = span != nullptr ? span->bytes() : DeleteLongest(home.pool);
-      return taken > 0;
-    });
+    state_.homes.FirstWhere([&](SpanHome& home) { return (taken = DrainOne(home)) > 0; });
     if (taken == 0) break;
     bytes += taken;
-    if (span != nullptr) Delete(span);
   }
   return bytes;
 }
@@ -151,8 +168,9 @@ size_t PageHeap::DrainFor(const Request& request) {
     });
     if (bytes > 0) return bytes;
     const bool is_short = request.length.pages() <= kTuning.span_cache.max_pages;
-    const size_t drained = Drain(is_short ? 1 : SIZE_MAX);
-    return is_short ? drained : 0;
+    if (is_short) return Drain(1);
+    DrainSpanCaches();
+    return 0;
   }
   Span* const own = request.home->kept.TakeAny();
   // Several spans of other homes at once: one at a time would interleave the shards' spans (see

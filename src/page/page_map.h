@@ -68,7 +68,7 @@ class PageMap {
     size_t i = RootIndex(bits);
     // Makes the compiler compare the index, which is computed anyway, and no other value.
     asm("" : "+r"(i));
-    if (__builtin_expect(kAddressBits < sizeof(void*) * 8 && i >= kRootEntries, false))
+    if (__builtin_expect(kAddressBits < sizeof(void*) * 8 && HasMoreBits<kRootBits>(i), false))
       return false;
     // The distance is added to the index first: the sum with the constant address of the empty leaf
     // is then part of the load.
@@ -113,6 +113,8 @@ class PageMap {
   Hugepage& HugepageOf(PageId page) {
     return LeafOf(page)->hugepages[(page.index() & (kLeafPages - 1)) / kHugepagePages.pages()];
   }
+
+  bool HasLeaf(PageId page) const { return LeafOf(page) != nullptr; }
 
   // Requires: the page has a leaf.
   void SetSpan(PageId page, Span* span) {

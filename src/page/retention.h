@@ -85,6 +85,7 @@ constexpr size_t KeptSpansStep(size_t share_bytes, size_t homes) {
 class Retention {
  public:
   // 0: the total follows the memory in use.
+  size_t set_bytes() const { return set_bytes_.load(std::memory_order_relaxed); }
   void SetTotal(size_t bytes) { set_bytes_.store(bytes, std::memory_order_relaxed); }
   // SIZE_MAX: no limit.
   void SetLimit(size_t bytes) { limit_bytes_.store(bytes, std::memory_order_relaxed); }

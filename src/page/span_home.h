@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "base/counters.h"
+#include "base/step_counts.h"
 #include "base/units.h"
 #include "page/span_cache.h"
 #include "page/span_pool.h"
@@ -43,7 +44,10 @@ class SpanHomes {
   template <typename Predicate>
   SpanHome* FirstWhere(Predicate ok) const {
     SpanHome* home = last_added_.load(std::memory_order_acquire);
-    while (home != nullptr && !ok(*home)) home = home->next;
+    for (; home != nullptr; home = home->next) {
+      CountSteps(Step::kHomeVisited);
+      if (ok(*home)) break;
+    }
     return home;
   }
   template <typename F>

@@ -7,9 +7,9 @@
 // objects without the page heap's lock, and memory that was freed a moment ago, and is in the CPU's
 // cache, serves the next request of any size. Why not a cache for each size: decision 0038.
 //
-// States. A kept span is kKept, and its owner is the number of the pool. For the page heap it is in
-// use as a large object: a pool changes the lengths and page-map entries of the spans that it keeps
-// without the page heap's lock.
+// States. A kept span is kKept, and its owner is the number of the pool. The page heap counts the
+// span as in use, like a large object. So the pool may change the length and the page-map entries
+// of a span that it keeps without the page heap's lock.
 //
 // Invariants
 //   L1  The owner of a span is number_ exactly while it is in `spans_`, and it is kKept then. No

@@ -142,6 +142,7 @@ void SpanStore::Take(const Request& request, const Place& place, Taken* taken) {
     request.home->run_end = end;
   }
   span->state.store(request.use, std::memory_order_relaxed);
+  if (request.use == SpanState::kSmall) small_places_.Mark({first, end});
   BytesInUse(request.use) += span->bytes();
   span->in_use.handed_out_ms = request.now_ms;
   if (request.use == SpanState::kLarge) {

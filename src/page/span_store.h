@@ -16,6 +16,7 @@
 //   P4  The start and the length of every span are multiples of the granule.
 //   P5  The counts of a Hugepage agree with the states of its pages' spans.
 //   P6  free_runs_ holds exactly the longest possible runs of two free spans or more (F1, F2).
+//   P7  Hugepages with pages of spans of small objects are marked (W1 of page/small_places.h).
 //
 // Thread safety: none; the page heap's lock guards it. Cost: O(1) up to 128 pages, O(log n) above;
 // a change of the regions is a walk over them.
@@ -34,6 +35,7 @@
 #include "page/hugepage_policy.h"
 #include "page/page_map.h"
 #include "page/page_stats.h"
+#include "page/small_places.h"
 #include "page/span.h"
 #include "page/span_home.h"
 
@@ -90,6 +92,7 @@ class SpanStore {
         granule_(granule),
         spare_space_(spare_space),
         hugepages_(page_map),
+        small_places_(page_map),
         free_runs_(page_map) {}
 
   // Records. TakeRecord requires that there is one; callers check num_records() first.
@@ -119,10 +122,10 @@ class SpanStore {
   // enough. `may_cut`: it may take spare records to cut off what is not needed.
   Span* TakeForMetadata(Length n, bool may_cut);
 
-  // Takes the span to release next out of the free lists, at most `limit` pages, rounded to whole
-  // hugepages; null when there is none. Without `may_split`, only one that splits no hugepage.
-  // Without `may_cut`, a whole free span of any length. It is in no list then: the caller must
-  // remember it.
+  // Takes the span to release next out of the free lists, at most `limit` pages, and at most a
+  // slice or a part of a long span, rounded to whole hugepages; null when there is none. Without
+  // `may_split`, only one that splits no hugepage. Without `may_cut`, a whole free span of any
+  // length. It is in no list then: the caller must remember it.
   Span* TakeReleasable(Length limit, bool may_split, bool may_cut);
   // Frees the span again. `released`: the OS has released its pages.
   void EndRelease(Span* span, bool released);
@@ -132,15 +135,16 @@ class SpanStore {
   // Removes the longest free span and its pages from the heap; null when there is none. The record
   // belongs to the caller; `*state` is its former state. At most one record.
   Span* RemoveLongest(SpanState* state);
-  bool Owns(PageId page) const;
-  // Finds the first region that ends after `page`, and sets [*first, *end) to its part from `page`
-  // on. False when there is none.
-  bool FindRegion(PageId page, PageId* first, PageId* end) const;
+  // The `n` pages from `page` on are the heap's.
+  bool Owns(PageId page, Length n = Length(1)) const;
   // Lists at most `n` spans in order of their addresses, from the first that ends after `from` on;
   // returns their number. Spans may change between two calls. Cost: a walk over the regions and a
   // step per span. When no span begins at `from`, also a step for each span of its region before
   // it.
   size_t ListSpans(PageId from, SpanView* views, size_t n) const;
+
+  // See SmallPlaces::Find.
+  bool FindSmall(PageRange* part) const { return small_places_.Find(part); }
 
   HugepageCounts& hugepages() { return hugepages_; }
   Length in_use() const {
@@ -240,6 +244,7 @@ class SpanStore {
   const Length granule_;
   const Length spare_space_;
   HugepageCounts hugepages_;
+  SmallPlaces small_places_;
   std::array<FreeSpans, kNumFreeKinds> free_;
   FreeRuns free_runs_;
   // Unused records, and the records of regions: ranges of address space from the OS, contiguous

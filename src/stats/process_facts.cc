@@ -35,7 +35,7 @@ void SeeMapping(std::string_view line, void* context) {
   wanted.name[length] = '\0';
 }
 
-// The file that this code was loaded from.
+// Finds the file from which this code was loaded.
 TC_SLOW_PATH void FindLibrary(char* name) {
   LibraryName wanted = {reinterpret_cast<uintptr_t>(&CollectProcessFacts), name};
   LineReader<512> lines;
@@ -49,7 +49,7 @@ void WriteJsonText(std::string_view text, TextWriter* out) {
     if (c == '"' || c == '\\') {
       out->Text("\\").Text({&c, 1});
     } else if (code < 0x20 || code >= 0x7f) {
-      // File names may have any encoding or none.
+      // The encoding of file names is unknown, so other bytes are escaped.
       constexpr char kDigits[] = "0123456789abcdef";
       out->Text("\\u00").Text({&kDigits[code >> 4], 1}).Text({&kDigits[code & 15], 1});
     } else {
@@ -58,6 +58,8 @@ void WriteJsonText(std::string_view text, TextWriter* out) {
   }
   out->Text("\"");
 }
+
+const char* NameOr(const char* name) { return *name == '\0' ? "(unknown file)" : name; }
 
 }  // namespace
 
@@ -77,12 +79,16 @@ void CollectProcessFacts(const Settings& settings, ProcessFacts* facts) {
 }
 
 void WriteBanner(const ProcessFacts& facts, TextWriter* out) {
-  out->Text("TCMalloc ").Text(kLibraryVersion).Text(", ").Text(facts.library).Text("\n");
-  out->Text("Process ").Number(facts.pid).Text(", ").Text(facts.program).Text(", ");
+  out->Text("TCMalloc ").Text(kLibraryVersion).Text(", ").Text(NameOr(facts.library)).Text("\n");
+  out->Text("Process ").Number(facts.pid).Text(", ").Text(NameOr(facts.program)).Text(", ");
   WriteUtcTime(facts.seconds, out);
-  out->Text("\nResident memory ").Mebibytes(facts.resident_bytes);
-  out->Text(" MiB, anonymous ").Mebibytes(facts.anonymous_bytes);
-  out->Text(" MiB (the kernel's figures for the whole process)\n");
+  if (facts.resident_bytes == 0) {
+    out->Text("\nResident memory unknown: /proc/self/statm cannot be read\n");
+  } else {
+    out->Text("\nResident memory ").Mebibytes(facts.resident_bytes);
+    out->Text(" MiB, anonymous ").Mebibytes(facts.anonymous_bytes);
+    out->Text(" MiB (the kernel's figures for the whole process)\n");
+  }
   out->Text("Settings: ").Text(*facts.settings == '\0' ? "default" : facts.settings).Text("\n");
 }
 

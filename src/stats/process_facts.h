@@ -24,10 +24,10 @@ struct ProcessFacts {
 
   uint64_t pid = 0;
   int64_t seconds = 0;  // since 1970
-  // From the kernel; 0 where /proc is missing. Anonymous memory is resident memory of no file.
+  // From the kernel; 0 if /proc is missing. Anonymous memory is resident memory of no file.
   uint64_t resident_bytes = 0;
   uint64_t anonymous_bytes = 0;
-  // File names, cut at kMaxName; empty: unknown.
+  // File names, cut off at kMaxName; empty if unknown.
   char program[kMaxName] = "";
   char library[kMaxName] = "";
   const char* settings = "";  // Settings::given

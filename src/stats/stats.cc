@@ -28,7 +28,7 @@ SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) 
 }
 
 void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
-  stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes;
+  stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes + stats->guarded_bytes;
   stats->page_heap_free_bytes = pages.free_backed_bytes + pages.releasing_bytes;
   stats->kept_span_bytes = pages.kept_span_bytes;
   stats->releasing_bytes = pages.releasing_bytes;
@@ -51,8 +51,8 @@ void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
   BalanceStats(pages.small_span_bytes, stats);
 }
 
-// `caches`: null unless thread caches are read. `snapshot` gets what is not in the totals; may be
-// null.
+// `caches` is null unless thread caches are read. `snapshot` gets the figures that are not in the
+// totals; it may be null.
 void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snapshot,
                     HeapStats* totals) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -66,15 +66,17 @@ void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snap
   }
 }
 
-// Called after the figures of caches and classes, which it bounds.
+// Called after the figures of caches and classes were read, since it clamps them.
 void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
   const PageStats pages =
       heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
+  totals->guarded_bytes = heap.guarded.page_bytes.value();
+  totals->guarded_objects = heap.guarded.objects.value();
   TakePageHeapStats(pages, totals);
   totals->releases += heap.holes.releases();
   totals->released_total_bytes += heap.holes.released_total_bytes();
   if ((parts & StatsParts::kHoles) != 0) {
-    // At most what it is a part of, also while both change.
+    // The figure may not exceed the sum that it is a part of, also while both change.
     const size_t whole = (parts & StatsParts::kClasses) != 0
                              ? totals->central_bytes + totals->span_tail_bytes
                              : pages.small_span_bytes;
@@ -82,12 +84,14 @@ void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* 
   }
   totals->committed_total_bytes =
       totals->system_bytes - totals->unmapped_bytes() + totals->released_total_bytes;
-  totals->metadata_bytes = heap.arena.mapped_bytes() + pages.metadata_span_bytes;
+  totals->metadata_bytes =
+      heap.arena.mapped_bytes() + pages.metadata_span_bytes + heap.guarded.record_bytes.value();
 }
 
 void CollectSettings(Heap& heap, HeapStats* totals) {
   totals->releases_at_once = heap.page_heap.hints().releasing.value() == Releasing::kEager;
   totals->sample_period_bytes = heap.sampling.period();
+  totals->guarded_sample = heap.guarded.every.load(std::memory_order_relaxed);
   totals->retention = heap.page_heap.Shares(heap.registry.all().of_threads.value());
   const Registry::Limits limits = heap.registry.limits();
   totals->thread_cache_limit_bytes = limits.total;
@@ -106,7 +110,7 @@ void CollectSettings(Heap& heap, HeapStats* totals) {
   }
 }
 
-// Caches and classes. A function of its own, because of the stack that it needs.
+// Collects caches and classes. It is a separate function because of the stack that it needs.
 TC_SLOW_PATH void CollectObjects(Heap& heap, uint8_t parts, HeapSnapshot* snapshot,
                                  HeapStats* totals) {
   if ((parts & StatsParts::kCaches) == 0) return CollectClasses(heap, nullptr, snapshot, totals);
@@ -117,7 +121,7 @@ TC_SLOW_PATH void CollectObjects(Heap& heap, uint8_t parts, HeapSnapshot* snapsh
   if ((parts & StatsParts::kClasses) != 0) CollectClasses(heap, &caches, snapshot, totals);
 }
 
-// `snapshot` gets what is not in the totals; may be null.
+// `snapshot` gets the figures that are not in the totals; it may be null.
 void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
   *totals = {};
   if ((parts & (StatsParts::kCaches | StatsParts::kClasses)) != 0) {
@@ -132,7 +136,7 @@ void Collect(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* total
 
 void ToStderr(std::string_view text, void*) { WriteToStderr(text); }
 
-// Not inlined: its stack is free again before the snapshot is taken.
+// It is not inlined, so that its stack is free again before the snapshot is taken.
 TC_SLOW_PATH void WriteBannerOf(Heap& heap, TextWriter* out) {
   ProcessFacts facts;
   CollectProcessFacts(heap.settings, &facts);
@@ -152,7 +156,7 @@ void BalanceStats(size_t small_span_bytes, HeapStats* stats) {
     bytes = std::min(bytes, rest);
     rest -= bytes;
   }
-  stats->in_use_bytes = stats->large_bytes + rest;
+  stats->in_use_bytes = stats->large_bytes + stats->guarded_bytes + rest;
 }
 
 void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot) {

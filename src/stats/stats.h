@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapSnapshot: where every byte of the heap is, as one value. All statistics, in whichever format
-// (stats_formats.h), are written from such a value.
+// HeapSnapshot: the state of every byte of the heap, as one value. All statistics, in whichever
+// format (stats_formats.h), are written from such a value.
 //
-// While threads run, the parts are read one after the other. Each figure was true at some moment.
-// Objects that move between two caches meanwhile may be counted twice or not at all, at the cost of
-// the figure for what is in use. The sums hold all the same, and no figure is larger than what it
-// is a part of. When no other thread allocates or frees, all figures are exact.
+// While threads run, the parts are read one after the other. Each figure was correct at some
+// moment. Objects that move between two caches meanwhile may be counted twice or not at all, which
+// makes the bytes in use too small or too large. The sums are still consistent, and no figure
+// exceeds the sum that it is a part of. When no other thread allocates or frees, all figures are
+// exact.
 #pragma once
 
 #include <array>
@@ -40,7 +41,8 @@ struct HeapStats {
   // The part of central_bytes and span_tail_bytes that was released to the OS and not handed out
   // since; a lower bound (see HoleRelease). Objects whose pages are being released count as in use.
   size_t hole_bytes = 0;
-  // Parts of page_heap_free_bytes: in empty spans that shards keep; being released.
+  // Parts of page_heap_free_bytes: bytes in empty spans that shards keep, and bytes that are being
+  // released.
   size_t kept_span_bytes = 0;
   size_t releasing_bytes = 0;
   // Not part of system_bytes.
@@ -50,12 +52,15 @@ struct HeapStats {
 
   size_t large_bytes = 0;  // the part of in_use_bytes that is in objects above kMaxSmallSize
   size_t large_objects = 0;
+  // The part of in_use_bytes, and of system_bytes, that is the pages of guarded samples in use.
+  size_t guarded_bytes = 0;
+  size_t guarded_objects = 0;
   size_t spans_in_use = 0;
   size_t thread_caches = 0;
-  // Since the process began. Address space (growths, reserved): mappings made, also those of memory
-  // that was unmapped again. Memory (commits, releases): times that pages became backed, and were
-  // released; committed_total_bytes - released_total_bytes is system_bytes - released_bytes -
-  // hole_bytes.
+  // Totals since the process began. For address space, `growths` and reserved_total_bytes count
+  // mappings, also those of memory that was unmapped again. For memory, `commits` and `releases`
+  // count how often pages became backed and were released; committed_total_bytes -
+  // released_total_bytes is system_bytes - released_bytes - hole_bytes.
   size_t growths = 0;
   size_t reserved_total_bytes = 0;
   size_t commits = 0;
@@ -80,23 +85,24 @@ struct HeapStats {
   // Current settings.
   size_t thread_cache_limit_bytes = 0;  // of all thread caches together
   size_t min_thread_cache_bytes = 0;
-  // What each part of the heap may retain beyond the memory in use.
+  // The bytes that each part of the heap may retain beyond the memory in use.
   RetentionShares retention;
   bool releases_at_once = false;
   size_t sample_period_bytes = 0;  // 0: no allocation is sampled
+  size_t guarded_sample = 0;       // every n-th sample is guarded; 0: none is
 
   MemoryLimits limits;
   LimitWatch::Counts hard_limit;
   LimitWatch::Counts soft_limit;
 
-  // The sums that are reported. Free memory in spans in use, tails included:
+  // The sums that are reported. The first is the free memory in spans in use, tails included.
   size_t free_in_spans_bytes() const { return central_bytes + span_tail_bytes - hole_bytes; }
   size_t unmapped_bytes() const { return released_bytes + hole_bytes; }
   size_t virtual_bytes() const { return system_bytes + metadata_bytes; }
   size_t actual_bytes() const { return virtual_bytes() - unmapped_bytes(); }
 };
 
-// A figure, or a sum, as a function: for tables of them.
+// A figure, or a sum, as a function, for tables of figures.
 template <auto kMember>
 size_t Figure(const HeapStats& stats) {
   return std::invoke(kMember, stats);
@@ -115,16 +121,17 @@ struct HeapSnapshot {
   std::array<SizeClassStats, kNumSizeClasses> classes;
   FreeSpanCounts free_spans;
 };
-// It lies on the stack, and a thread may have 16 KiB of it.
+// A snapshot is on the stack, and a thread may have only 16 KiB of stack.
 static_assert(sizeof(HeapSnapshot) <= size_t{6} << 10);
 
 // The sources of HeapStats' figures, as bits.
 struct StatsParts {
-  // The page heap and the metadata: all figures that no other bit names, limits included. A lock.
+  // The page heap and the metadata: all figures, limits included, that no other bit below includes.
+  // Cost: a lock.
   static constexpr uint8_t kPages = 1;
   // hole_bytes, and with it the correct unmapped_bytes, committed_total_bytes and everything that
-  // is computed from them: a walk over all size classes and shards, once anything was released
-  // inside used spans. Needs kPages.
+  // is computed from them: Cost: a walk over all size classes and shards, if any pages inside used
+  // spans were ever released. Needs kPages.
   static constexpr uint8_t kHoles = 32;
   // central_bytes, span_tail_bytes: a walk over all size classes and shards.
   static constexpr uint8_t kClasses = 2;
@@ -133,7 +140,7 @@ struct StatsParts {
   static constexpr uint8_t kCaches = 4;
   // thread_caches alone: a walk over a list, under a lock.
   static constexpr uint8_t kCacheCount = 8;
-  // Settings, large allocations, memory pressure. Loads, and a lock.
+  // Settings, large allocations, memory pressure. Cost: loads, and a lock.
   static constexpr uint8_t kSettings = 16;
   static constexpr uint8_t kAll = kPages | kHoles | kClasses | kCaches | kSettings;
 };
@@ -141,22 +148,24 @@ struct StatsParts {
 // Takes each lock of the heap for a moment. Cost: microseconds, plus the walk over all thread
 // caches.
 void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot);
-// Reads some parts only; figures of the others are 0. in_use_bytes needs kPages, kClasses and
-// kCaches; spans_in_use needs kPages and kClasses. Figures of kClasses and kCaches are bounded by
-// those of kPages: without it they are not read.
+// Reads only some parts; figures of the others are 0. in_use_bytes needs kPages, kClasses and
+// kCaches; spans_in_use needs kPages and kClasses. Figures of kClasses and kCaches are clamped to
+// those of kPages, so they are not read without kPages.
 HeapStats CollectStats(Heap& heap, uint8_t parts = StatsParts::kAll);
 SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c);
 
-// Sets in_use_bytes to the part of large objects and of spans of small ones, `small_span_bytes`,
-// that is not free. Lowers the figures for free objects where they exceed the spans' bytes.
+// Sets in_use_bytes to the bytes of large objects plus those of small objects' spans,
+// `small_span_bytes`, less the free bytes in these spans. Lowers the figures for free objects where
+// they exceed the spans' bytes.
 void BalanceStats(size_t small_span_bytes, HeapStats* stats);
 
-// A snapshot in the format of malloc_stats: see WriteStatsText.
+// Writes a snapshot in the format of malloc_stats: see WriteStatsText.
 void WriteStats(Heap& heap, int level, TextWriter* out);
 
-// Writes that to stderr, the second function below a banner that identifies the process
-// (WriteBanner). The banner needs system calls beyond write, which a sandbox may forbid to a
-// program that asks for statistics itself. So it is for reports that a setting asks for.
+// Writes the text of WriteStats to stderr. The second function first writes a banner that
+// identifies the process (WriteBanner). The banner needs system calls other than write, which a
+// sandbox may forbid to a program that requests statistics itself. So only reports that a setting
+// requests have it.
 void PrintStats(Heap& heap, int level);
 void PrintStatsWithBanner(Heap& heap, int level);
 

@@ -29,9 +29,11 @@ constexpr StatsFigure kFigures[] = {
      &Figure<&HeapStats::unmapped_bytes>},
     {"virtual_bytes", Kind::kGauge, "All address space of the heap.",
      &Figure<&HeapStats::virtual_bytes>},
-    // Parts of these.
+    // Parts of the sums.
     {"large_in_use_bytes", Kind::kGauge, "The part of in_use_bytes in objects above 64 KiB.",
      &Figure<&HeapStats::large_bytes>},
+    {"guarded_bytes", Kind::kGauge, "The part of in_use_bytes in pages of guarded samples.",
+     &Figure<&HeapStats::guarded_bytes>},
     {"span_tail_bytes", Kind::kGauge, "The ends of runs of pages in use that fit no object.",
      &Figure<&HeapStats::span_tail_bytes>},
     {"released_in_spans_bytes", Kind::kGauge,

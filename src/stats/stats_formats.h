@@ -25,7 +25,7 @@ void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts, Tex
 // OpenMetrics 1.0 text, which Prometheus reads. The collector adds the process and the time.
 void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
 
-// The XML of malloc_info: the elements of glibc's, and attributes of our own.
+// The XML of malloc_info: glibc's elements, and additional attributes of this library.
 void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out);
 
 // A named figure of the snapshot, with the same name in JSON and in OpenMetrics. The name of a

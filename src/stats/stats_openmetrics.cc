@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Metrics are named as the figures, with the prefix "tcmalloc_".
+// A metric has the name of the figure with the prefix "tcmalloc_".
 #include "stats/stats_formats.h"
 
 namespace tcmalloc {

@@ -20,17 +20,18 @@
 namespace tcmalloc {
 namespace {
 
-// More than the longest line: 100 bytes for each size class and length of free spans, and 8 KiB.
+// This exceeds the longest line: 100 bytes for each size class and each length of free spans, plus
+// 8 KiB.
 constexpr size_t kLineBytes = size_t{48} << 10;
 
-// Written before the helper thread has the task.
+// Both are written before the helper thread gets the task.
 constinit StatsSeries the_series;
 constinit HelperTask the_task;
-// The helper thread's alone: it reports a failure once.
+// Only the helper thread uses it, to report a failure once.
 constinit bool complained = false;
 
-// Prints a line on stderr: what failed, the file, the error in words if there is one, the
-// consequence.
+// Prints a line on stderr with the action that failed, the file, the error in words if there is
+// one, and the consequence.
 void Complain(std::string_view what, std::string_view name, int error,
               std::string_view consequence = "") {
   char buffer[2 * kSettingTextBytes + 128];
@@ -46,7 +47,7 @@ void Complain(std::string_view what, std::string_view name, int error,
 
 constexpr std::string_view kNoStatistics = "; no statistics are written";
 
-// The open file of the series; below 0, with errno set, when it cannot be opened.
+// Opens the file of the series. Negative, with errno set, when it cannot be opened.
 int OpenFileOfSeries() {
   return the_series.file.empty() ? kStderr : OpenForAppending(the_series.file.data());
 }
@@ -84,7 +85,6 @@ bool ParseStatsSeries(std::string_view text, StatsSeries* series) {
 
 void StartStatsSeries(Heap& heap) {
   const std::string_view text = heap.settings.stats_every;
-  if (text.empty()) return;
   if (!ParseStatsSeries(text, &the_series)) {
     return Complain("expected TIME or TIME,FILE, 10s or 1m,/tmp/stats.jsonl for example, not ",
                     text, 0, kNoStatistics);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TCMALLOC_STATS_EVERY: writes the statistics as a line of JSON at each interval, in the helper
-// thread (heap/helper_thread.h). Opens the file for each line and appends the line by one write:
-// so processes can share a file, and log rotation can move it.
+// thread (heap/helper_thread.h). Opens the file for each line and appends the line by one write, so
+// processes can share a file, and log rotation can move it.
 //
-// Cost: a snapshot and its formatting for each line, tens of microseconds; up to some 30 KiB of the
-// helper's stack.
+// Cost of a line: a snapshot and its formatting take tens of microseconds, and up to some 30 KiB of
+// the helper's stack.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct StatsSeries {
 // False when `text` is neither INTERVAL nor INTERVAL,FILE.
 bool ParseStatsSeries(std::string_view text, StatsSeries* series);
 
-// Starts the series if the setting asks for one; prints a line on stderr if that fails. When the
-// library is loaded.
+// Starts the series that the setting requests; prints a line on stderr if that fails. Called when
+// the library is loaded.
 void StartStatsSeries(Heap& heap);
 
 }  // namespace tcmalloc

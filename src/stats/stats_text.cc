@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The text of malloc_stats. Tools that read gperftools' text look for the words of the sums at its
-// top: they stay as they are. The lines below the sums are ours.
+// The text of malloc_stats. Tools that read gperftools' text look for the words of the sums at the
+// top, so these words must not change. The lines below the sums are this library's.
 #include "stats/stats_formats.h"
 
 namespace tcmalloc {
@@ -22,7 +22,7 @@ void WriteSums(const HeapStats& s, TextWriter* out) {
   WriteLine(out, " ", s.in_use_bytes, "Bytes in use by application");
   WriteLine(out, "+", s.page_heap_free_bytes, "Bytes in page heap freelist");
   WriteLine(out, "+", s.free_in_spans_bytes(), "Bytes in central cache freelist");
-  // There is no transfer cache; tools look for the line.
+  // There is no transfer cache, but tools look for the line.
   WriteLine(out, "+", 0, "Bytes in transfer cache freelist");
   WriteLine(out, "+", s.thread_cache_bytes, "Bytes in thread cache freelists");
   WriteLine(out, "+", s.metadata_bytes, "Bytes in malloc metadata");
@@ -37,7 +37,7 @@ void WriteSums(const HeapStats& s, TextWriter* out) {
   WriteCount(out, kPageSize, "Tcmalloc page size");
 }
 
-// Writes nothing when there is no such limit and none has had an effect.
+// Writes nothing when there is no such limit, and no earlier limit had an effect.
 void WriteLimit(TextWriter* out, size_t limit_bytes, const LimitWatch::Counts& counts,
                 const char* kind) {
   if (limit_bytes == kNoLimit && counts.hits == 0 && counts.released_bytes == 0) return;
@@ -90,7 +90,8 @@ size_t AllObjects(const SizeClassStats& s) {
   return s.in_use_objects + s.thread_cache_objects + s.central_objects;
 }
 
-// The columns that a class and the total have. `used_bytes`: in objects in use, of `bytes`.
+// The columns that a class and the total have. `used_bytes` is the part of `bytes` in objects in
+// use.
 void WriteClassColumns(const SizeClassStats& s, size_t bytes, size_t used_bytes, TextWriter* out) {
   out->Number(s.spans, 9).Number(s.in_use_objects, 13).Number(s.thread_cache_objects, 16);
   out->Number(s.central_objects, 10).Number(bytes, 14);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A program that calls every function of MallocExtension, of its C interface and of the hooks, and
-// every tc_ function, and checks each result against its own records. It is built with Debian's
-// gperftools headers and library, and run with ours; and built with ours. With CLIENT_ON_REFERENCE
-// it runs on Debian's library, to show that its expectations are those of gperftools; features that
-// only our library has are not checked then.
+// every tc_ function, and checks each result against its own records. One program is built with
+// Debian's gperftools headers and library and run with ours, another one is built with ours. With
+// CLIENT_ON_REFERENCE the program runs on Debian's library, to show that its expectations are those
+// of gperftools; features that only our library has are not checked then.
 #include <dlfcn.h>
 #include <errno.h>
 #include <gperftools/malloc_extension.h>
@@ -40,7 +40,7 @@ int GetStackTraceWithContext(void** result, int max_depth, int skip_count, const
 int GetStackFramesWithContext(void** result, int* sizes, int max_depth, int skip_count,
                               const void* uc) __attribute__((weak));
 
-// In the library since 2.11 or later, and not in older headers.
+// These functions are in the library since 2.11 or later, but not in older headers.
 extern "C" {
 void MallocExtension_SetMemoryReleaseRate(double rate) __attribute__((weak));
 double MallocExtension_GetMemoryReleaseRate(void) __attribute__((weak));
@@ -63,6 +63,8 @@ void Check(bool condition, int line, const char* text) {
 bool on_reference = false;
 
 bool IsMinimal() { return strstr(getenv("LIBRARY_UNDER_TEST"), "minimal") != nullptr; }
+// True if objects have headers and red zones around them.
+bool IsDebug() { return strstr(getenv("LIBRARY_UNDER_TEST"), "_debug") != nullptr; }
 MallocExtension* ext = nullptr;
 
 // Allocations that the compiler cannot remove.
@@ -182,7 +184,8 @@ void TestGetStats() {
         Get("generic.current_allocated_bytes"));
 }
 
-// [objects, bytes, depth, frames...]..., 0: counts the entries and their bytes.
+// Counts the entries of an array and their bytes. It has the form [objects, bytes, depth,
+// frames...]..., 0.
 struct Entries {
   size_t number = 0;
   size_t bytes = 0;
@@ -279,7 +282,8 @@ void TestRanges() {
   const size_t heap_size = Get("generic.heap_size");
   const base::MallocRange* range = held.Containing(large);
   CHECK(range != nullptr && range->type == base::MallocRange::INUSE);
-  CHECK(range->address == reinterpret_cast<uintptr_t>(large) && range->length >= 5 << 20);
+  CHECK((IsDebug() || range->address == reinterpret_cast<uintptr_t>(large)) &&
+        range->length >= 5 << 20);
   CHECK(range->fraction > 0.99 && range->fraction <= 1);
   range = held.Containing(small[100]);
   CHECK(range != nullptr && range->type == base::MallocRange::INUSE);
@@ -318,7 +322,7 @@ void TestFigures() {
     size_t decommits = Get("tcmalloc.pageheap_total_decommit_bytes");
 
     Snapshot() {
-      // The program is quiet: all figures agree.
+      // No other thread is running, so all figures agree.
       CHECK(heap == in_use + central + transfer + thread + free + unmapped);
       CHECK(Get("tcmalloc.slack_bytes") == free + unmapped);
       CHECK(committed == heap - unmapped);
@@ -339,7 +343,7 @@ void TestFigures() {
   memset(large, 1, 30 << 20);
   bytes += malloc_usable_size(large);
   const Snapshot held;
-  CHECK(held.in_use == before.in_use + bytes);
+  CHECK(IsDebug() ? held.in_use > before.in_use + bytes : held.in_use == before.in_use + bytes);
   CHECK(held.heap >= held.in_use);
   Free(large);
   for (void* p : objects) Free(p);
@@ -361,7 +365,7 @@ void TestFigures() {
   CHECK(Get("tcmalloc.pageheap_commit_count") > commit_count);
   CHECK(Get("tcmalloc.pageheap_reserve_count") > reserve_count);
   Free(more);
-  // Not in 2.10.
+  // 2.10 does not have this property.
   CHECK(on_reference || Get("tcmalloc.impl.thread_cache_count") >= 1);
 }
 
@@ -492,8 +496,8 @@ void TestSystemAllocator() {
   ext->ReleaseFreeMemory();
 }
 
-// Bytes that a call releases beyond the request, at least to the end of a page, count for the next
-// calls. gperftools' pages are 8 KiB, and it releases whole spans.
+// A call releases more than requested, at least up to the end of a page. The excess counts for the
+// next calls. gperftools' pages are 8 KiB, and it releases whole spans.
 void TestReleaseOfSmallParts() {
   constexpr size_t kCalls = 1000;
   constexpr size_t kBytes = 100;
@@ -508,8 +512,8 @@ void TestReleaseOfSmallParts() {
   ext->ReleaseFreeMemory();
 }
 
-// Objects of 3 MiB that cannot be merged: calls for the size of one object, with an allocation
-// after each, release all of them.
+// There are free objects of 3 MiB that cannot be merged. Calls that each release the size of one
+// object, with an allocation after each call, release all of them.
 void TestReleaseBetweenAllocations() {
   constexpr size_t kObjects = 10;
   constexpr size_t kBytes = 3 << 20;
@@ -607,7 +611,8 @@ void TestFreeLists() {
   }
   CHECK(bytes["tcmalloc.thread"] > 0);
   if (on_reference) return;
-  // The second time there is room for all: no memory moves between the lists and the figures.
+  // The second time the vector has room for all lists, so no memory moves between reading the lists
+  // and the figures.
   ext->GetFreeListSizes(&lists);
   const size_t thread = Get("tcmalloc.thread_cache_free_bytes");
   const size_t transfer = Get("tcmalloc.transfer_cache_free_bytes");
@@ -659,7 +664,7 @@ void TestRegister() {
   CHECK(strstr(typeid(*as_base).name(), "Layer") != nullptr);
 }
 
-// Hooks. They store their arguments in arrays, so they do not allocate.
+// The hooks store their arguments in arrays, so they do not allocate.
 struct Event {
   const void* object;
   size_t size;
@@ -686,7 +691,7 @@ void ExpectEvent(size_t i, const void* object, size_t size, bool is_new) {
   if (is_new) CHECK(on_reference ? events[i].size >= size : events[i].size == size);
 }
 
-// One new and one delete: each hook is called once.
+// Checks that the new hook and the delete hook were called once each.
 void ExpectPair(const void* object, size_t size) {
   CHECK(num_events == 2);
   ExpectEvent(0, object, size, true);
@@ -725,7 +730,7 @@ void TestHooks() {
     tc_delete_sized(p, size);
     ExpectPair(p, size);
   }
-  // An object that moves, and one that stays in place.
+  // realloc moves one object and leaves another one in place.
   void* const p = Malloc(100);
   void* const moved = realloc(p, 4000);
   CHECK(num_events == 3);
@@ -749,7 +754,7 @@ void TestHooks() {
   CHECK(num_events == 0 && errno == 77);
   watched = false;
 
-  // Several hooks, one of them added twice, and the one that is set.
+  // Adds several hooks, one of them twice, and sets one.
   CHECK(MallocHook_AddNewHook(&OnNewToo) == 1 && MallocHook_AddNewHook(&OnNewToo) == 1);
   CHECK(MallocHook::AddDeleteHook(&OnDeleteToo));
   CHECK(MallocHook::SetNewHook(&OnNewToo) == nullptr);
@@ -865,7 +870,7 @@ void TestSystemCallHooks() {
   CHECK(mapped != MAP_FAILED);
   memset(mapped, 1, 8192);
   CHECK(MallocHook::UnhookedMUnmap(mapped, 8192) == 0);
-  if (on_reference) return;  // where they work
+  if (on_reference) return;  // there these hooks work
   CHECK(!MallocHook::AddPreMmapHook(&NeverPreMmap) &&
         !MallocHook::RemovePreMmapHook(&NeverPreMmap));
   CHECK(!MallocHook::AddMmapHook(&NeverMmap) && !MallocHook::RemoveMmapHook(&NeverMmap));
@@ -951,7 +956,7 @@ void TestTcFunctions() {
   tc_free(p);
   tc_malloc_stats();
 
-  // The new_handler; for C functions only if it is turned on.
+  // The new_handler is called, for C functions only if that is turned on.
   std::set_new_handler([] {
     if (++handler_calls % 3 == 0) std::set_new_handler(nullptr);
   });

@@ -79,7 +79,7 @@ void TestHeld() {
   CHECK(checker.NoLeaks());
 }
 
-// An object at the address of an earlier one.
+// A later object has the address of an earlier one.
 void TestSamePlace() {
   Elsewhere([] { hidden[0] = ~reinterpret_cast<uintptr_t>(New()); });
   HeapLeakChecker checker("place");

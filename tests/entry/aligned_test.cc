@@ -71,7 +71,7 @@ TEST_P(Aligned, EveryPowerOfTwoTimesManySizes) {
   }
 }
 
-// Not touched, so it costs only address space.
+// The objects are not touched, so they take only address space.
 TEST_P(Aligned, HugeAlignments) {
   for (size_t alignment = 1 << 21; alignment <= kLargestAlignment; alignment *= 2) {
     auto* object = static_cast<char*>(f().memalign(alignment, 100));
@@ -157,7 +157,7 @@ TEST_P(Aligned, PosixMemalignOfSizeZeroCanBeFreed) {
     ASSERT_EQ(f().posix_memalign(&first, alignment, 0), 0);
     ASSERT_EQ(f().posix_memalign(&second, alignment, 0), 0);
     ASSERT_EQ(errno, EDOM) << "success leaves it alone";
-    // POSIX: a null pointer, or a unique one.
+    // POSIX allows a null pointer or a unique pointer.
     ASSERT_TRUE(first == nullptr || first != second);
     ASSERT_TRUE(IsAligned(first, alignment));
     f().free(first);
@@ -165,8 +165,8 @@ TEST_P(Aligned, PosixMemalignOfSizeZeroCanBeFreed) {
   }
 }
 
-// memalign's manual has EINVAL for an alignment that is not a power of two; glibc before 2.38 takes
-// the next power of two. Both are right; a misaligned object is not.
+// memalign's manual requires EINVAL for an alignment that is not a power of two; glibc before 2.38
+// uses the next power of two. Both results are accepted, but not a misaligned object.
 TEST_P(Aligned, MemalignWithOddAlignments) {
   for (size_t alignment : {0u, 3u, 5u, 12u, 24u, 100u, 1000u, 5000u, 12288u, 100000u}) {
     errno = 0;
@@ -260,7 +260,8 @@ TEST(AlignedAlloc, OverflowFailsWithEnomem) {
   }
 }
 
-// Objects of one page and an alignment of two are easily placed half in their neighbour.
+// With objects of one page and an alignment of two pages, an object can easily be placed half
+// inside an adjacent one.
 TEST(Alignment, AlignedObjectsDoNotOverlap) {
   for (size_t alignment : {64u, 512u, 4096u, 8192u, 16384u, 65536u, 262144u}) {
     for (size_t size : {size_t{1}, alignment / 2, alignment, alignment + 1}) {

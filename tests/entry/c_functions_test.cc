@@ -200,7 +200,7 @@ TEST_P(CFunctions, CallocClearsRecycledMemory) {
     for (void* object : dirty) f().free(object);
     std::vector<void*> clean(count);
     for (size_t i = 0; i < count; ++i) {
-      // Both forms: one item of `size` bytes, and `size` items of one byte.
+      // Calls both forms: one item of `size` bytes, and `size` items of one byte.
       clean[i] = i % 2 == 0 ? f().calloc(1, size) : f().calloc(size, 1);
       ASSERT_NE(clean[i], nullptr);
       recycled += used.count(clean[i]);
@@ -242,8 +242,8 @@ TEST_P(CFunctions, ReallocToZeroFreesAndReturnsNull) {
   }
 }
 
-// From each size of the sweep to its neighbours up and down the sweep: every size-class boundary is
-// crossed in both directions, by one byte and by more.
+// Reallocates from each size of the sweep to sizes next to it in the sweep: every size-class
+// boundary is crossed in both directions, by one byte and by more.
 TEST_P(CFunctions, ReallocKeepsContents) {
   const std::vector<size_t> sizes = SweepSizes(2 << 20);
   for (size_t i = 0; i < sizes.size(); ++i) {

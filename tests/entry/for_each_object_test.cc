@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The walk over all objects, against programs that record their objects.
+// Compares the walk over all objects with programs that record their objects.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -41,7 +41,7 @@ TEST(ForEachObjectTest, TheSumIsWhatTheStatisticsSay) {
   }
 }
 
-// What the callback does happens after the moment of the list.
+// The callback runs after the objects were listed, so it may change the heap.
 TEST(ForEachObjectTest, TheCallbackMayAllocateAndFree) {
   std::vector<void*> objects;
   for (int i = 0; i < 1000; ++i) objects.push_back(malloc(64));
@@ -57,8 +57,8 @@ TEST(ForEachObjectTest, TheCallbackMayAllocateAndFree) {
   EXPECT_EQ(found, objects.size());
 }
 
-// 8 threads that allocate and free, also each other's objects. They are alive, with objects in
-// their caches, during the walk.
+// 8 threads allocate and free, also each other's objects. During the walk they are alive and have
+// objects in their caches.
 class ForEachObjectOfThreadsTest : public testing::TestWithParam<bool> {};
 
 TEST_P(ForEachObjectOfThreadsTest, EveryObjectOnce) {

@@ -47,7 +47,7 @@ TEST(MallocExtensionTest, PropertiesByNameAndAllTogether) {
   }
   EXPECT_EQ(all.at(kMaxCaches).value, PropertyOr(kMaxCaches, 0));
 
-  // A megabyte more in use is a megabyte more in the figure.
+  // The figure grows by the bytes that are allocated.
   const size_t before = PropertyOr("generic.current_allocated_bytes", 0);
   void* volatile object = malloc(8 * kMiB);
   const size_t during = PropertyOr("generic.current_allocated_bytes", 0);

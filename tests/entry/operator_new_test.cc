@@ -81,7 +81,7 @@ TEST_P(New, SizeZeroIsUnique) {
 }
 
 TEST_P(New, EveryAlignment) {
-  if (!form().aligned) return;  // Nothing to ask for; covered by the sweep above.
+  if (!form().aligned) return;  // no alignment to request: the sweep above covers this
   for (size_t alignment = 1; alignment <= 1 << 21; alignment *= 2) {
     for (size_t size : {1u, 8u, 100u, 5000u, 300000u}) {
       void* several[3];
@@ -103,7 +103,7 @@ TEST_P(New, FailsAsItsFormSays) {
     } else {
       EXPECT_THROW(Allocate(size), std::bad_alloc);
     }
-    // It still works afterwards.
+    // The form still works afterwards.
     void* object = Allocate(100);
     ASSERT_NE(object, nullptr);
     Delete(object, 100, kAlignment);
@@ -253,7 +253,7 @@ TEST_P(Delete, TakesTheObjectsOfEveryFormOfNewThatFits) {
     if (allocate.array != form.array || allocate.aligned != form.aligned) continue;
     ++fitting;
     for (size_t alignment : {16u, 64u, 4096u, 65536u}) {
-      // Twice: the first round warms up, the second must not change the bytes in use.
+      // Runs two rounds: the first one warms up, the second must not change the bytes in use.
       for (int round = 0; round < 2; ++round) {
         const size_t before = mallinfo2().uordblks;
         size_t in_use = 0;
@@ -283,7 +283,7 @@ TEST_P(Delete, NullDoesNothing) {
   EXPECT_EQ(errno, EDOM);
 }
 
-// Calls that compilers generate, as opposed to direct calls of the functions.
+// Tests calls that compilers generate, as opposed to direct calls of the functions.
 TEST(NewExpression, ThroughTheCompiler) {
   struct alignas(256) Aligned {
     char bytes[300];

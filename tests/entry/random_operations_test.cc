@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random sequences over all entry points, on one and on several threads that free each other's
-// objects. Each object has its own pattern, which is checked before every free and realloc. This
-// detects two objects that share a byte, a realloc that loses one, and a calloc that leaves one.
+// Runs random sequences of calls of all entry points, on one and on several threads that free each
+// other's objects. Each object has its own pattern, which is checked before every free and realloc.
+// This detects two objects that share a byte, a realloc that loses one, and a calloc that leaves
+// one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct Object {
   bool array = false;     // only if from_new
 };
 
-// Objects on their way to another thread.
+// Objects that are passed to another thread.
 class Mailbox {
  public:
   void Put(const Object& object) {
@@ -80,8 +81,8 @@ class Player {
 
   uint32_t Below(size_t n) { return static_cast<uint32_t>(random_() % n); }
 
-  // Mostly small, now and then up to 4 MiB: the logarithm is spread evenly, and the neighbours of
-  // powers of two are more frequent than others.
+  // Sizes are mostly small, now and then up to 4 MiB. Their logarithms are distributed evenly, and
+  // sizes next to powers of two are more frequent.
   size_t RandomSize() {
     const size_t power = size_t{1} << Below(Below(8) == 0 ? 23 : 12);
     if (Below(8) == 0) return power + Below(3) - 1;
@@ -252,14 +253,15 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomOperations, testing::Values(1, 2, 3, 20241
 TEST_P(RandomOperations, OneThread) { PlayOn(1, GetParam(), 40000); }
 TEST_P(RandomOperations, FourThreads) { PlayOn(4, GetParam(), 10000); }
 
-// Plays several rounds: at the end not more is in use than at the start of the second one.
+// Plays several rounds. After each one no more memory is in use than after the round before.
 TEST(RandomOperationsInUse, NothingLeaks) {
   size_t before = 0;
   for (int round = 0; round < 3; ++round) {
     PlayOn(1, 77, 10000);
     const size_t now = mallinfo2().uordblks;
     if (round > 0) {
-      // A thread's own records may come and go; one leaked object per thousand would show.
+      // The number of a thread's own records may vary. One leaked object per thousand would exceed
+      // the bound.
       EXPECT_LE(now, before + 4096) << "round " << round;
     }
     before = now;

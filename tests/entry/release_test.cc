@@ -64,7 +64,7 @@ class ReleaseTest : public testing::Test {
   }
   ~ReleaseTest() override { SetRate(rate_); }
 
-  // Frees this much memory, in several runs.
+  // Leaves `bytes` of free memory, in several runs.
   static void LeaveFree(size_t bytes) {
     constexpr size_t kBytes = 8 * kMiB;
     static void* objects[64];
@@ -110,7 +110,7 @@ TEST_F(ReleaseTest, AsMuchAsIsAskedForAndLittleMore) {
     free_bytes -= released;
     resident = resident_now;
   }
-  // There is not this much.
+  // The request is larger than the free memory.
   EXPECT_EQ(ReleaseToSystem(SIZE_MAX), free_bytes);
   EXPECT_EQ(ReleaseToSystem(SIZE_MAX), 0u);
 }

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cctype>
 #include <cinttypes>
+#include <string>
 #include <thread>
 
 #include "entry_points.h"
@@ -258,7 +259,7 @@ Mixture::Part Mixture::parts_[kThreads];
 
 TEST(Accounting, ExactWhenTheProgramIsQuiet) {
   Mixture mixture;
-  // The one-time costs of threads: stacks and records.
+  // The first round has the one-time costs of threads: stacks and records.
   mixture.Work(1);
   mixture.FreeAll();
   const size_t own = mallinfo2().uordblks;
@@ -283,7 +284,7 @@ TEST(Accounting, ExactWhenTheProgramIsQuiet) {
   EXPECT_EQ(mallinfo2().uordblks, own);
 }
 
-// The kernel's view: the process grows by as much as the figures.
+// According to the kernel, the process's address space grows by as much as the figures do.
 TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
   Mixture mixture;
   mixture.Work(1);
@@ -299,11 +300,11 @@ TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
   mixture.FreeAll();
 }
 
-// While threads run: no figure is below zero (a huge number) or larger than the heap. The parts are
+// While threads run, no figure is below zero (a huge number) or larger than the heap. The parts are
 // read one after the other. Objects in thread caches and central lists may move between two
-// readings: they are then missing, and so count as in use, or count twice. Their sum is the free
-// memory in spans of small objects, at most kMoving: 32 MiB in caches, and what the few thousand
-// objects of the threads leave free in spans.
+// readings: they are then missing, and so count as in use, or they count twice. Their sum is the
+// free memory in spans of small objects, at most kMoving: 32 MiB in caches, and what the few
+// thousand objects of the threads leave free in spans.
 TEST(Accounting, BoundedWhileThreadsRun) {
   static std::atomic<bool> done;
   done = false;
@@ -358,9 +359,9 @@ Line FindLine(const char* text, const char* what) {
   return {static_cast<size_t>(strtoull(digits, nullptr, 10)), begin};
 }
 
-// The text, with a bound that can be stated: threads exchange objects for others of the same size,
-// so the bytes in use do not change, except for the objects in the threads' hands. The figure in
-// the text is off by what moves between caches during the call: at most the threads' objects.
+// Tests the text with an exact bound. Threads exchange objects for others of the same size, so the
+// bytes in use change only by the objects that a thread is exchanging. The figure in the text
+// differs by the objects that move between caches during the call: at most the threads' objects.
 TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
   static constexpr size_t kThreads = 4;
   static constexpr size_t kSlots = 3000;
@@ -393,7 +394,7 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
                         Standard().free(mine[slot]);
                         mine[slot] = fresh;
                       }
-                      // Their objects move to the central lists and back.
+                      // Cached objects move to the central free lists and back.
                       tcmalloc_flush_this_thread_cache();
                       exchanges += 5000;
                     }
@@ -402,7 +403,8 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
                   slots[t]),
               0);
   }
-  // The rest of the program's memory, with the records of threads.
+  // Waits until all threads exchange objects, so that the rest of the program's memory, with the
+  // records of threads, no longer changes.
   while (exchanges < 100'000) sched_yield();
   size_t most_free = 0;
   size_t least = SIZE_MAX;
@@ -432,7 +434,8 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
   stop = true;
   for (const pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
   ASSERT_LT(tcmalloc_stats_text(1, text, sizeof(text)), sizeof(text));
-  // Quiet: exact. The rest of the program's memory has not changed.
+  // The threads have ended, so the figure is exact. The rest of the program's memory has not
+  // changed.
   const size_t quiet = FindLine(text, "Bytes in use by application").bytes;
   ASSERT_GE(quiet, held);
   printf("%zu readings: in use between %zd and %zd of what it is, caches hold up to %zu\n",
@@ -449,7 +452,16 @@ TEST(Accounting, TheTextIsBoundedWhileThreadsRun) {
   EXPECT_EQ(quiet - FindLine(text, "Bytes in use by application").bytes, held);
 }
 
-// Like snprintf; errno is unchanged.
+TEST(Version, IsThatOfTheStatistics) {
+  static char metrics[1 << 17];
+  ASSERT_LT(tcmalloc_stats_openmetrics(metrics, sizeof(metrics)), sizeof(metrics));
+  const std::string version = tcmalloc_version();
+  EXPECT_EQ(std::count(version.begin(), version.end(), '.'), 2);
+  EXPECT_NE(std::string(metrics).find("tcmalloc_build_info{version=\"" + version + "\"} 1"),
+            std::string::npos);
+}
+
+// The functions return the length as snprintf does, and leave errno unchanged.
 TEST(StatsFunctions, SayHowLongTheyAre) {
   using Function = size_t (*)(char*, size_t);
   const Function functions[] = {
@@ -632,7 +644,7 @@ TEST(MallocInfo, RefusesOptions) {
     int result = 0;
     errno = 0;
     const std::string text = MallocInfo(options, &result);
-    // The manual: -1 and errno. The C library itself returns EINVAL.
+    // The manual requires -1 and errno, but the C library itself returns EINVAL.
     EXPECT_TRUE((result == -1 && errno == EINVAL) || result == EINVAL) << result << " " << errno;
     EXPECT_EQ(text, "");
   }
@@ -653,7 +665,7 @@ TEST(MallocInfo, WritesToAStreamThatAllocates) {
 
 // --- malloc_stats --------------------------------------------------------------------------------
 
-// What `function` writes to file descriptor `descriptor`.
+// Returns the text that `function` writes to file descriptor `descriptor`.
 template <typename Function>
 std::string Captured(int descriptor, Function function) {
   fflush(stdout);
@@ -724,7 +736,7 @@ TEST(MallocTrim, GivesMemoryBackAndSaysSo) {
   }
 }
 
-// Also releases memory beyond a few objects in use that keep their spans; the figures show this.
+// Also releases free memory in spans that a few objects keep in use, and the figures show this.
 TEST(MallocTrim, GivesBackWhatLiesBetweenLiveObjects) {
   constexpr size_t kSize = 1024;
   constexpr size_t kCount = 32 * kMiB / kSize;
@@ -742,7 +754,7 @@ TEST(MallocTrim, GivesBackWhatLiesBetweenLiveObjects) {
   const struct mallinfo2 full = mallinfo2();
   EXPECT_EQ(malloc_trim(0), 1);
   const struct mallinfo2 trimmed = mallinfo2();
-  // At most a page and its neighbour each, and a span for it.
+  // Each live object keeps at most its page and the adjacent one.
   const size_t live = kCount / kLivesFrom + 1;
   EXPECT_LE(ResidentBytes(), before + live * 2 * 4096 + kMiB);
   EXPECT_EQ(trimmed.uordblks, full.uordblks);

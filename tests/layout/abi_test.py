@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program and the dynamic linker see of the shared libraries.
+"""Checks what a program and the dynamic linker see of the shared libraries.
 
   abi_test.py BUILD (gcc, clang or debug) LIBRARY_FOLDER
 
-Exported and undefined symbols against exported_symbols.txt and undefined_symbols.txt; the libraries
-needed; the name; and how the file asks to be mapped: no text relocations, no executable stack, the
-relocated data read-only, never unloaded, little static thread-local storage. The documentation of
-the settings, which stands in their table, is not in the files. Then the static libraries: what they
-define besides the entry points has no name that a program could have.
+Compares exported and undefined symbols with exported_symbols.txt and undefined_symbols.txt. Checks the needed
+libraries, the name, and how the file is mapped: no text relocations, no executable stack, the relocated data read-only,
+never unloaded, little static thread-local storage. The documentation of the settings, which is in their table, must not
+be in the files. In the static libraries, no definition except the entry points may have a name that a program could
+have.
 """
 
 import pathlib
@@ -33,7 +33,7 @@ class Test:
         self.narrow = "ELF32" in readelf("-h", library)
 
     def listed(self, name):
-        """The name of the lists for a symbol: size_t is no unsigned long on 32-bit machines."""
+        """Returns the name that the lists have for a symbol: size_t is no unsigned long on 32-bit machines."""
         if not self.narrow:
             return name
         if re.match(r"_ZN(10MallocHook|15MallocExtension)", name):
@@ -94,7 +94,7 @@ def check_symbols(test, build, full):
         if section != "UND":
             wanted_binding = "WEAK" if REPLACEABLE.match(name) else "GLOBAL"
             if name.startswith(("_ZTV", "_ZTI", "_ZTS")):
-                wanted_binding = binding  # as the compiler likes
+                wanted_binding = binding  # the compiler decides
             test.expect((binding, visibility, version) == (wanted_binding, "DEFAULT", ""),
                         f"{name} is exported as {binding} {visibility} {version}")
             test.expect(kind in ("FUNC", "OBJECT"), f"{name} is exported as a {kind}")
@@ -106,7 +106,7 @@ def check_symbols(test, build, full):
         builds = [word for word in words[1:] if word != "full"]
         if builds and build not in builds:
             if build == "debug":
-                listed[name] = (words[0], False)  # built by whichever compiler: it may be there
+                listed[name] = (words[0], False)  # any compiler may have built it: it may be there
             continue
         listed[name] = (words[0], build != "debug" or builds == ["debug"])
     undefined = {s[4]: s for s in symbols if s[3] == "UND" and s[4]}
@@ -178,7 +178,7 @@ def check_documentation(test):
 
 
 def check_archive(test, full):
-    """Whatever a static program links with: no name outside the namespace but the entry points."""
+    """A static library must define no name outside the namespace except the entry points."""
     wanted = {name for name, words in read_list("exported_symbols.txt")
               if "shared" not in words and (full or "full" not in words)}
     listed = {name for name, _ in read_list("undefined_symbols.txt")}
@@ -189,7 +189,8 @@ def check_archive(test, full):
         if len(words) >= 8 and words[0].rstrip(":").isdigit() and words[4] != "LOCAL":
             (undefined if words[6] == "UND" else defined).add(
                 (test.listed(words[7]), words[4], words[5]))
-    # Or functions of the compiler's own, where it cannot ask the processor where it is.
+    # Other names are functions of the compiler itself, for processors without an instruction that reads the program
+    # counter.
     own = re.compile(r"_Z(N[KO]?|T[VISH]|TWN|THN|GV)*N?8tcmalloc|_ZZN[KO]?8tcmalloc"
                      r"|__x86\.get_pc_thunk\.|otel_memory_(alloc|free)_semaphore$")
     names = {name for name, _, _ in defined}
@@ -197,7 +198,8 @@ def check_archive(test, full):
         test.expect(False, f"does not define {name}")
     for name, binding, visibility in sorted(defined):
         if name not in wanted and not own.match(name):
-            # Instances of the C++ library's templates and the like: nobody else's must be replaced.
+            # These are instances of templates of the C++ library and the like. They must not replace those of other
+            # files.
             test.expect(binding in ("WEAK", "UNIQUE") and visibility == "HIDDEN",
                         f"defines {name} ({binding}, {visibility})")
         elif name not in wanted:
@@ -211,8 +213,8 @@ def check_archive(test, full):
 def main():
     build, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     failed = 0
-    for name in ("libtcmalloc", "libtcmalloc_minimal"):
-        full = name == "libtcmalloc"
+    for name in ("libtcmalloc", "libtcmalloc_minimal", "libtcmalloc_debug", "libtcmalloc_minimal_debug"):
+        full = "minimal" not in name
         test = Test(folder / f"{name}.so.4")
         check_symbols(test, build, full)
         check_file(test)

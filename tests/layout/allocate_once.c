@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Allocates one object and uses it. With an argument it prints what the kernel then says of this
+// Allocates one object and uses it. With an argument it then prints the kernel's figures of this
 // process's memory.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-// Not stdio: its buffers would be further allocations.
+// Does not use stdio, whose buffers would be further allocations.
 static int Print(const char* path) {
   static char text[16384];
   const int file = open(path, O_RDONLY);

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The layout tests find what they are there to find: each is given something broken, and something
-sound that looks broken."""
+"""Checks that the layout tests find errors: each is given something broken, and something sound that looks broken."""
 
 import contextlib
 import io
@@ -13,6 +12,7 @@ import abi_test
 import codegen_test
 import comments_test
 import layering_test
+import machine_code
 import source
 import words_test
 
@@ -23,7 +23,7 @@ TREE = {
         LICENCE + "#pragma once\nclass PageId {};\ninline constexpr int kPages = 1;\n",
     "src/os/clock.h": LICENCE + "#pragma once\nstruct Clock { virtual int Now() = 0; };\n",
     "src/page/page_heap.h": LICENCE + '#pragma once\n#include "base/units.h"\n',
-    # The exceptions that layering_test.py has are to be needed.
+    # These files need the exceptions of layering_test.py, because an exception that is not needed is an error.
     "src/introspection/field_table.h": LICENCE + "#pragma once\n#define TC_FIELD(member)\n",
     "src/entry/shared/override_atfork.cc": LICENCE + "#include <dlfcn.h>\n",
     "src/entry/shared/override_threads.cc": LICENCE + "#include <dlfcn.h>\n",
@@ -191,14 +191,14 @@ class Comments(OnTree):
 
 
 class Words(unittest.TestCase):
-    """words_test.py: the notation of the table, and where it looks."""
+    """Tests words_test.py: the notation of its table, and the places where it looks."""
 
     GLOSSARY = ("| a **term** | behind |\n\n## Words to avoid\n\n| write | not | except |\n|---|---|---|\n"
                 "| after | `behind` | `left behind` |\n| return | `give/gave … back` | |\n"
                 "| leaked | `lost object(s)` | |\n| As F | `^The same for` | |\n")
 
     def found(self, reader, text):
-        """(line, phrase) of everything that is found."""
+        """Returns (line, phrase) of each phrase that is found."""
         rules = words_test.rules_of(self.GLOSSARY)
         return [(passage.line_at(match.start()), match[0]) for passage in words_test.passages(reader(text))
                 for rule in rules for match in rule.matches(passage.text)]
@@ -290,6 +290,44 @@ class Codegen(unittest.TestCase):
     def test_allowed(self):
         for instruction in ("sub $0x8,%rsi", "xchg %ax,%ax", "movb $0x1,%fs:0x10(%rcx)",
                             "mov 0x8(%rsp),%rax", "bnd jmp 11"):
+            self.assertEqual(self.path(instruction, "ret"), (2, None), instruction)
+
+
+class ArmPath(unittest.TestCase):
+
+    def path(self, *instructions):
+        """The instructions stand at 0x10, 0x14 and so on."""
+        text = "".join(f"  {0x10 + 4 * i:x}:\t{instruction}\n" for i, instruction in enumerate(instructions))
+        path, complaint = codegen_test.straight_path(codegen_test.parse(text), 0x10, machine_code.Arm)
+        return len(path), complaint
+
+    def test_straight(self):
+        self.assertEqual(self.path("mov\tw1, #0x1                   \t// #1", "ret", "nop"), (2, None))
+
+    def test_rare_cases(self):
+        for branch in ("b.eq\t20 <f+0x10>  // b.none", "cbz\tx0, 20 <f+0x10>", "tbnz\tw4, #0, 20 <f+0x10>", "cbnz\tx2, 4 <f.cold>"):
+            self.assertEqual(self.path(branch, "ret", "nop", "nop"), (2, None), branch)
+
+    def test_branch_is_followed(self):
+        self.assertEqual(self.path("b\t18 <f+0x8>", "udf\t#0", "ret"), (2, None))
+
+    def test_loop(self):
+        for branch in ("b.ne\t10 <f>  // b.any", "tbnz\tw4, #0, 10 <f>"):
+            self.assertEqual(self.path("subs\tx0, x0, #0x1", branch, "ret"), (codegen_test.LONGEST, "does not end"), branch)
+
+    def test_forbidden(self):
+        for instruction, complaint in (
+                ("bl\t50 <g>", "is a call"), ("blr\tx3", "is a call"), ("br\tx16", "is an indirect jump"),
+                ("stp\tx29, x30, [sp, #-16]!", "makes a stack frame"), ("sub\tsp, sp, #0x20", "makes a stack frame"),
+                ("ldar\tx3, [x3]", "is atomic or a barrier"), ("ldaxr\tx0, [x1]", "is atomic or a barrier"),
+                ("stlxrb\tw2, w0, [x1]", "is atomic or a barrier"), ("casal\tw0, w1, [x2]", "is atomic or a barrier"),
+                ("ldaddal\tx0, x1, [x2]", "is atomic or a barrier"), ("swpal\tw0, w1, [x2]", "is atomic or a barrier"),
+                ("dmb\tish", "is atomic or a barrier")):
+            self.assertEqual(self.path(instruction, "ret"), (1, f"'{instruction}' {complaint}"))
+
+    def test_allowed(self):
+        for instruction in ("stlrb\twzr, [x2]", "ldr\tx1, [x2, #8]", "ldp\tx5, x4, [x3]", "ldrh\tw3, [x3, x1, lsl #1]",
+                            "str\tx0, [x3, #8]!", "mrs\tx2, tpidr_el0", "ldrsb\tw0, [x1]", "strb\tw1, [x2]"):
             self.assertEqual(self.path(instruction, "ret"), (2, None), instruction)
 
 

@@ -26,7 +26,7 @@ NOT_A_MEMBER = re.compile(r"^(using|typedef|friend|static_assert|enum|class|stru
 
 
 def closing(text, start):
-    """Where the block that begins at text[start] ends: after its last brace."""
+    """Returns the position after the last brace of the block that begins at text[start]."""
     depth = 0
     for at in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -36,7 +36,7 @@ def closing(text, start):
 
 
 def statements(body):
-    """The declarations of a class body, each without the blocks in it, and what labels of access say before them."""
+    """Yields (access label, declaration without blocks, whether it has a block) of each declaration in a class body."""
     at, begin, access = 0, 0, None
     while at < len(body):
         if body[at] == "{":
@@ -60,7 +60,7 @@ def statements(body):
 
 
 def measure(kind, name, body):
-    """(public functions, data members, is a plain record)."""
+    """Returns (number of public functions, number of data members, whether it is a plain record)."""
     functions = members = 0
     has_private = False
     mutates = False
@@ -73,7 +73,8 @@ def measure(kind, name, body):
         if not text or NOT_A_MEMBER.match(text) or text.startswith("union"):
             continue
         before_value = text.split("=")[0] if "operator" not in text else text
-        # Parentheses of a function; those in a type of a pointer to one follow a star.
+        # A declaration with parentheses is a function, except if they belong to a pointer to a function, which has a
+        # star in them.
         is_function = bool(re.search(r"[\w>\]]\s*\((?!\s*\*)", before_value)) and not re.search(r"\(\s*\*\s*\w+\s*\)\s*\(", before_value)
         if is_function:
             if re.search(rf"~?\b{name}\s*\(|\boperator\b", before_value):
@@ -86,7 +87,8 @@ def measure(kind, name, body):
 
 
 def classes(text):
-    """(line, kind, name, body) of each class, those inside of others included, whose text is taken out of the outer one."""
+    """Yields (line, kind, name, body) of each class, nested ones included. The text of a nested class is removed from
+    the outer one."""
     for match in CLASS.finditer(text):
         end = closing(text, match.end() - 1)
         body = text[match.end():end - 1]

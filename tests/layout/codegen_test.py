@@ -6,38 +6,34 @@
   codegen_test.py executed COMPILER LIBRARY HOT_PATH STUB_LIBRARY
   codegen_test.py properties COMPILER LIBRARY PROPERTY_CALLS
 
-The straight path begins at the first instruction, takes no conditional jump but those back into the
-function itself (a loop: the path then does not end), follows unconditional jumps, and ends at a
-return. "static" counts its instructions against instruction_budgets.txt and forbids on it: calls,
-indirect jumps, stack frames, locked and other atomic read-modify-write instructions, barriers. The
-rest of an entry point, where the rare cases leave, may jump, but calls nothing either.
+The straight path begins at the first instruction, takes no conditional jump except one back into the function itself (a
+loop: the path then does not end), follows unconditional jumps, and ends at a return. machine_code.py knows the
+instructions of x86-64 and of 64-bit ARM.
 
-"executed" lets valgrind's callgrind count what is really executed by a million pairs of malloc and
-free, and holds it against the two straight paths: they are what runs. "properties" has it count the
-instructions of reading one numeric property, which must not take a snapshot of the whole heap.
+"static" compares the number of instructions on this path with instruction_budgets.txt, and forbids these instructions:
+calls, indirect jumps, stack frames, locked and other atomic read-modify-write instructions, barriers, and on ARM
+acquiring loads. The rest of an entry point, for the rare cases, may jump, but must not call either.
+
+"executed" lets valgrind's callgrind count the instructions that a million pairs of malloc and free really execute, and
+compares them with the two straight paths, which must be what runs. "properties" has it count the instructions of
+reading one numeric property, which must not take a snapshot of the whole heap.
 """
 
 import os
 import pathlib
-import platform
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
+from machine_code import X86, machine_of
+
 HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 LONGEST = 1000  # instructions; a path that does not end by then runs in a circle
 
-INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(.*?)\s*(?:#.*)?$")
-TARGET = re.compile(r"^([0-9a-f]+)(?: <|$)")
-PREFIXES = {"lock", "rep", "repz", "repnz", "notrack", "bnd", "cs", "ds", "data16", "rex.W"}
-# Need no lock prefix to be atomic (xchg), or order memory like an atomic instruction would.
-ATOMIC = re.compile(r"^(xchg\w?\s.*\(|cmpxchg|xadd|mfence|lfence|sfence|xbegin|cpuid|serialize)")
-FRAME = re.compile(r"^(push|pop|enter|leave|sub\w?\s.*,%[er]sp$|add\w?\s.*,%[er]sp$"
-                   r"|lea\w?\s.*,%[er]sp$|mov\w?\s.*,%[er]sp$)")
-PADDING = re.compile(r"^(nop|xchg\s+%ax,%ax)")
+INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(.*?)\s*(?:\s#\s.*)?$")
 
 
 def parse(disassembly):
@@ -54,33 +50,7 @@ def parse(disassembly):
     return code
 
 
-def split(text):
-    """(prefixes, mnemonic, operands)"""
-    words = text.split()
-    prefixes = []
-    while words and words[0] in PREFIXES:
-        prefixes.append(words.pop(0))
-    return prefixes, words[0] if words else "", " ".join(words[1:])
-
-
-def forbidden(text):
-    """What is wrong with an instruction on the straight path, or None."""
-    prefixes, mnemonic, operands = split(text)
-    plain = f"{mnemonic} {operands}"
-    if "lock" in prefixes or ATOMIC.match(plain):
-        return "is atomic or a barrier"
-    if any(prefix.startswith("rep") for prefix in prefixes) and mnemonic != "ret":
-        return "repeats"
-    if mnemonic.startswith("call"):
-        return "is a call"
-    if mnemonic.startswith("jmp") and not TARGET.match(operands):
-        return "is an indirect jump"
-    if FRAME.match(plain):
-        return "makes a stack frame"
-    return None
-
-
-def straight_path(code, start):
+def straight_path(code, start, machine=X86):
     """([instructions], complaint or None)"""
     path = []
     address = start
@@ -88,26 +58,23 @@ def straight_path(code, start):
         if address not in code:
             return path, f"leaves the code at {address:#x}"
         text, following = code[address]
-        prefixes, mnemonic, operands = split(text)
         path.append(text)
-        wrong = forbidden(text)
+        wrong = machine.forbidden(text)
         if wrong:
             return path, f"'{text}' {wrong}"
-        if mnemonic.startswith("ret"):
+        if machine.is_return(text):
             return path, None
-        target = TARGET.match(operands)
-        if mnemonic.startswith("jmp"):
-            address = int(target[1], 16)
-        elif mnemonic.startswith("j") and target and start <= int(target[1], 16) <= address:
-            address = int(target[1], 16)
+        always, target = machine.jump(text) or (False, None)
+        if always or target is not None and start <= target <= address:
+            address = target
         else:
             address = following
     return path, "does not end"
 
 
-def calls_in(code, start, size):
+def calls_in(code, start, size, machine):
     return [text for address, (text, _) in code.items()
-            if start <= address < start + size and split(text)[1].startswith("call")]
+            if start <= address < start + size and machine.is_call(text)]
 
 
 def symbols(library):
@@ -122,37 +89,38 @@ def symbols(library):
 
 
 def disassemble(library):
-    run = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], check=True,
+    run = subprocess.run([machine_of(library).objdump, "-d", "--no-show-raw-insn", library], check=True,
                          stdout=subprocess.PIPE, text=True)
     return parse(run.stdout)
 
 
-def budgets(compiler):
+def budgets(machine, compiler):
     found = {}
     for line in (HERE / "instruction_budgets.txt").read_text().split("\n"):
         words = line.split("#")[0].split()
-        if words and words[0] == compiler:
-            found[words[1]] = int(words[2])
+        if words[:2] == [machine.name, compiler]:
+            found[words[2]] = int(words[3])
     return found
 
 
 def check_static(compiler, library):
+    machine = machine_of(library)
     code = disassemble(library)
     addresses = symbols(library)
-    limits = budgets(compiler)
+    limits = budgets(machine, compiler)
     failed = 0 if limits else 1
     for name, limit in limits.items():
         if name not in addresses:
             print(f"{name}: is not exported")
             failed += 1
             continue
-        path, complaint = straight_path(code, addresses[name][0])
+        path, complaint = straight_path(code, addresses[name][0], machine)
         print(f"{name}: {len(path)} instructions on the straight path, {limit} allowed")
         complaints = [complaint] if complaint else []
         if len(path) > limit:
             complaints.append("is too long")
         complaints += [f"'{text}' calls off the straight path"
-                       for text in calls_in(code, *addresses[name])]
+                       for text in calls_in(code, *addresses[name], machine)]
         if complaints:
             failed += 1
             print(f"{name}: FAILED: {'; '.join(complaints)}")
@@ -169,7 +137,7 @@ def stripped(path, folder):
 
 
 def executed(program, library, kind, pairs):
-    """Instructions that callgrind counts in a run of the program."""
+    """Returns the number of instructions that callgrind counts in a run of the program."""
     run = subprocess.run(
         ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
          program, kind, str(pairs)],
@@ -188,8 +156,7 @@ def check_executed(compiler, library, program, stub):
         return SKIPPED
     n = 1_000_000
     # The program calls through pointers in both cases, from the same loop. The stub's functions are
-    # "mov %rdi,%rax; ret" and "ret": what they execute is known, the rest of its figure is the
-    # loop.
+    # "mov %rdi,%rax; ret" and "ret": the number of their instructions is known, and the rest of the figure is the loop.
     per_pair = {}
     with tempfile.TemporaryDirectory() as folder:
         stripped(stub, folder)
@@ -214,8 +181,9 @@ def check_executed(compiler, library, program, stub):
     return 0
 
 
-# What reading one may take: finding the name, the page heap's lock and figures. Seen: see the test's output, at most
-# two thirds of this. A walk over all size classes takes more than 10000.
+# The instructions that reading one property may take: it finds the name, takes the page heap's lock and reads figures.
+# The measured numbers are at most two thirds of this (see the test's output). A walk over all size classes takes more
+# than 10000.
 PROPERTY_BUDGET = 1500
 PROPERTIES = ("generic.heap_size", "tcmalloc.pageheap_free_bytes", "tcmalloc.pageheap_unmapped_bytes",
               "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.impl.thread_cache_count", "tcmalloc.heap_limit_mb",
@@ -240,10 +208,14 @@ def check_properties(_, library, program):
 
 
 def main():
-    if platform.machine() != "x86_64":
-        print(f"SKIP: knows the instructions of x86-64 only, this is {platform.machine()}")
-        return SKIPPED
     kind, *arguments = sys.argv[1:]
+    machine = machine_of(arguments[1])
+    if machine is None:
+        print(f"SKIP: does not know the instructions of the machine that {arguments[1]} is for")
+        return SKIPPED
+    if not shutil.which(machine.objdump):
+        print(f"SKIP: {machine.objdump} is not installed")
+        return SKIPPED
     return {"static": check_static, "executed": check_executed, "properties": check_properties}[kind](*arguments)
 
 

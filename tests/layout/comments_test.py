@@ -4,9 +4,10 @@
 
   comments_test.py ROOT
 
-The documentation in Markdown is held to the same, for what it puts in backticks. A name exists when
-the code of src/ or cli/ has it as an identifier (for what is in backticks, the code of any folder, a
-script, a CMake file or a text constant); a file exists when some path of the tree ends in it.
+The same applies to names in backticks in the Markdown documentation. A name exists if it is an identifier in the code
+of src/ or cli/. A name in backticks may also be in the code of any folder, in a script, a CMake file or a text
+constant. A file exists if some path of the tree ends in it. In the tables of docs/migrating-from-*.md only the last
+column has names of this project.
 """
 
 import pathlib
@@ -27,13 +28,13 @@ MEMBER = re.compile(r"\b[a-z]\w*_(?![\w*])")
 BACKTICKED = re.compile(r"`([^`\n]+)`")
 WORD = re.compile(r"[A-Za-z_]\w*")
 
-SCRIPTS = {".py", ".sh", ".txt", ".json", ".cmake"}
+SCRIPTS = {".py", ".rs", ".sh", ".txt", ".json", ".cmake"}
 # Names of things outside the project.
 FOREIGN = {
     "GoogleTest", "OpenMetrics", "ThreadSanitizer", "AddressSanitizer", "UndefinedBehaviorSanitizer", "GiB", "MiB",
     "KiB", "CMake", "CMakeLists", "O",
 }
-# Not members: the prefixes of the entry points' names.
+# The prefixes of the entry points' names, which are not members.
 PREFIXES = {"tc_", "tcmalloc_", "__libc_", "_"}
 # Files that users or systems have, not the project.
 FOREIGN_FILES = re.compile(r"(sys|linux|bits|gperftools)/.*"
@@ -41,7 +42,7 @@ FOREIGN_FILES = re.compile(r"(sys|linux|bits|gperftools)/.*"
 
 
 class Names:
-    """What exists."""
+    """The names that exist."""
 
     def __init__(self, root):
         self.code = set()      # identifiers in the code of src/ and cli/
@@ -83,7 +84,7 @@ class Names:
         return missing
 
     def missing_in_quote(self, quoted):
-        """Names in something in backticks that do not exist: identifiers and files only."""
+        """Returns the names in a quote in backticks that do not exist: identifiers and files only."""
         missing = set(self.missing_files(quoted))
         if re.fullmatch(r"~?\w+(::~?\w+)*(\(.*\))?", quoted):
             for name in WORD.findall(quoted.split("(")[0]):
@@ -115,8 +116,10 @@ def check(root):
     quotes = 0
     for path in source.tree_files(root):
         if path.suffix == ".md" and path.name != "CHANGELOG.md":
+            of_others = path.name.startswith("migrating-from-")
             for number, line in enumerate(path.read_text().split("\n"), 1):
-                for quoted in BACKTICKED.findall(line):
+                ours = line.rpartition(" | ")[2] if of_others else line
+                for quoted in BACKTICKED.findall(ours):
                     quotes += 1
                     for name in sorted(names.missing_in_quote(quoted)):
                         complaints.add(path, number, f"names {name}, which does not exist", line)

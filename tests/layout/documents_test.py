@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the documents promise about each other and about the sources.
+"""Checks what the documents promise about each other and about the sources.
 
   documents_test.py ROOT
 
 * Each relative link of each Markdown file leads to a file, and to a heading where it names one.
 * Each page in docs/ and at the root can be reached from README.md by links.
+* Each page in docs/ is in the navigation of the site once (docs/site/navigation.py), and each page there exists.
 * docs/decisions/README.md lists each decision once, with the title and the status that it has.
 * docs/glossary.md has each term once, in the order of the alphabet.
 * The functions and the unit tests of the example in CONTRIBUTING.md exist.
@@ -25,14 +26,16 @@ INLINE_CODE = re.compile(r"`[^`\n]*`")
 DECISION = re.compile(r"\d{4}-[\w-]+\.md")
 STATUS = re.compile(r"^\*\*Status\.\*\* ((?:.+\n)+)", re.MULTILINE)
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-STRINGS = re.compile(rf"(?:{STRING.pattern}\s*)+")  # adjacent ones are one
-CALL = re.compile(r"(?<!void )\bAbortWith\(")
+STRINGS = re.compile(rf"(?:{STRING.pattern}\s*)+")  # adjacent strings are one
+# A report of the debug libraries ends in an abort, too.
+CALL = re.compile(r"(?<!void )\b(?:AbortWith|DebugReport report)\(")
+PART_OF_LINE = re.compile(r"^void Write\w+\(TextWriter& line, const DebugObject&", re.MULTILINE)
 OTHER_END = re.compile(r"\b(abort|__builtin_trap)\(\)")
 WORD = re.compile(r"[a-z]{3}")
 
 
 def prose(text):
-    """The text of a page with code made space, so that nothing in it is taken for a link."""
+    """Returns the text of a page with code replaced by spaces, so that nothing in it is taken for a link."""
     return INLINE_CODE.sub(lambda m: source.blank(m[0]),
                            FENCE.sub(lambda m: source.blank(m[0]), text))
 
@@ -42,7 +45,7 @@ def one_line(text):
 
 
 def anchors(text):
-    """The names that GitHub gives to the headings of a page."""
+    """Returns the names that GitHub gives to the headings of a page."""
     found = {}
     for heading in HEADING.findall(FENCE.sub("", text)):
         plain = LINK.sub(lambda m: m[0][1:m[0].index("]")], heading)
@@ -91,6 +94,22 @@ def check_reachable(root, pages, complaints):
             complaints.add(path, 1, "no chain of links leads here from README.md")
 
 
+def check_navigation(root, pages, complaints):
+    sys.path.insert(0, str(root / "docs/site"))
+    import navigation
+    table = root / "docs/site/navigation.py"
+    listed = [navigation.HOME, *(source for _, _, entries in navigation.SECTIONS for _, source in entries)]
+    for name in sorted({name for name in listed if listed.count(name) > 1}):
+        complaints.add(table, 1, f"lists {name} twice")
+    for name in listed:
+        if name.endswith(".md") and root / name not in pages:
+            complaints.add(table, 1, f"lists {name}, which does not exist")
+    for path in pages:
+        name = path.relative_to(root).as_posix()
+        if name.startswith("docs/") and not DECISION.fullmatch(path.name) and name not in listed:
+            complaints.add(path, 1, "is not in docs/site/navigation.py")
+
+
 def check_decisions(root, pages, complaints):
     index = root / "docs/decisions/README.md"
     listed = {}
@@ -122,7 +141,7 @@ def check_example(root, pages, complaints):
     tests = "\n".join(path.read_text() for path in source.code_files(root / "tests/unit"))
     blocks = re.findall(r"^```c\+\+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     names = re.findall(r"\b(\w+Test)\.(\w+)", text)
-    # Its first line alone: a reader who follows the example changes the others.
+    # Checks only the first line: a reader who follows the example changes the others.
     for block in blocks:
         if block.split("\n")[0] not in code:
             complaints.add(page, 1, "shows code that src/ does not have", block.split("\n")[0])
@@ -144,12 +163,14 @@ def check_glossary(root, pages, complaints):
 
 
 def bodies_that_abort(text):
-    """(where it begins, text) of the body of each function at the outer level that calls AbortWith."""
+    """Yields (position, text) of the body of each function at the outer level that calls AbortWith, or writes a part of
+    a line for a function that does."""
     for end in re.finditer(r"^}$", text, re.MULTILINE):
         begin = max(text.rfind("\n}\n", 0, end.start()),
                     text.rfind("\n", 0, text.rfind("\nnamespace", 0, end.start()) + 1))
         begin = text.find(" {\n", text.find("\n", begin + 1)) + 1
-        if begin and CALL.search(text, begin, end.start()):
+        head = text[text.rfind("\n\n", 0, begin):begin]
+        if begin and (CALL.search(text, begin, end.start()) or PART_OF_LINE.search(head)):
             yield begin, text[begin:end.start()]
 
 
@@ -166,7 +187,7 @@ def abort_fragments(root, complaints):
                 if WORD.search(constant):
                     line = text.count("\n", 0, begin + match.start()) + 1
                     found[one_line(constant)] = (path, line)
-        if OTHER_END.search(text) and path.name != "log.cc":
+        if OTHER_END.search(text) and path.name not in ("log.cc", "report.cc"):
             complaints.add(path, 1, "ends the process without AbortWith: nothing says why")
         if calls != len(CALL.findall(text)):
             complaints.add(path, 1, "calls AbortWith where this test does not see what it prints")
@@ -199,6 +220,7 @@ def check(root):
     pages = {path: path.read_text() for path in source.tree_files(root) if path.suffix == ".md"}
     num_links = check_links(pages, complaints)
     check_reachable(root, pages, complaints)
+    check_navigation(root, pages, complaints)
     num_decisions = check_decisions(root, pages, complaints)
     check_example(root, pages, complaints)
     check_glossary(root, pages, complaints)

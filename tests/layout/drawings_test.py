@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The drawings of the documents.
+"""Checks the drawings of the documents.
 
   drawings_test.py ROOT
 
@@ -38,7 +38,7 @@ def check_drawing(drawings, path, complaints):
 
 def check(root):
     sys.path.insert(0, str(root / "scripts"))
-    import drawings  # what makes them
+    import drawings  # the script that makes them
     complaints = source.Complaints(root)
     sources = drawings.sources(root)
     for path in sources:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parts of scripts/faults.py that touch neither files nor processes: reading patches, putting them into texts, choosing
-tests, and the table."""
+"""Tests the parts of scripts/faults.py that touch neither files nor processes: reading patches, putting them into
+texts, choosing tests, and the table."""
 
 import pathlib
 import sys

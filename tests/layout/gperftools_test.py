@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Holds our libraries and headers, and gperftools', against gperftools_symbols.txt.
+"""Compares our libraries and headers, and those of gperftools, with gperftools_symbols.txt.
 
   gperftools_test.py ROOT LIBRARY_FOLDER
 
-  * what the list calls provided, both of our libraries export, or libtcmalloc alone; what it leaves
-    out, neither does
+  * all of our libraries, or only libtcmalloc and libtcmalloc_debug, export what the list calls provided; none exports
+    what it leaves out
   * every function that our headers in include/gperftools/ declare is provided, and the headers of
-    what is left out are not there
+    what is left out are not there; nor in include/google/, where each has its old name
   * where Debian's libgoogle-perftools-dev is installed: every name that its libraries export and
-    every function that its headers declare is in the list, and no pattern of the list is idle
+    every function that its headers declare is in the list, and each pattern of the list matches a name
 """
 
 import pathlib
@@ -21,6 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 LIST = HERE / "gperftools_symbols.txt"
 HEADERS = {"heap-checker.h", "heap-profiler.h", "malloc_extension.h", "malloc_extension_c.h", "malloc_hook.h",
            "malloc_hook_c.h", "nallocx.h", "stacktrace.h", "tcmalloc.h"}
+NEVER_IN_GOOGLE = {"nallocx.h"}  # came after the folder was renamed
 DEBIAN_HEADERS = pathlib.Path("/usr/include/gperftools")
 # profiler.h is libprofiler's, whose names are in the list as well.
 DECLARED = re.compile(
@@ -72,7 +73,9 @@ def check_ours(test, root, folder):
     in_both = {text for heading, text, _ in test.entries if heading == "provided"}
     in_full = {text for heading, text, _ in test.entries if heading == "provided by libtcmalloc"}
     for name, headings in (("libtcmalloc.so.4", ("provided", "provided by libtcmalloc")),
-                           ("libtcmalloc_minimal.so.4", ("provided",))):
+                           ("libtcmalloc_debug.so.4", ("provided", "provided by libtcmalloc")),
+                           ("libtcmalloc_minimal.so.4", ("provided",)),
+                           ("libtcmalloc_minimal_debug.so.4", ("provided",))):
         provided = in_both | in_full if len(headings) > 1 else in_both
         have = exported(folder / name)
         for symbol in sorted(provided - have):
@@ -83,10 +86,15 @@ def check_ours(test, root, folder):
     folder = root / "include" / "gperftools"
     headers = {path.name for path in folder.iterdir()}
     test.expect(headers == HEADERS, f"include/gperftools has {sorted(headers ^ HEADERS)}, or not")
+    old = {path.name: path.read_text() for path in (root / "include/google").iterdir()}
+    test.expect(set(old) == HEADERS - NEVER_IN_GOOGLE, f"include/google has {sorted(set(old) ^ (HEADERS - NEVER_IN_GOOGLE))}, or not")
+    for name, text in old.items():
+        test.expect(re.findall(r"#\s*include.*", text) == [f"#include <gperftools/{name}>"],
+                    f"include/google/{name} includes something else than gperftools/{name}")
     count = 0
     for path in sorted(folder.iterdir()):
         for function in sorted(declared(path)):
-            # Types of functions end so.
+            # Names of types of functions have one of these ends.
             if re.search(r"(Hook|Replacement)$", function) and function not in in_both:
                 continue
             count += 1
@@ -98,9 +106,9 @@ def check_ours(test, root, folder):
 
 
 def check_debian(test):
-    libraries = sorted(pathlib.Path("/usr/lib").glob("*-linux-gnu/libtcmalloc.so.4")) + sorted(
-        pathlib.Path("/usr/lib").glob("*-linux-gnu/libtcmalloc_minimal.so.4"))
-    if not DEBIAN_HEADERS.is_dir() or len(libraries) < 2:
+    libraries = [library for name in ("tcmalloc", "tcmalloc_minimal", "tcmalloc_debug", "tcmalloc_minimal_debug")
+                 for library in sorted(pathlib.Path("/usr/lib").glob(f"*-linux-gnu/lib{name}.so.4"))]
+    if not DEBIAN_HEADERS.is_dir() or len(libraries) < 4:
         print("libgoogle-perftools-dev is not installed: not compared with it")
         return
     names = set()

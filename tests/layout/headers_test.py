@@ -5,7 +5,7 @@
   headers_test.py ROOT BUILD_DIR
 
 A header that needs another one included before it fails here; so does one that cannot be included
-twice. The compiler is that of the build folder: the presets bring g++ and clang.
+twice. The compiler is that of the build folder: the presets use g++ and clang.
 """
 
 import json
@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def compile_commands(root, build):
-    """Folder of src/ -> the words of the command that compiles one of its files, less the file."""
+    """Folder of src/ -> the words of the command that compiles one of its files, without the file."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
@@ -47,7 +47,7 @@ def main():
 
     def check(header):
         name = header.relative_to(root / "src").as_posix()
-        # A folder without a file that is compiled alone is compiled as another one.
+        # If no file of the header's folder is compiled alone, the options of another folder serve.
         words, directory = commands.get(name.rpartition("/")[0], default)
         unit = f'#include "{name}"\n#include "{name}"\n'
         run = subprocess.run([*words, "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True,

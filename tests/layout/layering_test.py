@@ -6,15 +6,16 @@
 
   * a folder includes only folders below it; no file includes itself by a detour; a project header
     is included by its path from src/, in quotes
-  * what the minimal library has includes no header of tools/ for which that library has no answer of
-    its own, which is in a folder named minimal
+  * files of the minimal library include a header of tools/ only if a file in a folder named minimal also includes it,
+    to define its functions for that library
   * only heap/ and the folders above it name the process's heap
   * only entry points include public headers
   * below heap/ only os/ has virtual functions
-  * conditional compilation and macros stay in the files that are there for them
+  * conditional compilation and macros are only in files that are meant for them
   * headers have #pragma once, sources their licence line
-  * cli/ includes no header of src/ or include/: the command reads every version of the library; its folders
-    are in the order of CLI_FOLDERS, and none includes a later one
+  * cli/ includes no header of src/ or include/, since the command reads every version of the library. The exceptions
+    are those of CLI_SHARED, which have the rules of the marker and no layout. The folders of cli/ are in the order
+    of CLI_FOLDERS, and none includes a later one
   * no file of the project names a machine's folders, a package registry or a ticket
 """
 
@@ -24,35 +25,39 @@ import sys
 
 import source
 
-# A folder may include those of a lower level; folders of one level do not know each other. A folder
+# A folder may include those of a lower level; folders of one level do not include each other. A folder
 # that is named after a library (LIBRARIES) is of the level of the folder that it is in.
 LEVELS = (
-    ("base",), ("os",), ("os/memory",),
+    ("base",), ("os", "tools/mark"), ("os/memory",),
     ("page", "config", "tools/os", "tools/stack", "tools/world_stop", "tools/symbols/os",
-     "tools/profiler/os", "tools/pressure/os", "tools/leak/os"),
+     "tools/profiler/os", "tools/pressure/os", "tools/leak/os", "tools/guard/os", "tools/annotations",
+     "debug/os", "debug/objects"),
     ("central", "tools/symbols"), ("cache", "tools/profile"), ("heap",), ("stats",),
-    ("tools/profiler", "tools/pressure"), ("introspection", "tools", "tools/leak", "tools/no_leak"),
-    ("entry",),
+    ("tools/profiler", "tools/pressure"), ("tools/guard",),
+    ("introspection", "control", "tools", "tools/leak", "tools/no_leak", "tools/no_guard"),
+    ("entry",), ("debug",),
     ("compat",),
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
-LIBRARIES = ("full", "minimal", "override", "shared")
+# What the command shares with the library: folders of src/, and headers of base/ with plain data.
+CLI_SHARED = re.compile(r"tools/mark/\w+\.h|base/(address_range|mapping_line)\.h")
+LIBRARIES = ("full", "minimal", "override", "shared", "plain", "debug")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
 PROCESS_HEAP = re.compile(r"\b(GlobalHeap|global_heap_storage|global_page_map|current_slot)\b")
 VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
-# System calls, and what differs between systems and machines.
-SYSTEM = r"(tools/(\w+/)?)?os/.*|tools/(stack|world_stop)/.*"
+# Files with system calls and with code that differs between systems and machines.
+SYSTEM = r"(tools/(\w+/)?|debug/)?os/.*|tools/(stack|world_stop)/.*"
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|entry/(override\.h|shared/.*)")
 MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|entry/(override\.h|shared/.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.
 SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
 SYSTEM_HEADERS_IN = re.compile(SYSTEM)
-# Who may include what programs include: the files that define it.
-PUBLIC_HEADERS_IN = re.compile(r"entry/(full/)?entry_.*|tools/leak/entry_.*|compat/.*")
-# (rule, file) that break a rule, with the reason.
+# Only files that define public functions may include the public headers.
+PUBLIC_HEADERS_IN = re.compile(r"entry/((full|plain)/)?entry_.*|debug/entry_.*|tools/leak/entry_.*|compat/.*")
+# Files that may break a rule: (rule, file), with the reason.
 EXCEPTIONS = {
     ("macro definition", "introspection/field_table.h"):
         "makes name, offset and size of a member from one token",
@@ -71,7 +76,7 @@ NOT_INCLUDED = {
     ("entry/fast_path.h", "heap/heap.h"): "the fast path needs three variables, not all tiers",
 }
 
-# In every file of the project, documentation and scripts included.
+# Forbidden in every file of the project, documentation and scripts included.
 FORBIDDEN_EVERYWHERE = (
     (re.compile(r"(?<![\w.*$}~])/(work|home/\w+|Users/\w+)/"), "names a folder of one machine"),
     (re.compile(r"\.\./shared\b"), "names a folder outside the project"),
@@ -90,7 +95,7 @@ LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
 def folder_of(name):
     """The folder whose level a file of src/ has."""
     parts = name.split("/")[:-1]
-    if parts and parts[-1] in LIBRARIES:
+    while len(parts) > 1 and parts[-1] in LIBRARIES:
         parts.pop()
     return "/".join(parts)
 
@@ -173,8 +178,8 @@ class Checker:
                               "which is not below it")
 
     def check_minimal(self):
-        """What both libraries have calls of tools/ only what a file in a folder minimal defines, too."""
-        answered = {target for name, arrows in self.includes.items() if "/minimal/" in name
+        """Code that is in both libraries uses only functions of tools/ that a file in a folder minimal defines, too."""
+        answered = {target for name, arrows in self.includes.items() if re.search("/(minimal|no_guard)/", name)
                     for _, target, _ in arrows}
         for name, arrows in sorted(self.includes.items()):
             if name.startswith("tools/") or {"full", "minimal"} & set(name.split("/")):
@@ -185,7 +190,7 @@ class Checker:
                                   f"the minimal library has no answer for {target}", text)
 
     def check_cli(self):
-        """The command's folders; returns the number of its files."""
+        """Checks the command's folders and returns the number of its files."""
         cli = self.root / "cli"
         files = source.code_files(cli)
         for path in files:
@@ -197,6 +202,8 @@ class Checker:
             for match in INCLUDE.finditer(code):
                 target = match[2].split("/")[0]
                 if match[1] == "<":
+                    continue
+                if CLI_SHARED.fullmatch(match[2]):
                     continue
                 if target not in CLI_FOLDERS or not (cli / match[2]).is_file():
                     self.complain(path, match, "cli/ includes its own headers only")

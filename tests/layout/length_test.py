@@ -4,8 +4,8 @@
 
   length_test.py ROOT
 
-A reason is a line "// Length: REASON" in the comment that the file begins with. A file that gives one and is short enough
-without it fails too.
+A reason is a line "// Length: REASON" in the comment that the file begins with. A file that gives a reason but is short
+enough without it fails, too.
 """
 
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the source tree share: finding files, telling code from comments."""
+"""Functions that the tests of the source tree share: they find files and tell code from comments."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ CODE_SUFFIXES = {".cc", ".h", ".c"}
 SKIPPED_FOLDERS = {".git", "build", "__pycache__"}
 
 # In the order of the alternatives: comments, raw strings, strings, characters. A quote between two
-# digits separates them and starts nothing.
+# digits separates them and starts no character constant.
 TOKEN = re.compile(
     r"(?P<comment>//(?:[^\n\\]|\\.|\\\n)*|/\*.*?\*/)"
     r'|(?P<string>R"(?P<delimiter>[^()\s\\]{0,16})\(.*?\)(?P=delimiter)"|"(?:[^"\\\n]|\\.)*")'
@@ -31,7 +31,8 @@ def code_files(root):
 
 
 def blank(text):
-    """The text with everything but line ends made space: what follows keeps its line number."""
+    """Returns the text with all characters except line ends replaced by spaces, so that later text keeps its line
+    number."""
     return re.sub(r"[^\n]", " ", text)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of scripts/tiers.py is whole, and what other files say of it is the same.
+"""Checks that the table of scripts/tiers.py is complete, and that other files agree with it.
 
   tiers_test.py ROOT
 

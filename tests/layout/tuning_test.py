@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every number that could be tuned is a field of Tuning (src/base/tuning.h).
+"""Checks that every number that could be tuned is a field of Tuning (src/base/tuning.h).
 
   tuning_test.py ROOT
 
@@ -8,9 +8,10 @@ Fails when src/ has a numeric constant outside of tuning.h, in the scope of a na
 enumeration, that is neither derived from other constants nor listed below with a reason; when an entry of
 the list names nothing; and when nothing uses a field of Tuning.
 
-Numeric: of an arithmetic type, an alias of one, Length or PageId, or an array of such. Derived: the
-initial value has the name of another constant, and no number but 0 and 1. An enumerator counts when its
-value has any other number. A constant inside a function is the function's own affair.
+A constant is numeric if it has an arithmetic type, an alias of one, the type Length or PageId, or is an array of these.
+It is derived if the initial value has the name of another constant, and no number except 0 and 1. An enumerator counts
+when its
+value has any other number. Constants inside functions are not checked.
 """
 
 import pathlib
@@ -38,6 +39,7 @@ base/in_flight.h: kObjectWords kBinArrays: protocol
 base/near_name.h: kMaxComparedName: buffer
 base/sample_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
+base/size_classes.h: kMaxFineIndex: buffer
 base/size_classes.h: kMaxFineSize: buffer
 cache/bins.h: kFullMark: protocol
 cache/countdown.h: kNever: bits
@@ -49,33 +51,46 @@ central/ranked_spans.h: kNowhere: protocol
 central/shard_map.h: kMaxProcessors: buffer
 central/span_owner.h: kShardBits kCounted: bits
 compat/heap_walk.cc: kSpansAtOnce: buffer
+config/setting.h: kDebugLibrary: bits
+debug/full/stacks.cc: kStaticSkip: protocol
+debug/objects/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
+debug/stack_table.cc: kBuckets: buffer
+debug/verify.cc: kSpansAtOnce: buffer
 compat/malloc_extension.cc: kMaxLists: buffer
 compat/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 compat/malloc_hook.cc: kStaticSkip: protocol
 entry/entry_properties.cc: kMaxCacheBytes: bits
 entry/entry_properties.cc: kNothing: protocol
+heap/background_thread.cc: kForATime: protocol
+heap/control.h: kRelease kTrim kSet kStartProfile kStopProfile kTextWords kRefused kGarbled kPrivileged: format
 introspection/root.h: kFormat: format
-tools/leak/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
-tools/leak/annotations.cc: kNumBuckets: buffer
-tools/leak/annotations.h: kIgnoredMark: bits
+tools/guard/plain/guarded_objects.cc: kFreeStaticSkip: protocol
+tools/guard/os/fault_handler.cc: kStackBytes: buffer
+tools/guard/slack.h: kSlackByte: protocol
+tools/mark/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
+tools/annotations/ignored_addresses.h: kNumBuckets: buffer
+tools/annotations/record_mark.h: kIgnoredMark: bits
 tools/leak/check_memory.h: kChunkBytes: buffer
-tools/leak/control_blocks.cc: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes: system
+tools/mark/control_blocks.h: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes kListAlignment kMostListBytes kLeastLinkOffset kLengthAlignment: system
 tools/leak/found_leaks.cc: kFirstSlots: buffer
 tools/leak/found_leaks.h: kMaxWords: format
-tools/leak/mark_work.h: kKindShift: bits
-tools/leak/marker.h: kCopiedBytes: system
-tools/leak/object_index.h: kNoEntry kLargeEntry kPageInSpanShift kPayloadShift: bits
+tools/mark/mark_work.h: kKindShift: bits
+tools/mark/marker.h: kCopiedBytes: system
+tools/mark/marker.h: kMaxRecordBytes: buffer
+tools/mark/spans.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
+tools/mark/object_index.h: kClasses: bits
 tools/leak/object_index.h: kSpansAtOnce: buffer
 tools/leak/part_check.h: kMaxNameBytes: buffer
-tools/leak/registered_roots.h: kFirst: buffer
-tools/leak/root_map.cc: kRedZoneBytes kKeptBytes: system
+tools/annotations/registered_roots.h: kFirst: buffer
+tools/mark/root_map.cc: kRedZoneBytes kKeptWords: system
 tools/leak/roots.cc: kFirstTextBytes: buffer
 entry/entry_glibc.cc: kChunk: buffer
 entry/oom_policy.cc: kVtableHeaderWords: system
-tools/leak/os/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard: system
+tools/leak/os/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
 tools/leak/os/backed_pages.h: kEntries: buffer
 os/memory/backing_file.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
+os/log.h: kAbortLineBytes: format
 tools/stack/call_frame_cache.h: kPairsShift: buffer
 tools/stack/call_frame_entries.h: kHeaderBytes: format
 tools/stack/call_frame_info.h: kNumRegisters: format
@@ -129,6 +144,7 @@ page/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSizes: bu
 page/page_map.h: kLeafBits kLeavesAtOnce: bits
 page/page_map.h: kMaxHardwarePage: system
 page/page_state.h: kRecordsPerMove: protocol
+page/small_places.h: kBits: buffer
 page/span.h: kFirstPool: bits
 page/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 tools/pressure/config.h: kPressureLevels: protocol
@@ -159,7 +175,7 @@ stats/process_facts.h: kMaxName: buffer
 config/read_settings.cc: kFullLibraryNamesBytes: buffer
 config/setting.h: kNoTraits kNamesFiles kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
 config/settings.h: kSettingTextBytes: buffer
-config/settings_table.h: kMaxBytes kMaxMebibytes kMaxSeconds: bits
+config/settings_table.h: kMaxBytes kMaxMebibytes kMaxGuardedSample kMaxSeconds: bits
 stats/stats.cc: kChunk: buffer
 stats/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
 stats/stats_series.cc: kLineBytes: buffer
@@ -182,7 +198,8 @@ def plain(path_text):
 
 
 def scope_of(head):
-    """What a brace opens after `head`, the statement so far: a namespace, a class, an enumeration, or else."""
+    """Returns what a brace opens after `head`, the statement so far: a namespace, a class, an enumeration, or something
+    else."""
     head = re.sub(r"^\s*template\s*<[^{}]*>\s*(?=class|struct|union)", "", head).strip()
     if re.match(r"(inline\s+)?namespace\b|extern\s*$", head):
         return "namespace"
@@ -194,7 +211,7 @@ def scope_of(head):
 
 
 def has_value(statement):
-    """An initial value has begun, whatever is in its brackets."""
+    """True if an initial value has begun, no matter what is in parentheses."""
     return re.search(r"(?<!operator)=", re.sub(r"\([^()]*\)", "", statement.partition("{")[0]).replace("==", "")) is not None
 
 
@@ -250,7 +267,7 @@ def is_derived(value):
 
 
 class Scanner:
-    """Finds constants, given what aliases of arithmetic types there are."""
+    """Finds constants, given the aliases of arithmetic types."""
 
     def __init__(self, texts):
         aliases = set()
@@ -325,7 +342,7 @@ FOUND = ["kSeen", "kSeenArray", "kSeenConst", "kOne", "kSeenTwo", "kHalfDerived"
 
 
 def parts_of(text):
-    """(part, field) of all fields of Tuning. kRules is what a file calls its part."""
+    """Yields (part, field) of all fields of Tuning. A file calls its part kRules."""
     for match in re.finditer(r"\n  struct \w+ \{(.*?)\n  \} (\w+);", text, re.DOTALL):
         for field in re.findall(r"^    [\w:]+ (\w+)(?:\[\d+\])? =", match[1], re.MULTILINE):
             yield match[2], field

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Of scripts/unchanged.py: what has a test run again."""
+"""Tests which changes make scripts/unchanged.py run a test again."""
 
 import pathlib
 import sys

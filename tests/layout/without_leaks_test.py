@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The leak checker is a folder that may be deleted, with its tests: nothing else needs it.
+"""Checks that the folder of the leak checker may be deleted with its tests: nothing else needs it.
 
   without_leaks_test.py ROOT
 
-In a copy of the tree without it the order of the folders holds, every include is there, CMake
-configures, and the files of the full library that know what the checker is made for compile.
+In a copy of the tree without the leak checker, folders include only folders below them, each included file exists,
+CMake configures the build, and the libraries that the checker uses compile.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ import tempfile
 
 FOLDERS = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "CHANGELOG.md",
            "conanfile.py", "bench", "cli", "docs", "include", "packaging", "scripts", "src", "tests")
-# Those that the checker uses: they must not need it in turn.
+# Libraries that the leak checker uses: they must not need the leak checker in turn.
 TARGETS = ("tcmalloc_tools_profiler", "tcmalloc_heap", "tcmalloc_tools_no_leak")
 
 

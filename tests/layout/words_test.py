@@ -46,7 +46,7 @@ CHECKED = (
     "tests/programs/",
     "tests/unit/",
 )
-# Every other place where they are looked for with --all.
+# Other places in which --all looks for these words.
 OTHERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "bench/", "docs/", "src/", "tests/")
 # (path, regular expression of the text around the phrase, reason)
 EXCEPTIONS = (

@@ -17,14 +17,14 @@
  *
  * What is checked. At most one thread is in the critical section; in the child a thread that stopped
  * to exist stays there. No locker is in it from the end of the wait to the opening of the gate. At
- * the end the lock is not a thread's that does not exist, unless it is marked.
+ * the end no thread that does not exist has the lock, unless the lock is marked.
  *
  * Define at most one of these mistakes:
  *   GATE_READ_FIRST     a locker reads the gate before it takes the lock, not after
  *   LOCK_READ_FIRST     the forking thread reads the lock before it closes the gate
  *   FREES_ANY           the child frees the lock of any thread, the new one included
  *   STRAY_STAYS         the child does not free the lock of a thread that it lacks
- *   INCOMPLETE_STAYS    the same, only after a hold that did not wait for the lock
+ *   INCOMPLETE_STAYS    as STRAY_STAYS, but only after a hold that did not wait for the lock
  *   FREES_MISSED        the child frees a marked lock, too
  */
 
@@ -33,7 +33,7 @@
 #define NEW 2
 #define OLD(i) (3 + (i))
 #define OLD_LOCKERS 2
-/* In the child: of a thread that it lacks, as far as the child can tell. */
+/* True in the child if the owner is a thread that the child lacks, as far as the child can tell. */
 #ifdef FREES_ANY
 #define IsOld(owner) ((owner) > FORKING)
 #else
@@ -54,13 +54,14 @@ bit missed;
 bit closed;
 bit in_child;
 
-/* Outside the machine: who is in the critical section, and whether no locker may be. */
+/* Not part of the machine: the thread in the critical section, and whether lockers must not be
+ * there. */
 byte inside = FREE;
 bit held;
 
 #define Unlock() lock = FREE; missed = 0
 
-/* A thread of the parent stops to exist in the child. */
+/* A thread of the parent does not exist in the child. */
 #define Step(action) \
   if \
   :: in_child && me != NEW -> goto gone \
@@ -134,7 +135,7 @@ active proctype Forking() {
   :: !gave_up -> assert(inside == FREE); held = 1
   :: gave_up
   fi;
-  /* A prepare handler of another library, or none. */
+  /* Another library may have a prepare handler. */
   if
   :: atomic { lock == FREE -> lock = FORKING };
     EnterAndLeave()
@@ -144,7 +145,7 @@ active proctype Forking() {
   :: atomic { in_child = 1; run Locker(NEW) }
   :: skip
   fi;
-  /* Another library's handler before ours, or none. */
+  /* Another library may have a handler that runs before ours. */
   if
   :: atomic { lock == FREE -> lock = FORKING };
     EnterAndLeave()
@@ -165,7 +166,7 @@ active proctype Forking() {
 #endif
   assert(!in_child || lock == FREE || lock == NEW || missed);
   atomic { held = 0; closed = 0 };
-  /* Later. */
+  /* Uses the lock later. */
   if
   :: in_child && missed -> skip
   :: atomic { lock == FREE -> lock = FORKING };

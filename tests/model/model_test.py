@@ -5,8 +5,8 @@
   model_test.py MODEL.pml COMPILER holds|fails DEFINE...
 
 "holds": the search was complete and found no error, and every statement of the model was reached
-(else it would prove little). "fails": an assertion of the model was violated; no other error, for
-example a deadlock, will do. The DEFINEs select the memory model and the mistake to make.
+(otherwise it would prove little). "fails": an assertion of the model was violated; other errors, for example a
+deadlock, do not count. The DEFINEs select the memory model and the mistake to make.
 """
 
 import pathlib
@@ -21,12 +21,12 @@ SKIPPED = 77
 
 
 def search(model, compiler, defines, folder):
-    """What the checker printed."""
+    """Returns the output of the checker."""
     # A trail to an error is written beside the model.
     shutil.copy(model, folder)
     subprocess.run(["spin", "-a", *(f"-D{name}" for name in defines), model.name],
                    cwd=folder, check=True)
-    # Without cycle checks, as there are only assertions and ends to check.
+    # Compiles without cycle checks, because only assertions and end states are checked.
     subprocess.run([compiler, "-O1", "-w", "-DSAFETY", "-o", "pan", "pan.c"],
                    cwd=folder, check=True)
     run = subprocess.run(["./pan", f"-m{DEPTH_LIMIT}"], cwd=folder, text=True,
@@ -49,7 +49,7 @@ def complaints(output, expected):
     found = []
     if errors[1] != "0":
         found.append(f"{errors[1]} errors")
-    # Whatever the checker has to say beyond its report is a warning or an error.
+    # Any output beyond the report is a warning or an error.
     for sign in ("max search depth too small", "Search not completed", "out of memory", "pan:1:",
                  "warning", "Bitstate", "Hash-Compact"):
         if sign in output:
@@ -57,7 +57,7 @@ def complaints(output, expected):
     if "Full statespace search" not in output:
         found.append("this was no full search")
     unreached = re.findall(r"^\s+\S+:(\d+), state \d+, \"(.*)\"", output, re.MULTILINE)
-    # The store buffers have no end.
+    # The processes of the store buffers never end, so their ends are unreachable.
     found += [f"line {line} was never reached: {text}" for line, text in unreached
               if text != "-end-"]
     return found

@@ -9,28 +9,45 @@
  *   TSO (x86): stores leave in the order in which they were made.
  *   PSO: stores to different variables leave in any order, but a release store only after all
  *   stores before it. (Later stores may overtake a release store, as on aarch64.)
- * An atomic read-modify-write acts on memory. In a lock it drains the buffer before it: of a lock
- * under TSO, of an unlock (a release) under both.
+ *   ARM: as PSO, and loads are reordered too: a load may have been performed earlier than its place in
+ *   the program, but not before the last acquire. So after another thread changed a variable, a
+ *   thread may still load the value from before (`stale`), until it loads the new one, has an acquire,
+ *   or executes a barrier. A load whose address comes from another load is performed after that
+ *   one. If a variable changed twice, the thread may miss one value, but no more.
+ * An atomic read-modify-write acts on memory. The buffer is drained before it: in a lock under TSO,
+ * in an unlock (a release) under both.
  * membarrier: there is a moment between its call and its return at which a thread's buffer is
- * empty, for each thread at a moment of its own.
- * What cannot be expressed: a missing acquire. Loads are performed in the order of the program
- * here, which is what acquire asks for. ThreadSanitizer is the one to see that.
+ * empty and no later load of it was performed, for each thread at a moment of its own.
+ * What TSO and PSO cannot express is a missing acquire: loads are performed in the order of the
+ * program there. ARM can.
+ * What ARM leaves out, so that less can happen here than on the machine:
+ *   - A load is performed at its place in the program or before, never after it. So no store
+ *     overtakes an earlier load. In the code each of these loads is followed by a release store, by a
+ *     store at an address that it gives, or by a branch on its value and then a store: ARM orders
+ *     them.
+ *   - After a load of an old pointer, the loads at its address see the newest values. Only the old
+ *     EMPTY is of interest, at which no section reads the cache: the old CACHE ends with the barrier
+ *     of all threads, before a taker changes anything.
  *
  * The threads. The owner publishes its cache, has access sections of several kinds, and ends, or
  * does not, at any time. Takers, one at a time under the registry's lock, swap the pointer, issue
  * the barrier (which may fail), look at `busy`, empty the cache when it is theirs, and put the
- * pointer back. That a taker who finds `busy` asks the owner to flush is not modelled: the owner
- * may flush whenever it likes.
+ * pointer back. A taker that finds `busy` set asks the owner to flush. This is not modelled,
+ * because the owner may flush at any time.
  *
- * What is checked. `where` says, outside the machine, where each object is at the moment when it is
- * moved. Whoever is inside the cache must see just that in it: with every load, the other side's
- * work is visible in full; nobody else is inside; at the end memory says the same, so that no
- * object is lost or in two places. Nobody touches a cache or a slot whose memory is gone.
+ * What is checked. `where` is not part of the machine. It says where each object is from the moment
+ * when it is moved. A thread inside the cache must find exactly that in it: every load sees the
+ * other side's work completely, no other thread is inside, and at the end memory says the same, so
+ * that no object is lost or in two places. No thread touches a cache or a slot whose memory no
+ * longer exists.
  *
- * Define TSO or PSO, and at most one of these mistakes:
+ * Define TSO, PSO or ARM, and at most one of these mistakes:
  *   NO_MEMBARRIER          the taker has a barrier of its own only
  *   NO_RELEASE_BUSY        busy = 0 is a relaxed store                        (harmless under TSO)
  *   NO_RELEASE_POINTER     the taker puts the pointer back by a relaxed store (harmless under TSO)
+ *   NO_DEPENDENCY          the fast path reads the cache at an address it knew before   (ARM only)
+ *   NO_ACQUIRE_POINTER     a slow path's section loads the pointer without acquire      (ARM only)
+ *   NO_ACQUIRE_BUSY        the taker loads `busy` without acquire                       (ARM only)
  *   LOAD_BEFORE_BUSY       the compiler moves the load of `bins` before busy = 1
  *   NESTED_SECTION         a signal handler has a section inside a section, and clears `busy`
  *   SLOW_PATH_STALE        the slow path acts in a section on what it read in the one before
@@ -41,17 +58,21 @@
  *   SLOT_RECYCLED          the owner ends without leaving the registry: its slot is gone
  */
 
-#if !defined(TSO) && !defined(PSO)
-#error "define TSO or PSO"
+#if defined(ARM)
+#define PSO
+#elif !defined(TSO) && !defined(PSO)
+#error "define TSO, PSO or ARM"
 #endif
 
-/* The owner's access sections, of which the slow path takes two. */
-#ifndef SECTIONS
-#define SECTIONS 4
-#endif
+/* The owner's access sections, of which the slow path takes two, and the takings by each taker. With ARM's
+   order each has many more states. */
 #define TAKERS 2
-#ifndef TAKINGS
-#define TAKINGS 2 /* by each taker */
+#ifdef ARM
+#define SECTIONS 3
+#define TAKINGS 1
+#else
+#define SECTIONS 4
+#define TAKINGS 2
 #endif
 /* How many stores a buffer holds; a thread that has this many waits. A section makes three or
    four: two sections may be in the buffer together. */
@@ -102,7 +123,7 @@ Buffer buffer[THREADS];
 bit registry_lock;
 bit listed;
 
-/* Outside the machine: what is true. */
+/* Not part of the machine: the true state. */
 #define IN_CENTRAL 0
 #define IN_CACHE 1
 #define WITH_OWNER 2
@@ -125,10 +146,44 @@ inline Store(t, v, x, kind) {
   }
 }
 
-inline Load(t, v, x) {
+#ifdef ARM
+/* A bit for each variable: the thread may load the other value than memory has. */
+byte stale[THREADS];
+#define OfVariable(v) (1 << (v))
+#define IsStale(t, v) ((stale[t] & OfVariable(v)) != 0)
+#define MakeFresh(t, v) stale[t] = stale[t] & ~OfVariable(v)
+/* No later load was performed before this. */
+#define Acquire(t) stale[t] = 0
+/* No later load at an address that is computed from this one's value. */
+#define Depend(t) MakeFresh(t, OBJECT(0)); MakeFresh(t, OBJECT(1))
+/* The variables that a thread may load before its next acquire. The owner never loads `busy`,
+   takers never load the pointer, and takers load nothing outside of the lock. */
+byte watched[THREADS];
+#define OBJECTS_WATCHED (OfVariable(OBJECT(0)) | OfVariable(OBJECT(1)))
+#define BeginWatching(t) watched[t] = OBJECTS_WATCHED | OfVariable(BUSY)
+#define EndWatching(t) watched[t] = 0; stale[t] = 0
+/* Thread t changes v. Its own loads are after its store. */
+#define MakeStale(t, v) \
+  stale[OWNER] = stale[OWNER] | (OfVariable(v) & watched[OWNER]); \
+  stale[TAKER(0)] = stale[TAKER(0)] | (OfVariable(v) & watched[TAKER(0)]); \
+  stale[TAKER(1)] = stale[TAKER(1)] | (OfVariable(v) & watched[TAKER(1)]); \
+  MakeFresh(t, v)
+#else
+#define Acquire(t) skip
+#define Depend(t) skip
+#define MakeStale(t, v) skip
+#define BeginWatching(t) skip
+#define EndWatching(t) skip
+#endif
+
+/* Loads the thread's own newest store, or the value in memory. */
+inline LoadNew(t, v, x) {
   d_step {
     RequirePresent(v);
     x = memory[v];
+#ifdef ARM
+    MakeFresh(t, v);
+#endif
     i = 0;
     do
     :: i < Length(t) ->
@@ -143,10 +198,29 @@ inline Load(t, v, x) {
   }
 }
 
-/* Entry `index` leaves for memory. */
+#ifdef ARM
+/* True if a store of thread t to v is in its buffer. */
+#define At(t, i, v) (Length(t) > i && Variable(t, i) == (v))
+#define Buffered(t, v) \
+  (At(t, 0, v) || At(t, 1, v) || At(t, 2, v) || At(t, 3, v) || At(t, 4, v) || At(t, 5, v))
+inline Load(t, v, x) {
+  if
+  :: LoadNew(t, v, x)
+  :: d_step { IsStale(t, v) && !Buffered(t, v); RequirePresent(v); x = !memory[v] }
+  fi
+}
+#else
+#define Load LoadNew
+#endif
+
+/* Entry `index` leaves the buffer for memory. */
 #define Leave(t, index) \
   i = index; \
   RequirePresent(Variable(t, i)); \
+  if \
+  :: memory[Variable(t, i)] != Value(t, i) -> MakeStale(t, Variable(t, i)) \
+  :: else \
+  fi; \
   memory[Variable(t, i)] = Value(t, i); \
   do \
   :: i + 1 < Length(t) -> buffer[t].entry[i] = buffer[t].entry[i + 1]; i++ \
@@ -185,7 +259,7 @@ inline Lock(t) {
 #ifdef TSO
   atomic { registry_lock == 0 && Drained(t); registry_lock = 1 }
 #else
-  atomic { registry_lock == 0; registry_lock = 1 }
+  atomic { registry_lock == 0; registry_lock = 1; Acquire(t) }
 #endif
 }
 
@@ -193,32 +267,64 @@ inline Unlock(t) {
   atomic { Drained(t); registry_lock = 0 }
 }
 
-/* Whoever is inside sees of object k what is true. */
+/* The thread inside sees the true state of object k. */
 #define RequireTrue(k, x) assert((x) == (where[k] == IN_CACHE))
 
 /* ------------------------------------------------------------------------------------ The owner */
 
-inline BeginAccess() {
-#ifndef LOAD_BEFORE_BUSY
-  Store(OWNER, BUSY, 1, RELAXED);
+/* What the load of the pointer orders. */
+#ifdef NO_DEPENDENCY
+#define ByAddress skip
+#else
+#define ByAddress Depend(OWNER)
 #endif
-  atomic {
-    Load(OWNER, BINS, bins);
-    if
-    :: bins == CACHE -> assert(takers_inside == 0); owner_inside = 1
-    :: else
-    fi
-  };
+#ifdef NO_ACQUIRE_POINTER
+#define ByAcquire skip
+#else
+#define ByAcquire Acquire(OWNER)
+#endif
+
+inline SetBusy() {
+#ifndef LOAD_BEFORE_BUSY
+  Store(OWNER, BUSY, 1, RELAXED)
+#else
+  skip
+#endif
+}
+
+inline Enter() {
+  if
+  :: bins == CACHE -> assert(takers_inside == 0); owner_inside = 1
+  :: else
+  fi
+}
+
+inline Entered() {
 #ifdef LOAD_BEFORE_BUSY
-  Store(OWNER, BUSY, 1, RELAXED);
+  Store(OWNER, BUSY, 1, RELAXED)
+#else
+  skip
 #endif
 #ifdef NESTED_SECTION
+  ;
   if
   :: Store(OWNER, BUSY, 1, RELAXED);
      Store(OWNER, BUSY, 0, BUSY_RELEASE)
   :: skip
-  fi;
+  fi
 #endif
+}
+
+inline BeginFastAccess() {
+  SetBusy();
+  atomic { Load(OWNER, BINS, bins); ByAddress; Enter() };
+  Entered()
+}
+
+inline BeginAccess() {
+  SetBusy();
+  atomic { Load(OWNER, BINS, bins); ByAcquire; Enter() };
+  Entered()
 }
 
 inline EndAccess() {
@@ -244,9 +350,9 @@ inline Exchange(k) {
   fi
 }
 
-/* malloc or free that finds what it needs, or finds the cache taken. */
+/* A malloc or free that finds an object or room in the cache, or finds the cache taken. */
 inline FastPath(k) {
-  BeginAccess();
+  BeginFastAccess();
   if
   :: bins == CACHE -> Load(OWNER, OBJECT(k), x); RequireTrue(k, x); Move(k)
   :: else
@@ -254,8 +360,8 @@ inline FastPath(k) {
   EndAccess()
 }
 
-/* A section that looks, a visit to the central cache, a section that moves both objects. What the
-   first saw (x) is out of date in the second. */
+/* A section that reads the cache, then a visit to the central cache, then a section that moves both
+   objects. What the first section read (x) is out of date in the second. */
 inline SlowPath() {
   BeginAccess();
   if
@@ -341,11 +447,19 @@ proctype Owner() {
 /* ------------------------------------------------------------------------------------- A taker */
 
 inline Membarrier(t) {
-  Drained(t);
+  atomic { Drained(t); Acquire(t) };
 #ifndef NO_MEMBARRIER
-  Drained(OWNER);
+  atomic { Drained(OWNER); Acquire(OWNER) };
+  /* The system call ends with a barrier of its own, after those of all threads. */
+  Acquire(t)
 #endif
 }
+
+#ifdef NO_ACQUIRE_BUSY
+#define BusyAcquire(t) skip
+#else
+#define BusyAcquire(t) Acquire(t)
+#endif
 
 inline TakeObject(t, k) {
   Load(t, OBJECT(k), x);
@@ -359,7 +473,7 @@ inline TakeObject(t, k) {
 inline Take(t) {
   Store(t, BINS, EMPTY, RELAXED);
   if
-  :: Membarrier(t); Load(t, BUSY, busy)
+  :: Membarrier(t); atomic { Load(t, BUSY, busy); BusyAcquire(t) }
   :: busy = 1 /* the system call failed */
   fi;
   if
@@ -390,7 +504,7 @@ proctype Taker(byte t) {
      Lock(t);
 #endif
      if
-     :: listed -> Take(t)
+     :: listed -> BeginWatching(t); Take(t); EndWatching(t)
      :: !listed
      fi;
 #ifndef TAKE_WITHOUT_LOCK
@@ -405,10 +519,13 @@ proctype Taker(byte t) {
 init {
   byte t;
   atomic {
-    /* One object in the new cache, one in the program's hands. */
+    /* One object is in the new cache, the other one belongs to the program. */
     memory[OBJECT(0)] = 1;
     where[0] = IN_CACHE;
     where[1] = WITH_OWNER;
+#ifdef ARM
+    watched[OWNER] = OBJECTS_WATCHED | OfVariable(BINS);
+#endif
     run Owner();
     t = 0;
     do

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Takes caches from running threads, as fast as it can, and looks for what must never be seen.
+// Takes caches from running threads as fast as it can, and looks for states that must never be
+// seen.
 //
 //   remote_take_torture [--seconds N] [--owners N] [--least-takings N] [--without-membarrier]
 //
@@ -8,9 +9,9 @@
 // not see what the other has done. Owners have short lives, so that slots and caches lie in memory
 // that was another thread's before. At the end each object must be in exactly one place.
 //
-// Exit status 0: enough caches were taken, and nothing was wrong; with --without-membarrier, where
-// the taker has a barrier of its own only: something was wrong, as it should be. 77: this machine
-// cannot show it.
+// Exit status 0 means that enough caches were taken and nothing was wrong. With
+// --without-membarrier the taker has only a barrier of its own, and 0 means that something was
+// wrong, as it should be. 77 means that this machine cannot show that.
 //
 // Objects are no pointers and each bin operation keeps its array's bounds, so that a violation is
 // counted and does no damage. The words are plain: ThreadSanitizer reports any access to them that
@@ -44,7 +45,7 @@ constexpr size_t kObjectsPerOwner = 12;
 constexpr int kSectionsPerLife = 30'000;
 constexpr int kSkipped = 77;
 
-// What must not be seen.
+// The states that must not be seen.
 enum Violation { kBothInside, kHalfDone, kSlotWritten, kBadTop, kObjectsLost, kViolations };
 constexpr const char* kViolationNames[] = {"both inside", "half done work seen",
                                            "slot of another life written", "bin out of its array",
@@ -65,7 +66,7 @@ struct Cache {
   // Used only by the thread that is inside.
   Bins bins;
   BinSlot array[kCapacity + 2] = {};
-  // Equal when nobody is inside.
+  // Equal when no thread is inside.
   volatile uint64_t first = 0;
   volatile uint64_t second = 0;
   volatile bool owner_inside = false;
@@ -76,7 +77,7 @@ struct Cache {
   ListNode<Cache> list_node;
 };
 
-// Somebody's time inside a cache.
+// The time that a thread spends inside a cache.
 class Visit {
  public:
   Visit(Cache& cache, volatile bool& mine, const volatile bool& others)
@@ -128,7 +129,7 @@ size_t Remove(BinSlot* objects, size_t n) {
   return n;
 }
 
-// To be called by the thread that is inside.
+// Requires: the calling thread is inside the cache.
 size_t TakeAll(Cache& cache, BinSlot* objects) {
   const BinSlot* const top = cache.bins.tops[Index(kClass)].load(std::memory_order_relaxed);
   Expect(top >= cache.array && top <= cache.array + kCapacity, kBadTop);
@@ -188,7 +189,7 @@ class Owner {
   }
 
  private:
-  // Calls f in an access section; false when the cache is not there.
+  // Calls f in an access section; false if the cache has been taken.
   template <typename F>
   bool Access(F f) {
     const bool there = own_slot.BeginAccess() == &cache_.bins;
@@ -210,11 +211,21 @@ class Owner {
     }
   }
 
+  // A section of the fast path, which loads the pointer without acquire. So it must access the
+  // cache only at addresses that are computed from the loaded one, even though it has the cache's
+  // address.
   void Free() {
     bool pushed = false;
-    BinTop* const bin = own_slot.BeginAccess(Scaled(kClass));
-    if (bin == &cache_.bins.tops[Index(kClass)]) {
-      const Visit visit(cache_, cache_.owner_inside, cache_.taker_inside);
+    BinTop* const bin = own_slot.BeginFastAccess(Scaled(kClass));
+    const auto loaded = reinterpret_cast<uintptr_t>(bin);
+    const auto known = reinterpret_cast<uintptr_t>(&cache_.bins.tops[Index(kClass)]);
+    // Keeps the compiler from using the known address for the loaded one after the comparison.
+    uintptr_t compared = loaded;
+    ComputeHere(&compared);
+    if (compared == known) {
+      Cache& cache =
+          *reinterpret_cast<Cache*>(loaded + (reinterpret_cast<uintptr_t>(&cache_) - known));
+      const Visit visit(cache, cache.owner_inside, cache.taker_inside);
       pushed = bin->Push(reinterpret_cast<void*>(hand_[held_ - 1]));
     }
     own_slot.EndAccess();
@@ -260,7 +271,7 @@ class Owner {
   uint64_t random_;
 };
 
-// One thread after the other, each with a slot and a stack that were its predecessor's.
+// Runs one thread after the other, each with the slot and the stack of the previous one.
 void LiveAndLiveAgain(uint64_t seed) {
   while (!stop.load(std::memory_order_relaxed)) {
     seed += 2;
@@ -279,13 +290,15 @@ struct Counts {
   uint64_t failed_barriers = 0;
 };
 
-// A barrier of the calling thread alone. (No fence: ThreadSanitizer knows none.)
+// A barrier of the calling thread alone. (This is no fence, because ThreadSanitizer does not
+// support fences.)
 void OwnBarrier() {
   static constinit std::atomic<int> word{0};
   word.exchange(1, std::memory_order_seq_cst);
 }
 
-// Takes every cache that it can. Without `membarrier`, it believes what it reads all the same.
+// Takes every cache that it can. Without `membarrier`, it nevertheless uses the values that it
+// reads.
 void TakeFromEveryone(Membarrier* membarrier, Counts& counts) {
   const SpinLockHolder holder(registry.lock);
   IntrusiveList<Cache>& caches = registry.caches;
@@ -318,7 +331,7 @@ void TakeFromEveryone(Membarrier* membarrier, Counts& counts) {
   }
 }
 
-// Leaves the registry's lock to those who come and go, and the caches to their owners.
+// Leaves the registry's lock to threads that start and end, and the caches to their owners.
 void Pause(uint64_t random) {
   for (uint64_t n = random % 8000; n > 0; --n) asm volatile("");
 }
@@ -360,7 +373,7 @@ Options Parse(int argc, char** argv) {
   return options;
 }
 
-// Each object is there, once.
+// Checks that each object is there exactly once.
 void CheckObjects(size_t n) {
   std::sort(central.objects.begin(), central.objects.end());
   Expect(central.objects.size() == n, kObjectsLost);

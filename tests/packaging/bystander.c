@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program that calls neither malloc nor anything of the library's: only the C library allocates
-// for it. It prints "client ok" when that, too, is done by the library.
+// A program that calls neither malloc nor any function of the library: only the C library allocates
+// for it. It prints "client ok" if the library serves these allocations, too.
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-// Weak: it neither makes the linker keep a shared library nor takes anything from an archive.
+// The reference is weak: the linker neither keeps a shared library for it nor takes an object from
+// an archive.
 __attribute__((weak)) size_t tc_malloc_size(void* object);
 
 int main(void) {

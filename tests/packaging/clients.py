@@ -6,23 +6,25 @@ import pathlib
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIBRARIES = ("tcmalloc", "tcmalloc_minimal")
-# What of the surroundings would change which library is found.
+LIBRARIES = ("tcmalloc", "tcmalloc_minimal", "tcmalloc_debug", "tcmalloc_minimal_debug")
+# Variables of the environment that would change which library is found.
 UNWANTED = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH",
             "PKG_CONFIG_LIBDIR", "CMAKE_PREFIX_PATH")
 
 
 def environment(**more):
-    return {**{name: value for name, value in os.environ.items() if name not in UNWANTED}, **more}
+    # The clients look at objects that they freed, so the debug libraries must not keep a queue of freed objects.
+    return {**{name: value for name, value in os.environ.items() if name not in UNWANTED},
+            "TCMALLOC_MAX_FREE_QUEUE_SIZE": "0", **more}
 
 
-# What the allocator calls its functions, and the names of those of the C library and the C++ one.
+# The names of the C and C++ libraries' functions, and the allocator's names for its own.
 NAMES = {"malloc": "tc_malloc", "free": "tc_free", "calloc": "tc_calloc", "realloc": "tc_realloc",
          "posix_memalign": "tc_posix_memalign", "_Znwm": "tc_new", "_ZdlPv": "tc_delete"}
 
 
 def program_symbols(program):
-    """Names and addresses of what is defined in a program."""
+    """The names and addresses that are defined in a program."""
     run = subprocess.run(["nm", str(program)], check=True, stdout=subprocess.PIPE, text=True)
     return {words[2]: words[0] for words in map(str.split, run.stdout.splitlines())
             if len(words) == 3 and words[1] in "TWVi"}
@@ -31,8 +33,8 @@ def program_symbols(program):
 def who_serves(program, folder, work):
     """Checks which allocator serves a program's allocations; returns a list of complaints.
 
-    In a program with an archive the usual names must be the allocator's functions; another one must
-    find them in a library below `folder`, which a library says that is loaded into it in `work`.
+    In a program with an archive the usual names must be the allocator's functions. Another program must
+    find them in a library below `folder`; a library in `work` that is loaded into it reports this.
     """
     symbols = program_symbols(program)
     if "malloc" in symbols or "tc_malloc" in symbols:
@@ -62,7 +64,7 @@ def who_serves(program, folder, work):
 
 
 class Clients:
-    """One folder of programs, and what went wrong with them."""
+    """One folder of programs, and the failures."""
 
     def __init__(self, work, c_compiler, cxx_compiler):
         self.work = pathlib.Path(work)
@@ -82,7 +84,7 @@ class Clients:
         return condition
 
     def command(self, arguments, **options):
-        """Its output, or None when it failed, which is noted."""
+        """Runs a command and returns its output, or None after a failure, which is noted."""
         arguments = [str(argument) for argument in arguments]
         options.setdefault("env", environment())
         run = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -97,12 +99,12 @@ class Clients:
         return flags.split() if flags else None
 
     def run(self, program, client, library, folder):
-        """Runs a program and looks where its allocator comes from: `folder`, None for itself."""
+        """Runs a program and checks where its allocator comes from: `folder`, or None for the program itself."""
         self.built += 1
         more = {"LD_LIBRARY_PATH": str(folder)} if folder else {}
         output = self.command([program], env=environment(**more))
         self.expect(output is None or output == "client ok\n", f"{program} printed {output}")
-        # ldd fails for static programs; its output is all that counts.
+        # ldd fails for static programs; only its output counts.
         needed = subprocess.run(["ldd", str(program)], env=environment(**more), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
         found = [line.strip() for line in needed.split("\n") if "tcmalloc" in line]
@@ -122,7 +124,7 @@ class Clients:
         """HEAPCHECK works with the full library; the minimal one says that it has none."""
         if client == "bystander":
             return
-        full = library == "tcmalloc"
+        full = "minimal" not in library
         if full:
             more = {**more, "HEAP_CHECK_DUMP_DIRECTORY": str(self.work)}
         run = subprocess.run([program, "leak"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -143,7 +145,7 @@ class Clients:
             self.run(program, client, library, folder)
 
     def build_with_cmake(self, name, prefix, folder, c_compiler, cxx_compiler, targets, *more):
-        """The same through find_package(tcmalloc); `more` goes to cmake."""
+        """Builds and runs the clients through find_package(tcmalloc); `more` is passed to cmake."""
         build = self.work / name
         if self.command(["cmake", "-G", "Ninja", "-S", HERE / "consumer", "-B", build,
                          f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_C_COMPILER={c_compiler}",

@@ -4,7 +4,7 @@
 
   command_left_out_test.py SOURCE WORK C_COMPILER CXX_COMPILER
 
-Nothing is compiled: the targets of the configured builds are looked at.
+Nothing is compiled: the test looks at the targets of the configured builds.
 """
 
 import pathlib

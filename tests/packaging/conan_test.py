@@ -5,7 +5,7 @@
 Usage: conan_test.py SOURCE_FOLDER WORK_FOLDER C_COMPILER CXX_COMPILER
 
 Conan comes from PyPI into a virtual environment of the test's own, and is used without a server of
-packages. The libraries are compiled without optimisation: it is the recipe that is tested.
+packages. The libraries are compiled without optimisation, since the test is about the recipe.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ REQUIREMENTS = HERE / "conan_requirements.txt"
 
 
 def install_conan(folder):
-    """Returns the program; ends the test when there is no way to get it."""
+    """Returns the program; ends the test if it cannot be installed."""
     done = folder / "requirements"
     if not done.exists() or done.read_text() != REQUIREMENTS.read_text():
         shutil.rmtree(folder, ignore_errors=True)
@@ -47,7 +47,7 @@ def main():
     for kind in ("shared", "static"):
         shutil.rmtree(work / kind, ignore_errors=True)
     own = environment(CONAN_HOME=str(home), CC=compilers[0], CXX=compilers[1])
-    # CMake would rather take the flags in these than those of the packages alone.
+    # CMake would add the flags in these variables to those of the packages.
     for name in ("CFLAGS", "CXXFLAGS", "LDFLAGS"):
         own.pop(name, None)
 
@@ -60,7 +60,7 @@ def main():
         shared = kind == "shared"
         options = ["--no-remote", "-o", f"tcmalloc/*:shared={shared}",
                    "-c", 'tools.build:cxxflags=["-O0", "-g0"]',
-                   # Compiled in a third of the time.
+                   # This compiles in a third of the time.
                    "-c", 'tools.cmake.cmaketoolchain:extra_variables={"CMAKE_UNITY_BUILD": "ON", '
                          '"CMAKE_UNITY_BUILD_BATCH_SIZE": "0"}']
         output = test.command([conan, "create", source, *options], env=own)
@@ -80,7 +80,7 @@ def main():
                               f"-DCMAKE_TOOLCHAIN_FILE={generated}/conan_toolchain.cmake",
                               "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed")
     print(f"{test.built} programs")
-    test.expect(test.built == 2 * 2 * 3, "programs are missing")
+    test.expect(test.built == 2 * len(LIBRARIES) * 3, "programs are missing")
     sys.exit(1 if test.failures else 0)
 
 

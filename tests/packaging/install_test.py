@@ -12,7 +12,7 @@ import sys
 
 from clients import HERE, LIBRARIES, Clients
 
-# Below the prefix, beside the headers of the two folders of that name.
+# The files below the prefix, besides the headers of HEADER_FOLDERS.
 INSTALLED = {
     "lib/cmake/tcmalloc/tcmallocConfig.cmake",
     "lib/cmake/tcmalloc/tcmallocConfigVersion.cmake",
@@ -22,7 +22,7 @@ INSTALLED = {
       for name in (f"lib{library}.a", f"lib{library}.so", f"lib{library}.so.4",
                    f"pkgconfig/lib{library}.pc")),
 }
-HEADER_FOLDERS = ("include/tcmalloc", "include/gperftools")
+HEADER_FOLDERS = ("include/tcmalloc", "include/gperftools", "include/google")
 COMMAND = "tcmalloc"
 
 
@@ -30,7 +30,7 @@ def check_files(test, build, prefix, cxx_compiler):
     source = HERE.parent.parent
     command = set()
     if (build / "bin" / COMMAND).exists():
-        # Its man pages and completions, too.
+        # The command's man pages and completions are installed, too.
         command = {f"bin/{COMMAND}"} | {str(path.relative_to(build)) for path in (build / "share").rglob("*")
                                         if not path.is_dir()}
         test.expect("share/man/man1/tcmalloc-stats.1" in command, "there are no man pages")
@@ -55,7 +55,7 @@ def check_files(test, build, prefix, cxx_compiler):
     if command:
         test.command([prefix / "bin" / COMMAND, "run", "--quiet", "true"])
     headers = sorted((prefix / "include").rglob("*.h"))
-    for header in headers:  # each is enough for itself
+    for header in headers:  # each compiles alone
         name = header.relative_to(prefix / "include")
         test.command([cxx_compiler, "-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "-I",
                       prefix / "include", "-include", name, "-x", "c++", "/dev/null"])
@@ -81,7 +81,7 @@ def main():
         static = test.pkg_config(folder, library, "--static") or []
         test.build("plain", library, plain, folder, ("c", "cc"))
         test.build("plain_static", library, ["-static", *plain], None, ("c", "cc"))
-        # As linkers are set up that drop libraries whose functions the program does not call.
+        # Some linkers are configured to drop libraries whose functions the program does not call.
         test.build("pkg_config", library, ["-Wl,--as-needed", *shared], folder, test.compilers)
         test.build("pkg_config_static", library, ["-static", *static], None, test.compilers)
     shared, static = LIBRARIES, [f"{library}_static" for library in LIBRARIES]
@@ -90,8 +90,9 @@ def main():
     test.build_with_cmake("find_package_static", prefix, folder, *compilers, static,
                           "-DCMAKE_EXE_LINKER_FLAGS=-static")
     print(f"{test.built} programs, {test.failures} failures")
-    # Each library: two clients in two plain ways, three with pkg-config in two, and in CMake in three.
-    test.expect(test.built == 2 * (2 * 2 + 3 * 2 + 3 * 3), "programs are missing")
+    # For each library: two clients are linked in two plain ways, three clients with pkg-config in two ways, and three with
+    # CMake in three ways.
+    test.expect(test.built == len(LIBRARIES) * (2 * 2 + 3 * 2 + 3 * 3), "programs are missing")
     sys.exit(1 if test.failures else 0)
 
 

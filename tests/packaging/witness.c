@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Loaded into a program, it writes into the file that WITNESS names which file each of the
-// allocator's functions comes from that the program's libraries call: lines "NAME FILE".
+// A library to load into a program. For each of the allocator's functions that the program's
+// libraries call, it writes a line "NAME FILE" with the file of the function into the file that
+// WITNESS names.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ __attribute__((destructor)) static void Tell(void) {
   for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); ++i) {
     Dl_info found;
     void* const function = dlsym(RTLD_DEFAULT, kNames[i]);
-    // A C program has no operators, unless the allocator brings them.
+    // A C program has no operators new and delete, unless the allocator provides them.
     if (function != NULL && dladdr(function, &found) != 0) {
       fprintf(file, "%s %s\n", kNames[i], found.dli_fname);
     }

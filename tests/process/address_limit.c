@@ -4,7 +4,7 @@
 // ("data", RLIMIT_DATA): it starts, gets most of that, gets ENOMEM when it is used up, and works as
 // before once it has freed. With the second argument "start" the limit holds from the start of the
 // process, with "later" from the middle of main. With "commit" the caller has set up a similar
-// limit: see scripts/test_system.py.
+// limit (scripts/test_system.py).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum { kMiB = 1 << 20, kLimitMiB = 400 };
 
-// -1: the OS has less left than a program usually takes.
+// -1: the limit is that of the OS, which has less memory left than a program usually takes.
 static int resource;
 
 static void SetLimit(void) {
@@ -23,7 +23,7 @@ static void SetLimit(void) {
   CHECK(setrlimit(resource, &limit) == 0);
 }
 
-// Allocates objects of `size` until that fails, frees them all, returns the bytes.
+// Allocates objects of `size` until that fails, frees them all, and returns their bytes.
 static size_t UseUp(size_t size) {
   void** newest = NULL;  // A list through the objects' first words.
   size_t count = 0;
@@ -37,7 +37,7 @@ static size_t UseUp(size_t size) {
     ++count;
   }
   CHECK(errno == ENOMEM);
-  // Out of memory in every other way as well, and what exists still exists.
+  // All other functions fail as well, and existing objects are still intact.
   errno = 0;
   CHECK(Calloc(1, 200 * kMiB) == NULL && errno == ENOMEM);
   if (newest != NULL) {
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     CHECK(first >= (size_t)(sizes[i] > 100 * kMiB ? 150 : 250) * kMiB);
     CHECK(second >= first / 20 * 19);
   }
-  // There is room again for others: a thread's stack is 8 MiB.
+  // Other users of memory get some again: a thread's stack is 8 MiB.
   pthread_t thread;
   void* const large = Malloc(200 * kMiB);
   CHECK(large != NULL);

@@ -11,7 +11,7 @@
 
 enum { kMiB = 1 << 20 };
 
-// Allocates objects of `size` until that fails, frees them all; returns the MiB.
+// Allocates objects of `size` until that fails, frees them all, and returns their MiB.
 static size_t UseUp(size_t size) {
   void** newest = NULL;  // A list through the objects' first words.
   uintptr_t highest = 0;
@@ -23,7 +23,7 @@ static size_t UseUp(size_t size) {
     CHECK((uintptr_t)object % 16 == 0);
     if ((uintptr_t)object > highest) highest = (uintptr_t)object;
     *object = newest;
-    // Near the end, where a wrong size would show.
+    // Writes near the end of the object, to detect a wrong size.
     ((uintptr_t*)((char*)object + size))[-1] = (uintptr_t)object ^ size;
     newest = object;
     ++count;

@@ -4,22 +4,23 @@
 //
 //   background_thread started   with TCMALLOC_BACKGROUND=1: there is exactly one, named tcmalloc,
 //                               which no signal ever interrupts, and none in a forked child
-//   background_thread none      by default, with one thread: none, whatever the program does
+//   background_thread none      by default, with one thread: there is none, whatever the program
+//                               does
 //   background_thread never     with TCMALLOC_BACKGROUND=0, or where nothing is ever released:
-//   none,
-//                               with any number of threads
+//                               there is none, with any number of threads
 //   background_thread auto      by default: one from the first pthread_create on, which no signal
 //                               ever interrupts, until the program has one thread again; in a
 //                               forked child when that creates a thread
-//   background_thread limit     none where the process may have no more threads, without a message
+//   background_thread limit     there is none where the process may have no more threads, and no
+//                               message
 //   background_thread sandbox   it works under a filter that kills for nearly every system call
 //   background_thread trapped   its system calls are answered by the program's handler for SIGSYS
-//   background_thread forbidden the program's first thread forbids at once, for the whole process,
-//                               to create threads and to map memory
+//   background_thread forbidden it works although the program's first thread at once forbids the
+//                               whole process to create threads and to map memory
 //   background_thread main_exits main ends by pthread_exit, and threads that never allocated end
 //                               later: so does the process
 //   background_thread cancelled it ends although the thread that stops it is cancelled meanwhile
-//   background_thread asleep    it wakes up no more once there is nothing to do, until there is
+//   background_thread asleep    once there is nothing to do, it sleeps until there is
 //   background_thread busy      fork and exit while it works
 //   background_thread own       a thread of the program's does its work, and can be cancelled
 #define _GNU_SOURCE
@@ -46,7 +47,7 @@ extern void tcmalloc_set_memory_release_rate(double) __attribute__((weak));
 
 enum { kMiB = 1 << 20 };
 
-// The process's threads; the last one that is not the calling one is left in *other.
+// Returns the number of threads of the process; *other is the last one that is not the calling one.
 static int Threads(long* other) {
   DIR* tasks = opendir("/proc/self/task");
   CHECK(tasks != NULL);
@@ -91,17 +92,18 @@ static int IsBlocked(const char* mask, int number) {
 
 static void CheckAllSignalsBlocked(long thread) {
   char text[64];
-  // While the C library starts a thread it blocks all signals: it is to have come to its first
-  // pause.
+  // While the C library starts a thread, it blocks all signals. Waits until the thread has reached
+  // its first pause.
   do {
     Status(thread, "State:", text, sizeof(text));
   } while (text[0] != 'S' && sched_yield() == 0);
   Status(thread, "SigBlk:", text, sizeof(text));
   for (int number = 1; number <= 64; ++number) {
-    // Those cannot be blocked, or are the C library's.
+    // These cannot be blocked, or belong to the C library.
     if (number == SIGKILL || number == SIGSTOP || (number > 31 && number < SIGRTMIN)) continue;
     if (number == SIGSYS) {
-      // As in the program's thread: that of a filter must reach its handler.
+      // SIGSYS is blocked as in the program's thread: the signal of a filter must reach its
+      // handler.
       CHECK(!IsBlocked(text, number));
     } else if (!IsBlocked(text, number)) {
       dprintf(STDERR_FILENO, "signal %d is not blocked: %s\n", number, text);
@@ -143,8 +145,7 @@ static void Started(void) {
     CHECK(Threads(&none) == 1);
     Work();
     CHECK(Threads(&none) == 1);
-    // Nor does the child's child get one, nor does it stay away from a program that is started
-    // anew.
+    // The child's child does not get one either, but a program that is executed anew does.
     const pid_t grandchild = fork();
     CHECK(grandchild >= 0);
     if (grandchild == 0) _exit(Threads(&none) == 1 ? 0 : 1);
@@ -176,7 +177,7 @@ static pthread_t sleepers[kSleepers];
 static _Atomic long sleeper_ids[kSleepers];
 static pthread_barrier_t barrier;
 
-// Has a cache, and sleeps until it is told to end.
+// Gets a cache, and sleeps until it may end.
 static void* SleepInBarrier(void* number) {
   Free(Malloc(100));
   sleeper_ids[(intptr_t)number] = syscall(SYS_gettid);
@@ -204,8 +205,8 @@ static void EndSleepers(void) {
   CHECK(pthread_barrier_destroy(&barrier) == 0);
 }
 
-// The thread that is neither the calling one nor a sleeper; 0 where there is none. `*threads` is
-// how many there are.
+// Returns the thread that is neither the calling one nor a sleeper, or 0. `*threads` is the number
+// of threads.
 static long Stranger(int* threads) {
   DIR* tasks = opendir("/proc/self/task");
   CHECK(tasks != NULL);
@@ -241,8 +242,8 @@ static void CheckProcessSignals(long stranger) {
   }
 }
 
-// The last thread's end is known to its joiner a moment before the kernel has forgotten it. Not for
-// ever: a child that waits for nothing would outlive the test.
+// Waits until the kernel has forgotten the last thread, which is a moment after it was joined. The
+// wait is limited: a child that waits in vain would outlive the test.
 static void AwaitOneThread(void) {
   long none = 0;
   for (int i = 0; Threads(&none) != 1 || unshare(CLONE_THREAD) != 0; ++i) {
@@ -267,7 +268,7 @@ static void Auto(void) {
     CHECK(Stranger(&threads) == 0 && threads == 1);
     Work();
     CHECK(Stranger(&threads) == 0 && threads == 1);
-    // Now it needs one.
+    // Now the child needs a background thread.
     for (int round = 0; round < 2; ++round) {
       StartSleepers();
       const long own = Stranger(&threads);
@@ -275,7 +276,8 @@ static void Auto(void) {
       EndSleepers();
       AwaitOneThread();
     }
-    // One thread after the other: not each time. The first two of three quick starts are past.
+    // Threads one after the other do not start a background thread each time. The first two of
+    // three quick starts are past.
     int alone = 0;
     for (int round = 0; round < 10; ++round) {
       CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
@@ -287,7 +289,7 @@ static void Auto(void) {
       AwaitOneThread();
     }
     CHECK(alone == 1);
-    // Several at a time, again and again: at first each time, then seldom.
+    // Several threads at a time start one each time at first, then seldom.
     struct timespec start;
     struct timespec end;
     CHECK(clock_gettime(CLOCK_MONOTONIC, &start) == 0);
@@ -311,7 +313,7 @@ static void Auto(void) {
   AwaitOneThread();
   Work();
   CHECK(Stranger(&threads) == 0 && threads == 1);
-  // Threads that end before the one that has created them goes on.
+  // Creates threads that end before their creator continues.
   for (int round = 0; round < 300; ++round) {
     const pid_t other = fork();
     CHECK(other >= 0);
@@ -343,9 +345,9 @@ static void Limit(void) {
             "SKIP: only a process of root's can become one of a user without others\n");
     exit(77);
   }
-  // The limit is on the threads of a user: one that has none.
+  // The limit counts the threads of a user: takes a user that has none.
   const uid_t user = 1000000000u + (uid_t)getpid();
-  // The calling thread and two more.
+  // Allows the calling thread and two more.
   const struct rlimit limit = {3, 3};
   CHECK(setrlimit(RLIMIT_NPROC, &limit) == 0);
   CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
@@ -353,14 +355,14 @@ static void Limit(void) {
   CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
   pthread_t first;
   pthread_t second;
-  // With the first there is room for ours; with the second there is none for the program's, and
-  // that is told as ever.
+  // With the first thread there is room for the background thread. For the second thread there is
+  // none, and pthread_create fails as usual.
   CHECK(pthread_create(&first, NULL, SleepInBarrier, (void*)0) == 0);
   pthread_barrier_wait(&barrier);
   CHECK(pthread_create(&second, NULL, Nothing, NULL) == EAGAIN);
   pthread_barrier_wait(&barrier);
   CHECK(pthread_join(first, NULL) == 0);
-  // In a child with room for one only: the program gets it.
+  // In a child with room for one thread only, the program gets it.
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
@@ -387,8 +389,8 @@ static size_t ResidentBytesFrom(int fd) {
   return strtoul(rest, NULL, 10) * 4096;
 }
 
-// What is left once threads run: what Linux's own strict mode allows, waiting, and what takes and
-// gives memory in place. Everything else ends the process.
+// Forbids all system calls but those of Linux's own strict mode, of waiting, and of backing and
+// releasing memory in place. Everything else ends the process.
 static void EnterStrictSandbox(void) {
   static const int kAllowed[] = {SYS_read,       SYS_write,          SYS_exit,
                                  SYS_exit_group, SYS_futex,          SYS_madvise,
@@ -419,12 +421,12 @@ static void Sandbox(void) {
   CHECK(statm >= 0);
   const size_t before = ResidentBytesFrom(statm);
   for (int i = 0; i < kObjects; ++i) objects[i] = NewMarked(2 * kMiB, 1);
-  // The last of these came back from pthread_create a moment ago.
+  // The last pthread_create of these returned a moment ago.
   StartSleepers();
   EnterStrictSandbox();
   CHECK(ResidentBytesFrom(statm) >= before + 200 * kMiB);
   for (int i = 0; i < kObjects; ++i) Free(objects[i]);
-  // Later than what frees do.
+  // Waits for a release that is later than those of the frees.
   size_t after = SIZE_MAX;
   for (int i = 0; i < 600 && after > before + 10 * kMiB; ++i) {
     Sleep(100);
@@ -511,7 +513,7 @@ static void TrapMadvise(void) {
 
 static void Trapped(void) {
   int threads;
-  // Where the program's thread blocks the signal, so does the library's.
+  // If the program's thread blocks the signal, the library's thread does, too.
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
@@ -571,7 +573,7 @@ static long Wakeups(long thread) {
   return strtol(text, NULL, 10);
 }
 
-// It takes a pass a second while there is something to do.
+// The thread makes a pass each second while there is something to do.
 static void Asleep(void) {
   StartSleepers();
   int threads;
@@ -586,7 +588,7 @@ static void Asleep(void) {
       after = Wakeups(stranger);
     }
     CHECK(after == before);
-    // More than the release policy ignores, and not due at once.
+    // Frees more than the release policy ignores, but nothing that is due at once.
     Free(NewMarked(20 * kMiB, 1));
     for (int i = 0; i < 300 && after == before; ++i) {
       Sleep(100);
@@ -620,7 +622,7 @@ static void Busy(void) {
     if (child == 0) {
       Exercise(3);
       if (children % 8 == 0) {
-        // It has one of its own, which is at its first turn when the process ends.
+        // The child has a background thread, which is in its first pass when the process ends.
         CHECK(pthread_create(&thread, NULL, Nothing, NULL) == 0);
         Free(NewMarked(20 * kMiB, 1));
         if (children % 16 == 0) CHECK(pthread_join(thread, NULL) == 0);
@@ -645,7 +647,7 @@ static void* Actions(void* unused) {
 
 static void Own(void) {
   CHECK(getenv("TCMALLOC_BACKGROUND") == NULL);
-  // What the last milliseconds needed is kept, no more.
+  // Keeps only what the program needed in the last milliseconds.
   tcmalloc_set_memory_release_rate(1000);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, Actions, NULL) == 0);

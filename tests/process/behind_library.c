@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For fork_flush.c: a library that is preloaded after the allocator, so that the next definition of
-// a function that it finds is the C library's.
+// A library for fork_flush.c. It is preloaded after the allocator, so that the next definition of a
+// function that it finds is the C library's.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
 
 typedef int (*Register)(void (*)(void), void (*)(void), void (*)(void), void*);
 
-// pthread_atfork without the allocator. Returns 0.
+// Calls pthread_atfork without the allocator. Returns 0.
 __attribute__((visibility("default"))) int RegisterBehind(void (*prepare)(void),
                                                           void (*parent)(void),
                                                           void (*child)(void)) {

@@ -8,7 +8,7 @@ static void* volatile kept[4];
 
 __attribute__((noinline)) static void Inner(int i, size_t bytes) { kept[i] = malloc(bytes); }
 
-// With a frame whose size only its own call frame information knows.
+// This function has a frame whose size only its own call frame information gives.
 __attribute__((noinline)) static void Outer(int i, size_t bytes) {
   volatile char space[1000];
   space[bytes % sizeof(space)] = 1;

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Ends the program with status 1 when `condition` does not hold. Allocates nothing.
+// Ends the program with status 1 if `condition` is false. Allocates nothing.
 #define CHECK(condition)                                           \
   do {                                                             \
     if (!(condition)) CheckFailed(__FILE__, __LINE__, #condition); \
@@ -82,7 +82,7 @@ static inline void FreeMarked(char* object, size_t size, unsigned tag) {
   Free(object);
 }
 
-// A little of everything: small and large sizes through malloc, calloc, realloc and free.
+// Calls malloc, calloc, realloc and free with some small and large sizes.
 static inline void Exercise(unsigned tag) {
   static const size_t kSizes[] = {1,    8,    9,    24,   64,    100,   200,   500,   1000,
                                   1025, 2000, 5000, 9000, 20000, 40000, 70000, 300000};

@@ -17,7 +17,7 @@ struct ChildResult {
   bool timed_out = false;
   bool exited = false;
   int exit_code = -1;  // When exited.
-  int signal = 0;      // When killed by one.
+  int signal = 0;      // When killed by a signal.
   std::string err;     // Everything that the child wrote to stderr.
 };
 

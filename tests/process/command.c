@@ -2,13 +2,13 @@
 // A process for the tcmalloc command to look at. It obeys lines on stdin, and answers each with one
 // line:
 //
-//   json       what tcmalloc_stats_json says, which costs no allocation
+//   json       the text of tcmalloc_stats_json, which allocates nothing
 //   objects    the address and size of each object in use, in pairs (full library)
-//   profile    the profile of what is in use (full library): of each entry the requested bytes,
+//   profile    the profile of what is in use (full library): for each entry the requested bytes,
 //              recorded objects and bytes, estimated objects and bytes, return addresses; ";"
-//   peak       the same of the peak of use
+//   peak       the profile of the peak of use
 //   record     begins to record allocations
-//   recorded   ends it: the profile of these allocations
+//   recorded   ends the recording; the answer is the profile of these allocations
 //   more N     allocates 2 N objects at several call sites, and frees every second one
 //   busy N     N threads allocate and free until "rest"
 //   sleep N    N threads that have a cache and sleep again and again
@@ -17,14 +17,17 @@
 //   free       frees every second object of those made at the start
 //   address    addresses: an object in use, a freed one, a large object, one on the stack
 //   fork       a child that waits; the answer is its process
+//   fork_more  like fork, with a child that first allocates
 //   forks      a thread that forks children, which end at once, until "rest"
 //   objects N SIZE  allocates N objects of SIZE bytes and does not touch them
 //   leave      ends the first thread; another one obeys from then on
 //   vfork      a thread that waits for the child of vfork for three seconds
+//   exec       becomes another program, which sleeps
 //   end        ends
 //
-// Built without the allocator, to preload it; or with LINKED and with it. Nothing here allocates
-// between a command and its answer, so that the heap is at rest while the test reads it.
+// The program is built without the allocator, which is then preloaded; or with LINKED, together
+// with the allocator. It does not allocate between a command and its answer, so that the heap is at
+// rest while the test reads it.
 #define _GNU_SOURCE
 #ifndef LINKED
 #include <dlfcn.h>
@@ -50,7 +53,7 @@ static pthread_t threads[kMaxThreads];
 static int num_threads;
 static atomic_int resting;
 static atomic_int started;
-static int until_rest[2];  // a pipe: its end is the rest
+static int until_rest[2];  // a pipe: it is closed at "rest"
 static uintptr_t found[kMaxFound][2];
 static size_t num_found;
 static char text[1 << 22];
@@ -131,6 +134,25 @@ static pid_t Fork(void) {
   if (child != 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (;;) pause();
+}
+
+// Returns once the child has allocated.
+static void More(unsigned i);
+static pid_t ForkMore(void) {
+  int pipes[2];
+  char byte = 0;
+  if (pipe(pipes) != 0) return -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (unsigned i = 0; i < 1000; ++i) More(i);
+    if (write(pipes[1], &byte, 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  close(pipes[1]);
+  if (read(pipes[0], &byte, 1) != 1) return -1;
+  close(pipes[0]);
+  return child;
 }
 
 static void Start(void* (*run)(void*), int n) {
@@ -221,6 +243,11 @@ static void SayProfile(tcmalloc_profile* profile) {
 }
 
 static int SnapshotCommand(const char* command) {
+  // The first call of a function that the library lacks allocates for the lookup.
+  if (strcmp(command, "profile") != 0 && strcmp(command, "peak") != 0 &&
+      strcmp(command, "record") != 0 && strcmp(command, "recorded") != 0) {
+    return 0;
+  }
   tcmalloc_profile* (*snapshot)(int) = NULL;
   tcmalloc_profile* (*stop)(void) = NULL;
   int (*start)(void) = NULL;
@@ -262,6 +289,11 @@ static int Command(const char* command) {
   }
   if (SnapshotCommand(command)) return 1;
   if (strcmp(command, "end") == 0) exit(0);
+  if (strcmp(command, "exec") == 0) {
+    Say("done\n", 5);
+    execl("/bin/sleep", "sleep", "60", NULL);
+    exit(1);
+  }
   if (strncmp(command, "busy ", 5) == 0) {
     Start(&Busy, atoi(command + 5));
   } else if (strncmp(command, "sleep ", 6) == 0) {
@@ -277,8 +309,9 @@ static int Command(const char* command) {
     pthread_t other;
     pthread_create(&other, NULL, &Obey, NULL);
     pthread_exit(NULL);
-  } else if (strcmp(command, "fork") == 0) {
-    const int n = snprintf(text, sizeof(text), "%d\n", (int)Fork());
+  } else if (strcmp(command, "fork") == 0 || strcmp(command, "fork_more") == 0) {
+    const pid_t child = command[4] == '\0' ? Fork() : ForkMore();
+    const int n = snprintf(text, sizeof(text), "%d\n", (int)child);
     Say(text, (size_t)n);
     return 1;
   } else if (strncmp(command, "objects ", 8) == 0) {
@@ -313,7 +346,7 @@ static void* Obey(void* unused) {
   Say("ready\n", 6);
   char line[64];
   for (size_t length = 0;;) {
-    // Not stdio, which would allocate.
+    // Does not use stdio, which would allocate.
     if (read(0, line + length, 1) != 1) exit(0);
     if (line[length] != '\n') {
       if (++length == sizeof(line)) exit(1);

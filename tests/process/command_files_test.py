@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# Words before the cursor and the word at it -> completions that there must be; none: there must be none.
+# Words before the cursor and the word at it -> completions that must be found; none: no completion may be found.
 BASH_CASES = (
     (["sta"], {"stats"}),
     (["--v"], {"--version"}),
@@ -39,7 +39,7 @@ _arguments() { print -rl -- "$@"; }
 """
 FAKE_PS = """#!/bin/sh
 echo "     PID    RESIDENT      IN USE    OVERHEAD  NAME             ALLOCATOR AND SETTINGS"
-echo "    4711    29.1 MiB    23.0 MiB    15.4 MiB  server           TCMalloc 0.1.0"
+echo "    4711    29.1 MiB    23.0 MiB    15.4 MiB  server           TCMalloc 1.0.0"
 echo "3 other processes run on other allocators: --all lists them."
 """
 

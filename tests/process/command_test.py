@@ -55,13 +55,13 @@ SPARSE_BYTES = 1 << 20
 class Target:
     """A process of the program command.c."""
 
-    def __init__(self, test, library=None, prefix=(), **variables):
+    def __init__(self, test, library=None, prefix=(), program=None, folder=None, **variables):
         environment = clean_environment()
         library = library or test.library
         if library != "linked" and not prefix:
             environment["LD_PRELOAD"] = library
         environment.update(variables)
-        self.process = subprocess.Popen([*prefix, test.program], env=environment, text=True,
+        self.process = subprocess.Popen([*prefix, program or test.program], env=environment, text=True, cwd=folder,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid
         assert self.process.stdout.readline() == "ready\n"
@@ -111,10 +111,10 @@ class Test:
             self.failed += 1
             print(f"FAILED: {message}")
 
-    def ask(self, *arguments, status=0, command=None, **options):
+    def ask(self, *arguments, status=0, command=None, environment=None, **options):
         run = subprocess.run([command or self.command, *map(str, arguments)], stdout=subprocess.PIPE, text=True,
                              stderr=subprocess.PIPE, check=False, timeout=TIMEOUT_S,
-                             env=clean_environment(), **options)
+                             env=environment or clean_environment(), **options)
         if status is not None:
             self.expect(run.returncode == status, f"{arguments}: exit status {run.returncode}, not "
                         f"{status}\n{run.stdout[:500]}{run.stderr[:500]}")
@@ -191,7 +191,7 @@ def untouched(test):
             test.json("stats", target.pid)
         test.json("ps")
         test.expect(len(before) == 6 and switches(target.pid) == before, f"{before}, then {switches(target.pid)}")
-        # What it looks like when a process is stopped.
+        # Shows that a stop of the process is noticed.
         test.json("objects", target.pid)
         after = switches(target.pid)
         test.expect(all(after[thread] != before[thread] for thread in before), f"{before}, then {after}")
@@ -226,7 +226,7 @@ def objects(test):
 
 
 def librarys_profile(text):
-    """What the library says: recorded figures by entry, and estimates of objects and bytes by stack."""
+    """The library's figures: recorded ones by entry, and estimates of objects and bytes by stack."""
     recorded, estimates = collections.Counter(), collections.defaultdict(lambda: [0.0, 0.0])
     for entry in text.strip().split(";")[:-1]:
         _, objects, byte_count, *estimated = entry.split()[:5]
@@ -318,7 +318,7 @@ def states(test):
         os.waitpid(target.pid, os.WUNTRACED)
         test.check_sums(test.json("stats", target.pid))
         test.expect(test.json("objects", target.pid)["settled"], "objects of a stopped process")
-        # On its way from the tracer's stop to its own it is on the list of runnable threads for a moment.
+        # After the tracer lets it go, the thread is runnable for a moment before it enters its own stop again.
         end = time.monotonic() + TIMEOUT_S
         while target.state() == "R" and time.monotonic() < end:
             pass
@@ -326,7 +326,7 @@ def states(test):
         os.kill(target.pid, signal.SIGCONT)
         test.expect(target.tell("free") == "done\n", "it continues")
         if os.getuid() == 0:
-            with tempfile.TemporaryDirectory() as folder:  # the build may be where only root may look
+            with tempfile.TemporaryDirectory() as folder:  # the build folder may be readable by root only
                 os.chmod(folder, 0o755)
                 run = test.ask("stats", target.pid, status=1, user="nobody", command=shutil.copy(test.command, folder))
             test.expect("not permitted" in run.stderr and "run this command as" in run.stderr, run.stderr)
@@ -338,7 +338,7 @@ def states(test):
             test.expect("has ended" in run.stderr, run.stderr)
     run = test.ask("stats", target.pid, status=1)
     test.expect(f"there is no process {target.pid}" in run.stderr, run.stderr)
-    with Target(test) as target:  # it ends in the middle
+    with Target(test) as target:  # the process ends during the command
         target.tell("busy 2")
         with subprocess.Popen([test.command, "objects", str(target.pid)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, env=clean_environment()) as reader:
@@ -500,6 +500,8 @@ def run(test):
         path = pathlib.Path(folder) / "end.json"
         done = test.ask("run", "--library", test.library, "--set", "release_rate=3", "--json", path,
                         "--", test.program, input="free\n")
+        test.expect(re.search(r"^tcmalloc run: \w+ \(process \d+\) was served by TCMalloc \d+\.\d+\.\d+$", done.stderr, re.MULTILINE),
+                    done.stderr)
         test.expect("at its end" in done.stderr and "resident" in done.stderr, done.stderr)
         test.expect(done.stdout == "ready\ndone\n", done.stdout)
         end = json.loads(path.read_text())
@@ -515,6 +517,24 @@ def run(test):
         done = test.ask("run", "--children", "--library", test.library, "--json", path, "sh", "-c", script, status=5)
         test.expect("process_command" in done.stderr, done.stderr)
         test.check_sums(json.loads(path.read_text()))
+    with tempfile.TemporaryDirectory() as folder:  # a library of the same name that is another allocator's
+        other = pathlib.Path(folder, "lib", "libtcmalloc.so.4")
+        other.parent.mkdir()
+        other.write_bytes(b"\x7fELF")
+        done = test.ask("run", "--library", other, "true", status=1)
+        test.expect(f"{other} is not a library of this allocator" in done.stderr, done.stderr)
+        done = test.ask("run", "--library", f"{folder}/none", "true", status=1)
+        test.expect(f"there is no library {folder}/none" in done.stderr, done.stderr)
+        alone = pathlib.Path(folder, "bin", "tcmalloc")
+        alone.parent.mkdir()
+        shutil.copy(test.command, alone)
+        done = subprocess.run([alone, "run", "true"], env=clean_environment(), capture_output=True, text=True,
+                              timeout=TIMEOUT_S)
+        test.expect(done.returncode == 1 and f"{other} is another allocator's" in done.stderr, done.stderr)
+        shutil.copy(test.library, other)
+        done = subprocess.run([alone, "run", "true"], env=clean_environment(), capture_output=True, text=True,
+                              timeout=TIMEOUT_S)
+        test.expect(done.returncode == 0 and "at its end" in done.stderr, done.stderr)
     done = test.ask("run", "--children", "-q", "--library", test.library, "sh", "-c", "sleep 60 & kill -STOP $! ; "
                     "kill -9 $!; wait $!; exit 3", status=3)
     with subprocess.Popen([test.command, "run", "-q", "--library", test.library, "sh", "-c",
@@ -525,6 +545,12 @@ def run(test):
         test.expect(runner.wait(TIMEOUT_S) == 9, f"{runner.returncode}: it gets the signal")
     done = test.ask("run", "--set", "nothing", "true", status=1)
     test.expect("NAME=VALUE" in done.stderr, done.stderr)
+    # A leak check that is not made must not look like one that found nothing.
+    done = test.ask("run", "--set", "HEAPCHECK=normal", "--library", test.library, "true", status=1)
+    test.expect("HEAPCHECK=normal checks nothing" in done.stderr and done.stderr.count("\n") == 1, done.stderr)
+    for settings in (["HEAPCHECK=local"], ["HEAPCHECK="], ["HEAPCHECK=normal", "HEAP_CHECK_RUN_UNDER_GDB=1"]):
+        options = [word for setting in settings for word in ("--set", setting)]
+        test.ask("run", "-q", *options, "--library", test.library, "true", status=0)
 
 
 def ps(test):

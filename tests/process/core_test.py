@@ -4,13 +4,15 @@
 
   core_test.py WHAT COMMAND PROGRAM LIBRARY
 
-  crash     a core of the kernel, by the default filter (0x33) and by 0x37: stats, objects, inspect and profile say what
-            the process said of itself before, and doctor what has contents
-  gcore     the same, of gdb's gcore
-  busy      crashes of a process whose threads allocate: each command answers, or says in one line what is in its way
+  crash     a core of the kernel, by the default filter (0x33) and by 0x37: stats, objects, inspect and profile give the
+            answers that they gave for the process before, and doctor says which memory has contents
+  gcore     the same for a core of gdb's gcore
+  shared    cores of a heap in a memory file, which has no name, and in a file, which has one: the default filter has only
+            the first; what it lacks is named, with the remedy
+  busy      crashes of a process whose threads allocate: each command answers, or says in one line why it cannot
   truncated cores that end early, or lack memory: "incomplete", and never an answer without what is missing
   wrong     files that are no cores, cores of other programs, a file of another machine
-  snapshot  the same of a snapshot: each command, without and with the contents of objects; diff of two; gdb opens it
+  snapshot  the same for a snapshot: each command, without and with the contents of objects; diff of two; gdb opens it
 
 LIBRARY may be "linked": then the program has the allocator in itself.
 """
@@ -26,6 +28,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 from command_test import SKIPPED, Target, Test, run_one, walked
 
@@ -36,24 +39,27 @@ PT_LOAD = 1
 
 
 def cores_here():
-    """The pattern of core files, if the kernel writes them where this test finds them; None."""
+    """The pattern of core files, if the kernel writes them where this test finds them; else None."""
     pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
     rest = pattern.replace("%p", "").replace("%%", "")
-    return pattern if pattern.startswith("/") and "%p" in pattern and "%" not in rest else None
+    if pattern.startswith("|") or "%" in rest or (pattern.startswith("/") and "%p" not in pattern):
+        return None
+    numbered = pathlib.Path("/proc/sys/kernel/core_uses_pid").read_text().strip() != "0" and "%p" not in pattern
+    return pattern + (".%p" if numbered else "")
 
 
 def crash(target, folder):
-    """Ends the process; its core, in the folder."""
+    """Ends the process and returns its core, which lies in the folder."""
     resource.prlimit(target.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    # Without a folder in the pattern, the core is in the process's current folder.
+    core = pathlib.Path(os.readlink(f"/proc/{target.pid}/cwd")) / cores_here().replace("%p", str(target.pid)).replace("%%", "%")
     os.kill(target.pid, signal.SIGABRT)
     target.process.wait()
-    core = pathlib.Path(cores_here().replace("%p", str(target.pid)).replace("%%", "%"))
-    shutil.move(core, folder / core.name)
-    return folder / core.name
+    return pathlib.Path(shutil.move(core, folder / f"core.{target.pid}"))
 
 
 def gcore(target, folder):
-    """Of a process that goes on."""
+    """Returns a core of a process that continues."""
     subprocess.run(["gcore", "-o", folder / "core", str(target.pid)], stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, check=True)
     return folder / f"core.{target.pid}"
@@ -65,7 +71,7 @@ def snapshot(test, target, folder, *options):
 
 
 class Said:
-    """What a process says of itself, at rest."""
+    """What a process at rest reports about itself."""
 
     def __init__(self, test, target):
         target.tell("free")
@@ -115,7 +121,7 @@ def crash_test(test):
         print("SKIP: kernel.core_pattern writes no cores here")
         return SKIPPED
     for dump_filter in FILTERS:
-        with tempfile.TemporaryDirectory() as folder, Target(test, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
+        with tempfile.TemporaryDirectory() as folder, Target(test, folder=folder, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
             pathlib.Path(f"/proc/{target.pid}/coredump_filter").write_text(f"0x{dump_filter}")
             said = Said(test, target)
             core = crash(target, pathlib.Path(folder))
@@ -132,9 +138,46 @@ def gcore_test(test):
     if shutil.which("gcore") is None:
         print("SKIP: gdb's gcore is not installed")
         return SKIPPED
-    with tempfile.TemporaryDirectory() as folder, Target(test, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
+    with tempfile.TemporaryDirectory() as folder, Target(test, folder=folder, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
         said = Said(test, target)
         check(test, gcore(target, pathlib.Path(folder)), said)
+    return 0
+
+
+def shared_test(test):
+    if cores_here() is None:
+        print("SKIP: kernel.core_pattern writes no cores here")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as name:
+        device = pathlib.Path(name) / "device"
+        with device.open("wb") as file:
+            file.truncate(1 << 30)
+        forms = (("memory file", {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/heap"}, "33", True),
+                 ("private memory file",
+                  {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/heap", "TCMALLOC_MEMFS_MAP_PRIVATE": "1"}, "33", True),
+                 ("device", {"TCMALLOC_DEVMEM_START": "1", "TCMALLOC_DEVMEM_DEVICE": device}, "33", False),
+                 ("device", {"TCMALLOC_DEVMEM_START": "1", "TCMALLOC_DEVMEM_DEVICE": device}, "7f", True))
+        for form, variables, dump_filter, complete in forms:
+            with Target(test, folder=name, TCMALLOC_SAMPLE_PARAMETER="20000",
+                        **{key: str(value) for key, value in variables.items()}) as target:
+                pathlib.Path(f"/proc/{target.pid}/coredump_filter").write_text(f"0x{dump_filter}")
+                test.expect(("heap." if "memory" in form else "/device") in
+                            pathlib.Path(f"/proc/{target.pid}/maps").read_text(), f"{form}: the heap is not in the file")
+                said = Said(test, target)
+                core = crash(target, pathlib.Path(name))
+                if complete:
+                    check(test, core, said)
+                    # The file does not say whether a mapping is private, so missing pages may have been written.
+                    if "private" not in form:
+                        test.expect("incomplete" not in test.ask("doctor", core).stdout, f"{form}: doctor")
+                    continue
+                # The file has the records.
+                test.expect(test.json("objects", core)["objects"] == len(said.objects) or not said.objects, f"{form}: objects")
+                remedy = "it was left out when the core was written (write 0x7f to /proc/PID/coredump_filter before"
+                for text in (test.ask("doctor", core).stdout, test.ask("inspect", core, said.addresses[0], "--contents").stdout):
+                    test.expect("incomplete: " in text and remedy in text, f"{form}: {text}")
+                test.expect(" of the objects' memory: " in test.ask("doctor", core).stdout, form)
+                test.expect("never touched" not in test.ask("doctor", core).stdout, f"{form}: what is missing was not touched")
     return 0
 
 
@@ -151,7 +194,7 @@ def busy_test(test):
         return SKIPPED
     answers, unsettled = 0, 0
     for _ in range(CRASHES):
-        with tempfile.TemporaryDirectory() as folder, Target(test, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
+        with tempfile.TemporaryDirectory() as folder, Target(test, folder=folder, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
             target.tell("busy 4")
             address = target.process.pid  # outside of the heap
             core = crash(target, pathlib.Path(folder))
@@ -167,7 +210,7 @@ def busy_test(test):
 
 
 def segments(core):
-    """Of a 64-bit core: the place of each program header, and of its contents."""
+    """The place of each program header of a 64-bit core, and of its contents."""
     head = core.read_bytes()[:64]
     offset, = struct.unpack_from("<Q", head, 32)
     count, = struct.unpack_from("<H", head, 56)
@@ -193,7 +236,7 @@ def truncated_test(test):
                             "neither a process nor a core" in run.stderr, f"{part} of it: {run.stderr}")
                 if run.returncode == 0 and command[0] == "objects":
                     test.expect(f"{len(said.objects)} objects" in run.stdout or not said.objects, run.stdout)
-        # One part after the other is missing, as if coredump_filter had left it out.
+        # In each file one part is missing, as if coredump_filter had left it out.
         missing = 0
         for place, kind, *_, file_bytes, _, _ in segments(core):
             if kind != PT_LOAD or file_bytes == 0:
@@ -231,6 +274,9 @@ def wrong_test(test):
             (folder / "other").write_bytes(other)
             run = test.ask("stats", folder / "other", status=1)
             test.expect("another order of bytes" in run.stderr, run.stderr)
+            for command in ("timeline", "top"):
+                run = test.ask(command, file, status=1)
+                test.expect(run.stderr == f"tcmalloc: {file} is no PID: {command} needs a running process, not a file\n", run.stderr)
         if shutil.which("gcore") is None:
             return 0
         with subprocess.Popen(["sleep", "60"]) as process:
@@ -241,6 +287,26 @@ def wrong_test(test):
             test.expect("runs on glibc's malloc" in run.stderr, run.stderr)
             process.kill()
     return 0
+
+
+def threads_of_snapshot(test, target, folder):
+    """gdb shows the same threads and registers for a snapshot as for the process itself."""
+    target.tell("wait 5")
+    tasks = pathlib.Path(f"/proc/{target.pid}/task")
+    while any((tasks / name / "stat").read_text().rpartition(")")[2].split()[0] != "S" for name in os.listdir(tasks)):
+        time.sleep(0.01)
+    file = snapshot(test, target, folder)
+    show = ("-ex", "thread apply all -q p/x $pc", "-ex", "thread apply all -q p/x $sp")
+    shown = []
+    for where in (("-c", file), ("-p", target.pid)):
+        run = subprocess.run(["gdb", "-batch", "-nx", *show, *map(str, where)], text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, check=False)
+        shown.append(sorted(re.findall(r"^\$\d+ = (0x[0-9a-f]+)", run.stdout, re.MULTILINE)))
+    test.expect(shown[0] == shown[1] and len(shown[0]) >= 12, f"{shown[0]}, not {shown[1]}")
+    file = snapshot(test, target, folder, "--no-stop")
+    run = subprocess.run(["gdb", "-batch", "-nx", "-ex", "info threads", "-c", file], text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, check=False)
+    test.expect("LWP" not in run.stdout, run.stdout)
 
 
 def snapshot_test(test):
@@ -274,9 +340,10 @@ def snapshot_test(test):
             run = subprocess.run(["gdb", "-batch", "-nx", "-ex", f"x/xb {root}", "-c", both], text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
             test.expect(re.search(r"0x[0-9a-f]+:\s+0x01$", run.stdout, re.MULTILINE), run.stdout)
+            threads_of_snapshot(test, target, folder)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(Test, {"crash": crash_test, "gcore": gcore_test, "busy": busy_test, "truncated": truncated_test,
+    sys.exit(run_one(Test, {"crash": crash_test, "gcore": gcore_test, "busy": busy_test, "truncated": truncated_test, "shared": shared_test,
                             "wrong": wrong_test, "snapshot": snapshot_test}))

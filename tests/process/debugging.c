@@ -11,7 +11,7 @@
 
 enum { kSize = 100, kNumKept = 10, kNumMany = 4000 };
 
-// Read by the debugger.
+// The debugger reads these variables.
 void* in_use;
 void* in_thread_cache;
 void* in_central_list;
@@ -34,7 +34,7 @@ static void* Other(void* unused) {
 
 int main(void) {
   RequireLibraryUnderTest();
-  // The span stays, since its other objects do.
+  // The span stays, since its other objects stay.
   void* kept[kNumKept];
   for (int i = 0; i < kNumKept; ++i) kept[i] = malloc(kSize);
   in_use = kept[0];
@@ -42,8 +42,8 @@ int main(void) {
   free(kept[1]);
   malloc_trim(0);
 
-  // More than a thread cache holds: the rest goes to the central free lists. The spans stay, as
-  // above.
+  // These are more than a thread cache holds: the rest goes to the central free lists. The spans
+  // stay, as above.
   for (int i = 0; i < kNumMany; ++i) many[i] = malloc(2 * kSize);
   for (int i = 0; i < kNumMany; ++i) {
     if (i % 100 >= 50) continue;

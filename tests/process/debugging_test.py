@@ -15,7 +15,7 @@ import tempfile
 ADDRESS = "0x[0-9a-f]+"
 SMALL = rf"tcmalloc::SpanState::kSmall: span {ADDRESS}-{ADDRESS}, shard \d+\nsize class \d+, object \d+ of \d+, "
 START = rf"\d+ bytes at {ADDRESS}, pointer is 0 bytes into it\n"
-# What each command prints.
+# The output of each command, as a pattern.
 EXPECTED = {
     "tc-object in_use": SMALL + START + "in use by the program, .*\n",
     "tc-object (char*)in_use+20": SMALL + rf"\d+ bytes at {ADDRESS}, pointer is 20 bytes into it\nin use .*\n",
@@ -26,7 +26,7 @@ EXPECTED = {
     "tc-object &large": f"{ADDRESS}: in no object of this allocator, or inside a large one\n",
     "tc-object 0": "0x0: in no object of this allocator, or inside a large one\n",
     "tc-object -1": "0xffffffffffffffff: in no object of this allocator, or inside a large one\n",
-    # Where the others are is the allocator's business. Some are in each of these.
+    # The others may be anywhere. Some are in each of these places.
     "many": "(?s)(?=.*free: in the thread cache)(?=.*free: in the central free list)"
             "(?!.*in use by)(?!.*found).*",
     "tc-heap": r"\d+ bytes from the system\n(\d+ .*\n){6}hard limit 18446744073709551615, soft limit 1844.*\n",
@@ -34,7 +34,7 @@ EXPECTED = {
                  r"(  class \d+ of \d+ bytes: \d+ objects, limit \d+\n)+){2}",
     "tc-locks": "0 locks held\n",
 }
-# A lock that is held, and an object that was freed twice: made by hand, in the live process only.
+# The debugger sets these in the live process only: a lock that is held, and an object that was freed twice.
 DAMAGE = {
     "set var $tc_heap->page_heap.state_.lock.state_._M_i = 65": "",
     "tc-locks": "tcmalloc::LockRank::kPageHeap is held by the thread whose this_thread_number is 1\n1 locks held\n",
@@ -77,7 +77,7 @@ def gdb(script, *arguments):
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100,
                               check=False, env={**os.environ, "DEBUGINFOD_URLS": ""}).stdout
     except subprocess.TimeoutExpired as expired:
-        # What it printed says where it stopped.
+        # The output shows where it stopped.
         return (expired.stdout or b"").decode() + "\nFAILED: gdb did not end within 100 s\n"
 
 

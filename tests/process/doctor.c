@@ -68,7 +68,7 @@ static void Survivors(void) {
   CallIfThere("tcmalloc_release_free_memory");
 }
 
-// The threads have freed much, and sleep.
+// Threads that have freed much memory, and sleep.
 static void* FillCache(void* unused) {
   enum { kHeld = 500, kRounds = 20 };
   static __thread void* held[kHeld];
@@ -97,7 +97,7 @@ static void LazilyFreed(void) {
   if (madvise(memory, bytes, MADV_FREE) != 0) exit(77);
 }
 
-// What khugepaged does to a heap that was mostly released.
+// Hugepages that khugepaged makes of a heap that was mostly released.
 static void Hugepages(void) {
   enum { kBuffers = 512, kBytes = 256 << 10 };
   for (int i = 0; i < kBuffers; ++i) objects[i] = Touched(kBytes);
@@ -171,7 +171,7 @@ static void* UseStack(void* unused) {
 
 static void Stacks(void) { RunThreads(&UseStack, 50); }
 
-// The environment has a large retention, and forbids release.
+// The environment sets a large retention, and forbids release.
 static void Retained(void) {
   for (int i = 0; i < 200; ++i) objects[i] = Touched(kMiB / 2);
   for (int i = 0; i < 200; ++i) free(objects[i]);
@@ -194,7 +194,7 @@ static void ManyClasses(void) {
   CallIfThere("tcmalloc_release_free_memory");
 }
 
-// The environment has a small sampling interval.
+// The environment sets a small sampling interval.
 static void Sampled(void) {
   for (int i = 0; i < 10000; ++i) objects[i] = Touched(200);
 }

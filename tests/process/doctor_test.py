@@ -17,7 +17,7 @@ import sys
 TIMEOUT_S = 120
 OTHER_MALLOC = 3
 NO_BACKGROUND = {"TCMALLOC_BACKGROUND": "0"}
-# The verdict of each, the variables of its process, and options of the command.
+# The verdict of each situation, the variables of its process, and options of the command.
 SITUATIONS = {
     "survivors": ("fragmentation", NO_BACKGROUND, ()),
     "idle_caches": ("thread_caches", {**NO_BACKGROUND, "TCMALLOC_RETENTION": "256M"}, ()),
@@ -33,7 +33,7 @@ SITUATIONS = {
     "held": ("in_use", {}, ()),
     # The heap changes all the time: any verdict, but the sum holds.
     "busy": (None, {}, ()),
-    # The heap itself in shared memory is no program's shared memory.
+    # A heap in shared memory does not count as shared memory of the program.
     "memfs": ("in_use", {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/tcmalloc-doctor."}, ()),
 }
 
@@ -75,7 +75,7 @@ def failures(situation, command, pid):
     unsettled = sum(share["bytes"] for share in found["shares"] if share["name"] == "unsettled")
     if unsettled > resident / 10:
         wrong.append(f"{unsettled} bytes are of no known use")
-    # A leaking process has grown since.
+    # A leaking process has grown meanwhile.
     if situation != "leak" and abs(total - resident) > resident / 50:
         wrong.append(f"the shares sum to {total}, resident are {resident}")
     if verdict is not None and found["verdict"] != verdict:
@@ -101,7 +101,7 @@ def main():
     if situation != "other":
         variables = {**variables, "LD_PRELOAD": library}
     prepared = {"other": "program_memory", "memfs": "held"}.get(situation, situation)
-    # Each CPU has a shard, and each shard spans of its own: what is largest must not depend on their number.
+    # Each CPU has a shard, and each shard has its own spans. The largest share must not depend on the number of CPUs.
     two_cpus = sorted(os.sched_getaffinity(0))[:2]
     with subprocess.Popen([program, prepared], env=clean_environment(**variables), stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True,

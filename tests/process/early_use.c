@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// First use of the allocator before main: from the program's preinit array, which runs before every
+// Uses the allocator first before main: from the program's preinit array, which runs before every
 // constructor of every library, and from the constructor of early_library.c, which ctest preloads
 // before or after the allocator, or finds as a dependency of this program.
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For programs that leak objects on purpose: no pointer that a function used may stay where a leak
-// checker looks.
+// Helpers for programs that leak objects on purpose: a pointer that a function used must not stay
+// where a leak checker looks.
 #pragma once
 
 #include <string.h>
@@ -14,15 +14,16 @@ inline T* Opaque(T* p) {
   return p;
 }
 
-// The next thread may get the stack of the one that has just ended. Called last on a thread.
+// Overwrites the stack, since the next thread may get the stack of one that has just ended. Call it
+// last on a thread.
 __attribute__((noinline)) inline void ClearStack() {
   char below[32768];
   memset(Opaque(below), 0, sizeof(below));
   Opaque(below);
 }
 
-// Runs f on a thread of its own, so that nothing of it stays in the caller's registers and on its
-// stack.
+// Runs f on a thread of its own, so that none of its pointers stay in the caller's registers and on
+// its stack.
 template <typename F>
 __attribute__((noinline)) void Elsewhere(F f) {
   std::thread thread([&f] {

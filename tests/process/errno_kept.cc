@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Frees keep errno, also where a sandbox refuses the allocator's system calls: for the CPU, the
-// time, a barrier, the release of memory.
+// Tests that frees keep errno, also where a sandbox refuses the allocator's system calls: for the
+// CPU, the time, a barrier, the release of memory.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -18,8 +18,8 @@
 
 #include "check.h"
 
-// The C library's functions, as they are where neither a vDSO nor the kernel serves them: exported
-// by this program, and found before the C library's.
+// The C library's functions as they behave if neither a vDSO nor the kernel serves them. This
+// program exports them, so they are found before the C library's.
 static int processor_calls;
 static int clock_calls;
 static bool refused;
@@ -33,7 +33,7 @@ extern "C" __attribute__((visibility("default"))) int sched_getcpu() noexcept {
 extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t clock,
                                                                     timespec* now) noexcept {
   __atomic_fetch_add(&clock_calls, 1, __ATOMIC_RELAXED);
-  // For the release of memory to become due.
+  // The time advances so that the release of memory becomes due.
   static int64_t milliseconds;
   if (!refused) {
     *now = {};
@@ -92,8 +92,8 @@ const FreeFunction kFrees[] = {
     [](void* p, size_t) { Realloc(p, 0); },
 };
 
-// Objects of all kinds, freed in every way and order: into a bin, out of a full bin, pages that
-// become free, large ones.
+// Frees objects of all kinds in every way and order: into a bin, out of a full bin, pages that
+// become free, large objects.
 void UseAll() {
   for (const FreeFunction free_function : kFrees) {
     for (size_t size : {16, 100, 1000, 5000, 40000, 200000, 300000, 3000000}) {
@@ -113,7 +113,7 @@ void UseAll() {
   }
 }
 
-// By a thread that has no cache.
+// Frees in a thread that has no cache.
 void FreeInThread() {
   std::vector<void*> objects(100);
   for (void*& object : objects) object = Malloc(500);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A heap full of holes, whose memory is all released: that must not split its mappings. Linux lets
-// a process have 65,530 of them (vm.max_map_count). With the argument "TOTAL_MIB": that many MiB of
-// objects; to be run where that many holes would be too many mappings.
+// Releases all free memory of a fragmented heap: that must not split its mappings. Linux lets a
+// process have 65,530 mappings (vm.max_map_count). With the argument "TOTAL_MIB" the heap has that
+// many MiB of objects; run it where a mapping for each free range would be too many.
 #define _GNU_SOURCE
 #include <malloc.h>
 
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   const size_t mappings = CountMappings();
   const size_t resident = ResidentBytes();
   for (size_t i = 0; i < count; i += 2) FreeMarked(objects[i], kObjectBytes, (unsigned)i);
-  // By the limits, and by hand.
+  // Releases by the limits, and on request.
   tcmalloc_set_memory_limit(1, 10 * kMiB);
   tcmalloc_set_memory_limit(0, 20 * kMiB);
   malloc_trim(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The functions of tcmalloc/tcmalloc.h in a real process: threads that are blocked for ever, that
-// work, that end; with and without membarrier(2); across fork.
+// Tests the functions of tcmalloc/tcmalloc.h in a real process: with threads that are blocked for
+// ever, that work, that end; with and without membarrier(2); across fork.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -101,7 +101,7 @@ TEST_F(Flush, LeavesNothingInTheCachesOfBlockedThreads) {
   const size_t left = ThreadCacheBytes();
   EXPECT_EQ(left, 0u);
   EXPECT_EQ(moved, cached);
-  // The shard of this CPU keeps spans that became empty until then.
+  // The shard of this CPU keeps spans that became empty before.
   const size_t moved_on = tcmalloc_flush_central_caches();
   const size_t moved_again = tcmalloc_flush_central_caches();
   EXPECT_GT(moved_on, 0u);
@@ -132,7 +132,7 @@ TEST_F(Flush, APhaseEndsWithEmptyCaches) {
   {
     const tcmalloc::ScopedPhase phase;
     FillCache();
-    // More than a thread's cache has room for.
+    // These are more than a thread's cache has room for.
     std::vector<char*> objects(20'000);
     for (char*& object : objects) object = NewMarked(64, 8);
     for (char* object : objects) FreeMarked(object, 64, 8);
@@ -155,7 +155,7 @@ TEST_F(Flush, IdleAndBusyThreads) {
   const size_t after_idle = ThreadCacheBytes();
   EXPECT_EQ(after_pause, 0u);
   EXPECT_EQ(after_idle, 0u);
-  // As a thread's first call.
+  // The flush is a thread's first call.
   std::thread([] {
     tcmalloc::MallocExtension::MarkThreadIdle();
     tcmalloc::MallocExtension::MarkThreadBusy();
@@ -174,8 +174,8 @@ TEST_F(Flush, KeepsErrno) {
   EXPECT_EQ(errno, 4321);
 }
 
-// Threads pass objects to each other, end and start anew, while the main thread empties their
-// caches a thousand times.
+// Threads pass objects to each other, end, and are replaced by new ones, while the main thread
+// empties their caches a thousand times.
 void WorkUnderFlushes(int flushes) {
   constexpr size_t kThreads = 8;
   constexpr size_t kSlots = 512;
@@ -213,7 +213,7 @@ void WorkUnderFlushes(int flushes) {
     });
   }
   for (int done = 0; done < flushes; ++done) {
-    // Waits for some operations since the last one, also on this machine's few cores.
+    // Waits for some operations since the last flush, also on a machine with few cores.
     const size_t before = operations.load();
     while (operations.load() < before + 50) sched_yield();
     tcmalloc_flush_thread_caches();
@@ -226,7 +226,7 @@ void WorkUnderFlushes(int flushes) {
 
 TEST_F(Flush, AThousandTimesWhileThreadsWork) { WorkUnderFlushes(1000); }
 
-// `body` in a process of its own, which ends with status 0.
+// Runs `body` in a process of its own, which must end with status 0.
 template <typename Body>
 void ExpectSuccessInChild(Body body) {
   const ChildResult result = RunInChild(body, 60);
@@ -235,7 +235,7 @@ void ExpectSuccessInChild(Body body) {
 
 unsigned Error(int error) { return SECCOMP_RET_ERRNO | static_cast<unsigned>(error); }
 
-// From now on membarrier(2) has this result in this process.
+// Makes membarrier(2) fail with this result in this process from now on.
 void ForbidMembarrier(unsigned result) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -42,7 +42,7 @@ constexpr size_t kMiB = 1 << 20;
 const std::vector<size_t> kSizes = {1,    16,    24,     100,    1000,    1024,
                                     4096, 50000, 131072, 200000, 1000000, 40 * kMiB};
 
-// Often enough to pass through every cache that an object could be kept in.
+// How often to repeat, to pass through every cache that may keep an object.
 int Times(size_t size) { return size > kMiB ? 3 : 50; }
 
 class Foreign : public testing::Test {
@@ -57,7 +57,7 @@ class Foreign : public testing::Test {
   CLibrary libc_;
 };
 
-// Freed for real, not dropped: the C library's own figure returns to where it was.
+// The object is really freed, not dropped: the C library's own figure returns to its former value.
 TEST_F(Foreign, FreeReachesTheCLibrary) {
   for (size_t size : kSizes) {
     // Fills glibc's per-thread cache for the size, which it counts as in use.
@@ -140,7 +140,7 @@ TEST_F(Foreign, AlignedObjects) {
   }
 }
 
-// glibc gives other threads arenas of their own, whose objects it tells apart by address.
+// glibc gives other threads arenas of their own, whose objects it recognises by address.
 TEST_F(Foreign, ObjectsOfSecondaryArenas) {
   struct Object {
     char* address;
@@ -170,8 +170,8 @@ TEST_F(Foreign, ObjectsOfSecondaryArenas) {
   }
 }
 
-// Once the C library has given out objects of its own, a wild pointer can only be forwarded to it;
-// what lies on a stack or in a module's image is still refused here, with a line of ours.
+// Once the C library has allocated objects of its own, the library can only forward a wild pointer
+// to it. A pointer into a stack or a module's image is still refused here, with the library's line.
 TEST_F(Foreign, StackAndGlobalsAreRefusedAllTheSame) {
   static int global[16];
   char* object = Allocate(100, 9);
@@ -211,7 +211,7 @@ TEST_F(Foreign, DeepbindLibraryHandsOutItsObjects) {
       FreeMarked(object, size, 0x33);
       FreeMarked(make(size, 0x34), size, 0x34);
     }
-    // The C library's own calls of malloc are bound as ever: this object is one of ours.
+    // The C library's own calls of malloc are bound as usual: this object is one of ours.
     char* duplicate = text("duplicate");
     EXPECT_STREQ(duplicate, "duplicate");
     Free(duplicate);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// fork() from a program whose threads are all inside the allocator: each of 200 children can
-// allocate, free what the parent allocated, start threads, fork again and exit.
+// Forks a program whose threads are all inside the allocator: each child can allocate, free what
+// the parent allocated, start threads, fork again and exit.
+//
+//   fork_busy [THREADS CHILDREN]   default: 8 and 200
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -14,9 +16,11 @@
 
 namespace {
 
-constexpr int kThreads = 8;
+constexpr unsigned kThreads = 8;
 constexpr int kChildren = 200;
-constexpr unsigned kChildSeconds = 30;  // SIGALRM ends a child that hangs.
+// SIGALRM ends a child that hangs. Many threads may keep it from a CPU for long.
+constexpr unsigned kChildSeconds = 30;
+unsigned child_seconds = kChildSeconds;
 
 std::atomic<bool> stop;
 std::atomic<char*> exchange[64];  // Objects that one busy thread allocates and another one frees.
@@ -53,10 +57,10 @@ void WaitFor(pid_t child) {
 }
 
 [[noreturn]] void RunChild(int number, char* from_parent) {
-  alarm(kChildSeconds);
+  alarm(child_seconds);
   Exercise(static_cast<unsigned>(number));
   FreeMarked(from_parent, 1000, 0x51);
-  // Objects of the busy threads, which do not exist here.
+  // Frees objects of the busy threads, which do not exist in the child.
   for (auto& object : exchange) Free(object.exchange(nullptr));
   UseThreads();
   malloc_trim(0);
@@ -64,7 +68,7 @@ void WaitFor(pid_t child) {
   const pid_t grandchild = fork();
   CHECK(grandchild >= 0);
   if (grandchild == 0) {
-    alarm(kChildSeconds);
+    alarm(child_seconds);
     UseThreads();
     exit(0);
   }
@@ -75,11 +79,15 @@ void WaitFor(pid_t child) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   RequireLibraryUnderTest();
+  CHECK(argc == 1 || argc == 3);
+  const unsigned num_threads = argc == 3 ? static_cast<unsigned>(atoi(argv[1])) : kThreads;
+  const int num_children = argc == 3 ? atoi(argv[2]) : kChildren;
+  if (num_threads > kThreads) child_seconds = kChildSeconds * num_threads / kThreads;
   std::vector<std::thread> threads;
-  for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(Busy, i * 7919 + 1);
-  for (int i = 0; i < kChildren; ++i) {
+  for (unsigned i = 0; i < num_threads; ++i) threads.emplace_back(Busy, i * 7919 + 1);
+  for (int i = 0; i < num_children; ++i) {
     char* object = NewMarked(1000, 0x51);
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -92,5 +100,6 @@ int main() {
   for (std::thread& thread : threads) thread.join();
   for (auto& object : exchange) Free(object.exchange(nullptr));
   UseThreads();
+  dprintf(STDOUT_FILENO, "%d children beside %u threads\n", num_children, num_threads);
   return 0;
 }

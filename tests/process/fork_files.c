@@ -59,7 +59,7 @@ static void* ReadLines(void* argument) {
 static void* FlushAll(void* argument) {
   while (!stop) {
     fflush(NULL);
-    sched_yield();  // The list's lock is not fair: let the others have it, too.
+    sched_yield();  // The list's lock is not fair: lets the other threads take it, too.
   }
   return argument;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fork handlers of others that flush all threads' caches. The ones here are registered with the C
-// library by behind_library.c, before the allocator's own: prepare runs after the allocator's,
-// parent and child before. Between the allocator's handlers every lock is held for fork. Then no
-// cache is taken but the caller's own; in the child the owners of the others do not exist.
+// Tests fork handlers of other libraries that flush all threads' caches. behind_library.c registers
+// them with the C library before the allocator's own: prepare runs after the allocator's, parent
+// and child run before. Between the allocator's handlers every lock is held for fork. Then a flush
+// takes only the caller's own cache; in the child the owners of the other caches do not exist.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -19,14 +19,14 @@ static FlushFunction flush_this_thread_cache;
 static int prepare_runs, parent_runs, child_runs;
 
 static void FlushAndUse(unsigned tag) {
-  if (flush_thread_caches == NULL) return;  // A fork before main.
+  if (flush_thread_caches == NULL) return;  // This is a fork before main.
   Exercise(tag);
   // The blocked threads have objects in their caches; they stay there.
   flush_this_thread_cache();
   CHECK(flush_thread_caches() == 0);
   // In the child, too, the caches are not yet orphans: the allocator's handler runs later.
   CHECK(ThreadCaches() == kCaches);
-  // With an empty cache and no limit for it: the thread tries to steal from other caches.
+  // The cache is empty and has no limit, so the thread tries to steal from other caches.
   for (unsigned i = 0; i < 20; ++i) Exercise(tag + i);
 }
 
@@ -43,7 +43,8 @@ static void Child(void) {
   FlushAndUse(70);
 }
 
-// Earlier than the constructor of every library, and not through the allocator's function.
+// Registers the handlers before the constructor of every library runs, and not through the
+// allocator's function.
 static void Preinit(int argc, char** argv, char** environment) {
   typedef int (*Register)(void (*)(void), void (*)(void), void (*)(void));
   const Register register_behind = (Register)dlsym(RTLD_DEFAULT, "RegisterBehind");
@@ -68,7 +69,7 @@ static void FillCache(void) {
 static void* Block(void* argument) {
   FillCache();
   pthread_barrier_wait(&started);
-  // Until the program stops.
+  // Waits until the program stops.
   pthread_barrier_wait(&started);
   return argument;
 }
@@ -109,7 +110,7 @@ int main(void) {
   flush_this_thread_cache = FindFlushFunction("tcmalloc_flush_this_thread_cache");
   flush_thread_caches = FindFlushFunction("tcmalloc_flush_thread_caches");
   for (int i = 1; i <= kForks; ++i) {
-    alarm(kChildSeconds);  // Also for this process: handlers may hang.
+    alarm(kChildSeconds);  // This process needs it, too: handlers may hang.
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) RunChild();

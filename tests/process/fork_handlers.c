@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// fork() where handlers of others allocate. glibc runs prepare handlers in reverse order of their
-// registration. Handlers registered before the allocator's own therefore run between its prepare
-// handler and the fork, when another thread's half-done operation must not be waited for; handlers
-// registered later run before. There are three sets here: one from the program's preinit array,
-// earlier than every constructor of every library; one from the constructor of atfork_library.c,
-// which ctest preloads before or after the allocator, or has as a dependency; and one from main,
-// later than all. The last one also takes a lock that other threads hold while they allocate: that
-// is the purpose of such handlers.
+// Tests fork() with handlers of other libraries that allocate. glibc runs prepare handlers in
+// reverse order of their registration. Handlers registered before the allocator's own therefore run
+// between its prepare handler and the fork, when they must not wait for another thread's unfinished
+// operation; handlers registered later run before. There are three sets here: one from the
+// program's preinit array, earlier than every constructor of every library; one from the
+// constructor of atfork_library.c, which ctest preloads before or after the allocator, or has as a
+// dependency; and one from main, later than all. The last one also takes a lock that other threads
+// hold while they allocate: that is the purpose of such handlers.
 //
 // With the argument "locked" the busy threads also call the library, which allocates under its own
 // lock: the library's prepare handler then waits for a thread that is inside the allocator.
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
     CHECK(pthread_create(&threads[i], NULL, Busy, (void*)(i * 1000)) == 0);
   }
   for (int i = 1; i <= kForks; ++i) {
-    alarm(kChildSeconds);  // Also for this process: prepare handlers may hang.
+    alarm(kChildSeconds);  // This process needs it, too: prepare handlers may hang.
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A signal handler that forks, whatever the interrupted thread was doing in the allocator. fork
-// must return, in the parent and in the child; the parent goes on; so does the child of a process
-// with one thread, when the handler returns. SIGALRM ends a process that hangs.
+// Tests a signal handler that forks, whatever the interrupted thread was doing in the allocator.
+// fork must return, in the parent and in the child. When the handler returns, the parent continues,
+// and so does the child of a process with one thread. SIGALRM ends a process that hangs.
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kForks = 500;
 constexpr unsigned kSecondsWithoutFork = 40;
-// A different one each time.
+// The time between two signals differs each time, up to this.
 constexpr int kMostNanosecondsBetween = 300000;
 
 volatile sig_atomic_t forks;
@@ -23,15 +23,16 @@ volatile sig_atomic_t is_child;
 bool alone;
 timer_t timer;
 
-// The next signal. Not a tick of the kernel, so it comes anywhere; and not before the handler has
-// returned, which would interrupt the same instruction again.
+// Sets the time of the next signal. It does not come at a tick of the kernel, so it may interrupt
+// any instruction; and not before the handler has returned, which would interrupt the same
+// instruction again.
 void SetTimer() {
   const int apart = 104729;  // a prime
   const itimerspec once = {{0, 0}, {0, 1 + forks * apart % kMostNanosecondsBetween}};
   CHECK(timer_settime(timer, 0, &once, nullptr) == 0);
 }
 
-// In the handler: calls that are safe in a signal handler alone.
+// The handler makes only calls that are safe in a signal handler.
 void Fork(int) {
   if (is_child != 0 || forks >= kForks) return;
   alarm(kSecondsWithoutFork);
@@ -40,7 +41,7 @@ void Fork(int) {
   if (child == 0) {
     alarm(kSecondsWithoutFork);
     is_child = 1;
-    // Every other one continues the interrupted operation.
+    // Every second child continues the interrupted operation.
     if (alone && forks % 2 == 0) return;
     _exit(0);
   }
@@ -53,7 +54,8 @@ void Fork(int) {
   SetTimer();
 }
 
-// All paths of the allocator: caches, batches, spans, large objects, memory that is released.
+// These objects take all paths of the allocator: caches, batches, spans, large objects, released
+// memory.
 struct Object {
   char* address;
   size_t size;
@@ -88,7 +90,7 @@ void* Work(void*) {
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
   alone = argc < 2 || strcmp(argv[1], "many") != 0;
-  // For the threads: only this one is interrupted.
+  // The threads inherit the blocked signals: only this thread is interrupted.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGUSR1);
@@ -96,7 +98,7 @@ int main(int argc, char** argv) {
   pthread_t threads[3];
   if (!alone) {
     for (pthread_t& thread : threads) CHECK(pthread_create(&thread, nullptr, Work, nullptr) == 0);
-    // Nobody waits for the children.
+    // The process does not wait for the children.
     signal(SIGCHLD, SIG_IGN);
   }
   struct sigaction action = {};
@@ -117,13 +119,13 @@ int main(int argc, char** argv) {
   // A child has no timer.
   if (is_child == 0) CHECK(timer_delete(timer) == 0);
   alarm(kSecondsWithoutFork);
-  // The child, too.
+  // The child works on, too.
   for (int i = 0; i < 300; ++i) Step(&random);
   FreeAll();
   Exercise(8);
   malloc_trim(0);
   if (is_child != 0) {
-    // As any other process.
+    // The child can fork like any other process.
     const pid_t grandchild = fork();
     CHECK(grandchild >= 0);
     if (grandchild == 0) _exit(0);

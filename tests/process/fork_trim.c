@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// fork() while another thread is in malloc_trim, which has claimed megabytes of free objects to
+// Tests fork() while another thread is in malloc_trim and has claimed megabytes of free objects to
 // release their memory: the child, which lacks that thread, has those objects again.
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -12,7 +12,7 @@
 enum {
   kSize = 1024,
   kObjects = 64 << 10,  // 64 MiB
-  kLivesFrom = 100,     // one of this many is never freed: about one in each span
+  kLivesFrom = 100,     // one object of this many is never freed: about one in each span
   kChildren = 60,
 };
 // The child leaks the objects of a thread that was in the middle of malloc, of free or of emptying
@@ -23,7 +23,7 @@ static volatile int stop;
 
 static int IsLongLived(int i) { return i % kLivesFrom == 0; }
 
-// Every round makes the same holes anew.
+// Every round makes the same free pages again.
 static void* TrimAgainAndAgain(void* unused) {
   (void)unused;
   while (!stop) {

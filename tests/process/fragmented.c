@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A heap of MIB MiB of objects of 16 to 4096 bytes, when PERCENT of them survive, in random places,
-// and after malloc_trim(0): it retains the hardware pages that hold a byte of a survivor, and
-// little more.
+// Allocates MIB MiB of objects of 16 to 4096 bytes and frees all but PERCENT of them, in random
+// places. After malloc_trim(0) the heap retains the hardware pages that contain a byte of a
+// survivor, and little more.
 //
 //   fragmented MIB PERCENT doublings   as many objects of 16 to 32 bytes as of 2048 to 4096
 //   fragmented MIB PERCENT even        each size as likely as any other
@@ -10,9 +10,9 @@
 // The program counts the survivors' pages from their addresses, and compares them with the growth
 // of resident memory since before the first object. That also contains the allocator's records
 // (page map, span records, bitmaps, as many as the heap needed at its largest), which malloc_info
-// reports, the page map, and the ends of spans after a live last object. The records are half a
-// percent of the heap at its largest: where few large objects survive, that alone is more than the
-// bound, and they are left out.
+// reports, and the ends of spans after a live last object. The records are half a percent of the
+// heap at its largest. If few large objects survive, the records alone exceed the bound, and are
+// not counted.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@
 enum { kSmallest = 16, kLargest = 4096 };
 static const uint64_t kSeed = 20250611;
 
-// Resident memory over survivors' pages, all included, and without records.
+// The bound of resident memory divided by survivors' pages, with the records, and without them.
 static const double kMost = 1.15;
 static const double kMostWithoutRecords = 1.06;
 
@@ -113,10 +113,10 @@ int main(int argc, char** argv) {
   const unsigned percent = (unsigned)strtoul(argv[2], NULL, 10);
   state = kSeed;
   printf("seed %llu\n", (unsigned long long)kSeed);
-  // Both ways an object has 256 bytes on average, or more.
+  // With both distributions an object has 256 bytes or more on average.
   const size_t most = bytes / 256;
   Object* objects = (Object*)Resident(most * sizeof(Object));
-  // Standard output, and what malloc_info needs.
+  // Makes the memory of standard output and of malloc_info resident first.
   FromMallocInfo("metadata");
   malloc_trim(0);
   const size_t before = ResidentBytes();

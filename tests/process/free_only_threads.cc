@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads that free and never allocate. One that goes on freeing gets a cache, which is gone when
-// the thread has ended. One that ends gets none from its last frees: the C library frees a thread's
-// memory after all destructors, and in the thread itself, when nobody joins it and its stack is the
-// program's own. A cache from then would have no owner, and its slot would be in memory that the
-// program unmaps: the next flush would write there.
+// Tests threads that free and never allocate. A thread that frees often gets a cache, which is
+// removed when the thread ends. A thread that ends gets no cache from its last frees. The C library
+// frees a thread's memory after all destructors, and in the thread itself if no thread joins it and
+// its stack is the program's own. A cache made then would have no owner, and its slot would be in
+// memory that the program unmaps: the next flush would write there.
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ class FreeOnlyThread {
   void WaitUntilFreed() {
     while (!freed_.load()) sched_yield();
   }
-  // Ends it, waits until the kernel knows it no more, and unmaps its stack.
+  // Ends the thread, waits until the kernel has removed it, and unmaps its stack.
   void Finish() {
     WaitUntilFreed();
     may_end_ = true;
@@ -119,7 +119,7 @@ int main() {
   Exercise(1);
   CHECK(ThreadCaches() == 1);
   ManyOneByOne(0, 200);
-  // Whichever of the C library's last frees is the one that would make a cache.
+  // Any of the C library's last frees may be the one that would make a cache.
   for (size_t frees = 1; frees <= 2 * kFreesWithoutCache; ++frees) ManyOneByOne(frees, 4);
   SeveralAtOnce(kFreesWithoutCache - 1, false);
   SeveralAtOnce(kFreesWithoutCache, false);

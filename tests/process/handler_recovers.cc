@@ -2,7 +2,6 @@
 //
 // The loop of operator new can succeed: a new_handler frees memory, and the request that had failed
 // succeeds. Memory runs out because the address space is limited.
-// that had failed succeeds. Memory runs out because the address space is limited.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -50,13 +49,13 @@ int main() {
   const rlimit limit = {room, room};
   CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 
-  // Memory from outside the heap; the handler finds it at its third call.
+  // The handler unmaps memory outside the heap at its third call.
   std::set_new_handler(UnmapMemory);
   allocated = static_cast<char*>(::operator new(180 * kMiB));
   CHECK(calls == 3 && allocated != nullptr);
   allocated[0] = allocated[180 * kMiB - 1] = 1;
 
-  // Memory from the heap itself, through each form.
+  // The handler frees memory of the heap itself, for each form of new.
   for (int form = 0; form < 4; ++form) {
     calls = 0;
     std::set_new_handler(FreeObject);

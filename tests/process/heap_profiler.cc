@@ -31,7 +31,8 @@ void Dump(const char* reason) { Function<void(const char*)>("HeapProfilerDump")(
 int Running() { return Function<int()>("IsHeapProfilerRunning")(); }
 char* Profile() { return Function<char*()>("GetHeapProfile")(); }
 
-// The caller has something to do yet: a call in the last line would leave no return address.
+// Keeps the caller from ending with its call: a call in the last line would leave no return
+// address.
 void* Kept(void* p) {
   asm volatile("" : "+r"(p)::"memory");
   CHECK(p != nullptr);
@@ -53,7 +54,7 @@ __attribute__((noinline)) void* SiteMiB() { return Kept(Malloc(kMiB)); }
 __attribute__((noinline)) void* SiteCalloc() { return Kept(Calloc(3, 100)); }
 __attribute__((noinline)) void* SiteRealloc(void* p, size_t n) { return Kept(Realloc(p, n)); }
 __attribute__((noinline)) void* SiteNew() { return Kept(::operator new(40)); }
-// One site above, two below.
+// One call site (SiteSmall) has two callers.
 __attribute__((noinline)) void* OuterOne() { return Kept(SiteSmall()); }
 __attribute__((noinline)) void* OuterTwo() { return Kept(SiteSmall()); }
 }
@@ -78,7 +79,7 @@ void* WorkOfThread(void* argument) {
   }
   for (int i = 0; i < 500; ++i) Free(SiteCalloc());
   for (int i = 0; i < 100; ++i) {
-    // Grows where it is, moves, and grows as large as to lie alone.
+    // The object grows in place, moves, and becomes a large object.
     void* p = SiteRealloc(nullptr, 1000);
     p = SiteRealloc(p, 1001);
     p = SiteRealloc(p, 3000);
@@ -178,7 +179,7 @@ void* KeepBusy(void*) {
   return nullptr;
 }
 
-// Others allocate, and write files, at the moment of the fork.
+// Other threads allocate and write files at the moment of the fork.
 void* KeepDumping(void*) {
   while (!stop.load()) Dump("busy");
   return nullptr;
@@ -208,7 +209,7 @@ void ForkBusy() {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     if (i % 2 != 0) {
       printf("child %d\n", static_cast<int>(child));
-      fflush(stdout);  // Else each child prints it again.
+      fflush(stdout);  // Otherwise each child would print the text again.
     }
   }
   stop.store(true);
@@ -243,7 +244,7 @@ void Time(const char* prefix) {
   printf("%d ms\n", static_cast<int>(Milliseconds() - start));
 }
 
-// The handler itself writes nothing.
+// The signal handler itself writes no file.
 void Signal(const char* prefix) {
   void* p = SiteSmall();
   CHECK(!Exists(prefix, ".0001.heap"));
@@ -255,7 +256,7 @@ void Signal(const char* prefix) {
   CHECK(!Exists(prefix, ".0002.heap"));
 }
 
-// Threads start and stop it while others allocate.
+// Threads start and stop the profiler while others allocate.
 void* KeepChanging(void* prefix) {
   for (int i = 0; i < 200; ++i) {
     Start(static_cast<const char*>(prefix));
@@ -293,7 +294,7 @@ int main(int argc, char** argv) {
   const char* const what = argv[1];
   char* const prefix = argv[2];
   const auto is = [what](const char* name) { return strcmp(what, name) == 0; };
-  // Where the functions lie.
+  // Prints the addresses of the functions.
   printf("SiteSmall at %p\n", reinterpret_cast<void*>(&SiteSmall));
   fflush(stdout);
   if (is("sites")) {

@@ -138,7 +138,7 @@ def check_sites(test):
             (("SiteSmall",), 300 * threads, 3000 * threads, 24),
             (("SiteLarge",), 3 * threads, 10 * threads, 300000),
             (("SiteCalloc",), 0, 500 * threads, 300),
-            # Of each slot the last object is there.
+            # The last object of each slot is in use.
             (("SiteNew",), threads, 2000 * threads, 40),
             (("SiteSmall", "OuterOne"), 1, 4, 24),
             (("SiteSmall", "OuterTwo"), 5, 5, 24)]:
@@ -189,7 +189,7 @@ def check_fork_busy(test):
     for child in run.children:
         figures = test.profile(run, f"p_{child}.0001.heap")
         test.expect_site(figures, ("SiteSmall",), [1, 24, 101, 24 * 101], f"child {child}")
-        # Of each other thread what it had at that moment.
+        # The profile has what each other thread had at that moment.
         for sites, size in ((("SiteNew",), 40), (("SiteLarge",), 300000)):
             live, live_bytes, *_ = figures.get(sites, [0, 0])
             test.expect(live <= 3 and live_bytes == size * live, f"{sites}: {live}: {live_bytes}")
@@ -208,7 +208,7 @@ def numbered(count):
 
 
 def check_intervals(test, what, variables, figure, expected, words=""):
-    """One profile for every ten objects of a MiB, and one at exit. Scripts look for the words."""
+    """The profiler writes one profile for every ten objects of a MiB, and one at exit. Scripts look for the words."""
     none = {f"HEAP_PROFILE_{name}_INTERVAL": "0" for name in ("ALLOCATION", "DEALLOCATION",
                                                              "INUSE", "TIME")}
     run = test.run(what, {**none, **variables})
@@ -236,8 +236,8 @@ def check_deallocation(test):
 
 
 def check_in_use(test):
-    # Half a MiB less than ten, for what the program has besides. Not again when it is freed and
-    # allocated once more, although there was a profile of less in use meanwhile.
+    # The interval is half a MiB less than ten, for the program's other memory. The same use again
+    # writes no second file, although a profile with less in use was written meanwhile.
     check_intervals(test, "in_use", {"HEAP_PROFILE_INUSE_INTERVAL": 10 * MIB - MIB // 2,
                                      "HEAP_PROFILE_DEALLOCATION_INTERVAL": 100 * MIB}, "live",
                     [*range(10, 101, 10), 0, 0, 0])
@@ -303,7 +303,7 @@ def check_off(test):
         test.expect_equal(run.stderr, "", "stderr")
     test.expect("running 1\n" in test.run("running").stdout, "running")
     test.clear()
-    # The minimal library has no profiler, and says so once, of variables that ask for something.
+    # The minimal library has no profiler, and says so once if variables request something.
     def ignored(names, be):
         return (f"tcmalloc: {names} {be[0]} ignored: this is libtcmalloc_minimal; preload or link "
                 f"libtcmalloc, which uses {be[1]}\\n")

@@ -5,10 +5,9 @@
 // released memory, by default.
 //   alone          one thread: at most twice the live bytes and 16 MiB
 //   threads        eight threads allocate and free, and sleep: 1.5 times the live bytes and 16 MiB
-//   threads_first  the main thread allocates and frees when the eight sleep: the same
-//   held           nothing may be released (TCMALLOC_RELEASE_RATE=0): otherwise the other modes
-//   would
-//                  prove nothing
+//   threads_first  the main thread allocates and frees while the eight sleep: the same bound
+//   held           nothing may be released (TCMALLOC_RELEASE_RATE=0), which shows that the other
+//                  modes prove something
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -56,7 +55,7 @@ void TakeAndDrop(size_t part, size_t parts) {
     total += size;
     if (total <= (kBytes - kLiveBytes) / parts) dropped = n + 1;
   }
-  // All have taken before any frees.
+  // All threads have allocated before any of them frees.
   if (together) pthread_barrier_wait(&full);
   if (part == 0) PrintResident("full", ResidentBytes());
   for (size_t i = 0; i < dropped; ++i) Free(own[i]);
@@ -64,7 +63,7 @@ void TakeAndDrop(size_t part, size_t parts) {
 
 void* Sleep(void*) {
   pthread_barrier_wait(&barrier);
-  // For good: the process ends before.
+  // Sleeps for good: the process ends before.
   pthread_barrier_wait(&barrier);
   return nullptr;
 }

@@ -3,7 +3,7 @@
 // The program of docs/system-memory.md: takes 100 MiB, frees them and waits for 8 seconds. Before
 // that, after it and in the end it prints how much more memory is resident than when it began.
 //
-// It calls the allocator no more after it has freed.
+// It does not call the allocator after it has freed.
 //
 //   idle_memory          has one thread
 //   idle_memory thread   has another one, which sleeps

@@ -5,9 +5,9 @@
   index_build_test.py PROGRAM LIBRARY
 
 PROGRAM is the benchmark program index-build, with shards as large as its defaults and caches that
-may come to hold 1 GiB. With LIBRARY and phases its resident memory stays near the bytes that it
-asked for. What threads strand grows from round to round, and has come to its end after about 20 of
-them. The median of some runs counts: a peak hangs on how the threads run.
+may hold 1 GiB. With LIBRARY and phases its resident memory stays near the bytes that it
+requested. The memory that threads strand grows from round to round, and stops growing after about 20
+rounds. The median of some runs counts: a peak depends on the scheduling of the threads.
 """
 
 import json
@@ -20,7 +20,7 @@ MOST_RSS_TO_LIVE = 1.15
 CACHE_BYTES = 1 << 30
 SHARD_MB = 200
 SHARDS = 4
-TURNS = 6  # of each of 16 threads: 24 rounds
+TURNS = 6  # for each of 16 threads: 24 rounds
 RUNS = 3
 
 

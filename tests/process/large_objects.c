@@ -2,7 +2,7 @@
 //
 // A program that allocates and frees large objects of random lengths, at most 500 MB at a time,
 // and touches none: neither its address space nor the library's metadata grows without bound. With
-// NAME=VALUE as argument the program runs with that in its environment.
+// NAME=VALUE as argument the program runs with that variable in its environment.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static uint64_t Random(void) {
   return state;
 }
 
-// In MiB, of /proc/self/status.
+// Returns a figure of /proc/self/status in MiB.
 static size_t Status(const char* name) {
   FILE* const file = fopen("/proc/self/status", "r");
   CHECK(file != NULL);
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   }
   const size_t space = Status("VmSize:") - before;
   printf("%zu MiB of address space, %zu MiB resident\n", space, Status("VmRSS:"));
-  // Best fit in one list of free memory needs 1.1 to 1.5 GiB, by the seed.
+  // Best fit in one list of free memory needs 1.1 to 1.5 GiB, depending on the seed.
   CHECK(space <= 2048);
   CHECK(Status("VmRSS:") <= 24);
   return 0;

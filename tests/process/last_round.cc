@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A thread that first allocates in the last round of the destructors of its pthread keys, on a
-// stack that the program provides and unmaps when the thread was joined. Its cache must not remain:
-// the allocator would read and write the thread's own memory, which is gone.
+// Tests a thread that first allocates in the last round of the destructors of its pthread keys, on
+// a stack that the program provides and unmaps after joining the thread. Its cache must not remain:
+// the allocator would read and write the thread's own memory, which is unmapped.
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{1} << 18;
 constexpr unsigned kChildSeconds = 30;
-// More than glibc keeps in the thread itself: those values' memory is allocated.
+// glibc keeps fewer keys in the thread itself, and allocates memory for the values of the others.
 constexpr int kKeys = 40;
 constexpr int kFirst = 0;
 constexpr int kLow = 20;
@@ -116,7 +116,7 @@ void RunThread(void* (*body)(void*), Plan plan) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// Has a cache while it waits, for the main thread to take.
+// Waits with a cache that the main thread can take.
 void* Wait(void* barrier) {
   Exercise(1);
   pthread_barrier_wait(static_cast<pthread_barrier_t*>(barrier));

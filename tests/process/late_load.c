@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The allocator is loaded late: by dlopen in a program that has been running on the C library's
-// malloc, which stays in use. The late one may then get objects that are older than it. Argument:
-// "local" or "global". LIBRARY_UNDER_TEST names the library.
+// Loads the allocator late: by dlopen, in a program that has been running on the C library's
+// malloc, which stays in use. The late allocator may then get objects that are older than it.
+// Argument: "local" or "global". LIBRARY_UNDER_TEST names the library.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void UseLate(unsigned tag) {
   }
 }
 
-// Objects of the C library through the late one's functions.
+// Passes objects of the C library to functions of the late allocator.
 static void PassObjectsAcross(void) {
   for (size_t size = 1; size < 4 << 20; size += size / 2 + 1) {
     late.release(NewMarked(size, 1));
@@ -101,13 +101,13 @@ int main(int argc, char** argv) {
   memset(from_late, 1, 1000);
   pthread_barrier_wait(&both);
 
-  // Threads that used it are alive; they exit after this.
+  // Threads that used the library are alive; they exit after dlclose.
   CHECK(dlclose(handle) == 0);
   Exercise(16);
   pthread_barrier_wait(&both);
   CHECK(pthread_join(older, NULL) == 0);
 
-  // Once more, and this time it stays until the process exits.
+  // Loads it once more; this time it stays until the process exits.
   handle = dlopen(library, RTLD_NOW | visibility);
   CHECK(handle != NULL);
   Exercise(17);

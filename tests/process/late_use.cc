@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The allocator serves a thread until its very last destructor, and the process until its very last
-// one. main returns 3; only the last destructor of all, having seen that every other one ran, ends
-// the process with 0.
+// one. main returns 3. Only the last destructor of all, after checking that every other one ran,
+// ends the process with 0.
 #include <malloc.h>
 #include <pthread.h>
 
@@ -22,7 +22,7 @@ std::atomic<int> key_destructor_rounds;
 std::atomic<int> exit_handlers;
 std::atomic<int> global_destructors;
 
-// One that lives in plain memory: used after every C++ object is gone.
+// Plain memory, which is used after every C++ object was destroyed.
 char* until_the_end;
 
 struct AllocatesWhenDestroyed {

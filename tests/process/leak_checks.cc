@@ -5,7 +5,7 @@
 //   leak_checks since      a part of the program's life, without records
 //   leak_checks ages       groups of objects without records: by the age of their spans, with the
 //                          nearest sampled site (TCMALLOC_SAMPLE_PARAMETER has to be set)
-//   leak_checks recorded   the same with records, which are started and stopped
+//   leak_checks recorded   as whole and since, with records, which are started and stopped
 //   leak_checks formats    reports as text, JSON and profiles, on stdout
 //   leak_checks annotated  annotations by the program
 //   leak_checks protected  objects that are partly unreadable
@@ -51,7 +51,7 @@ namespace {
 constexpr int kHidden = 64;
 volatile uintptr_t hidden[kHidden];
 constexpr size_t kBytes = 100;
-constexpr size_t kObjectBytes = 112;  // as the heap makes them
+constexpr size_t kObjectBytes = 112;  // the size of a size class
 
 extern "C" __attribute__((noinline)) void LoseObjects(int n) {
   for (int i = 0; i < n; ++i) {
@@ -140,7 +140,7 @@ void CheckSince() {
   FreeLost(3);
 }
 
-// --- Groups of objects that nobody recorded -----------------------------------------------------
+// --- Groups of objects without records ----------------------------------------------------------
 
 constexpr int kMany = 4000;
 // The call sites of the functions that leaked objects, and the objects.
@@ -203,7 +203,7 @@ void LookAtGroups(const LeakReport& report) {
     objects += site.objects;
     CHECK(site.num_words == 0);
     if (site.object_size == 0) {
-      // A sampled one, which has its own stack.
+      // This site is of a sampled object, which has its own stack.
       CHECK(site.depth > 0 && site.nearest_depth == 0);
       CHECK(site.span_age_at_least_ms == 0 && site.span_age_below_ms == 0);
       early_samples += IsAmong(early_caller, site.stack, site.depth) ? site.objects : 0;
@@ -229,7 +229,7 @@ void CheckAges() {
   Elsewhere([] { LoseEarly(); });
   usleep(1'500'000);
   LeakReport report;
-  // On a machine that stood still meanwhile the late ones are no longer of the first second.
+  // If the machine stalls, the late objects are older than one second.
   for (int attempt = 1;; ++attempt) {
     const int64_t late_ms = Milliseconds();
     Elsewhere([] { LoseLate(); });
@@ -247,7 +247,7 @@ void CheckAges() {
                  "    a hint, not evidence: the nearest sampled");
   ExpectContains(report, LeakReport::Format::kJson, "{\"at_least\":1000,\"below\":10000}");
   ExpectContains(report, LeakReport::Format::kJson, ",\"nearest_sample\":{\"hint\":true,");
-  // In profiles each object is somewhere.
+  // In profiles each object has a call site.
   const std::optional<std::string> folded = report.AsString(LeakReport::Format::kFolded);
   CHECK(folded.has_value());
   uint64_t bytes = 0;
@@ -286,14 +286,14 @@ void CheckRecorded() {
   };
   const size_t depth = depth_of_only_site();
   CHECK(depth > 1);
-  // In the place of an object from before.
+  // The new object takes the place of one from before.
   Elsewhere([] {
     FreeLost(2);
     LoseObjects(40);
   });
   CHECK(second.Check().Objects() == 40);
   CHECK(first.Check().Objects() == 43);
-  // The report stays what it was.
+  // The report does not change.
   CHECK(report.Objects() == 3 && depth_of_only_site() == depth);
   FreeLost(40);
   for (int i = 50; i < 53; ++i) free(reinterpret_cast<void*>(~hidden[i]));
@@ -329,8 +329,8 @@ void WriteFormats() {
 }
 
 void CheckAnnotated() {
-  // Memory that only a hidden pointer leads to. Nothing else is within 64 KiB of it: where a number
-  // of 16 bits was stored over a pointer with 32, what is left on a stack is an address near by.
+  // Only a hidden pointer leads to this memory. Nothing else is within 64 KiB of it: a number of 16
+  // bits stored over a part of a pointer leaves a nearby address on a stack.
   const size_t page = static_cast<size_t>(getpagesize());
   constexpr size_t kAround = size_t{64} << 10;
   void* const memory =
@@ -342,7 +342,7 @@ void CheckAnnotated() {
     auto** const words = reinterpret_cast<void**>(~hidden[20]);
     words[7] = Opaque(malloc(kBytes));
   });
-  // Not a word of this function's may lead there: all through other threads.
+  // No word of this function may point there, so other threads do all the work.
   static uint64_t lost = 0;
   const auto count = [] { Elsewhere([] { lost = CheckLeaks().Objects(); }); };
   count();
@@ -374,7 +374,7 @@ void CheckAnnotated() {
   });
   count();
   CHECK(lost == unregistered + 2);
-  // Without records it is unknown which thread was disabled.
+  // Without records the report cannot know which thread was disabled.
   Elsewhere([] {
     const LeakChecker::Disabler disabler;
     hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
@@ -446,7 +446,8 @@ void FreeBroken(size_t i, size_t pages) {
 void CheckProtected() {
   const size_t page = static_cast<size_t>(getpagesize());
   const bool has_guards = HasGuards();
-  // One is short, the other one so long that its pages are looked at before they are read.
+  // One object is short, the other one so long that the checker looks at its pages before it reads
+  // them.
   for (const size_t pages : {size_t{8}, size_t{200}}) {
     for (const bool guard : {false, true}) {
       if (guard && !has_guards) continue;
@@ -461,7 +462,7 @@ void CheckProtected() {
       printf("%zu pages, %s: outcome %d, %llu objects lost\n", pages,
              guard ? "a guard" : "protected", info.outcome, info.objects);
       CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
-      // Of each object, the child to which only the unreadable page points.
+      // Of each object, the child is leaked to which only the unreadable page points.
       CHECK(IsAlmost(info.objects, kObjects) && info.bytes == info.objects * kObjectBytes);
       // A guard page has no contents.
       if (!guard) {
@@ -472,7 +473,7 @@ void CheckProtected() {
         CHECK(guard ? madvise(object + 3 * page, page, kRemoveGuard) == 0
                     : mprotect(object + 3 * page, page, PROT_READ | PROT_WRITE) == 0);
       }
-      // A guard has taken what the page held.
+      // The guard has discarded the contents of the page.
       const uint64_t lost = CheckLeaks().Objects();
       CHECK(guard ? IsAlmost(lost, kObjects) : lost == 0);
       Elsewhere([&] {
@@ -482,7 +483,7 @@ void CheckProtected() {
     }
   }
   constexpr size_t kStacks = sizeof(held) / sizeof(held[0]);
-  // As many as a program has that keeps its coroutines' stacks in the heap.
+  // Makes as many guard pages as a program that keeps its coroutines' stacks in the heap.
   Elsewhere([] {
     for (size_t i = 0; i < kStacks; ++i) {
       held[i] = NewBroken(17, 1, &Protect, &behind_guard[i]);
@@ -495,7 +496,7 @@ void CheckProtected() {
   CHECK(IsAlmost(report.GetInfo().objects, kStacks));
 }
 
-// From now on ptrace fails in this process.
+// Makes ptrace fail in this process from now on.
 void RefuseToTrace() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -509,7 +510,7 @@ void RefuseToTrace() {
 }
 
 std::atomic<bool> ending{false};
-// What global data leads to, and others take away.
+// Mappings to which global data points, and which other threads unmap.
 char* volatile mappings[4];
 
 void* MapAndUnmap(void* number) {
@@ -551,7 +552,7 @@ void CheckUnstopped(int checks) {
     const LeakReport report = CheckLeaks();
     CHECK(report.GetOutcome() == LeakReport::Outcome::kNotStopped);
     CHECK(report.GetInfo().error == EPERM);
-    // Stacks are searched whole, and what ended threads left there leads to some of them.
+    // Stacks are searched completely, and words that ended threads left there may point to some.
     CHECK(report.Objects() >= 3);
     ExpectContains(report, LeakReport::Format::kText, "other threads could not be stopped");
   }
@@ -564,7 +565,7 @@ void CheckUnstopped(int checks) {
 
 std::atomic<uint64_t> grown{0};
 
-// An object that leads to many others, all over it, and grows by moving.
+// Grows an object by moving it. Its pointers to many other objects are spread over all of it.
 void* Grow(void*) {
   constexpr size_t kMiB = size_t{1} << 20;
   constexpr size_t kEvery = 4096 / sizeof(void*);
@@ -615,7 +616,7 @@ void* WaitForChild(void*) {
   stuck_thread = static_cast<int>(syscall(SYS_gettid));
   const pid_t child = clone(
       [](void*) {
-        // Not to outlive a test that fails.
+        // The child must not outlive a test that fails.
         syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         child_runs = true;
         char byte;
@@ -636,7 +637,7 @@ int64_t Nanoseconds() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// For how long it did not come to run.
+// Measures for how long the thread did not run.
 void* MeasureGaps(void*) {
   int64_t last = Nanoseconds();
   while (!ending.load(std::memory_order_relaxed)) {
@@ -674,7 +675,7 @@ void CheckStuck() {
   CHECK(CheckLeaks().NoLeaks());
 }
 
-// --- While others are at it ----------------------------------------------------------------------
+// --- While other threads allocate ----------------------------------------------------------------
 
 std::atomic<bool> stopping{false};
 std::atomic<uint64_t> operations{0};
@@ -684,7 +685,8 @@ struct Item {
   size_t number;
 };
 
-// Objects that lead to objects, in and out of caches; all of them held at any moment.
+// Allocates objects that point to objects, in and out of caches; all of them are held at any
+// moment.
 void Allocate(unsigned seed) {
   std::vector<Item*> lists(16);
   uint32_t random = seed * 2654435761u + 1;
@@ -737,9 +739,9 @@ void CheckAmongThreads(int checks, bool recorded) {
     const LeakReport report = CheckLeaks();
     const LeakReport::Info info = report.GetInfo();
     CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
-    // One may be taken for what a thread was allocating when it was stopped, or be held by what its
-    // function has left on a stack that another thread has got since. None is ever taken for lost
-    // that is not.
+    // A leaked object may count as one that a thread was allocating when it was stopped, or be held
+    // by words that its function has left on a stack that another thread has got since. An object
+    // that is not leaked is never reported.
     if (info.objects == kLost) ++complete;
     if (info.objects > kLost || info.bytes != info.objects * bytes) {
       printf("check %d: %llu objects of %llu bytes\n", i, info.objects, info.bytes);

@@ -18,7 +18,7 @@ import sys
 import leaks_test
 from leaks_test import CannotRun, LOST, Run, check_mode, expect
 
-# In Debian and elsewhere; any two that are not root's would do.
+# The numbers are those of Debian and other systems; any two that are not root's are enough.
 NOBODY, OWNER = 65534, 1
 
 
@@ -39,7 +39,7 @@ class Linker:
 
 
 def early_alone(others):
-    """Allocated before the library's constructors, which run after the program's own."""
+    """Whether `others` is the object from before the library's constructors, which run after the program's own."""
     return [(objects, frames) for objects, _, frames in others] == [(1, [])]
 
 
@@ -75,7 +75,7 @@ def set_uid(linker, source, client, folder):
         os.chown(profiles, NOBODY, -1)
     except OSError as error:
         raise CannotRun(f"files cannot belong to others: {error}") from error
-    # The same program, by the same user.
+    # Runs the same program as the same user.
     os.chmod(program, 0o755)
     run = Run(program, None, "normal", profiles, ["7"], user=NOBODY)
     expect(run.status == leaks_test.STATUS_OF_LEAKS and "detected leaks" in run.err and

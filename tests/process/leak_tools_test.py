@@ -26,12 +26,12 @@ CLANG = "clang++-19"
 
 
 class Way(typing.NamedTuple):
-    """A row of the document's table. What the tools say is a key of VERDICTS, and a note's number.
+    """A row of the document's table. A tool's cell is a key of VERDICTS, and the number of a note.
 
-    Before a colon: what HEAPCHECK has to be for that; with normal the object is held.
+    A mode of HEAPCHECK before a colon is necessary for the verdict; with normal the object is held.
     """
     text: str
-    names: tuple  # of the program's functions
+    names: tuple  # the names of the program's functions
     checker: str
     leak_sanitizer: str
     memcheck: str
@@ -64,7 +64,7 @@ WAYS = (
         "held", "held", "leaked (8)"),
 )
 
-# Why they differ.
+# The reasons why the tools differ.
 NOTES = {
     1: "LeakSanitizer calls an object directly leaked if no leaked object points to it; the others "
        "begin with one object of the cycle.",
@@ -93,7 +93,7 @@ def is_lost(kinds, told):
             total(kinds, "possibly", "reachable") == NOTHING)
 
 
-# Whether {kind: (bytes, objects)} is that of a way that leaks or holds (bytes, objects).
+# Whether a tool's figures {kind: (bytes, objects)} fit a way that leaks or holds (bytes, objects).
 VERDICTS = {
     "leaked": lambda kinds, told: is_lost(kinds, told) and total(kinds, "directly") != NOTHING,
     "leaked, one directly":
@@ -102,7 +102,7 @@ VERDICTS = {
         lambda kinds, told: is_lost(kinds, told) and total(kinds, "directly") == NOTHING,
     "possibly lost": lambda kinds, told: kinds == {"possibly": told},
     "reachable": lambda kinds, told: kinds == {"reachable": told},
-    # Nothing is said of it.
+    # The tool does not mention it.
     "held": lambda kinds, told: kinds == {},
 }
 
@@ -115,7 +115,7 @@ def parts(cell):
 
 
 class Findings:
-    """{name: {kind: (bytes, objects)}}, and what is in none of the program's ways."""
+    """{name: {kind: (bytes, objects)}}, and what belongs to none of the program's ways."""
 
     def __init__(self, told):
         self.of = {name: {} for name in told}
@@ -194,7 +194,7 @@ def leak_sanitizer(source, program, library, folder):
         if "libclang_rt" in run.stdout:
             raise CannotRun("there is no libclang-rt-19-dev")
         expect(run.returncode == 0, f"{command}: {run.stdout}")
-        # Functions' names come from the program's file, so that no other tool has to be there.
+        # Names of functions come from the program's file, so that no other tool has to be installed.
         options = "symbolize=0:detect_leaks=1:exitcode=23"
         run = subprocess.run([built], text=True, timeout=120, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE,
@@ -217,7 +217,7 @@ def of_memcheck(told, output):
         kind = error.find("kind").text.removeprefix("Leak_")
         if kind not in kinds:
             continue
-        # Its sum counts what the object leads to, which has errors of its own.
+        # The sum also counts objects that this one leads to, which have errors of their own.
         direct = re.match(r"[\d,]+ \(([\d,]+) direct, ", error.find("xwhat/text").text)
         size = direct[1].replace(",", "") if direct else error.find("xwhat/leakedbytes").text
         findings.add([fn.text for fn in error.find("stack").iter("fn")], kinds[kind], int(size),
@@ -240,13 +240,13 @@ def memcheck(source, program, library, folder):
     size, objects = told["HoldCLibrary"]
     told["HoldCLibrary"] = (size + 100, objects + 1)
     judge("memcheck", told, findings)
-    # What the C library keeps for threads is possibly lost.
+    # memcheck calls the C library's memory for threads possibly lost.
     others = [other for other in findings.others if other[0] not in ("possibly", "reachable")]
     expect(not others, f"also {others}")
 
 
 def is_kept(verdict):
-    """memcheck tells what is reachable, the others do not."""
+    """Only memcheck lists reachable objects."""
     return verdict in ("held", "reachable")
 
 

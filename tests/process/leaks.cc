@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A program that leaks memory in known ways, and holds memory in ways that are hard to see. Each
-// way is a function whose name is in the stacks of its allocations; it prints them on stdout, a
-// line "NAME BYTES OBJECTS". A name begins with the expected result:
+// way is a function whose name is in the stacks of its allocations; it prints a line on stdout,
+// "NAME BYTES OBJECTS". A name begins with the expected result:
 //
 //   Lose...        leaked
 //   Hold...        held
 //   HoldThread...  held by a thread's registers, stack or thread-local storage alone
-//   HoldTold...    held, or not to be reported, because the program says so: other tools do not
+//   HoldTold...    held, or not to be reported, on the program's request to the library alone
 //   Early...       leaked before main begins
 //   Late...        leaked by the destructor of a global object
 //   Far...         held by a pointer far into the object alone
 //
 // It runs with the library preloaded or linked in, under valgrind, and with LeakSanitizer linked
-// in. Its argument is its status; without one that is 0.
+// in. A static program is built with STATIC and has no HoldCLibrary. The first argument is the exit
+// status; without arguments it is 0. With a second argument the program waits before its end. With
+// a third argument a thread ends before that and leaves a pointer on its stack.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -64,7 +66,7 @@ void Print(const char* name, size_t bytes, size_t objects) {
 constexpr uintptr_t kHidden = ~uintptr_t{0};
 uintptr_t Hide(const void* p) { return reinterpret_cast<uintptr_t>(Opaque(p)) ^ kHidden; }
 
-// Holds the objects to be held. Nobody reads it, which the compiler must not see.
+// Holds the objects to be held. The program never reads it, which the compiler must not see.
 void* volatile global_pointer = nullptr;
 char* volatile interior_pointer = nullptr;
 char* volatile far_pointer = nullptr;
@@ -75,9 +77,9 @@ volatile uintptr_t hidden_mapping = 0;
 volatile uintptr_t ignored_object = 0;
 thread_local void* volatile thread_local_pointer = nullptr;
 
-// Two pages, and none at their sides that the system could make one mapping with them; and far from
-// others: where the dynamic linker or the library has had a mapping for a while, a word that led to
-// it may still be on some stack.
+// Maps two pages without adjacent pages that the OS could join with them to one mapping. They are
+// far from other mappings: some stack may still have a word that pointed to a former mapping of the
+// dynamic linker or the library.
 void** Map() {
   constexpr size_t kFar = size_t{32} << 20;
   const size_t page = static_cast<size_t>(getpagesize());
@@ -94,7 +96,7 @@ struct Node {
   char rest[32];
 };
 
-// --- Lost ----------------------------------------------------------------------------------------
+// --- Leaked --------------------------------------------------------------------------------------
 
 WAY void LoseList() {
   Node* first = nullptr;
@@ -159,8 +161,9 @@ WAY void FarPointer() {
   Print("FarPointer", 4000, 1);
 }
 
-// The C library's own malloc, whatever else is preloaded.
+// Uses the C library's own malloc, whatever else is preloaded.
 WAY void HoldCLibrary() {
+#ifndef STATIC
   void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) abort();
   const auto allocate = reinterpret_cast<void* (*)(size_t)>(dlsym(library, "malloc"));
@@ -168,6 +171,7 @@ WAY void HoldCLibrary() {
   c_library_object = static_cast<void**>(allocate(100));
   c_library_object[2] = Allocate(330);
   Print("HoldCLibrary", 330, 1);
+#endif
 }
 
 WAY void HoldReached() {
@@ -223,7 +227,7 @@ WAY void* HoldThreadStack(void*) {
   return held;
 }
 
-// Hidden on the stack; plain only in a register that system calls keep.
+// The pointer is hidden on the stack; it is plain only in a register that system calls keep.
 WAY void* HoldThreadRegister(void*) {
   volatile uintptr_t hidden = Hide(Allocate(420));
   Print("HoldThreadRegister", 420, 1);
@@ -241,6 +245,15 @@ WAY void* HoldThreadRegister(void*) {
   for (;;) pause();
   return held;
 #endif
+}
+
+// glibc keeps the last pages of the stack for another thread.
+WAY void* LoseOnDeadStack(void*) {
+  void* volatile left[1000];
+  void* const object = Allocate(430);
+  for (void* volatile& each : left) each = object;
+  Print("LoseOnDeadStack", 430, 1);
+  return nullptr;
 }
 
 // --- Before and after main -----------------------------------------------------------------------
@@ -262,7 +275,8 @@ WAY void LateLost() {
   Print("LateLost", 510, 1);
 }
 
-// What its functions leave on its stack and in its registers goes with this thread.
+// Runs in a thread of its own: when the thread ends, no stack and no register has a pointer that
+// its functions left there.
 void* Allocator(void*) {
   LoseList();
   LoseCycle();
@@ -297,7 +311,11 @@ int main(int argc, char** argv) {
   Start(&HoldThreadStack);
   Start(&HoldThreadRegister);
   while (threads_ready < 3) usleep(1000);
-  // The last one is in its system call by then, or its register is as it will be.
+  if (argc > 3) pthread_join(Start(&LoseOnDeadStack), nullptr);
+  // Then the last thread is in its system call, or its register already has its final value.
   usleep(10000);
+  // A command looks at the process from outside, until stdin ends.
+  char end;
+  if (argc > 2 && (write(1, "ready\n", 6) != 6 || read(0, &end, 1) < 0)) abort();
   return argc > 1 ? atoi(argv[1]) : 0;
 }

@@ -4,9 +4,9 @@
 
   leaks_test.py WHAT PROGRAM LIBRARY CLEAN_PROGRAM [FOLDER]
 
-FOLDER is where Go's pprof is compiled, once. leaks.cc says what it does, and what each of its functions has lost or holds. Here the checker's
-profile is read, each stack is given to the function of the program that is in it, and bytes and
-objects are compared with what the function said: none but the lost ones, and those whole.
+FOLDER is where Go's pprof is compiled, once. leaks.cc prints what each of its functions has leaked or holds. This test
+reads the checker's profile, assigns each stack to the function of the program that is in it, and compares bytes and
+objects with what the function printed: the profile must have all leaked objects and no others.
 """
 
 import os
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# What each mode reports as leaked: the names' beginnings.
+# The prefixes of the names of functions whose objects each mode reports as leaked.
 LOST = {
     "minimal": ("Lose", "Far"),
     "normal": ("Lose", "Far", "Early"),
@@ -45,7 +45,7 @@ def expect(condition, message):
 
 
 def status_of(test):
-    """The exit status that tells how test(an empty folder) ended."""
+    """Runs test(an empty folder) and returns the exit status."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             test(pathlib.Path(folder))
@@ -84,7 +84,7 @@ class Program:
 
 
 def read_profile(path, program):
-    """[(objects, bytes, [name or address])]"""
+    """[(objects, bytes, [name or address])] of a profile."""
     text = pathlib.Path(path).read_text()
     header, _, rest = text.partition("\n")
     match = re.fullmatch(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapprofile", header)
@@ -123,7 +123,7 @@ def by_function(entries, names):
 
 
 def environment_of(library, mode, folder, **variables):
-    """For a program with the library preloaded; None: with what it is linked to."""
+    """The environment of a program with the library preloaded; None: the program is linked with it."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("HEAP", "TCMALLOC", "PPROF", "LD_PRELOAD"))}
     environment.update(HEAP_CHECK_DUMP_DIRECTORY=str(folder))
@@ -136,7 +136,7 @@ def environment_of(library, mode, folder, **variables):
 
 
 def told_by(out):
-    """What the program says of itself: {name: (bytes, objects)}"""
+    """The figures that the program prints: {name: (bytes, objects)}"""
     told = {}
     for line in out.split("\n"):
         if match := re.fullmatch(r"(\w+) (\d+) (\d+)", line):
@@ -156,7 +156,7 @@ class Run:
 
 
 def expect_found(found, told, lost, where, uncertain=()):
-    """Of each function what it said, if it has lost that; what is uncertain may be there or not."""
+    """Checks that what each leaking function printed was found; `uncertain` ones may be found or not."""
     for name in sorted(told):
         if name.startswith(uncertain) and name not in found:
             continue
@@ -166,7 +166,7 @@ def expect_found(found, told, lost, where, uncertain=()):
 
 
 def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, **variables):
-    """extra_allowed: a condition on what is found beside, [(objects, bytes, frames)], or True."""
+    """extra_allowed: a condition on the other sites that are found, [(objects, bytes, frames)], or True."""
     run = Run(program, library, mode, folder, **variables)
     lost = LOST[mode] if lost is None else lost
     known = Program(program)
@@ -198,10 +198,10 @@ def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, *
 
 def normal(program, library, folder):
     run = check_mode(program, library, "normal", folder)
-    # The largest first, and no more than requested.
+    # The largest leaks come first, and no more than requested.
     sizes = [int(size) for size in re.findall(r"^  (\d+) bytes? in \d+ object", run.err, re.M)]
     expect(sizes == sorted(sizes, reverse=True) and len(sizes) > 5, f"the places are {sizes}")
-    # Of a list only the first object is directly leaked, of a cycle one.
+    # Only the first object of a list is directly leaked, and one of a cycle.
     for name in ("LoseList", "LoseCycle"):
         size, objects = run.told[name]
         line = (f"{size} bytes in {objects} objects, directly leaked: {size // objects} "
@@ -265,7 +265,7 @@ def settings(program, library, folder):
     expect(len(in_list) == 10, f"the list: {len(in_list)} entries")
     run.files[0].unlink()
     run = Run(program, library, "normal", folder, HEAP_CHECK_TEST_POINTER_ALIGNMENT="1")
-    # Words at any address hold one or the other object by chance where addresses have 32 bits.
+    # If addresses have 32 bits, words at unaligned addresses may hold an object by chance.
     with_any = re.search(r"with pointers at any address (\d+) bytes in (\d+) objects? are leaked: (.+)",
                          run.err)
     expect(with_any is not None and (with_any[3] == "alignment is not the reason") ==
@@ -279,7 +279,7 @@ def settings(program, library, folder):
            f"a folder that is not there: {run.status} {run.err}")
     run = Run(program, library, "thorough", folder)
     expect(run.status == 0 and "HEAPCHECK=thorough is ignored" in run.err, f"thorough: {run.err}")
-    # Without it, and where no whole program is asked for, nothing is said.
+    # Without HEAPCHECK, and in modes that do not check the whole program, the library prints nothing.
     for mode in (None, "", "local"):
         run = Run(program, library, mode, folder)
         expect((run.status, run.err) == (0, ""), f"{mode}: {run.status} {run.err}")
@@ -291,7 +291,7 @@ def profiler(program, library, folder):
 
 
 def expect_clean(status, err, program):
-    """One line, which tells a check from none, and the program's own status."""
+    """A check without leaks prints one line, and the program ends with its own status."""
     line = (rf'tcmalloc: leak check "_main_" of {re.escape(pathlib.Path(program).resolve().name)} '
             r"\(pid \d+\): no leaks found, \d+ objects, \d+ bytes checked\n")
     expect(status == 0 and re.fullmatch(line, err), f"{program}: {status} {err}")
@@ -312,7 +312,7 @@ def clean(program, library, folder):
             continue
         run = Run(command[0], library, "normal", folder, command[1:], **variables)
         if command[0] == "/bin/cat":
-            # It closes stderr before the check, which can say nothing then.
+            # The program closes stderr before the check, which cannot print then.
             expect((run.status, run.err) == (0, ""), f"{command}: {run.status} {run.err}")
         else:
             expect_clean(run.status, run.err, command[0])
@@ -336,7 +336,7 @@ def under_gdb(program, library, folder, arguments, **variables):
 
 
 def debugger(program, library, folder):
-    """Off, and the program's own status; checked all the same where that is asked for."""
+    """The checker is off, and the program ends with its own status; a variable enables the check nevertheless."""
     if shutil.which("gdb") is None:
         raise CannotRun("gdb is not installed")
     told = Run(program, library, None, folder, ["7"]).told
@@ -355,8 +355,8 @@ def debugger(program, library, folder):
     files = list(folder.glob("*.heap"))
     expect(len(files) == 1, f"checked under gdb: {files} {err}")
     found, _ = by_function(read_profile(files[0], Program(program)), told)
-    # Stacks of ended threads are searched where threads cannot be stopped. One may hold the end of a
-    # mapping of the heap's, where the large object begins.
+    # If threads cannot be stopped, stacks of ended threads are searched. One may contain the end address
+    # of a mapping of the heap, and the large object may begin there.
     expect_found(found, told, LOST["normal"], err, uncertain=("HoldThread", "LoseLarge"))
     print(f"under gdb: off; checked all the same, {len(found)} functions")
 
@@ -364,7 +364,7 @@ def debugger(program, library, folder):
 def redis_server(library, mode, folder):
     """(status, stderr) of a server that has kept, replaced and deleted some thousands of keys."""
     path = shutil.which("redis-server")
-    # Short enough for the address of a socket, whatever the folder is called.
+    # The path is short enough for the address of a socket.
     with tempfile.TemporaryDirectory(dir="/tmp") as sockets:
         address = f"{sockets}/redis"
         server = subprocess.Popen(
@@ -372,7 +372,7 @@ def redis_server(library, mode, folder):
             env=environment_of(library, mode, folder), text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE)
         try:
-            # It says on stdout when it listens.
+            # The server prints a line on stdout when it listens.
             lines = []
             for line in server.stdout:
                 lines.append(line)
@@ -402,7 +402,7 @@ def redis_server(library, mode, folder):
 
 
 def redis(library, folder):
-    """Nothing of a server's is lost; draconian tells that what it holds at its end was recorded."""
+    """A server leaks nothing; draconian shows that the objects that it holds at its end were recorded."""
     if shutil.which("redis-server") is None:
         print("redis-server is not installed: not run")
         return
@@ -410,7 +410,7 @@ def redis(library, folder):
     expect_clean(status, err, shutil.which("redis-server"))
     status, err = redis_server(library, "draconian", folder)
     held = re.search(r"detected leaks of \d+ bytes in (\d+) objects that were not freed", err)
-    # Of each of 2000 keys an entry of the table, the key and its value.
+    # Each of 2000 keys has an entry of the table, the key and its value.
     expect(status == STATUS_OF_LEAKS and held and int(held[1]) >= 3 * 2000,
            f"redis-server, draconian: {status} {err}")
     print(f"redis-server: 0; {held[1]} objects held at its end")
@@ -421,7 +421,7 @@ def programs(program, library, folder):
     query = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c "
              "where x<2000) insert into t select x, hex(randomblob(20)) from c; "
              "create index i on t(b); select count(*) from t;")
-    # perl frees its interpreter at its end, and not all that hangs on it, unless it is told to.
+    # perl frees its interpreter at its end, but not everything that it refers to, unless a variable requests it.
     for command, expected, variables in (
             (["git", "--no-pager", "-c", "safe.directory=*", "log", "--stat", "-3"], (0, 128), {}),
             (["sqlite3", ":memory:", query], (0,), {}),
@@ -444,7 +444,7 @@ def programs(program, library, folder):
 
 
 def pprof(program, library, folder):
-    """The command that a report ends with, as it is, with gperftools' pprof and with Go's."""
+    """The command at the end of a report works unchanged with gperftools' pprof and with Go's."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "programs"))
     import pprof_test
     tools = {"google-pprof": shutil.which("google-pprof")}
@@ -459,11 +459,11 @@ def pprof(program, library, folder):
         done = subprocess.run(command, shell=True, text=True, timeout=120, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         expect(done.returncode == 0, f"{name}: {command}: {done.stdout} {done.stderr}")
-        # All of them, and the list's ten.
+        # The profile has all leaked objects, and the list's ten.
         lost = int(re.search(r"detected leaks of \d+ bytes in (\d+) objects", run.err)[1])
         total = re.search(r"Total: (\d+)|of (\d+) total", done.stdout)
         expect(total and int(total[1] or total[2]) == lost, f"{name}: not {lost}: {done.stdout}")
-        # Cumulative, with the place in the source.
+        # The line has cumulative figures and the place in the source.
         expect(re.search(r" 10 +50\.0+% +LoseList /.*/leaks\.cc:\d+$", done.stdout, re.M),
                f"{name}: no ten objects of LoseList: {done.stdout}")
         print(f"{name}: {lost} objects")

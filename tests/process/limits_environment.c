@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Limits as the environment sets them, from the first allocation of the process on: the program
-// starts itself anew with each.
+// Tests limits that the environment sets, from the first allocation of the process on: the program
+// executes itself anew with each.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/wait.h>
@@ -27,8 +27,8 @@ static void Soft(void) {
   CHECK(ResidentBytes() < 40u * kMiB);
 }
 
-// Half of the control group's limit, if there is one: nothing may fail because of it, and no file
-// may stay open.
+// Sets half of the control group's limit, if there is one: no allocation may fail because of it,
+// and no file may stay open.
 static void Share(void) {
   CHECK(tcmalloc_get_memory_limit(0) == 0);
   Exercise(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory limits in a real process. Each test runs in a child of its own: a limit counts memory that
-// the heap has got before.
+// Tests memory limits in a real process. Each test runs in a child of its own: a limit counts
+// memory that the heap has got before.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -126,10 +126,10 @@ size_t FlushAllCaches() {
   return MallocExtension::FlushThreadCaches() + MallocExtension::FlushCentralCaches();
 }
 
-// More than records, and spans that a few objects are left in, take in the heaps of these tests.
+// This is more than records and nearly empty spans take in the heaps of these tests.
 constexpr size_t kRecords = 4 * kMiB;
 
-// What threads that sleep hold in their caches is taken before an allocation fails.
+// Before an allocation fails, the caches of sleeping threads are emptied.
 TEST(LimitsTest, CachesAreEmptiedBeforeAnAllocationFails) {
   ExpectChildSucceeds([] {
     constexpr size_t kLimit = 96 * kMiB;
@@ -146,12 +146,12 @@ TEST(LimitsTest, CachesAreEmptiedBeforeAnAllocationFails) {
         }
       });
     }
-    // The first time, to see how much it is.
+    // The first round shows how much memory the caches hold.
     filled.arrive_and_wait();
     CHECK(FlushAllCaches() > 2 * kRecords);
     done.arrive_and_wait();
     filled.arrive_and_wait();
-    // All but the records, in one piece.
+    // Takes everything but the records, in one piece.
     void* const large = Malloc(kLimit - kRecords);
     CHECK(large != nullptr);
     Free(large);
@@ -194,7 +194,7 @@ TEST(LimitsTest, ThreadsShareTheHardLimit) {
   });
 }
 
-// There is no room for a second object, and none for a longer one before the caches are empty.
+// There is no room for a second object, and no room for a longer one before the caches are empty.
 TEST(LimitsTest, ReallocGrowsWhereThereIsRoomForOneOnly) {
   ExpectChildSucceeds([] {
     constexpr size_t kLimit = 100 * kMiB;
@@ -217,7 +217,8 @@ TEST(LimitsTest, TheSoftLimitKeepsFreeMemoryDown) {
   ExpectChildSucceeds([] {
     const size_t resident = ResidentBytes();
     MallocExtension::SetMemoryLimit(50 * kMiB, MallocExtension::LimitKind::kSoft);
-    // Above it, since the program asks for it; back below when it frees.
+    // The heap exceeds the limit, since the program requests it, and is below it again after the
+    // free.
     for (const size_t size : {300000, 5000, 3000000}) {
       List list;
       while (list.count * size < 150 * kMiB) CHECK(list.Add(size));
@@ -247,7 +248,7 @@ void Hear(int kind, size_t current, size_t limit, void* context) {
   } else {
     heard.hard.fetch_add(1);
   }
-  // It allocates, above the soft limit, and more than the hard limit allows.
+  // The callback allocates, above the soft limit, and more than the hard limit allows.
   if (kind == TCMALLOC_LIMIT_SOFT) Exercise(4);
   Free(Malloc(5 * kMiB));
   CHECK(Malloc(500 * kMiB) == nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program that has locked all its memory, present and future. The OS may refuse to release such
-// memory: memory that the allocator believes to be zero must be zero all the same, and limits hold.
+// Tests a program that has locked all its memory, present and future. The OS may refuse to release
+// such memory. Memory that the allocator believes to be zero must still be zero, and limits hold.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -19,8 +19,7 @@ static void CheckZero(const char* object, size_t size) {
   CheckMarked(object, size, 0);
 }
 
-// Memory that was written, freed and, as far as the OS allows, released, then requested again as
-// zero.
+// Writes memory, frees it, releases it as far as the OS allows, then requests it again as zero.
 static void ReuseAsZero(void) {
   char* objects[kObjects];
   for (unsigned i = 0; i < kObjects; ++i) objects[i] = NewMarked(kMiB, i + 1);
@@ -36,7 +35,7 @@ static void ReuseAsZero(void) {
   Free(large);
 }
 
-// Allocates objects of `size` until that fails, and frees them. Returns the bytes.
+// Allocates objects of `size` until that fails, and frees them. Returns their bytes.
 static size_t UseUp(size_t size) {
   void** newest = NULL;
   size_t count = 0;
@@ -78,11 +77,11 @@ int main(void) {
   ReuseAsZero();
 
   CHECK(tcmalloc_set_memory_limit != NULL);
-  // Soft: allocations succeed, however little is released.
+  // With a soft limit allocations succeed, however little is released.
   tcmalloc_set_memory_limit(1, 10 * kMiB);
   ReuseAsZero();
   tcmalloc_set_memory_limit(1, 0);
-  // Hard: above the heap's present size, which may be all that it ever gets.
+  // The hard limit is above the heap's present size, which may be all that it ever gets.
   const size_t limit = mallinfo2().arena + 40 * kMiB;
   tcmalloc_set_memory_limit(0, limit);
   const size_t first = UseUp(kMiB);

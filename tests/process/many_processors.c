@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// To be preloaded: makes the allocator see a machine of 20 CPUs on which threads often migrate.
-// do not stay long where they are.
+// A library to preload: it makes the allocator see a machine of 20 CPUs on which threads often
+// migrate.
 #include <stdatomic.h>
 
 int sched_getcpu(void);

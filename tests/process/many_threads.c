@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A thousand threads alive at once. Each allocates, waits until all have, frees its neighbour's
-// objects, allocates again and exits.
+// Runs a thousand threads at once. Each allocates, waits until all have allocated, frees its
+// neighbour's objects, allocates again and exits.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -34,8 +34,9 @@ int main(void) {
   static pthread_t threads[kThreads];
   pthread_attr_t attributes;
   CHECK(pthread_attr_init(&attributes) == 0);
-  // Stacks of our own, released after each round. The C library would keep 10 MiB of stacks that
-  // threads have touched, each to a depth of its own: 4 KiB more in each of 640 are half the bound.
+  // The program provides the stacks, and releases them after each round. The C library would keep
+  // 10 MiB of stacks that threads have touched to different depths: 4 KiB more in each of 640
+  // stacks are half the bound.
   const size_t stack_bytes = (size_t)kThreads * kStackBytes;
   char* stacks = mmap(NULL, stack_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -56,7 +57,7 @@ int main(void) {
     const size_t resident_now = ResidentBytes();
     dprintf(STDOUT_FILENO, "round %d: %zu KiB in use, %zu KiB resident\n", round, in_use_now >> 10,
             resident_now >> 10);
-    // The first round leaves thread caches, and the C library's bookkeeping of threads.
+    // The first round leaves thread caches, and the C library's records of threads.
     if (round == 0) {
       in_use = in_use_now;
       resident = resident_now;

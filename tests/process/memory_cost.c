@@ -15,7 +15,8 @@
 
 #include "check.h"
 
-// Memory for the program's own pointers, outside the heap and resident before anything is measured.
+// Returns memory for the program's own pointers, outside the heap and resident before anything is
+// measured.
 static char** PointerArray(size_t count) {
   void* array = mmap(NULL, count * sizeof(char*), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -36,14 +37,14 @@ static void FreeAll(char** objects, size_t count) {
   for (size_t i = 0; i < count; ++i) Free(objects[i]);
 }
 
-// Of tcmalloc/tcmalloc.h; not there on the C library's malloc.
+// This function of tcmalloc/tcmalloc.h is null on the C library's malloc.
 size_t tcmalloc_flush_thread_caches(void) __attribute__((weak));
 size_t tcmalloc_flush_central_caches(void) __attribute__((weak));
 
 static pthread_barrier_t asleep, measured;
 
-// Touches the pages of the stack that the allocator's slow paths use, in every mode. A function of
-// its own, so that later calls have their frames there.
+// Touches the pages of the stack that the allocator's slow paths use, in every mode. This is a
+// function of its own, so that later calls have their frames there.
 __attribute__((noinline)) static void TouchStack(void) {
   volatile char stack[16384];
   memset((char*)stack, 1, sizeof(stack));
@@ -108,7 +109,7 @@ int main(int argc, char** argv) {
   for (int round = 1; round <= 10; ++round) {
     AllocateAll(objects, count, size);
     FreeAll(objects, count);
-    // At its fullest and after: the round's peak is what stays resident until pages are released.
+    // Measures at the peak and after: the round's peak stays resident until pages are released.
     const size_t now = ResidentBytes();
     if (round == 2) second = now;
     if (round > 2 && now > second && now - second > growth) growth = now - second;

@@ -16,11 +16,11 @@ LIVE_OBJECTS = 10_000_000
 LIVE_LIMITS = {8: 8.2, 16: 16.3, 40: 48.4}
 BURST_OBJECTS = 3_000_000
 BURST_SIZE = 48
-# One hugepage may come or go; 3 million objects are 144 MiB.
+# The heap may have one hugepage more or less; 3 million objects are 144 MiB.
 HUGEPAGE = 2 << 20
 BURST_GROWTH_LIMIT = HUGEPAGE
-# Threads that have allocated and freed ten small objects each and sleep: resident bytes per thread
-# beyond those of threads that never allocated.
+# Bounds of resident bytes per sleeping thread that has allocated and freed ten small objects, beyond
+# those of threads that never allocated.
 SLEEPERS = 2000
 SLEEPER_LIMIT = 12 << 10
 FLUSHED_SLEEPER_LIMIT = 4 << 10
@@ -53,7 +53,7 @@ def main():
         print(f"{what}: {value:.2f} {unit}, at most {limit:.2f}: {verdict}", flush=True)
 
     for size, limit in LIVE_LIMITS.items():
-        # The last hugepage may be partly used, which says nothing about the records.
+        # The last hugepage may be partly used, which does not depend on the records.
         cost = measure(program, library, "live", LIVE_OBJECTS, size, one_processor=True,
                        TCMALLOC_HUGEPAGES="0")
         report(f"a live object of {size} bytes", cost / LIVE_OBJECTS, limit, "bytes")
@@ -62,7 +62,7 @@ def main():
     growth = measure(program, library, "burst", BURST_OBJECTS, BURST_SIZE, one_processor=True)
     report("growth of bursts from the second on", growth / 1024, BURST_GROWTH_LIMIT / 1024, "KiB")
     idle, cached, flushed, trimmed = (
-        measure(program, library, "sleepers", SLEEPERS, what) for what in range(4))
+        measure(program, library, "sleepers", SLEEPERS, what, one_processor=True) for what in range(4))
     report("a thread that sleeps", (cached - idle) / SLEEPERS, SLEEPER_LIMIT, "bytes")
     print(f"after a flush, its memory still with the page heap: {(flushed - idle) / SLEEPERS:.2f}")
     report("after a flush and a release", (trimmed - idle) / SLEEPERS, FLUSHED_SLEEPER_LIMIT,

@@ -23,7 +23,7 @@ NEEDS_ROOT = "<!-- needs root -->"
 BLOCK = re.compile(r"((?:<!-- [^\n]* -->\n)?)```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## Free memory and limits$(.*?)^## ", re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(r"(?<=: )\d+(?= MiB$)|(?<=the heap has )[\d.]+(?= MiB)", re.MULTILINE)
-# Situations, and their commands: those for all users, and those for root.
+# The number of commands of the situations: for all users, and for root.
 EXPECTED = {False: 6, True: 2}
 
 
@@ -39,7 +39,7 @@ def commands(document):
 
 
 def differences(printed, written):
-    """What makes the two differ, a list of lines."""
+    """The differences of the two, a list of lines."""
     if FIGURE.sub("N", printed) != FIGURE.sub("N", written):
         return [f"printed\n{printed}instead of\n{written}"]
     return [f"printed {ours} MiB instead of {theirs} MiB" for ours, theirs in
@@ -73,7 +73,7 @@ def main():
         print(built.stdout)
         return 1
     chosen = [entry for entry in others if entry[0] == root]
-    # They mostly sleep.
+    # The commands mostly sleep, so they run at the same time.
     with concurrent.futures.ThreadPoolExecutor(len(chosen)) as pool:
         runs = list(pool.map(lambda entry: run(entry[1]), chosen))
     for (_, command, written), done in zip(chosen, runs):

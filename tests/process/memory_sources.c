@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program whose heap lies where the environment says.
+// A program whose heap takes memory from the source that the environment selects.
 //
 //   memory_sources work PLACE SHARED   checks that objects lie in PLACE: the beginning of the name
 //                                      of a mapping, "" for one without a name; allocates and
@@ -9,7 +9,7 @@
 //   memory_sources fill PLACE          allocates 32 MiB; prints how many MiB lie in PLACE
 //   memory_sources exhaust PLACE       allocates until that fails, frees, and again
 //   memory_sources nothing             no allocation may succeed, nor end the process
-//   memory_sources without_mmap PLACE  as work, after mmap has ceased to give memory
+//   memory_sources without_mmap PLACE  as work, after mmap has begun to fail
 //   memory_sources close PLACE FILE    closes all descriptors, opens FILE; prints as fill
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +27,7 @@
 
 enum { kMiB = 1 << 20, kMostMiB = 256 };
 
-// What mmap calls: the older one of 32-bit machines finds its arguments in memory.
+// The system call that mmap makes: the older one of 32-bit machines finds its arguments in memory.
 #ifdef SYS_mmap2
 enum { kMmapCall = SYS_mmap2 };
 #else
@@ -37,7 +37,7 @@ enum { kMmapCall = SYS_mmap };
 static const char* place;
 static char maps[1 << 20];
 
-// The object lies in a mapping whose name begins with `place`. Allocates nothing.
+// True if the object lies in a mapping whose name begins with `place`. Allocates nothing.
 static int IsInPlace(const void* object) {
   int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   CHECK(fd >= 0);
@@ -64,7 +64,8 @@ static unsigned Random(unsigned* state) {
   return *state >> 8;
 }
 
-// Objects of all sizes, whose contents are checked; those from calloc must be zeroes.
+// Allocates and frees objects of all sizes and checks their contents; those from calloc must be
+// zero.
 static void* AllocateAtRandom(void* seed) {
   enum { kObjects = 300, kSteps = 20000 };
   static _Thread_local struct {
@@ -80,7 +81,7 @@ static void* AllocateAtRandom(void* seed) {
       objects[at].start = NULL;
       continue;
     }
-    // Few large ones: they take most of the time.
+    // Few objects are large, since these take most of the time.
     const unsigned kind = Random(&state) % 100;
     const size_t most = kind == 0 ? 2 * kMiB : kind < 3 ? 400000 : kind < 20 ? 20000 : 500;
     const size_t size = 1 + Random(&state) % most;
@@ -219,7 +220,7 @@ static void Nothing(void) {
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
   pthread_t thread;
-  // The C library may need memory for it.
+  // The C library may need memory for the thread.
   if (pthread_create(&thread, NULL, &NothingInThread, NULL) == 0) pthread_join(thread, NULL);
 }
 
@@ -242,12 +243,12 @@ static void RefuseMmap(void) {
 
 static void CloseAll(const char* file) {
   for (int fd = 3; fd < 4096; ++fd) close(fd);
-  // In the places of those that were closed.
+  // Opens files that get the numbers of the closed descriptors.
   for (int i = 0; i < 1000; ++i) CHECK(open(file, O_RDWR) >= 3);
 }
 
 int main(int argc, char** argv) {
-  // Without memory there is nothing to look for the library with.
+  // The check for the library needs memory.
   if (strcmp(argv[1], "nothing") == 0) {
     Nothing();
     return 0;

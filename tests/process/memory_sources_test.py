@@ -31,7 +31,7 @@ class Case:
         self.failures = 0
 
     def run(self, name, settings, arguments, status=0, stdout=None, stderr=""):
-        """stdout: (least, most) of the number that is printed; stderr: the whole, as a pattern."""
+        """stdout: (least, most) of the number that is printed; stderr: a pattern of the whole text."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(PREFIX)}
         environment.update({PREFIX + key: str(value) for key, value in settings.items()})
@@ -64,7 +64,7 @@ class Case:
             print(f"{name}: FAILED")
 
 
-# As many objects fit the second time where no part of the free memory was released in between.
+# With these settings as many objects fit the second time, since no free memory is released in between.
 KEPT = {"MEMFS_DISABLE_FALLBACK": 1, "RELEASE_RATE": 0}
 
 
@@ -110,7 +110,7 @@ def device(case, folder):
     old = b"\xdd" * (128 * MIB)
     path.write_bytes(old)
     device = {"DEVMEM_DEVICE": path, "DEVMEM_START": 1}
-    # With what lies there already, which calloc must clear.
+    # The device has contents already, which calloc must clear.
     case.run("device", device, ["work", path, 1])
     path.write_bytes(old)
     case.run("device up to its limit", {**device, "DEVMEM_LIMIT": 9}, ["fill", path],
@@ -134,7 +134,7 @@ def mount(kind, options, folder):
 
 
 def full_file_system(case, folder):
-    """A tmpfs of 8 MiB: the allocator finds that there is no room, before a thread touches memory."""
+    """On a tmpfs of 8 MiB the allocator finds that there is no room before a thread touches memory."""
     mount("tmpfs", "size=8m", folder)
     path = f"{folder}/heap"
     file = {"MEMFS_MALLOC_PATH": path}
@@ -161,7 +161,7 @@ def hugepages(case, folder):
         try:
             case.run("hugepages", file, ["work", path, 1])
             case.run("private hugepages", {**file, "MEMFS_MAP_PRIVATE": 1}, ["work", path, 1])
-            # An odd limit: whole hugepages below it.
+            # With an odd limit the heap takes whole hugepages below it.
             case.run("hugepages up to a limit", {**file, "MEMFS_LIMIT_MB": 9}, ["fill", path],
                      stdout=(7, 8))
             HUGEPAGES.write_text("6")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The program of messages_test.py. usage: messages [fail]
-//   fail  two allocations that no limit of the test's allows
+//   fail  makes two allocations that exceed every limit of the test
 #define _GNU_SOURCE
 #include "check.h"
 

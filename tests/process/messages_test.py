@@ -43,7 +43,7 @@ def everywhere(test):
         test.expect(name, {name: "1"},
                     rf"tcmalloc: {name} is ignored: there is no such setting; did you mean {meant}\?" "\n")
     test.expect("variables of others", {"MALLOC_ARENA_MAX": "1", "MALLOC_CONF": "x", "HEAP_SIZE": "1G"}, "")
-    # Without either source nothing can be allocated, without the last one everything can.
+    # Without both sources no allocation succeeds; without the last one every allocation does.
     test.expect("an empty boolean", {"TCMALLOC_SKIP_SBRK": "", "TCMALLOC_STACKTRACE_METHOD_VERBOSE": ""},
                 "tcmalloc: stack traces: .*\n")
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Objects that grow by realloc next to each other: their contents stay, and their pages are moved,
-// not copied, so that the process is never much larger than its objects. Two modes: normal, and
-// `locked`, where everything is locked in memory and must stay so.
+// Tests objects that grow by realloc next to each other: their contents stay, and their pages are
+// moved, not copied, so that the process is never much larger than its objects. There are two
+// modes: normal, and `locked`, where everything is locked in memory and must stay so.
 //
-// An object that has grown into an adjacent mapping is copied. How often depends on addresses,
-// which differ in every run: of five runs (`once`) the median counts.
+// An object that has grown into an adjacent mapping is copied. How often this happens depends on
+// addresses, which differ in every run: the median of five runs (`once`) counts.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -77,7 +77,7 @@ void GrowAll(bool locked) {
   const size_t resident = StatusBytes("VmRSS:");
   dprintf(STDOUT_FILENO, "held %zu MiB, peak %zu MiB, locked %zu of %zu MiB\n", held >> 20,
           peak >> 20, locked_bytes >> 20, resident >> 20);
-  // What the kernel adds to a process is not.
+  // Mappings that the kernel adds to a process are not locked.
   if (locked) CHECK(locked_bytes + (size_t{1} << 20) >= resident);
   for (Object& object : objects) Free(object.words);
 }
@@ -97,9 +97,9 @@ void CheckPeaks() {
     dprintf(STDOUT_FILENO, "held %zu MiB, peak %zu MiB\n", held, peak);
   }
   std::nth_element(peaks, peaks + kRuns / 2, peaks + kRuns);
-  // With copies it is 1.53 times as much (787 MiB for 513), with moves mostly 1.15 to 1.3: each
-  // object is copied once where the heap has become large enough for hugepages, and when it has
-  // grown into a neighbouring mapping of the system's.
+  // With copies the peak is 1.53 times the objects (787 MiB for 513), with moves mostly 1.15
+  // to 1.3: each object is copied once when the heap has become large enough for hugepages, and
+  // once when it has grown into an adjacent mapping.
   CHECK(peaks[kRuns / 2] < held + held / 5 * 2);
 }
 

@@ -2,6 +2,7 @@
 // Call sites of known names: a template, a function that is inlined, a lambda, an anonymous
 // namespace. Says "ready" and waits for the end of its input. profile_test.py knows the names.
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -36,6 +37,8 @@ __attribute__((noinline)) void Hidden(int i) { kept[i] = malloc(size_t{3} << 20)
 }  // namespace
 
 int main() {
+  // The program does not allocate after "ready".
+  setvbuf(stdin, nullptr, _IONBF, 0);
   shop::Store<double> store;
   store.Fill(300000);
   Hidden(0);

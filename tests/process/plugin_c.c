@@ -22,7 +22,7 @@ __attribute__((visibility("default"))) void* PluginResize(void* object, size_t s
   return realloc(object, size);
 }
 
-// Which malloc this library calls.
+// Returns the malloc that this library calls.
 __attribute__((visibility("default"))) void* PluginMalloc(void) {
   void* (*volatile function)(size_t) = malloc;
   return (void*)function;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A C++ library for a C program: `new` fails in it, in each form, with and without a new_handler.
-// Each function returns 1 when all went as the C++ standard says.
+// Each function returns 1 if everything happened as the C++ standard says.
 #include <cstddef>
 #include <cstdint>
 #include <new>
 
 namespace {
 
-// Not a constant, so that no compiler warns or folds.
+// The value is no constant, so that no compiler warns or folds it.
 volatile std::size_t too_much = SIZE_MAX / 2;
 
-// Takes a pointer that will never come.
+// Takes the pointers of allocations that must fail.
 void* volatile used;
 void Use(void* pointer) { used = pointer; }
 
@@ -73,7 +73,7 @@ int HandlerMayThrow() {
   return caught == 17 && nothrow_is_null && still_null && threw;
 }
 
-// And the same library allocates as ever.
+// The library still allocates as usual.
 int NewWorks() {
   int* volatile numbers = new int[1000];
   for (int i = 0; i < 1000; ++i) numbers[i] = i;

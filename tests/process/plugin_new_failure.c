@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A C program without C++ loads a C++ plugin with RTLD_LOCAL: the C++ library
-// comes with it and stays out of the global scope. When `new` fails in the plugin, bad_alloc is
-// thrown there all the same. Argument: the path of plugin_new.
+// comes with it and stays out of the global scope. When `new` fails in the plugin, it must still
+// throw bad_alloc. Argument: the path of plugin_new.
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     if (plugin == NULL) dprintf(STDERR_FILENO, "%s\n", dlerror());
     CHECK(plugin != NULL);
     CHECK(IsMapped("libstdc++"));
-    CHECK(dlsym(RTLD_DEFAULT, "__cxa_throw") == NULL);  // Local indeed.
+    CHECK(dlsym(RTLD_DEFAULT, "__cxa_throw") == NULL);  // The C++ library is local.
     const char* const names[] = {"NewWorks",
                                  "ThrowingFormsThrow",
                                  "NothrowFormsReturnNull",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Libraries that come and go: loaded with and without RTLD_DEEPBIND, in a loop, while threads
-// allocate and load others. Arguments: the path of plugin_c and of a copy of it.
+// Loads and unloads libraries with and without RTLD_DEEPBIND, in a loop, while threads allocate and
+// load others. Arguments: the path of plugin_c and of a copy of it.
 //
-// Not here: an object of this allocator freed inside a library that is bound with RTLD_DEEPBIND,
-// which no allocator can see.
+// This does not test the free of an object of this allocator inside a library that is bound with
+// RTLD_DEEPBIND, which no allocator can see.
 #define _GNU_SOURCE
 #include <pthread.h>
 
@@ -58,7 +58,7 @@ static void Deepbind(const char* path) {
   Plugin plugin = Load(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   CHECK(plugin.which_malloc() != dlsym(RTLD_DEFAULT, "malloc"));
   for (int i = 0; i < kSizeCount; ++i) {
-    // Its own objects within it, and its objects freed and resized here.
+    // The plugin frees and resizes its own objects, and so does this program.
     plugin.release(plugin.resize(plugin.allocate(kSizes[i], 1), kSizes[i] + 100));
     FreeMarked(plugin.allocate(kSizes[i], 0x75), kSizes[i], 0x75);
     char* object = (char*)Realloc(plugin.allocate(kSizes[i], 0x76), kSizes[i] * 2);
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   CHECK(argc == 3);
   BothDirections(argv[1]);
   Deepbind(argv[2]);
-  // A library that is loaded already is not bound anew: one file for each way of loading.
+  // A library that is loaded already is not bound again, so each way of loading has its own file.
   pthread_t threads[4];
   for (int i = 0; i < 4; ++i) {
     CHECK(pthread_create(&threads[i], NULL, i % 2 == 0 ? LoadInALoop : DeepbindInALoop,

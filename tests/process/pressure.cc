@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory pressure in a process of its own, from sources that the test writes to: no action where it
-// is off; events over a FIFO and over a socket, as systemd sends them; the program's own loop;
-// listeners, also those that fork or end the program; forked children, also of threads that fork
-// while events arrive; a program that closes every descriptor that it does not know and opens
-// others; a storm of events; the cost of readings; a whole file system of the test's own.
+// Tests memory pressure in a process of its own, from sources that the test writes to: no action
+// where it is off; events over a FIFO and over a socket, as systemd sends them; the program's own
+// loop; listeners, also those that fork or end the program; forked children, also of threads that
+// fork while events arrive; a program that closes every descriptor that it does not know and opens
+// others; a storm of events; the cost of readings; a complete file system of the test.
 //
 //   pressure off | watch fifo | watch socket | loop | listeners | fork | closed | reused | wrong
 //   pressure storm fifo | storm socket | readings | forking | fork_in_call | exit_in_call | tree
 //
-// Started with one of these it prepares what the variables name, sets them, and starts itself.
+// With one of these arguments it prepares the files that the variables name, sets the variables,
+// and executes itself.
 #include <dirent.h>
 #include <poll.h>
 #include <sched.h>
@@ -49,7 +50,7 @@ size_t Entries(const char* directory) {
   return n;
 }
 size_t Threads() { return Entries("/proc/self/task"); }
-// Less the one that counts.
+// The number of descriptors, without the one that reads the directory.
 size_t Descriptors() { return Entries("/proc/self/fd") - 1; }
 
 void SleepMs(long ms) {
@@ -57,7 +58,7 @@ void SleepMs(long ms) {
   nanosleep(&pause, nullptr);
 }
 
-// Waits until it holds; ends the test when it never does.
+// Waits until the condition is true; ends the test if it never is.
 template <typename Condition>
 void Await(Condition condition) {
   for (int i = 0; i < 2000; ++i) {
@@ -67,7 +68,7 @@ void Await(Condition condition) {
   CHECK(!"it never came to that");
 }
 
-// What caches and free lists hold afterwards: some 64 MiB.
+// Leaves some 64 MiB in caches and free lists.
 void Strand() {
   std::vector<void*> objects;
   for (size_t size = 64; size <= 32 << 10; size *= 2) {
@@ -81,7 +82,7 @@ void Strand() {
 
 size_t Actions() { return Property("tcmalloc.pressure_releases"); }
 
-// Opens a FIFO for writing; the reader is there by then.
+// Opens a FIFO for writing; the reader has opened it by then.
 int OpenWriter(const char* path) {
   int fd = -1;
   Await([&] { return (fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0; });
@@ -116,7 +117,7 @@ void Loop(const char* path) {
   const int writer = OpenWriter(path);
   CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   CHECK(Threads() == 1);
-  // Idle release must not release it.
+  // Idle release must not release the memory.
   tcmalloc_set_memory_release_rate(0);
   Strand();
   const size_t before = ResidentBytes();
@@ -139,7 +140,7 @@ void Listeners(int writer) {
   tcmalloc_pressure_listener listener = {};
   listener.notify = [](int level, void* context) {
     CHECK(context == &told_level);
-    // Listeners may do as they like.
+    // A listener may allocate and free.
     Free(Malloc(100'000));
     told_level = level;
     ++told_calls;
@@ -167,7 +168,7 @@ void Fork() {
   const size_t descriptors = Descriptors();
   const pid_t quiet = fork();
   if (quiet == 0) {
-    // Allocates, but not for long enough; its parent's descriptors are not there.
+    // The child allocates, but not for long enough; it does not have its parent's descriptors.
     for (int i = 0; i < 1000; ++i) Free(Malloc(static_cast<size_t>(i) << 10));
     CHECK(Threads() == 1);
     CHECK(Descriptors() < descriptors);
@@ -194,17 +195,17 @@ double ProcessorSeconds() {
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-// As programs do that become daemons.
+// Closes all descriptors, as programs do that become daemons.
 void Closed() {
   for (int fd = 3; fd < 1024; ++fd) close(fd);
-  // Wakes nobody up any more, or finds that out.
+  // The library's thread is no longer woken, or notices that its descriptors are closed.
   const double before = ProcessorSeconds();
   SleepMs(3000);
   CHECK(ProcessorSeconds() - before < 0.3);
   Exercise(2);
 }
 
-// Of the library's thread, by its own clock.
+// The CPU time of the library's thread, by that thread's clock.
 double ListenerSeconds() {
   DIR* const tasks = opendir("/proc/self/task");
   CHECK(tasks != nullptr);
@@ -217,7 +218,7 @@ double ListenerSeconds() {
     CHECK(read(fd, text, sizeof(text) - 1) >= 0);
     close(fd);
     if (strcmp(text, "tcmalloc-mem\n") != 0) continue;
-    // The clock of a thread by its number, as pthread_getcpuclockid has it.
+    // Computes the clock of a thread from its number, as pthread_getcpuclockid does.
     const unsigned clock = (~static_cast<unsigned>(atoi(entry->d_name)) << 3) | 6;
     timespec time;
     CHECK(clock_gettime(static_cast<clockid_t>(clock), &time) == 0);
@@ -234,7 +235,7 @@ double Seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// A thousand events a second; none frees anything.
+// Sends a thousand events a second; none causes memory to be freed.
 void Storm(int writer) {
   CHECK(fcntl(writer, F_SETFL, O_NONBLOCK) == 0);
   const size_t actions = Actions();
@@ -244,7 +245,7 @@ void Storm(int writer) {
   for (; Seconds() - begin < 5; ++sent) {
     // A full pipe is a storm as well.
     CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
-    // Each at its time: one that was late is made up for.
+    // Each event has its time; a delay does not shift the later ones.
     while (Seconds() - begin < (sent + 1) / 1000.0) {
       const timespec pause = {.tv_sec = 0, .tv_nsec = 200'000};
       nanosleep(&pause, nullptr);
@@ -288,7 +289,7 @@ void Reused() {
     }
     CHECK(WaitFor(child) == 0);
   }
-  // It finds out within ten seconds and listens anew, to what is there still.
+  // The library notices it within ten seconds and listens again to the sources that still exist.
   Await([] { return Property("tcmalloc.pressure_sources") == 0; });
   Await([] { return Property("tcmalloc.pressure_sources") == 1; });
   for (const int fd : own) CHECK(fcntl(fd, F_GETFD) >= 0);
@@ -296,8 +297,8 @@ void Reused() {
 
 std::atomic<int> children_ended{0};
 
-// What a listener does here, in the library's thread, while other threads fork, allocate, and add
-// and remove listeners, and events come.
+// Tests a listener in the library's thread while other threads fork, allocate, and add and remove
+// listeners, and events arrive.
 void Forking(int writer) {
   tcmalloc_pressure_listener forks = {};
   forks.notify = [](int, void*) {
@@ -326,7 +327,7 @@ void Forking(int writer) {
         Free(Malloc(1000));
         SleepMs(1);
         tcmalloc_remove_pressure_listener(&come_and_go);
-        // Every later call of it fails.
+        // Every later call of this listener fails the test.
         calls += context.exchange(-1'000'000);
       }
     });
@@ -338,7 +339,7 @@ void Forking(int writer) {
       for (int i = 0; i < 200; ++i) {
         const pid_t child = fork();
         if (child == 0) {
-          // Some execute something at once, some go on for a while.
+          // Some children execute a program at once, others continue for a while.
           if (t == 0) {
             execl("/bin/true", "true", nullptr);
             _exit(0);
@@ -364,7 +365,7 @@ void Forking(int writer) {
   CHECK(failed == 0);
   CHECK(children_ended > 0);
   tcmalloc_remove_pressure_listener(&forks);
-  // It is alive.
+  // The listening still works.
   const size_t actions = Actions();
   Await([&] {
     CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
@@ -372,8 +373,8 @@ void Forking(int writer) {
   });
 }
 
-// In a child that a listener forks nobody else is; when the listener returns there, it goes on
-// listening; the parent does in any case.
+// A child that a listener forks has no other thread. When the listener returns in the child, the
+// child continues to listen; the parent does in any case.
 void ForkInCall(int writer) {
   static int result[2];
   CHECK(pipe2(result, O_CLOEXEC) == 0);
@@ -381,7 +382,7 @@ void ForkInCall(int writer) {
   forks.notify = [](int, void*) {
     static pid_t parent = getpid();
     if (getpid() != parent) {
-      // The second event, in the child.
+      // This is the second event, in the child.
       CHECK(tcmalloc_pressure_fd() == -1 && errno == EBUSY);
       CHECK(write(result[1], "c", 1) == 1);
       _exit(0);
@@ -392,7 +393,7 @@ void ForkInCall(int writer) {
   tcmalloc_add_pressure_listener(&forks);
   CHECK(write(writer, "x", 1) == 1);
   Await([] { return told_calls == 1; });
-  // Either process may read the FIFO's byte: until both have had one.
+  // Either process may read the FIFO's byte: writes until both have read one.
   char byte = 0;
   CHECK(fcntl(result[0], F_SETFL, O_NONBLOCK) == 0);
   Await([&] {
@@ -414,7 +415,7 @@ struct AtEnd {
   tcmalloc_pressure_listener listener = {};
 } at_end;
 
-// The program ends in a listener, while other threads go on.
+// The program ends in a listener, while other threads continue.
 [[noreturn]] void ExitInCall(int writer) {
   at_end.listener.notify = [](int, void*) {
     Free(Malloc(1 << 20));
@@ -432,7 +433,7 @@ struct AtEnd {
   _exit(1);
 }
 
-// Below: in a process whose root is a folder of the test's own.
+// The functions below run in a process whose root is a folder of the test.
 
 constexpr char kGroup[] = "/sys/fs/cgroup/memory/job";
 
@@ -456,8 +457,8 @@ void SetGroup(const char* file, size_t value) {
   WriteFile(std::string(kGroup) + "/" + file, name + std::to_string(value) + "\n");
 }
 
-// As the kernel takes registrations, here all that came: "EVENT FILE ARGUMENT" each. Numbers of
-// events have three digits, thresholds nine, and the level is "medium".
+// All registrations that were written, as the kernel takes them: "EVENT FILE ARGUMENT" each.
+// Numbers of events have three digits, thresholds nine, and the level is "medium".
 struct Registrations {
   std::vector<int> events;
   std::vector<std::string> arguments;
@@ -486,7 +487,7 @@ void TellEvent(int fd) {
 }
 
 size_t Sources() {
-  // An allocation calls what is to be revived.
+  // An allocation makes the child listen again.
   Free(Malloc(1 << 20));
   return Property("tcmalloc.pressure_sources");
 }
@@ -505,18 +506,18 @@ void BuildSystem() {
 
 void InSystemOfItsOwn() {
   BuildSystem();
-  // Of the parent, on the system that it has.
+  // The parent's count, on the system that it has.
   const size_t failed = Property("tcmalloc.pressure_sources_failed");
   const int watch = MakeFifo("/run/watch");
   const int control = MakeFifo(std::string(kGroup) + "/cgroup.event_control");
-  // Everything is found: the manager's FIFO, reclaiming, three thresholds.
+  // The library finds all sources: systemd's FIFO, reclaiming, three thresholds.
   Await([] { return Sources() == 5; });
   Registrations told = ReadRegistrations(control);
   CHECK((told.arguments ==
          std::vector<std::string>{"medium", "800000000", "900000000", "950000000"}));
   CHECK(Property("tcmalloc.pressure_sources_failed") == failed);
 
-  // An event of each kind, and readings.
+  // Sends an event of each kind, and causes readings.
   size_t actions = Actions();
   CHECK(write(watch, "x", 1) == 1);
   Await([&] { return Actions() > actions; });
@@ -531,7 +532,7 @@ void InSystemOfItsOwn() {
   TellEvent(told.events[3]);
   Await([&] { return Actions() > actions; });
 
-  // Another limit: other thresholds.
+  // Another limit changes the thresholds.
   SetGroup("memory.stat", 100'000'000);
   SetGroup("memory.limit_in_bytes", 500'000'000);
   Await([&] {
@@ -542,7 +543,7 @@ void InSystemOfItsOwn() {
   CHECK((told.arguments == std::vector<std::string>{"400000000", "450000000", "475000000"}));
   CHECK(Sources() == 5);
 
-  // Children of this one: its system is theirs.
+  // Children of this process have the same root.
   for (int i = 0; i < 2; ++i) {
     const pid_t child = fork();
     if (child == 0) {
@@ -554,7 +555,7 @@ void InSystemOfItsOwn() {
     CHECK(WaitFor(child) == 0);
   }
 
-  // A storm of everything, files that vanish under way, and allocations.
+  // Sends a storm of all events while files vanish and the program allocates.
   const double begin = Seconds();
   actions = Actions();
   for (int i = 0; Seconds() - begin < 6; ++i) {
@@ -579,7 +580,7 @@ void InSystemOfItsOwn() {
 
 constexpr int kSkipped = 77;
 
-// The folder becomes a child's root before that listens: what it opens by absolute names is there.
+// The folder becomes a child's root before the child listens, so absolute names lead into it.
 int Tree(const std::string& folder) {
   CHECK(setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1) == 0);
   const pid_t child = fork();
@@ -620,7 +621,7 @@ int main(int argc, char** argv) {
   CHECK(argc >= 2);
   const std::string what = argv[1];
   if (argc == 4) {
-    // Prepared: the source's name, and an open socket that listens.
+    // Prepares the source's name, and an open socket that listens.
     const std::string path = argv[2];
     int writer = -1;
     if (path != "-" && what != "loop") {
@@ -655,7 +656,7 @@ int main(int argc, char** argv) {
     CHECK(setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1) == 0);
     const char* config = "watch=on,interval=1s";
     if (what == "forking" || what == "fork_in_call") config = "watch=on,interval=100ms";
-    // Near it from the start, and never there.
+    // The memory in use is near the threshold from the start, and never reaches it.
     if (what == "readings") config = "watch=on,level1=99%cgroup,level2=99%system,level3=64M";
     if (what == "tree") config = "auto,interval=100ms";
     if (what != "loop") CHECK(setenv("TCMALLOC_PRESSURE", config, 1) == 0);

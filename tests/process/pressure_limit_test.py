@@ -5,7 +5,7 @@ killed, and with TCMALLOC_PRESSURE=auto it lives.
 
   pressure_limit_test.py PROGRAM LIBRARY
 
-How much the program strands is measured first, without a limit; three quarters of that are the limit.
+The test first measures how much the program strands without a limit; three quarters of that are the limit.
 Needs root, and a hierarchy of control groups (version 1 or 2) in which memory can be limited.
 """
 
@@ -29,7 +29,7 @@ def skip(why):
 
 
 def own_group(version_1):
-    """The directory of the group that this process is in."""
+    """The directory of this process's control group."""
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if version_1 and "memory" in controllers.split(","):
@@ -40,7 +40,7 @@ def own_group(version_1):
 
 
 def places():
-    """Directories in which a group may be made, and the names of its limits."""
+    """The directories in which a group can be made, and the names of its limits."""
     old = own_group(True)
     if old is not None:
         yield old, ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")

@@ -12,7 +12,7 @@
   formats   the same figures in each format, and names in each
   deleted   the program was deleted, or replaced by another, since it started
   stripped  a program without symbols
-  server    ... whose debug information a server of debuginfod has
+  server    ... whose debug information is on a server of debuginfod
   namespace a program in another mount namespace
   errors    each mistake ends in one line with a remedy
   run       tcmalloc run: the largest call sites, the flame graph
@@ -51,7 +51,7 @@ def clean_environment(**variables):
 
 
 class Target:
-    """A program that says "ready" and waits."""
+    """A program that prints "ready" and waits."""
 
     def __init__(self, library, *command, **variables):
         self.process = subprocess.Popen(
@@ -79,8 +79,8 @@ class Test(command_test.Test):
                     f"{arguments}: {run.stderr}")
 
     def expect_stack(self, sites, wanted, what):
-        """A call site has the wanted functions one after the other; (function, source) for one whose
-        place in a file is known."""
+        """Checks that a call site has the wanted functions one after the other; (function, source) for one
+        whose place in a file is known."""
         stacks = [[(f["function"], f"{os.path.basename(f.get('file', ''))}:{f.get('line', 0)}")
                    for f in site["frames"]] for site in sites]
 
@@ -95,7 +95,7 @@ class Test(command_test.Test):
 
 
 def line_of(source, text):
-    """The number of the line of a file beside this one that has the text."""
+    """The number of the line with this text, in a file of this folder."""
     lines = (pathlib.Path(__file__).parent / source).read_text().splitlines()
     return f"{source}:{1 + next(i for i, line in enumerate(lines) if text in line)}"
 
@@ -144,7 +144,7 @@ def compilers(test):
     source = pathlib.Path(__file__).parent / "names.cc"
     clang = next((name for name in ("clang++-19", "clang++") if shutil.which(name)), None)
     builds = [("g++", "-gdwarf-4"), ("g++", "-g -gsplit-dwarf")]
-    # Without a table of addresses; with names of functions alone.
+    # These builds have no table of addresses, or names of functions only.
     builds += [(clang, "-g"), (clang, "-gline-tables-only")] if clang else []
     for compiler, option in builds:
         with tempfile.TemporaryDirectory() as folder:
@@ -198,7 +198,7 @@ def formats(test):
         files = {suffix: pathlib.Path(folder) / f"profile.{suffix}"
                  for suffix in ("pb.gz", "heap", "folded", "svg", "html", "json", "txt")}
         for suffix, path in files.items():
-            arguments = ("--watch", "0.2") if suffix == "html" else ()
+            arguments = ("--watch", "1") if suffix == "html" else ()
             test.ask("profile", target.pid, "-o", path, *arguments)
         wanted = "(anonymous namespace)::Hidden"
         folded = files["folded"].read_text().splitlines()
@@ -302,7 +302,7 @@ def namespace(test):
 
 def errors(test):
     with Target(test.library, test.program, TCMALLOC_SAMPLE_PARAMETER="0") as target:
-        test.fails("profile", target.pid, words=("takes no samples", "TCMALLOC_SAMPLE_PARAMETER=", "tcmalloc run"))
+        test.fails("profile", target.pid, words=("takes no samples", f"tcmalloc set {target.pid} sampling=512K", "TCMALLOC_SAMPLE_PARAMETER=", "tcmalloc run"))
         test.fails("objects", target.pid, "--by", "site", words=("takes no samples",))
     with Target(test.library, test.program) as target:
         test.fails("profile", target.pid, "--type", "allocations",
@@ -332,7 +332,7 @@ def run(test):
         test.expect("(anonymous namespace)::Hidden" in svg and svg.endswith("</svg>\n"), svg[:200])
         report = json.loads(pathlib.Path(figures).read_text())
         test.expect_stack(report["call_sites_at_peak"], ["(anonymous namespace)::Hidden", "main"], "run")
-        # It frees all but two objects.
+        # The program frees all but two objects.
         sums = [sum(site["bytes"] for site in report[which])
                 for which in ("call_sites_at_peak", "call_sites_at_end")]
         test.expect(sums[0] > sums[1] >= 8 << 20, f"bytes at the peak and at the end: {sums}")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The memory that is released, and the hugepages, with each setting: the program starts itself anew
-// with each one. The figures are the kernel's.
+// Tests which memory is released, and the hugepages, with each setting: the program executes itself
+// anew with each one. The figures are the kernel's.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <sys/prctl.h>
@@ -46,7 +46,7 @@ static void Disabled(void) {
   const size_t before = ResidentBytes();
   Fill(100, kMiB);
   FreeAll();
-  // Of spans in use, too.
+  // These are small objects, so that free pages inside used spans are released, too.
   static char* small[10000];
   for (size_t i = 0; i < 10000; ++i) small[i] = NewMarked(4096, 1);
   for (size_t i = 0; i < 10000; ++i) {
@@ -59,7 +59,7 @@ static void Disabled(void) {
   CHECK(ResidentBytes() >= full);
 }
 
-// At a rate of 1 all of it is released after some five seconds.
+// At a rate of 1 all free memory would be released after some five seconds.
 static void RateZero(void) {
   CHECK(tcmalloc_get_memory_release_rate() == 0);
   const size_t before = ResidentBytes();
@@ -75,7 +75,8 @@ static void RateZero(void) {
   CHECK(ResidentBytes() < before + 2 * kMiB);
 }
 
-// While the thread wakes up now and then, and allocates some objects, 2 MiB of them in all.
+// The memory is released while the thread wakes up now and then and allocates some objects, 2 MiB
+// of them in all.
 static void GoesSoon(size_t size) {
   CHECK(tcmalloc_get_memory_release_rate() == 1000);
   const size_t before = ResidentBytes();
@@ -88,7 +89,7 @@ static void GoesSoon(size_t size) {
   CHECK(ResidentBytes() < before + 2 * kMiB);
 }
 
-// Small objects, and large ones, whose frees release memory by themselves.
+// Tests small objects, and large ones, whose frees release memory by themselves.
 static void RateHigh(void) { GoesSoon(100); }
 static void RateHighLarge(void) { GoesSoon(300000); }
 
@@ -114,7 +115,7 @@ static size_t HugepageBytes(void) {
   return kib * 1024;
 }
 
-// The heap has them where the OS allows it, beyond its first 32 MiB.
+// The heap has hugepages if the OS allows it, beyond its first 32 MiB.
 static void Hugepages(void) {
   Fill(200, kMiB);
   const size_t bytes = HugepageBytes();
@@ -123,13 +124,13 @@ static void Hugepages(void) {
   if (SystemSetting() == 'n') {
     CHECK(bytes == 0);
   } else {
-    // Where memory is short the system may not find all of them.
+    // If memory is short, the OS may not find all hugepages.
     CHECK(bytes >= 100 * kMiB);
   }
   FreeAll();
 }
 
-// Where the system makes hugepages unasked, the setting leaves it to it.
+// If the OS makes hugepages without a request, the setting does not change that.
 static void NotAskedFor(void) {
   Fill(200, kMiB);
   if (SystemSetting() != 'a') CHECK(HugepageBytes() == 0);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// release_latency [MIB]: how long calls of malloc and free take in one thread while another
-// releases MIB (2048) MiB of free memory. No call waits for that.
+// release_latency [MIB]: measures how long calls of malloc and free take in one thread while
+// another releases MIB (2048) MiB of free memory. No call waits for the release.
 //
 // Bounds. While one thread releases, the other may have to wait for
 //   * the page heap's lock: microseconds;
-//   * a page fault or a mapping of its own, which the kernel may do after the memory that is being
-//     released in one call, at most 8 MiB of small pages: 0.1 to 0.5 ms, on a slow machine 1 ms.
-// So no call may take longer than kLongestUs. The first kind is the usual one: of the time of the
-// release, at most kMostWaited may be spent in calls longer than kLongUs. An allocator that holds
-// its lock over the system calls fails the second bound; one that holds it over all of them fails
-// both. Memory that the other thread touches is resident before, and it does not touch memory that
-// it gets meanwhile, so that zeroing pages is not measured.
+//   * a page fault or a mapping of its own, which the kernel may delay until the memory of one call
+//     is released, at most 8 MiB of small pages: 0.1 to 0.5 ms, on a slow machine 1 ms.
+// So no call may take longer than kLongestUs. Waits of the first kind are the usual ones: at most
+// the share kMostWaited of the release may be spent in calls longer than kLongUs. An allocator that
+// holds its lock over the system calls fails the second bound; one that holds it over all of them
+// fails both. Memory that the other thread touches is resident before, and it does not touch memory
+// that it gets meanwhile, so that zeroing pages is not measured.
 //
-// A call during which the thread was preempted (involuntary context switches) counts apart. Blocked
-// in a lock is not preempted. A host may also take CPUs away from the machine without notice, so
-// the best of several rounds counts: the allocator does the same in all of them.
+// A call during which the thread was preempted (involuntary context switches) is counted
+// separately. A thread that blocks in a lock is not preempted. A host may also take CPUs away from
+// the machine without notice, so the best of several rounds counts: the allocator does the same in
+// all of them.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -111,7 +112,7 @@ class Worker {
     for (char* const object : small_) Free(object);
     for (void* const object : large_) Free(object);
   }
-  // Until the other thread is done.
+  // Runs until the other thread is done.
   void Run(Histogram* own, Histogram* preempted) {
     long preemptions = Preemptions();
     bool done = false;
@@ -139,7 +140,7 @@ class Worker {
           large = Malloc(kLargeBytes);
           break;
         default:
-          // The usual operations of a thread.
+          // These are the usual operations of a thread.
           Free(Malloc(size));
       }
       const int64_t end_ns = Nanoseconds();
@@ -200,7 +201,7 @@ int main(int argc, char** argv) {
       (argc > 1 ? strtoul(argv[1], nullptr, 10) : 2048) * kMiB / kObjectBytes;
   CHECK(num_objects <= kMostObjects);
   dprintf(STDOUT_FILENO, "seed %llu\n", (unsigned long long)kSeed);
-  // Nothing else may release memory.
+  // Prevents other releases of memory.
   tcmalloc_set_memory_release_rate(0);
   Worker worker;
   for (int round = 0; round < kRounds; ++round) {

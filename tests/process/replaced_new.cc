@@ -78,7 +78,7 @@ int main() {
     CHECK(objects[29].value == 1 && live == at_start + 2);
     delete[] objects;
   }
-  // The aligned forms do not call these two; they must agree with each other.
+  // The aligned forms do not call these two, but they must match each other.
   void* aligned = ::operator new(100, std::align_val_t{64});
   ::operator delete(aligned, 100, std::align_val_t{64});
   CHECK(live == at_start);

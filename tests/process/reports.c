@@ -6,7 +6,7 @@
  *
  *     hold:N     allocates objects of 1 MiB until there are N
  *     keep:N     frees objects until there are N
- *     wait       reads a byte from stdin, without allocating, whatever signals come
+ *     wait       reads a byte from stdin, without allocating, whatever signals arrive
  *     pause      waits for a signal, then continues
  *     fork       forks: the child does the rest; the parent waits for its end and exits
  *     handle     handles SIGTERM by exit
@@ -78,7 +78,7 @@ static void Block(void) {
 }
 
 int main(int argc, char** argv) {
-  /* Nothing is allocated for output. */
+  /* The output must not allocate. */
   setvbuf(stdout, NULL, _IONBF, 0);
   for (int i = 1; i < argc; ++i) {
     const char* const word = argv[i];

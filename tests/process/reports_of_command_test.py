@@ -8,6 +8,7 @@ PROGRAM is doctor.c.
 
   json         lines of JSON at intervals, into a file, and the plot
   openmetrics  Prometheus' own parser reads what timeline prints
+  prometheus   like openmetrics for the text format, in which node_exporter reads files
   ends         the process ends meanwhile, or never ran; Ctrl-C; another malloc
   diff         what grew between two reports comes first
 """
@@ -86,8 +87,32 @@ def openmetrics(test):
         output = pathlib.Path(folder, "node.prom")
         test.ask("timeline", process.pid, "--count", 3, "--every", "10ms", "--openmetrics", "-o", output)
         list(parser.text_string_to_metric_families(output.read_text()))
-    run = test.ask("timeline", process.pid, "--openmetrics", "--json", status=EXCLUDES)
-    test.expect("excludes" in run.stderr, run.stderr)
+    for other in ("--json", "--prometheus"):
+        run = test.ask("timeline", process.pid, "--openmetrics", other, status=EXCLUDES)
+        test.expect("excludes" in run.stderr, run.stderr)
+    end(process)
+    return 0
+
+
+def prometheus(test):
+    try:
+        from prometheus_client import parser
+    except ImportError:
+        print("SKIP: there is no python3-prometheus-client")
+        return 77
+    process = test.start("held")
+    with tempfile.TemporaryDirectory() as folder:
+        output = pathlib.Path(folder, "server.prom")
+        test.ask("timeline", process.pid, "--count", 3, "--every", "10ms", "--prometheus", "-o", output)
+        text = output.read_text()
+    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
+    in_use = families["tcmalloc_in_use_bytes"]
+    test.expect(in_use.type == "gauge" and in_use.samples[0].value > 64 << 20, f"{in_use}")
+    test.expect(families["tcmalloc_growths"].type == "counter", "counters")
+    # node_exporter refuses a file with times or with types of OpenMetrics.
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+    test.expect(len(samples) == len(families) > 40, f"{len(samples)} samples, {len(families)} families")
+    test.expect(all(len(line.split("} ")[1].split()) == 1 for line in samples), "a sample has a time")
     end(process)
     return 0
 
@@ -148,4 +173,5 @@ def diff(test):
 
 
 if __name__ == "__main__":
-    sys.exit(command_test.run_one(Test, {"json": json_lines, "openmetrics": openmetrics, "ends": ends, "diff": diff}))
+    sys.exit(command_test.run_one(Test, {"json": json_lines, "openmetrics": openmetrics, "prometheus": prometheus,
+                                          "ends": ends, "diff": diff}))

@@ -4,7 +4,7 @@
 
 usage: reports_test.py WHAT REPORTS LIBRARY MINIMAL_LIBRARY
 
-Each process waits without allocating while it is looked at, so that nothing but the library's own
+Each process waits without allocating while the test looks at it, so that only the library's own
 thread can write.
 """
 
@@ -25,7 +25,7 @@ OURS = re.compile(r"HEAP_?PROFILE|HEAP_?CHECK|TCMALLOC_|MALLOCSTATS|PPROF")
 HEADER = re.compile(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heap_v2/(\d+)\n")
 # Each object of a MiB is sampled: the chance that one is not is e to the power of -64.
 PERIOD = 16384
-# Longer than a machine under load takes for anything here.
+# This is longer than any step takes on a machine under load.
 PATIENCE_S = 60
 
 
@@ -44,7 +44,7 @@ class Process:
         self.pid = self.process.pid
 
     def see(self, word):
-        """The next line of stdout, which begins so."""
+        """Reads the next line of stdout, which must begin with this."""
         line = self.process.stdout.readline().rstrip("\n")
         if not line.startswith(word):
             self.process.kill()
@@ -56,7 +56,7 @@ class Process:
         self.process.stdin.flush()
 
     def end(self, status=0):
-        """Lets it go on; returns stderr."""
+        """Lets the process continue; returns its stderr."""
         try:
             out, err = self.process.communicate(input="x" * 9, timeout=PATIENCE_S)
         except BrokenPipeError:
@@ -97,7 +97,7 @@ class Test:
         return sorted(path.name for path in self.folder.iterdir())
 
     def wait_for(self, found, what):
-        """Until found() is something, which is returned."""
+        """Waits until found() returns something, and returns that."""
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             if result := found():
@@ -129,7 +129,7 @@ class Test:
 def check_exit(test):
     run = test.profiled("", "hold:20", "keep:12", "wait")
     run.see("hold:20"), run.see("keep:12")
-    # Nothing but the end asks for a file: no thread.
+    # A file is written only at the end, so there is no thread.
     test.expect_equal(run.threads(), 1, "threads")
     test.expect_equal(test.files(), [], "files before the end")
     test.expect_equal(run.end(), "", "stderr")
@@ -182,7 +182,7 @@ def check_peak(test):
                         "hold:82", "keep:0")
     run.see("hold:40"), run.see("keep:5")
     name = f"p.{run.pid}.peak.heap"
-    # It is always a complete profile.
+    # The file is always a complete profile.
     path = test.folder / name
     see = lambda: test.objects(name) if path.exists() else 0
     test.expect_equal(test.wait_for(see, name), 40, "objects at the first peak")
@@ -191,7 +191,7 @@ def check_peak(test):
     while (now := see()) != 80 and time.monotonic() < until:
         test.expect_equal(now, 40, "objects until the second peak is written")
     test.expect_equal(now, 80, "objects at the second peak")
-    # Two more are less than a tenth: they are written at the end.
+    # Two more objects are less than a tenth: that peak is written at the end.
     test.expect_equal(run.end(), "", "stderr")
     test.expect_equal(test.files(), [name], "files")
     test.expect_equal(test.objects(name), 82, "objects at the last peak")
@@ -227,19 +227,19 @@ def check_exec(test):
     run.see("wait")
     run.see("hold:3")
     os.kill(run.pid, signal.SIGUSR1)
-    # The same process has another program: what the first one wrote stays.
+    # The same process executes another program: the files of the first one stay.
     test.expect_equal(test.wait_for(lambda: test.objects(second), second), 3, "objects")
     test.expect_equal(test.objects(first), 10, "objects of the first program")
     run.end()
 
 
 def check_terminate(test):
-    """signal=TERM writes, and the process ends by the signal all the same."""
+    """signal=TERM writes a file, and the process still ends by the signal."""
     for words in (("hold:10", "wait"), ("hold:10", "pause")):
         run = test.profiled(",signal=TERM,at=exit", *words)
         run.see("hold:10")
         if words[1] == "pause":
-            # main returns when the signal interrupts it: still the signal ends the process.
+            # main returns when the signal interrupts it, but the signal still ends the process.
             run.see("pauses")
         os.kill(run.pid, signal.SIGTERM)
         run.process.wait(PATIENCE_S)
@@ -250,7 +250,7 @@ def check_terminate(test):
 
 
 def check_names(test):
-    """The end of the path is the format; a directory gets the program's name."""
+    """The end of the path selects the format; in a directory the file has the program's name."""
     folder = test.folder / "profiles"
     folder.mkdir()
     for path, name in ((f"{folder}/", "process_reports.{}.0001.heap"), ("a.heap", "a.{}.0001.heap"),
@@ -272,7 +272,7 @@ def check_names(test):
 
 
 def check_mistakes(test):
-    """One line each, and the whole setting is off."""
+    """Each mistake prints one line, and the whole setting is off."""
     missing = str(test.folder / "missing" / "p")
     blocked = test.folder / "file"
     blocked.write_text("")
@@ -294,7 +294,7 @@ def check_mistakes(test):
                     err.count("\n") == 1, f"{value}: {err!r}")
     blocked.unlink()
     test.expect_equal(test.files(), [], "files")
-    # The disk is full: what there was room for is removed again.
+    # If the disk is full, the partly written file is removed.
     run = test.profiled("", "hold:1",
                         limit=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
                                        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))))
@@ -328,7 +328,7 @@ def check_no_overwriting(test):
 # --- reports on SIGTERM --------------------------------------------------------------------------
 
 def check_at_term(test):
-    """What is asked for at exit comes on SIGTERM, and the signal ends the process."""
+    """The reports of the exit are written on SIGTERM, and the signal ends the process."""
     run = test.profiled("", "hold:10", "leak", "wait", TCMALLOC_REPORT_AT_TERM="1",
                         MALLOCSTATS="1", HEAPCHECK="normal",
                         HEAP_CHECK_DUMP_DIRECTORY=str(test.folder))
@@ -338,7 +338,7 @@ def check_at_term(test):
     err = run.end(-signal.SIGTERM)
     test.expect_equal(err.count("Bytes in use by application"), 1, "statistics")
     test.expect(f"Process {run.pid}, {test.program}, " in err, "the banner")
-    # What the stack has kept of the last pointers is not known.
+    # The stack may still have some of the last pointers.
     leak = re.search(r"(\d+) bytes in (\d+) objects", err)
     test.expect(leak and 7 <= int(leak[2]) <= 10 and int(leak[1]) == int(leak[2]) * 100000,
                 f"the leak: {err}")
@@ -346,7 +346,7 @@ def check_at_term(test):
 
 
 def check_at_term_exit(test):
-    """Without the signal: everything once. With a handler of the program's: that one counts."""
+    """Without the signal each report is written once. If the program has a handler, the program's handler runs."""
     for words, status in ((("hold:1", "wait"), 0), (("handle", "hold:1", "wait"), 7)):
         run = test.start(*words, library=test.minimal, TCMALLOC_REPORT_AT_TERM="1", MALLOCSTATS="1")
         for word in words[:-1]:
@@ -359,7 +359,7 @@ def check_at_term_exit(test):
 
 
 def check_at_term_fork(test):
-    """A child reports by itself; one that has no thread of the library's ends all the same."""
+    """A child reports by itself; a child without a thread of the library still ends."""
     run = test.start("hold:1", "fork", "wait", library=test.minimal, TCMALLOC_REPORT_AT_TERM="1",
                      MALLOCSTATS="1")
     run.see("hold:1")
@@ -371,7 +371,7 @@ def check_at_term_fork(test):
 
 
 def check_at_term_off(test):
-    """No handler and no thread unless asked for; not where the signal is ignored."""
+    """There is no handler and no thread unless requested, and none if the signal is ignored."""
     run = test.start("hold:1", "wait", library=test.minimal, MALLOCSTATS="1")
     run.see("hold:1")
     test.expect_equal(run.threads(), 1, "threads")
@@ -408,13 +408,13 @@ def check_banner(test):
         test.expect(before <= moment <= after, f"{before} <= {moment} <= {after}")
         # The objects are not written to.
         test.expect(0 < float(match[7]) < float(match[6]) < 100, f"memory: {match[6]} {match[7]}")
-        # Without what is the default, and what cannot be read.
+        # The line lacks defaults and invalid values.
         test.expect_equal(sorted(match[8].split()), ["MALLOCSTATS=1", "TCMALLOC_RELEASE_RATE=2.5"],
                           "settings")
 
 
 def check_children(test):
-    """Blocks of a parent and its child can be told apart."""
+    """The reports of a parent and its child can be distinguished."""
     run = test.start("fork", MALLOCSTATS="1")
     child = run.see("child").split()[1]
     pids = re.findall(r"^Process (\d+), ", run.end(), re.MULTILINE)
@@ -449,7 +449,7 @@ def check_series(test):
             times = [line["time"] for line in of[pid]]
             test.expect_equal(times, sorted(times), "times")
         file.unlink()
-    # To stderr; and the file may be moved away, as by a program that rotates logs.
+    # The lines go to stderr; and a file may be moved away, as by a program that rotates logs.
     run = test.start("hold:3", "wait", TCMALLOC_STATS_EVERY="20ms")
     run.see("hold:3")
     line = json.loads(run.process.stderr.readline())

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// retention WORKLOAD: runs the workload, then calls the allocator no more. Ten seconds later what
-// the allocator keeps is within the retention total and its shares, by its own
-// statistics, and what is resident is within that and what the statistics call fragmentation:
+// retention WORKLOAD: runs the workload, then does not call the allocator any more. Ten seconds
+// later the allocator keeps no more than the retention total and its shares, by its own statistics,
+// and resident memory is at most that and what the statistics call fragmentation:
 //   * free objects in spans that are partly in use, and the allocator's records;
 //   * free pages of hugepages that are partly in use: up to a sixteenth of what spans in use hold;
-//   * what each thread may cache whatever its share is: 64 KiB.
+//   * the 64 KiB that each thread may cache whatever its share is.
 // In a process with one thread, free pages may take up to half of the total: no thread releases
 // them later.
-// WORKLOAD "held" is the burst with TCMALLOC_RELEASE_RATE=0, which must exceed the bounds: else the
-// test shows nothing.
+// WORKLOAD "held" is the burst with TCMALLOC_RELEASE_RATE=0, which must exceed the bounds:
+// otherwise the test would show nothing.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr uint64_t kSeed = 20261125;
 constexpr size_t kMostObjects = size_t{6} << 20;
 constexpr size_t kThreads = 8;
-// Of many_threads: enough for a share of thread caches of more than half of the total.
+// The threads of many_threads: enough for a share of thread caches of more than half of the total.
 constexpr size_t kManyThreads = 300;
 
 // The program's own memory: an array of pointers that the allocator does not know of.
@@ -48,7 +48,7 @@ size_t Figure(const char* name) {
   return strtoull(at + strlen(key), nullptr, 10);
 }
 
-// Of the process, the library's included. Allocates nothing.
+// The number of threads of the process, the library's included. Allocates nothing.
 size_t NumThreads() {
   struct stat status;
   CHECK(stat("/proc/self/task", &status) == 0);
@@ -60,7 +60,7 @@ size_t MixedSize(std::mt19937_64& random) {
   return power + random() % power;
 }
 
-// Takes `bytes` in objects of mixed sizes into `own`; returns how many there are.
+// Allocates `bytes` in objects of mixed sizes into `own`; returns their number.
 size_t Take(char** own, size_t bytes, std::mt19937_64& random) {
   size_t n = 0;
   for (size_t total = 0; total < bytes; ++n) {
@@ -89,7 +89,7 @@ void LargeObjects() {
   }
 }
 
-// Several objects of every size class, several times.
+// Allocates and frees several objects of every size class, several times.
 void EveryClass(char** own) {
   for (int round = 0; round < 3; ++round) {
     for (size_t size = 16; size <= 256 * kKiB; size += size / 8 > 16 ? size / 8 : 16) {
@@ -127,7 +127,7 @@ void* FillAndEnd(void* thread) {
   return nullptr;
 }
 
-// For good: the process ends before.
+// Sleeps for good: the process ends before.
 void* Sleep() {
   pthread_barrier_wait(&all_done);
   pthread_barrier_wait(&all_done);
@@ -156,7 +156,7 @@ void* FreeOthersAndSleep(void* thread) {
   return Sleep();
 }
 
-// Objects replaced in bursts, so that every bin holds some.
+// Replaces objects in bursts, so that every bin holds some.
 void* ReplaceAndSleep(void* thread) {
   constexpr size_t kObjects = 500;
   constexpr size_t kBurst = 100;
@@ -224,7 +224,8 @@ bool WithinBounds(size_t base_bytes) {
                               Figure("retention_inherited_bytes") + least_of_threads;
   const size_t kept_bound = Figure("retention_kept_span_bytes");
   const size_t in_hugepages = (in_use + Figure("central_cache_free_bytes")) / 16;
-  // Where no thread of the library runs, what the program needed before its last free may stay.
+  // If no thread of the library runs, the memory that the program needed before its last free may
+  // stay.
   const size_t needed = NumThreads() > 1 ? 0 : total / 2;
   const size_t pages_bound = Figure("retention_free_page_bytes") + needed + in_hugepages;
   const size_t fragmentation =
@@ -267,7 +268,8 @@ int main(int argc, char** argv) {
   CHECK(nanosleep(&pause, nullptr) == 0);
   const bool within = WithinBounds(base_bytes);
   CHECK(within != held);
-  // Their share counts the threads, which sleep: the caches must be empty.
+  // The share of caches depends on the number of threads. The threads sleep, so the caches must be
+  // empty.
   if (num_threads == kManyThreads) CHECK(Figure("thread_cache_free_bytes") < kMiB);
   _exit(0);
 }

@@ -5,8 +5,8 @@
 //
 //   NAME OBJECTS BYTES | ESTIMATED_OBJECTS ESTIMATED_BYTES VARIANCE
 //
-// where VARIANCE is that of the number of objects. And a last line with the same of the peak, which
-// was before the second half was freed.
+// where VARIANCE is that of the number of objects. A last line has the same figures of the peak,
+// which was before the second half was freed.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -29,8 +29,8 @@ using tcmalloc::MallocExtension;
 using tcmalloc::Profile;
 using tcmalloc::ProfileType;
 
-// Each is a function of its own, which differs from the others, and has something to do yet when it
-// has allocated: a call in the last line would leave no return address.
+// Each site is a function of its own, which differs from the others and continues after its
+// allocation: a call in the last line would leave no return address.
 template <int kSite>
 __attribute__((noinline)) void* AllocateAt(size_t size) {
   void* const p = malloc(size);
@@ -43,7 +43,7 @@ struct Site {
   const char* name;
   void* (*allocate)(size_t);
   size_t size;
-  size_t number;  // of objects; half of them are freed
+  size_t number;  // the number of objects; half of them are freed
   std::vector<void*> objects;
 };
 
@@ -70,7 +70,7 @@ struct Estimate {
   double bytes = 0;
 };
 
-// Of the entries whose innermost frame is in the site's function, and of its size.
+// The estimate of the entries of this size whose innermost frame is in the site's function.
 Estimate EstimateOf(const Profile& profile, const Site& site) {
   Estimate estimate;
   profile.Iterate([&](const Profile::Sample& sample) {
@@ -128,7 +128,7 @@ void TestTheRestOfTheInterface() {
 
 int main() {
   RequireLibraryUnderTest();
-  // Two threads; each site is one thread's.
+  // Each of two threads allocates at its own sites.
   std::thread threads[2];
   for (size_t t = 0; t < 2; ++t) {
     threads[t] = std::thread([t] {

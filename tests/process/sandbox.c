@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The program of sandbox_test.py: it starts, installs a seccomp filter that ends it for every
-// system call that is not named, then makes the allocator do everything that needs no setting.
+// system call that is not named, then uses all functions of the allocator that need no setting.
 //
 // usage: sandbox ANSWER THREADS CALL...
-//   ANSWER   kill: the kernel ends the process; trap: the program says which call it was, exit 3
+//   ANSWER   kill: the kernel ends the process; trap: the program names the call and exits with 3
 //   THREADS  alone: the calling thread only; existing: with threads from before the filter; new:
 //            threads start and end, and the process forks, after the filter
 //   CALL     the names of the calls that are allowed
@@ -25,7 +25,7 @@
 
 #include "check.h"
 
-// Says so by one system call that the filter allows.
+// Prints the failure by one system call that the filter allows.
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 #undef CHECK
@@ -118,7 +118,7 @@ static void EnterSandbox(int kill, char** names, int num_names) {
     CHECK(found > 0);
   }
   for (unsigned i = 0; i < num_allowed; ++i) {
-    // To the last instruction.
+    // Jumps to the last instruction.
     program[length++] = (struct sock_filter)BPF_JUMP(
         BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], (unsigned char)(num_allowed - i), 0);
   }
@@ -141,7 +141,8 @@ static void* Find(const char* name) {
   return function;
 }
 
-// Looked up before the filter, which the dynamic linker need not pass.
+// The function is looked up before the filter is installed, which may forbid calls of the dynamic
+// linker.
 static size_t (*FlushAll)(void);
 static size_t (*FlushCentral)(void);
 static size_t (*ReleaseFree)(void);
@@ -193,7 +194,7 @@ static void AllSizes(void) {
     CHECK(posix_memalign(&object, 1024, size) == 0);
     Free(object);
   }
-  // No address space holds it.
+  // The request is larger than the address space.
   CHECK(Malloc(SIZE_MAX / 2) == NULL);
 }
 
@@ -209,14 +210,14 @@ static void GrowAndShrink(void) {
     CHECK(huge[i] != NULL);
     huge[i][bytes / 2] = 1;
   }
-  // Moved, not copied.
+  // The object is moved, not copied.
   huge[0] = (char*)Realloc(huge[0], bytes * 2);
   CHECK(huge[0] != NULL && huge[0][bytes / 2] == 1);
   for (int i = 0; i < kHuge; ++i) Free(huge[i]);
   for (int i = 0; i < 300; ++i) Free(small[i]);
 }
 
-// Everything that a program may ask the allocator for.
+// Makes all requests that a program can make of the allocator.
 static void AskForAll(void) {
   FlushAll();
   FlushCentral();
@@ -254,11 +255,11 @@ static void* Work(void* argument) {
     const size_t size = (size_t)32 << (round * 2);
     for (int i = 0; i < kPassed; ++i) passed[self][i] = NewMarked(size, (unsigned)self);
     pthread_barrier_wait(&barrier);
-    // Of another thread.
+    // Frees objects of another thread.
     char** const mine = passed[(self + 1) % kThreads];
     for (int i = 0; i < kPassed; ++i) Free(mine[i]);
     pthread_barrier_wait(&barrier);
-    // The others sleep, and this one needs what their caches may hold.
+    // The other threads sleep, and this one needs the budget of their caches.
     if (round % kThreads == self) {
       for (int i = 0; i < 20; ++i) Churn(size, 1000);
       AskForAll();
@@ -267,7 +268,7 @@ static void* Work(void* argument) {
   }
   AllSizes();
   pthread_barrier_wait(&barrier);
-  // To end is not allowed: this waits until the process ends.
+  // The filter forbids the thread to end, so it waits until the process ends.
   if (existing) pthread_barrier_wait(&barrier);
   return NULL;
 }
@@ -308,19 +309,19 @@ int main(int argc, char** argv) {
   CHECK(pthread_barrier_init(&barrier, NULL, kThreads + 1) == 0);
   if (existing) {
     StartThreads(threads);
-    // All of them have started, which takes calls that are not allowed later.
+    // Waits until all threads have started, which takes calls that are not allowed later.
     pthread_barrier_wait(&barrier);
   }
   EnterSandbox(strcmp(argv[1], "kill") == 0, argv + 3, argc - 3);
   if (!alone && !existing) StartThreads(threads);
   if (!alone) {
-    // As often as the threads do.
+    // Waits as often as the threads do.
     for (int i = existing; i < 1 + 3 * kRounds + 1; ++i) pthread_barrier_wait(&barrier);
   }
   AllSizes();
   GrowAndShrink();
   AskForAll();
-  // Other threads may be in need of memory before that.
+  // Other threads may need memory meanwhile, so only a program with one thread does this.
   if (alone) HitHardLimit();
   if (strcmp(argv[2], "new") == 0) {
     for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);

@@ -5,7 +5,8 @@
 usage: sandbox_test.py SANDBOX LIBRARY SETTINGS_MD THREADS [NAME=VALUE...]
 
 Runs SANDBOX (sandbox.c) with LIBRARY preloaded and the settings NAME=VALUE under a seccomp filter.
-It allows the allocator's calls after the start according to the page, and the program's own calls. With TCMALLOC_MEMBARRIER=0, and in a process with one thread, membarrier is not allowed.
+The filter allows the allocator's calls after the start according to the page, and the program's own calls. With
+TCMALLOC_MEMBARRIER=0, and in a process with one thread, it does not allow membarrier.
 """
 import os
 import re
@@ -40,7 +41,7 @@ def main():
     if threads == "alone" or "TCMALLOC_MEMBARRIER=0" in settings:
         calls.remove("membarrier")
     if "TCMALLOC_BACKGROUND=1" in settings:
-        # It may still be starting when the filter comes.
+        # The thread may still be starting when the filter is installed.
         calls += ["rseq", "set_robust_list"]
     environment = {**os.environ, "LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library,
                    **dict(setting.split("=", 1) for setting in settings)}
@@ -49,7 +50,7 @@ def main():
         result = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=100,
                                 check=False)
         sys.stdout.write(result.stderr)
-        # A sandbox whose answer is a signal says which call it was.
+        # A sandbox that answers by a signal names the call.
         if answer == "kill" and result.returncode != -signal.SIGSYS:
             break
     print(f"allowed: {' '.join(calls)}; status {result.returncode}")

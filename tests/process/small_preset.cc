@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// With TCMALLOC_SMALL=1 the same program takes less memory: sixteen threads have each filled and
-// emptied their caches with objects of many sizes, and sleep; free memory is released. Other
-// variables that are set prevail.
+// With TCMALLOC_SMALL=1 the same program takes less memory: sixteen threads have filled and emptied
+// their caches with objects of many sizes, and sleep; free memory is released. Other variables that
+// are set take precedence.
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -44,7 +44,7 @@ void* FillAndEmpty(void*) {
   return nullptr;
 }
 
-// In a process of its own: prints how much is resident when all threads sleep.
+// Runs in a process of its own and prints how much is resident when all threads sleep.
 int Measure() {
   CHECK(pthread_barrier_init(&done, nullptr, kThreads + 1) == 0);
   CHECK(pthread_barrier_init(&measured, nullptr, kThreads + 1) == 0);
@@ -53,8 +53,8 @@ int Measure() {
     CHECK(pthread_create(&thread, nullptr, &FillAndEmpty, nullptr) == 0);
   }
   pthread_barrier_wait(&done);
-  // Meanwhile free memory is released; the caches stay. Until nothing was released for longer than
-  // a peak of demand is remembered.
+  // Meanwhile free memory is released; the caches stay. Waits until nothing was released for longer
+  // than the library remembers a peak of demand.
   size_t resident = SIZE_MAX;
   for (int unchanged = 0; unchanged < 50; ++unchanged) {
     const timespec pause = {.tv_sec = 0, .tv_nsec = 100'000'000};

@@ -57,7 +57,7 @@ static void* AllocateEverything(void* argument) {
   }
   errno = 0;
   CHECK(Malloc(PTRDIFF_MAX) == NULL && errno == ENOMEM);
-  // Enough of one size for every list to overflow.
+  // Allocates enough objects of one size to overflow every list.
   enum { kMany = 20000 };
   char** objects = (char**)Malloc(kMany * sizeof(char*));
   CHECK(objects != NULL);

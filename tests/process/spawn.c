@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// vfork with exec, posix_spawn, popen and system from a program with busy threads. The child of
+// Tests vfork with exec, posix_spawn, popen and system in a program with busy threads. The child of
 // vfork runs on the parent's memory: it must leave the parent's heap as it was. Programs started
 // this way are this one again, with an argument, and so run on the allocator themselves.
 #define _GNU_SOURCE
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     CHECK(child > 0);
     Exercise(round);
     WaitFor(child, 42);
-    // A vfork child that cannot exec.
+    // This vfork child cannot exec.
     child = vfork();
     if (child == 0) {
       execl("/nonexistent/program", "program", (char*)NULL);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stack traces during everything that they must be safe against, all at once: libraries are loaded
-// and unloaded, in one place by turns, exceptions are thrown, signals arrive whose handlers take
-// traces, on alternate stacks too, the process forks. Each trace contains the function that took
-// it.
+// Takes stack traces while everything happens at once that could disturb them: libraries are loaded
+// and unloaded, in turn at the same addresses; exceptions are thrown; signals arrive whose handlers
+// take traces, on alternate stacks too; the process forks. Each trace contains the function that
+// took it.
 //
 //   stack_traces PLUGIN OTHER_PLUGIN [LOADS EXCEPTIONS SIGNALS FORKS]
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ bool Holds(void* const* trace, int depth, const void* address) {
   return false;
 }
 
-// A trace is taken, and holds `argument`, an address that the caller returns to.
+// Takes a trace, which must contain `argument`, an address that the caller returns to.
 size_t TakeTrace(void* argument) {
   void* trace[kDepth];
   const int depth = get_stack_trace(trace, kDepth, 0);
@@ -76,13 +76,13 @@ __attribute__((constructor)) void BeforeMain() {
   CHECK(pthread_join(thread, nullptr) == 0);
 }
 
-// --- libraries that come and go ---
+// --- libraries that are loaded and unloaded ---
 
 std::atomic<bool> stop;
 size_t replaced;
 void* in_plugin;
 
-// The same, called by a plugin: frame 0 is here, frame 1 there.
+// As TakeTrace, called by a plugin: frame 0 is here, frame 1 in the plugin.
 size_t TakeTraceOfPlugin(void* argument) {
   void* trace[kDepth];
   const int depth = get_stack_trace(trace, kDepth, 0);
@@ -108,7 +108,7 @@ void LoadAndUnload(const char* const* plugins, int loads) {
     PluginFunction call;
     *reinterpret_cast<void**>(&call) = dlsym(plugin, "StackPluginCall");
     CHECK(call != nullptr);
-    // With what was found, and with what is in the cache.
+    // The first trace finds the rules, the second one has them in the cache.
     for (int n = 0; n < 2; ++n) CallPlugin(call);
     if (in_plugin == last) ++replaced;
     last = in_plugin;
@@ -170,7 +170,7 @@ pthread_t worker;
 void* SendSignals(void* count) {
   const long signals = *static_cast<int*>(count);
   for (long sent = 0; sent < signals && !stop; ++sent) {
-    // The next when the last has been handled: signals of a kind do not queue.
+    // Sends the next signal when the last has been handled: signals of a kind do not queue.
     while (handled < sent && !stop) sched_yield();
     CHECK(pthread_kill(sent % 2 == 0 ? pthread_self() : worker, SIGUSR1) == 0);
   }
@@ -205,7 +205,7 @@ void* hook_trace[kDepth];
 int hook_depth;
 void* hook_innermost;
 
-// The trace of a hook begins at the caller of malloc, whatever there is room for.
+// The trace of a hook begins at the caller of malloc, however many frames there is room for.
 __attribute__((noinline)) void OnNew(const void*, size_t bytes) {
   if (bytes != 12345) return;
   hook_depth = get_caller_stack_trace(hook_trace, kDepth, 0);
@@ -262,7 +262,7 @@ int main(int argc, char** argv) {
   CHECK(handled >= counts[2] - 1);
   printf("%zu of %d times another plugin was called from where the last one was; %ld signals\n",
          replaced, counts[0], handled.load());
-  // Else nothing was shown about that.
+  // Otherwise the run would show nothing about replaced plugins.
   CHECK(replaced * 2 > static_cast<size_t>(counts[0]));
   return 0;
 }

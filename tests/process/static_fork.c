@@ -42,8 +42,8 @@ static void Round(unsigned seed) {
     CHECK(objects[i][0] == (char)i);
     free(objects[i]);
   }
-  tcmalloc_flush_this_thread_cache();  // so that the central lists and the page heap, with their
-                                       // locks, do the work
+  tcmalloc_flush_this_thread_cache();  // so that the next calls use the central free lists and the
+                                       // page heap, with their locks
 }
 
 static void* Busy(void* argument) {
@@ -58,7 +58,7 @@ static void* Once(void* argument) {
 
 int main(int argc, char** argv) {
   const int forks = argc > 1 ? atoi(argv[1]) : 30;
-  alarm(kSecondsForAll);  // Children have one of their own: they do not inherit it.
+  alarm(kSecondsForAll);  // Children set their own alarm: they do not inherit it.
   tcmalloc_flush_this_thread_cache();
   char* inherited[kInherited];
   for (int i = 0; i < kInherited; ++i) {

@@ -31,7 +31,7 @@ extern "C"
 static void* (*volatile Malloc)(size_t) = malloc;
 static void (*volatile Free)(void*) = free;
 
-// Where the child says which pointer it is going to misuse.
+// The child stores the pointer here that it is going to misuse.
 static void* volatile* named;
 
 static void FreeWrongly(void* pointer) {

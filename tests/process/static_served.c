@@ -60,10 +60,10 @@ int main(int argc, char** argv) {
   if (malloc_usable_size(Allocate()) < kBytes) return 2;
 #endif
 #ifdef REPLACE_NEW
-  // The array forms call the program's.
+  // The array forms call the program's forms.
   if (calls != 4 + (argc > 1)) return 3;
 #endif
-  // Must not stay in a register or the stack after a call above.
+  // The pointer must not stay in a register or on the stack after a call above.
   volatile char over[4000];
   memset((char*)over, 0, sizeof(over));
   puts("ran");

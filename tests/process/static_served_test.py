@@ -16,14 +16,14 @@ import subprocess
 import sys
 import tempfile
 
-# Names that must be one function. Only names that the program has are looked at, but it must have these.
+# Names that must be one function. The test checks only names that the program has, but it must have these.
 SAME = (("malloc", "tc_malloc"), ("free", "tc_free"), ("calloc", "tc_calloc"),
         ("realloc", "tc_realloc"), ("posix_memalign", "tc_posix_memalign"),
         ("aligned_alloc", "tc_aligned_alloc"), ("malloc_usable_size", "tc_malloc_size"),
         ("_ZdlPv", "tc_delete"))
-# In Debian and elsewhere; any two that are not root's would do.
+# The numbers are those of Debian and other systems; any two that are not root's are enough.
 NOBODY, OWNER = 65534, 1
-NEW = ("_Znwm", "_Znwj")  # where size_t is long, and int
+NEW = ("_Znwm", "_Znwj")  # for a size_t of 64 bits, and of 32
 STATUS_OF_LEAKS = 1
 IGNORED = ("tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal; preload or link libtcmalloc, "
            "which uses it\n")
@@ -121,7 +121,7 @@ class Test:
         if reason:
             print(f"no set-uid program: {reason}")
             return
-        # A folder that anybody may enter.
+        # Makes a folder that any user may enter.
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
             program = os.path.join(folder, "set_uid")
@@ -155,7 +155,7 @@ def main():
         "all static, undefined": ["-static", "-Wl,--undefined=malloc", test.library],
     }
     for use in test.programs:
-        # In an archive the linker looks for what is referred to, and here nothing is.
+        # The linker takes from an archive only what is referred to, and here nothing is.
         for way, link in {**({} if use == "nothing" else ways), **for_all}.items():
             test.check(way, use, link)
     if not test.has_tools:

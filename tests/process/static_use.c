@@ -51,8 +51,8 @@ static void* Work(void* argument) {
 }
 
 int main(void) {
-  // malloc is the allocator's as well: its own statistics see what malloc gives out, and the byte
-  // after an object of 16 is the next object's, where the C library keeps a header.
+  // malloc is the allocator's as well: its own statistics count what malloc returns, and the byte
+  // after an object of 16 belongs to the next object, where the C library keeps a header.
   const size_t before = mallinfo2().uordblks;
   void* object = Malloc(50 << 20);
   CHECK(mallinfo2().uordblks >= before + (50 << 20));

@@ -5,7 +5,7 @@
  *   statistics FORMAT   text, json, openmetrics or xml: writes the statistics before and after some
  *                       allocations, each followed by a line "=== BYTES" with the bytes of the
  *                       program's objects, rounded up to the allocator's sizes
- *   statistics limits   the text after both limits mattered
+ *   statistics limits   the text after both limits were reached
  *   statistics fork     children report, while threads change the callback
  *   statistics large    makes large allocations in every way there is, with a callback that writes
  *                       "callback BYTES" to stdout; then JSON
@@ -75,7 +75,7 @@ static size_t Work(void) {
 }
 
 static void WriteBoth(const char* format) {
-  /* The stream's buffer and what the format needs are there before the first figures. */
+  /* Allocates the stream's buffer and the memory of the format before the first figures. */
   printf("%s\n", format);
   Write(format, before, sizeof(before));
   Write(format, before, sizeof(before));
@@ -102,7 +102,7 @@ static void Report(void* object, size_t bytes, void* context) {
   Free(Malloc(2 * bytes)); /* counted, not reported */
 }
 
-/* None of it is ever written to. */
+/* The program never writes to these objects. */
 static void Large(void) {
   const size_t kGiB = (size_t)1 << 30;
   const size_t kTenth = kGiB / 10;
@@ -118,13 +118,13 @@ static void Large(void) {
   Free(aligned);
   void* grown = Realloc(Malloc(1000), 20 * kTenth); /* reported: 1.424 GiB */
   CHECK(grown != NULL);
-  /* From now on where it is. */
+  /* From now on the object is resized in place. */
   CHECK(Realloc(grown, 9 * kTenth) == grown);
   CHECK(Realloc(grown, 14 * kTenth) == grown);
   CHECK(Realloc(grown, 19 * kTenth) == grown); /* reported */
   CHECK(Realloc(grown, 18 * kTenth) == grown); /* not counted */
   Free(grown);
-  CHECK(Malloc(SIZE_MAX / 2 - (1 << 20)) == NULL); /* what fails is no allocation */
+  CHECK(Malloc(SIZE_MAX / 2 - (1 << 20)) == NULL); /* a failed request is not counted */
   CHECK(tcmalloc_stats_json(after, sizeof(after)) < sizeof(after));
   puts(after);
 }
@@ -136,7 +136,7 @@ static void* ChangeCallback(void* unused) {
   return NULL;
 }
 
-/* A child can take all locks, whichever thread held them: it is not ended by the alarm. */
+/* A child can take all locks, whichever thread held them: otherwise the alarm would end it. */
 static void ForkMeanwhile(void) {
   enum { kThreads = 3, kForks = 300 };
   pthread_t threads[kThreads];

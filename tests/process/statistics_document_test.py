@@ -61,7 +61,7 @@ def json_names(value):
 
 
 def metric_names(text):
-    """Of samples, with their labels. Those without labels are the JSON's."""
+    """The names of samples with labels. Those without labels are in the JSON."""
     for line in text.splitlines():
         found = re.match(r"(\w+)\{(.*)\} ", line)
         if found:
@@ -81,7 +81,7 @@ def check_names(document, program, library):
            f"found {len(words)} lines, {len(names)} names, {len(metrics)} metrics")
     for name in sorted((words | names | metrics) - explained):
         expect(False, f"not explained: {name}")
-    # What the document explains is there: its tables' first columns.
+    # Everything in the first columns of the document's tables is in the output.
     for cell in re.findall(r"^\| (`.*?) \|", document, re.MULTILINE):
         for name in re.findall(r"`([^`]+)`", cell):
             expect(name in words | names or name.startswith(("MALLOCSTATS", "tcmalloc_", "malloc", "TCMALLOC_")),

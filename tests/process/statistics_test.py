@@ -6,10 +6,10 @@ usage: statistics_test.py WHAT PROGRAM LIBRARY
 
   text         the sums of the text add up, its tables too, and it follows a program that knows what
                it holds to the byte
-  json, xml    the same with Python's own readers
-  openmetrics  the same with the reader of Prometheus' client library, which is strict
-  large        large allocations: who is told, and what goes to stderr, by the environment
-  settings     complaints about variables: one line each, and the program goes on
+  json, xml    like text, with Python's own readers
+  openmetrics  like text, with the reader of Prometheus' client library, which is strict
+  large        large allocations: the calls of the callback, and what goes to stderr, by the environment
+  settings     complaints about variables: one line each, and the program continues
 """
 import json
 import os
@@ -48,7 +48,7 @@ class Test:
         return run
 
     def both(self, form):
-        """[(what the allocator says, what the program holds)] before and after allocations."""
+        """[(the allocator's statistics, the bytes that the program holds)] before and after allocations."""
         run = self.run(form)
         self.expect_equal(run.stderr, "", "stderr")
         blocks = re.split(r"\n=== (\d+)\n", run.stdout.removeprefix(f"{form}\n"))
@@ -56,7 +56,7 @@ class Test:
         return [(blocks[0], int(blocks[1])), (blocks[2], int(blocks[3]))]
 
     def check_growth(self, figures, held):
-        """in use and the other figures of two snapshots, against what the program knows."""
+        """Checks the bytes in use and the other figures of two snapshots against what the program knows."""
         self.expect(held[1] > 20 << 20, "the program holds something")
         self.expect_equal(figures[1] - figures[0], held[1] - held[0], "growth of what is in use")
         print(f"in use: {figures[0]} and {held[1]} more")
@@ -71,7 +71,7 @@ def sum_lines(text):
 
 
 def check_sums(test, text):
-    """Follows the signs: what stands above a line with = is its sum."""
+    """Follows the signs: a line with = is the sum of the lines above it."""
     running = 0
     sums = 0
     for match in re.finditer(r"^MALLOC: ([ +=-]) +(\d+) \( *([\d.]+) MiB\) (.*)$",
@@ -86,7 +86,7 @@ def check_sums(test, text):
 
 
 def table(text, heading):
-    """Rows of numbers of the table below a line that begins so, and those of its total after it."""
+    """The rows of numbers of the table below a line that begins with `heading`, and the row of its total."""
     lines = text[text.index(heading):].split("\n")[1:]
     rows = []
     for line in lines:
@@ -130,7 +130,7 @@ def check_text(test):
             test.expect_equal(total[column], lines[what] * 10 // MIB / 10, f"total of {what}")
         for what, column in (("Bytes in page heap freelist", 2),
                              ("Bytes released to OS (aka unmapped)", 4)):
-            # A decimal of a MiB for each line.
+            # Each line may be off by a decimal of a MiB.
             total = sum(row[column] for row in lengths)
             test.expect(total <= lines[what] / (1 << 20) <= total + 0.1 * len(lengths),
                         f"{what}, by lengths: {total} MiB and {lines[what]}")
@@ -140,7 +140,7 @@ def check_text(test):
 # --- JSON ----------------------------------------------------------------------------------------
 
 def check_figures(test, figures):
-    """Sums among figures by their names."""
+    """Checks the sums of figures by their names."""
     free = ("page_heap_free_bytes", "central_cache_free_bytes", "thread_cache_free_bytes")
     test.expect_equal(figures["actual_bytes"],
                       figures["in_use_bytes"] + sum(figures[name] for name in free) +
@@ -245,8 +245,8 @@ def check_xml(test):
 
 # --- large allocations ---------------------------------------------------------------------------
 
-# The requests of statistics.c that must be reported, and the number that must be counted: its own
-# six, and one for each report.
+# The requests of statistics.c that must be reported, and the number that must be counted: the six of the program
+# itself, and one for each report.
 REPORTED = [GIB // 2 * 3, GIB // 10 * 12, GIB // 10 * 20, GIB // 10 * 19]
 COUNTED = 6 + len(REPORTED)
 
@@ -264,7 +264,7 @@ def check_large(test):
                              run.stderr, re.MULTILINE)
         test.expect_equal(sum(1 + names.count("\n") for *_, names in written),
                           run.stderr.count("\n"), f"lines on stderr: {run.stderr}")
-        # The program's main and what called it, at least, each with its name and its file.
+        # The report has at least the program's main and its caller, each with its name and its file.
         full = "minimal" not in test.library
         test.expect_equal([trace.count(" 0x") >= 2 for _, _, trace, _ in written],
                           [full] * len(written), "stack traces")

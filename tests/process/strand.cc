@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads that strand memory in their caches: each in its turn fills and empties its cache with
-// objects of many sizes, rests for a moment, and then waits for the others. The program needs a few
-// MiB at any time; its caches grow from thread to thread.
+// Strands memory in thread caches: one thread after the other fills and empties its cache with
+// objects of many sizes, sleeps for a moment, and then waits for the others. The program needs a
+// few MiB at any time; its caches grow from thread to thread.
 //
 //   strand THREADS     prints the largest resident memory, in bytes, when all had their turn
 #include <pthread.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// survivors background|threads|alone [MIB]: after a heap of MIB (1024) of mixed sizes has been
-// freed but for one twentieth, contiguous in the order of allocation, the process shrinks to 1.5
-// times of what is left within ten seconds. It makes no further call. With "background" it has one
-// thread of its own, and TCMALLOC_BACKGROUND=1 is in its environment; with "threads" it has two,
-// and the one that freed sleeps; with "alone" it has one, and shrinks while it frees.
+// survivors background|threads|alone [MIB]: allocates MIB (1024) MiB of mixed sizes and frees all
+// but one twentieth, contiguous in the order of allocation. Within ten seconds, without further
+// calls, the process shrinks to 1.5 times of what is left. With "background" it has one thread of
+// its own, and TCMALLOC_BACKGROUND=1 is in its environment; with "threads" it has two, and the one
+// that freed sleeps; with "alone" it has one, and shrinks while it frees.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
           "KiB; %.3f\n",
           num_objects, full >> 10, freed >> 10, resident >> 10, live_bytes >> 10,
           static_cast<double>(resident) / static_cast<double>(live_bytes));
-  CHECK(alone || freed > 3 * live_bytes);  // or it would show nothing
+  CHECK(alone || freed > 3 * live_bytes);  // otherwise the test would show nothing
   CHECK(resident <= (alone ? 2 * live_bytes : live_bytes + live_bytes / 2));
   return 0;
 }

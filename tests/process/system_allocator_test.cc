@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program that provides the memory of its heap itself. Each test runs in a child: the heap keeps
-// the memory that it has got.
+// Tests programs that provide the memory of the heap themselves. Each test runs in a child: the
+// heap keeps the memory that it has got.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -23,7 +23,7 @@ using tcmalloc::SystemAllocator;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// A stretch of memory that is full of something, handed out from its beginning.
+// A range of memory that is not zero, handed out from its beginning.
 class Arena final : public SystemAllocator {
  public:
   explicit Arena(size_t bytes)
@@ -50,7 +50,7 @@ class Arena final : public SystemAllocator {
       }
     } while (!used_.compare_exchange_weak(used, first + bytes));
     *actual_bytes = bytes;
-    // As system calls may.
+    // A system call may change errno, even if it succeeds.
     errno = EINTR;
     return start_ + first;
   }
@@ -60,7 +60,7 @@ class Arena final : public SystemAllocator {
     return offset < bytes_;
   }
 
-  // True when nothing of it was released.
+  // True if none of its memory was released.
   bool IsResident() const {
     static unsigned char resident[size_t{1} << 16];
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -81,7 +81,7 @@ class Arena final : public SystemAllocator {
   std::atomic<size_t> used_{0};
 };
 
-// The memory that the heap has before it must grow.
+// Allocates the memory that the heap has before it must grow.
 void UseUpFreeMemory(Arena& arena) {
   for (size_t size :
        {kMiB, size_t{300000}, size_t{100000}, size_t{20000}, size_t{3000}, size_t{200}}) {
@@ -144,7 +144,7 @@ TEST(SystemAllocatorTest, TheHeapGrowsByWhatItGives) {
     memset(p, 'x', 32 * kMiB);
     Free(p);
     UseUpFreeMemory(arena);
-    // It was full of something, and is never released: calloc clears it.
+    // The memory was not zero, and is never released: calloc clears it.
     std::thread other([] { RandomObjects(55); });
     RandomObjects(56);
     other.join();
@@ -155,7 +155,7 @@ TEST(SystemAllocatorTest, TheHeapGrowsByWhatItGives) {
     Free(zeroes);
     malloc_trim(0);
     CHECK(arena.IsResident());
-    // A child's is a copy.
+    // A child's memory is a copy.
     const pid_t child = fork();
     if (child == 0) {
       RandomObjects(57);
@@ -250,7 +250,7 @@ TEST(SystemAllocatorTest, TheLibrarysOwnAnswersAnyRequest) {
   EXPECT_EQ(own->Allocate(0, &actual, 8192), nullptr);
   EXPECT_EQ(own->Allocate(100, &actual, 8191), nullptr);
   EXPECT_EQ(own->Allocate(SIZE_MAX, &actual, 8192), nullptr);
-  // Half of 32 bits may be there.
+  // Half of a 32-bit address space may be available.
   const size_t too_much = sizeof(void*) == 8 ? SIZE_MAX / 2 : SIZE_MAX / 16 * 15;
   EXPECT_EQ(own->Allocate(too_much, &actual, 8192), nullptr);
   EXPECT_EQ(errno, 1234);

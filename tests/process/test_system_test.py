@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """scripts/test_system.py on files that stand for the system's settings: what it changes, and that
-all is as before at its end, however that comes.
+it restores everything, however it ends.
 
 Usage: test_system_test.py ROOT
 """
@@ -53,7 +53,7 @@ def main():
                                      command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     text=True)
 
-        # Each test sees its setting, and only that.
+        # Each test runs with its setting, and only that.
         seen = folder / "seen"
         shown = ("overcommit_memory", "max_map_count", "enabled")
         process = start("; ".join(f"cat {name}/{one} >>{seen}; echo >>{seen}" for one in shown))
@@ -65,13 +65,13 @@ def main():
               f"the settings are changed: {seen.read_text()}")
         check(as_before(folder), "the settings are restored")
 
-        # A test that fails.
+        # Runs a test that fails.
         process = start("false")
         output = process.communicate(timeout=WAIT_S)[0]
         check(process.returncode == 1 and output.count("FAIL  strict") == 2, f"failures: {output}")
         check(as_before(folder), "the settings are restored after failures")
 
-        # A script that is ended in the middle, politely or not.
+        # Ends the script in the middle, by a signal that it can handle or by SIGKILL.
         for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             started = folder / "started"
             started.unlink(missing_ok=True)

@@ -8,7 +8,8 @@
 
 #include "check.h"
 
-// As malloc_info says. By one thread at a time. Allocates, and frees what it allocated.
+// Returns the number in malloc_info. Only one thread may call it at a time. Allocates, and frees
+// what it allocated.
 static inline size_t ThreadCaches(void) {
   static const char kBefore[] = "<total type=\"fast\" count=\"";
   static char text[65536];

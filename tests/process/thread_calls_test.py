@@ -4,10 +4,10 @@
 
 usage: thread_calls_test.py THREAD_CALLS LIBRARY
 
-Counts system calls with strace, by name: what a thousand more threads add must be the same whether
-they allocate or not, but for a few that the C library makes now and then. Calls of futex are left
-out: whether pthread_join has to wait is chance. So are releases of free memory, by a setting: they
-follow what is freed, whichever thread does it.
+Counts system calls with strace, by name. The calls of a thousand more threads must be the same
+whether they allocate or not, except for a few that the C library makes now and then. Calls of futex
+are left out: whether pthread_join has to wait is chance. A setting prevents releases of free memory,
+which depend on what is freed, whichever thread frees it.
 """
 import collections
 import os
@@ -30,8 +30,8 @@ def calls(program, library, threads, allocates):
         # The preload is for the program alone: strace itself must not run on the library.
         subprocess.run(["strace", "-f", "-o", log.name, "-E", f"LD_PRELOAD={library}",
                         "-E", "TCMALLOC_RELEASE_RATE=0",
-                        # A heap that grows populates its memory; that is not the threads' cost.
-                        # The background thread's start and end, once in ten seconds, is not either.
+                        # A growing heap pre-faults memory; that does not count as a cost of the threads.
+                        # The start and end of the background thread, once in ten seconds, does not count either.
                         "-E", "TCMALLOC_HUGEPAGES=0", "-E", "TCMALLOC_BACKGROUND=0", program,
                         str(threads), str(allocates)], env=environment, check=True, timeout=100)
         counts = collections.Counter()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A thread inherits the cache of one that exited: thousands of threads, one after the other, each
-// with a MiB of small objects, cost no more memory than the first few.
+// A thread inherits the cache of one that exited. So thousands of threads, one after the other,
+// each with a MiB of small objects, cost no more memory than the first few.
 #include <malloc.h>
 #include <pthread.h>
 
@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kMiB = 1 << 20;
 
-// A thread's worth of objects: about a MiB in sizes that change from thread to thread.
+// Allocates and frees the objects of one thread: about a MiB in sizes that change from thread to
+// thread.
 void* AllocateAndFree(void* argument) {
   auto size = reinterpret_cast<size_t>(argument);
   constexpr size_t kMost = kMiB / 16;
@@ -47,7 +48,7 @@ void RunThread(void* (*body)(void*), void* argument) {
 int main() {
   RequireLibraryUnderTest();
   const size_t sizes[] = {16, 48, 200, 1000, 5000};
-  // The most so far: it depends on the CPUs on which the threads ran last.
+  // The most so far. It depends on the CPUs on which the threads ran last.
   size_t resident = 0;
   size_t resident_after = 0;
   size_t in_use = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the picture of tcmalloc top in docs/command.md: a redis-server under load, seen in a terminal of tmux.
+"""Makes the picture of tcmalloc top in docs/command/live.md: a redis-server under load, seen in a terminal of tmux.
 
   top_picture.py COMMAND LIBRARY docs/images/top.svg
 
@@ -41,7 +41,7 @@ def runs(line):
 
 
 def text_element(column, row, text, color, bold):
-    """Words apart, so that each begins in its column whatever the width of the font's letters."""
+    """Draws each word separately, so that it begins in its column whatever the width of the font's letters."""
     y = MARGIN + row * LINE_HEIGHT + FONT_SIZE
     elements = []
     for word in re.finditer(r"\S+(?: \S+)*", text):

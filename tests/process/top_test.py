@@ -4,7 +4,7 @@
 
   top_test.py COMMAND PROGRAM LIBRARY
 
-PROGRAM is doctor.c. The terminal is one of tmux, of a server of its own.
+PROGRAM is doctor.c. The terminal is a window of tmux, which has a server of its own.
 """
 
 import os
@@ -48,7 +48,7 @@ class Terminal:
         return self.tmux("capture-pane", "-p")
 
     def wait_for(self, pattern, absent=None):
-        """The text, once it matches, and does not match `absent`."""
+        """Waits until the text matches, and does not match `absent`; returns it."""
         end = time.monotonic() + TIMEOUT_S
         while True:
             text = self.text()
@@ -77,10 +77,9 @@ def live(command, caches, leak):
         terminal.keys("Enter")
         terminal.wait_for(rf"/{caches.pid}(?!_)")
         terminal.keys("Enter")
-        text = terminal.wait_for(rf"process {caches.pid}, 1[78] threads")
-        for part in ("[threads]", "in thread caches", "resident for each byte in use", "CACHED"):
-            if part not in text:
-                sys.exit(f"FAILED: no {part!r} in\n{text}")
+        # The pattern needs the whole view: the terminal may be read while it is drawn.
+        terminal.wait_for(rf"process {caches.pid}, 1[78] threads(.|\n)*resident for each byte in use(.|\n)*in thread caches")
+        text = terminal.wait_for(r"\[threads\](.|\n)*CACHED(.|\n)* process_doctor *\n(.|\n)*q quit")
         terminal.wait_for(r"in use .*[\u2581-\u2588]{3}")  # the timeline
         cached = [float(size) for size in re.findall(r"^ *([\d.]+) MiB .* process_doctor$", text, re.MULTILINE)]
         if not cached or cached != sorted(cached, reverse=True):
@@ -97,7 +96,7 @@ def live(command, caches, leak):
         terminal.keys("p")
         terminal.wait_for("paused")
         terminal.keys("p")
-        # The process ends while it is looked at.
+        # The process ends while the command shows it.
         caches.kill()
         caches.communicate()
         terminal.wait_for(f"process {caches.pid} has ended")

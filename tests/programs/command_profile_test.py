@@ -35,7 +35,7 @@ def expect(condition, message):
 
 
 class Program:
-    """A program with the library, which samples."""
+    """A program on the library, which takes samples."""
 
     def __init__(self, library, *argv, **variables):
         kept = {name: value for name, value in os.environ.items()
@@ -68,7 +68,7 @@ def check_readers(arguments, folder):
     total = report["estimated_bytes"]
     pprof = pprof_test.build_go_pprof(arguments.tools)
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PPROF_TMPDIR": str(folder)}
-    # Without the program's files, so that all names are the profile's.
+    # pprof runs without the program's files, so that all names come from the profile.
     text = pprof_test.run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=none", proto],
                           env=environment).stdout
     found = int(re.search(r"of (\d+)B total", text)[1])

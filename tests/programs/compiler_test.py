@@ -123,7 +123,7 @@ def workload(side):
     (side.directory / "large.cc").write_text(source())
     flags = ["-std=c++20", "-g", "-O1", "-pthread"]
     outputs = {}
-    # From a pipe, whose length is not known beforehand: the compiler's buffer has to grow.
+    # The source comes from a pipe, whose length is not known beforehand, so the compiler's buffer has to grow.
     for name, argv in (
         ("preprocess", [COMPILER, *flags, "-E", "-x", "c++", "-", "-o", "large.ii"]),
         ("compile", [COMPILER, *flags, "-c", "large.cc", "-o", "large.o"]),
@@ -139,7 +139,7 @@ def workload(side):
     for file in ("large.ii", "large.o", "large"):
         content = (side.directory / file).read_bytes()
         outputs[file] = f"{len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
-    # What a compiler says about wrong programs is long, too.
+    # A compiler's messages about wrong programs are long, too.
     (side.directory / "wrong.cc").write_text(source().replace("table_[key] =", "table_[seed] =", 3))
     done = side.run([COMPILER, *flags, "-fsyntax-only", "wrong.cc"], status=1)
     outputs.update({f"wrong program, {k}": v for k, v in done.outputs().items()})
@@ -148,6 +148,6 @@ def workload(side):
 
 if __name__ == "__main__":
     COMPILER = sys.argv.pop(1)
-    # Six commands; g++ starts the compiler proper, the assembler and the linker as further
+    # There are six commands; g++ starts the compiler proper, the assembler and the linker as further
     # processes.
     harness.main(workload, programs=[COMPILER], min_heap_mib=60, min_processes=6)

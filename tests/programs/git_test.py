@@ -68,9 +68,8 @@ def workload(side):
     record("blame", "blame", "-C", "dir1/file1.txt")
     record("grep", "grep", "-n", "-E", "(abc|xyz)[a-z]*q", "HEAD~20")
     record("archive", "archive", "--format=tar", "HEAD", digest=True)
-    # One thread finds the same deltas each time: the very bytes of the pack are compared. With more
-    # threads, which thread takes which part of the work decides about the deltas, so only the
-    # objects inside are.
+    # One thread finds the same deltas each time, so all bytes of the pack are compared. With more
+    # threads the deltas depend on how the work is divided, so only the objects inside are compared.
     record(
         "pack of one thread",
         "pack-objects",
@@ -86,7 +85,7 @@ def workload(side):
     record("gc", "gc", "-q", "--aggressive", "--prune=now")
     record("objects", "cat-file", "--batch-all-objects", "--batch", digest=True)
     clone = side.directory / "clone"
-    # The other end of the clone would send its report as a message to this end.
+    # The library's report of the other process would arrive as a message of the clone.
     record("clone", "clone", "-q", "--no-local", "--mirror", repository, clone, stats=False)
     record("clone's fsck", "fsck", "--full", "--strict", "--no-progress", cwd=clone)
     record("clone's objects", "cat-file", "--batch-all-objects", "--batch", cwd=clone, digest=True)

@@ -5,8 +5,8 @@ Each *_test.py beside this file has one function `workload(side)`, which runs pr
 `side` and returns a dictionary {name: output}. `main` calls it once per side, in a directory of the
 same path, and demands that the two dictionaries are equal.
 
-It also demands a proof of the library that served malloc, for the processes of each side, from
-three witnesses:
+It also requires evidence that the right library served malloc in the processes of each side, from
+three sources:
 
   the dynamic linker   LD_DEBUG=bindings records each symbol that it binds. In every process
                        `malloc` and `free` must be bound to the library (other side: to the C
@@ -15,9 +15,9 @@ three witnesses:
                        largest figure in them must reach the heap that the workload needs.
   the kernel           /proc/<pid>/maps of each server process must show the library.
 
-A program that is linked with gperftools' library of the same name (main's `linked`) is not given
-ours by preloading: LD_LIBRARY_PATH leads to it, and the other side is the system's own. Only what
-the object of that name binds counts then, and the path tells whose library it is.
+For a program that is linked with gperftools' library of the same name (main's `linked`), our library
+is not preloaded: LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then only
+the bindings of the object of that name count, and the path shows whose library it is.
 
 Exit status: 0 equal and proved, 1 anything else, 77 a program that the test needs is not installed.
 """
@@ -40,8 +40,8 @@ import traceback
 SKIPPED = 77
 SEARCH_PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"  # Servers are in sbin.
 
-# The report that MALLOCSTATS asks for: the four lines that say whose it is, its figures, the rules
-# around them, the notes that may follow them.
+# The report that MALLOCSTATS requests: the four lines of the banner, the figures, the lines of dashes
+# around them, and the notes that may follow.
 _STATS_LINE = re.compile(
     rb"^(?:TCMalloc \d.*\nProcess \d+, .*\nResident memory .*\nSettings: .*"
     rb"|MALLOC:.*|-{20,}|Call ReleaseFreeMemory\(\) to release freelist memory.*"
@@ -49,16 +49,16 @@ _STATS_LINE = re.compile(
     re.MULTILINE,
 )
 _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
-# A call compiled into a program or library asks for a version of the symbol. dlsym does not, and
-# who looks `free` up in the C library's own handle, as the library does for objects that are not
-# its own, is to find the C library's.
+# A call that is compiled into a program or library requests a version of the symbol. dlsym does not. The
+# library looks `free` up in the C library's own handle, for objects that are not its own, and must
+# find the C library's function.
 _BINDING = re.compile(
     r"^\s*\d+:\s+binding file (?P<binder>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
     r"normal symbol `(?P<symbol>malloc|free)' \[",
     re.MULTILINE,
 )
 
-_running = set()  # The programs that have been started and not been waited for.
+_running = set()  # The programs that have been started and not yet waited for.
 
 
 class Failure(Exception):
@@ -66,8 +66,8 @@ class Failure(Exception):
 
 
 class Completed:
-    """What a finished program left: exit status and output, the library's own report taken out
-    of stderr."""
+    """The result of a finished program: exit status and output, with the library's own report removed
+    from stderr."""
 
     def __init__(self, argv, returncode, stdout, stderr):
         self.argv = argv
@@ -81,14 +81,13 @@ class Completed:
 
 
 class Side:
-    """One of the two runs: which malloc is preloaded, where the run happens and what it has
-    shown."""
+    """One of the two runs: the preloaded malloc, the folder of the run and its evidence."""
 
     def __init__(self, is_reference, provider, preload, directory, evidence, linked=None,
                  binder=None):
         self.is_reference = is_reference
         self.name = "C library" if is_reference else provider
-        # The library under test, where LD_LIBRARY_PATH names it, on both sides.
+        # The beginning of the library's name, if programs are linked with it; the same on both sides.
         self.linked = linked
         self.binder = binder
         if linked is not None:
@@ -173,11 +172,11 @@ class Side:
                 )
             if time.monotonic() > deadline:
                 raise Failure(f"{_short(argv)}: not ready after {timeout} s\n{server.output()}")
-            time.sleep(0.02)  # Between two looks; `ready` decides, not the pause.
+            time.sleep(0.02)  # The pause only limits the CPU time; `ready` decides.
         return server
 
     def close(self):
-        """Kills what is left of the servers."""
+        """Kills the servers that still run."""
         for server in self._servers:
             server.kill()
 
@@ -188,7 +187,7 @@ class Side:
         )
 
     def check_maps(self, pids):
-        """The kernel's word: the provider is mapped into each of these live processes."""
+        """Checks by the kernel's figures that the provider is mapped into each of these live processes."""
         # The kernel names the target of a symbolic link.
         file_name = (
             self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
@@ -199,7 +198,7 @@ class Side:
                 raise Failure(f"process {pid} has not mapped {file_name}")
 
     def prove(self, min_processes, min_heap_mib, stats_expected):
-        """Who served malloc in the processes of this side? Raises unless it was the provider in
+        """Checks who served malloc in the processes of this side. Raises unless it was the provider in
         all of them."""
         processes = 0
         for record in sorted(self._evidence.glob("bindings.*")):
@@ -209,9 +208,9 @@ class Side:
                 if self.binder is None or os.path.basename(m["binder"]).startswith(self.binder):
                     providers.setdefault(m["symbol"], set()).add(self._provider(m["provider"]))
             if self.binder is not None and not providers:
-                continue  # one that has nothing to do with it, a shell for example
-            # A program with a fixed address answers for the functions whose address it takes; what
-            # it calls then is bound like any other call, so only shared objects count.
+                continue  # a process without such an object, for example a shell
+            # References to functions whose address a program at a fixed address takes are bound to the
+            # program. Its own calls are then bound like any other call, so only shared objects count.
             for symbol in ("malloc", "free"):
                 shared = {p for p in providers.get(symbol, ()) if ".so" in p}
                 if shared != {self.provider}:
@@ -238,7 +237,7 @@ class Side:
         print(note, flush=True)
 
     def _provider(self, path):
-        """The name by which a provider is known: of the linked library's name there are two."""
+        """The name that identifies a provider: two libraries have the name of the linked library."""
         name = os.path.basename(path)
         if self.linked is None or name != self.provider:
             return name
@@ -251,8 +250,7 @@ class Side:
 
 
 class ServerDidNotStart(Failure):
-    """The server ended before it was ready: for one thing, its port may have been taken
-    meanwhile."""
+    """The server ended before it was ready. For example, its port may have been taken meanwhile."""
 
 
 class Server:
@@ -286,7 +284,7 @@ class Server:
         return self.log()[-4000:]
 
     def stop(self, timeout=30):
-        """Asks the server to end and demands that it does so with status 0."""
+        """Asks the server to end and checks that it ends with status 0."""
         if self.process.poll() is None:
             self.process.send_signal(self._stop_signal)
         self.wait(timeout)
@@ -304,14 +302,14 @@ class Server:
             raise Failure(f"{_short(self.argv)}: {_status(status)}\n{self.output()}")
 
     def kill(self):
-        if self.process.poll() != 0:  # Also after a crash: children may have survived it.
+        if self.process.poll() != 0:  # This is necessary after a crash, too: children may have survived it.
             _kill_group(self.process)
             self.process.wait()
         _running.discard(self.process)
 
     def _raw_log(self):
-        # By position: the server shares the file's offset and would go on writing from where a seek
-        # leaves it.
+        # Reads by position: the server shares the file's offset, and would continue to write where a
+        # seek ends.
         return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
 
 
@@ -321,7 +319,7 @@ def children_of(pid):
 
 
 def free_port():
-    """A port of the loopback interface that nobody listens on at this moment."""
+    """A port of the loopback interface on which no process listens at this moment."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -336,8 +334,8 @@ def accepts(port):
 
 
 def start_on_free_port(start, attempts=5):
-    """Calls `start(port)` until the server comes up: a port found free can be taken before the
-    server has it."""
+    """Calls `start(port)` until the server starts: another process may take a free port before the
+    server does."""
     for attempt in range(attempts):
         try:
             return start(free_port())
@@ -383,8 +381,8 @@ def main(
         )
         sys.exit(SKIPPED)
 
-    # Both end as exceptions, so that servers are stopped and files removed before the test driver
-    # loses patience.
+    # Both signals become exceptions, so that servers are stopped and files removed before the test
+    # driver ends the test.
     signal.signal(signal.SIGALRM, _fail_on_signal(f"not finished after {deadline_s} s"))
     signal.signal(signal.SIGTERM, _fail_on_signal("told to end"))
     signal.alarm(deadline_s)
@@ -416,7 +414,7 @@ def _compare(
     ):
         directory = (
             top / "run"
-        )  # The same path on both sides: some programs put it into their output.
+        )  # The path is the same on both sides, since some programs put it into their output.
         evidence = top / f"evidence-{len(outputs)}"
         directory.mkdir()
         evidence.mkdir()
@@ -478,8 +476,8 @@ def _largest_figure(stderr):
 
 
 def _fail_on_signal(text):
-    """A handler that ends what runs, so that no thread of the test waits for it, and then the
-    test."""
+    """A handler that ends the running programs, so that no thread of the test waits for them, and then
+    the test."""
 
     def handler(signum, frame):
         for process in list(_running):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """memcached: four threads under load from many connections; each value is compared with a model.
 
-Every client has keys of its own, so that its model is exact while the others work. A second run is
-larger than the server's memory: then a value may be missing, but never wrong.
+Every client has keys of its own, so that its model is exact while the others work. The values of a second
+run exceed the server's memory: then a value may be missing, but never wrong.
 """
 
 import concurrent.futures
@@ -100,7 +100,7 @@ def client_run(port, number, start_line):
                 ]
                 requests.append(b"get %s\r\n" % b" ".join(keys))
                 answers.append({k: model[k] for k in keys if k in model})
-        # Written by one thread and read by another: neither side waits for the other with full
+        # One thread writes and another one reads, so that neither side waits for the other with full
         # buffers.
         writer = threading.Thread(target=client.send, args=(b"".join(requests),))
         writer.start()
@@ -118,7 +118,7 @@ def client_run(port, number, start_line):
 
 
 def evict_run(port, number, start_line):
-    """More than fits. What is still there must be what was written."""
+    """Stores more than fits. The values that are still stored must be those that were written."""
     client, rng = Client(port), random.Random(number)
     start_line.wait(timeout=60)
     hits = 0
@@ -210,7 +210,7 @@ def workload(side):
     client = Client(port)
     stats = client.stats()
     client.close()
-    # How much is evicted depends on which client is faster; that something is does not.
+    # How many items are evicted depends on which client is faster. That some are evicted does not.
     outputs["hits and evictions"] = (min(hits) > 0, stats["evictions"] != "0")
     server.stop()
     return outputs

@@ -2,7 +2,7 @@
 """nginx: three workers under load over HTTP and TLS; each body compared with its source.
 
 Static files, compression by gzip, directory listings, server-side includes, uploads, a proxy with a
-cache in front of a second virtual server, and a reload of the configuration amid the load.
+cache in front of a second virtual server, and a reload of the configuration during the load.
 """
 
 import concurrent.futures
@@ -106,8 +106,8 @@ def make_files(directory):
 
 
 class Connection:
-    """One client's connection, reopened when the server has closed it between two requests, as
-    it may."""
+    """One client's connection. It is reopened if the server has closed it between two requests, which is
+    permitted."""
 
     def __init__(self, port, tls_context):
         self._port, self._tls = port, tls_context
@@ -117,7 +117,7 @@ class Connection:
         while True:
             fresh = self._connection is None
             if fresh:
-                # 45 seconds without a byte are a failure, not a wait.
+                # 45 seconds without a byte are a failure.
                 self._connection = (
                     http.client.HTTPSConnection(
                         "127.0.0.1", self._port, timeout=45, context=self._tls
@@ -132,7 +132,7 @@ class Connection:
             except (
                 ConnectionError,
                 ssl.SSLEOFError,
-            ) as error:  # http.client's disconnections are ConnectionErrors.
+            ) as error:  # http.client reports a disconnection as a ConnectionError.
                 self.close()
                 if fresh:
                     raise harness.Failure(f"{method} {path}: {error!r}")
@@ -144,7 +144,7 @@ class Connection:
 
 
 def requests(number, rng, contents, pages):
-    """What one client asks for: (method, path, headers, body, accepted statuses, expected body
+    """The requests of one client: (method, path, headers, body, accepted statuses, expected body
     or None for any)."""
     names = sorted(n for n in contents if n.startswith("file"))
     for i in range(REQUESTS_PER_CLIENT):
@@ -176,8 +176,7 @@ def requests(number, rng, contents, pages):
 
 
 def client_run(number, ports, tls_context, contents, pages):
-    """Makes the requests of one client; returns a digest of all bodies as they came over the
-    wire."""
+    """Makes the requests of one client; returns a digest of all bodies as they were received."""
     tls = number % 3 == 0
     connection = Connection(ports[tls], tls_context if tls else None)
     digest = hashlib.sha256()
@@ -244,7 +243,7 @@ def wait_for_workers(master, unlike=frozenset()):
             raise harness.Failure(
                 f"{len(found)} new workers after 30 s, expected {WORKERS}\n{master.output()}"
             )
-        time.sleep(0.02)  # Between two looks.
+        time.sleep(0.02)  # The pause between two checks.
     return found
 
 
@@ -280,7 +279,7 @@ def workload(side):
         runs = [
             pool.submit(client_run, n, ports, tls_context, contents, pages) for n in range(CLIENTS)
         ]
-        # A reload once some clients are through: old workers finish what they have, new ones take
+        # Reloads once some clients have finished: old workers finish their requests, new ones take
         # over.
         concurrent.futures.wait(runs[:1])
         master.process.send_signal(signal.SIGHUP)

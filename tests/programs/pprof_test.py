@@ -3,7 +3,7 @@
 
 pprof/write_profiles.cc writes them. gperftools' pprof reads the text, Go's pprof the text and the
 proto; folded stacks go through addr2line, as a script that makes flame graphs would do it. Each
-must find the functions, those that the compiler inlined too, and the figures.
+program must find the functions, also those that the compiler inlined, and the figures.
 
 Go's pprof is compiled from the sources that Debian packages, offline, once per build folder.
 """
@@ -24,7 +24,7 @@ GO_SOURCES = "/usr/share/gocode"
 GO_PPROF = "github.com/google/pprof"
 SKIPPED = 77
 PERIOD = 524288
-# (kind, sample period, whether what counts is what was allocated)
+# (kind, sample period, whether the figures count allocated objects)
 PROFILES = (("sampled", PERIOD, False), ("complete", 0, False), ("peak", PERIOD, False),
             ("allocations", PERIOD, True), ("growth", 0, True))
 # The functions of each site, the innermost first, as the sources have them.
@@ -56,7 +56,7 @@ def run(argv, **options):
 
 
 def build_go_pprof(folder):
-    """The program; compiled unless it is there."""
+    """The program, which is compiled if it does not exist."""
     program = folder / "pprof"
     if not program.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def expected(counted, period):
 
 
 def compare(what, found, wanted, demand_all=True):
-    """Readers round the figure of each entry, downwards or not; whole numbers stay what they are."""
+    """Compares figures. Readers round the figure of each entry, some downwards; whole numbers stay exact."""
     for function in sorted(set(found) | set(wanted)):
         if not demand_all and function not in wanted:
             continue
@@ -103,7 +103,7 @@ def compare_report(what, pattern, report, total, wanted):
     flat = {match[3]: int(match[1]) for match in lines if int(match[1])}
     cumulative = {match[3]: int(match[2]) for match in lines}
     compare(f"{what}, flat", flat, wanted[0])
-    # Of the functions below main there is more than is known here.
+    # The reports have further functions below main.
     compare(f"{what}, cumulative", cumulative, wanted[1], demand_all=False)
     compare(f"{what}, total", {TOTAL: int(total.search(report)[1])},
             {TOTAL: sum(wanted[0].values())})
@@ -123,7 +123,7 @@ def check_go(pprof, program, folder):
             profile = folder / f"{name}.{suffix}"
             for counted in (None, *sample_types(allocated)):
                 chosen = [f"-sample_index={counted}"] if counted else []
-                # The text does not name the program's own symbols; both find the files by themselves.
+                # The text has no names of symbols; both readers find the files by themselves.
                 done = run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=local", *chosen,
                             profile], env=environment)
                 if done.stderr:
@@ -139,7 +139,7 @@ def check_go(pprof, program, folder):
 
 
 def check_raw(name, raw, period, program):
-    """What reports do not show."""
+    """Checks what reports do not show."""
     wanted = ["PeriodType: space bytes\n", f"Period: {period or 1}\n", "Time: 2023-11-14 22:13:20"]
     wanted += [f"bytes:[{size} bytes]" for _, size, _, _ in ENTRIES]
     if name in ("peak", "allocations", "growth"):
@@ -161,10 +161,10 @@ def check_perl(program, folder):
                         program, folder / f"{name}.legacy"],
                        env={"PATH": "/usr/bin:/bin", "HOME": str(folder),
                             "PPROF_TMPDIR": str(folder)})
-            # It has only one kind of figure for these.
+            # The text has only one kind of figure for these.
             counted = kind.replace("inuse", "alloc") if allocated else kind
             flat, cumulative = expected(counted, period)
-            # It looks an innermost return address up as it is: after the inlined function.
+            # It looks up an innermost return address unchanged, which is after the inlined function.
             flat["CallerOfInlined"] = flat.pop("InlinedSite")
             del cumulative["InlinedSite"]
             compare_report(f"google-pprof, {name}.legacy, {kind}", PERL_LINE, done.stdout, total,

@@ -32,7 +32,7 @@ def browse(browser, folder, *arguments):
 
 
 class Dom(html.parser.HTMLParser):
-    """What a test looks at: boxes of the flame graph, rows of the table, texts of elements with an id."""
+    """The parts that a test checks: boxes of the flame graph, rows of the table, texts of elements with an id."""
 
     def __init__(self, text):
         super().__init__()
@@ -54,7 +54,7 @@ class Dom(html.parser.HTMLParser):
         self.texts.setdefault(self._last_id, data)
 
     def rows(self):
-        return self.tags.count("tr") - 1  # without the head
+        return self.tags.count("tr") - 1  # without the heading row
 
 
 def check(page, browser, folder, program):

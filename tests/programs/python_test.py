@@ -3,11 +3,11 @@
 
   python_test.py [--whole] --library FILE
 
-Without --whole, the modules of the suite that make objects of many sizes, grow and shrink them, or start threads and
-processes that do; with it, all modules whose results do not depend on the machine.
+Without --whole it runs the modules of the suite that make objects of many sizes, grow and shrink them, or start
+threads and processes that do; with it, all modules whose results do not depend on the machine.
 
-The results of all test cases are compared one by one. The suite runs without MALLOCSTATS, for many
-of its tests demand that a child process writes nothing to its standard error.
+The results of all test cases are compared one by one. The suite runs without MALLOCSTATS, since many
+of its tests require that a child process writes nothing to its standard error.
 """
 
 import concurrent.futures
@@ -35,9 +35,9 @@ WHOLE = """
     test_string test_struct test_syntax test_thread test_tokenize test_traceback test_unicode
     test_xml_etree_c test_zlib""".split()
 
-# What judges by the clock is left out: it fails on a busy machine on any malloc. So with
-# test.lock_tests, which test_threading derives from: they give other threads 10 ms to get where the
-# test expects them.
+# Tests that depend on the time are left out: on a busy machine they fail on any malloc. So are
+# test.lock_tests, from which test_threading derives: they give other threads only 10 ms to get where
+# the test expects them.
 NOT_IN_ONE_PROCESS = ["*test_search_anchor_at_beginning", "*NoQuadraticComplexity"]
 
 # Threads and fork. The tests of multiprocessing mostly wait.

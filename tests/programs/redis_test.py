@@ -2,7 +2,7 @@
 """redis-server: a model checks the values; redis-benchmark, BGSAVE under load, the dump read again.
 
 Debian's redis links libjemalloc. On the reference side the C library itself is preloaded, so that
-its malloc comes first; on the other side the library that is preloaded does.
+its malloc comes first; on the other side the preloaded library comes first.
 """
 
 import random
@@ -151,7 +151,7 @@ def start(side):
 
 def save(client):
     """Saves by a forked child and waits until the child has ended well."""
-    wait_for_save(client)  # One that was started during a benchmark may outlast it.
+    wait_for_save(client)  # A save that was started during a benchmark may outlast it.
     client("BGSAVE")
     wait_for_save(client)
 
@@ -161,7 +161,7 @@ def wait_for_save(client):
     while info(client, "persistence", "rdb_bgsave_in_progress") != "0":
         if time.monotonic() > deadline:
             raise harness.Failure("the child that saves has not ended after 60 s")
-        time.sleep(0.02)  # Between two looks.
+        time.sleep(0.02)  # The pause between two checks.
     if info(client, "persistence", "rdb_last_bgsave_status") != "ok":
         raise harness.Failure("BGSAVE failed")
 
@@ -183,7 +183,7 @@ def workload(side):
     if client("DEBUG", "DIGEST") != outputs["digest after the model"]:
         raise harness.Failure("DEBUG RELOAD changed the data")
 
-    # redis-benchmark takes random keys and prints rates, so of its output only the tests' names are
+    # redis-benchmark uses random keys and prints rates, so only the tests' names in its output are
     # compared.
     for name, options in (
         ("large", ["-n", 10_000, "-c", 20, "-d", 16_000, "-r", 2_000, "-t", "set,get"]),
@@ -194,7 +194,7 @@ def workload(side):
         save(client)
     model_digest = client("DEBUG", "DIGEST")
 
-    # Saving while clients write: a forked child reads the heap that the parent goes on changing.
+    # Saves while clients write: a forked child reads the heap while the parent changes it.
     for _ in range(3):
         client("BGSAVE")
         side.run(

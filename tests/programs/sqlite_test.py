@@ -17,7 +17,7 @@ def workload(side):
                 f"{name}: PRAGMA integrity_check did not answer ok:\n{done.stdout[-500:]}"
             )
         outputs.update({f"{name}, {k}": v for k, v in done.outputs().items()})
-    # A process that has not written the file checks and dumps it.
+    # Another process than the one that wrote the file checks and dumps it.
     again = side.run(
         ["sqlite3", "store.db"],
         stdin=b"PRAGMA integrity_check;\n.dump author\nSELECT * FROM book;\n",

@@ -10,21 +10,21 @@ import harness
 
 TESTS = pathlib.Path("/usr/lib/swi-prolog/test")
 
-# They want a collection to leave no table, which gc_tables/1 does not promise: now and then some
-# are left, with gperftools as with ours. abol_test3b, which is alike, allows for that.
+# These tests require that a collection leaves no table, which gc_tables/1 does not promise: sometimes
+# tables are left, with gperftools as well as with this library. The similar abol_test3b allows that.
 NOT_REPEATABLE = ("abol_test3", "abol_test3a")
 TABLE_TESTS = "Tests/xsb/table_tests/xsb_test_tables.pl"
 
 
 def properties(side):
-    """{name: value} of what the library answers to the names that SWI-Prolog knows."""
+    """{name: value} of the library's properties that SWI-Prolog knows."""
     goal = "forall((malloc_property(P), P =.. [N, V]), (write(N = V), nl))"
     text = side.run(["swipl", "-q", "-g", goal, "-t", "halt"]).stdout.decode()
     return {name: int(value) for name, value in re.findall(r"^(\S+)=(\d+)$", text, re.MULTILINE)}
 
 
 def leave_out(file, names):
-    """Takes tests out of a copy of SWI-Prolog's list of tests of tables."""
+    """Removes tests from a copy of SWI-Prolog's list of tests of tables."""
     text = file.read_text()
     for name in names:
         text, found = re.subn(rf"^table_test\({name}\)\..*\n", "", text, flags=re.MULTILINE)

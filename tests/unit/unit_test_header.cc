@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nothing: CMake precompiles a header only for a target that has a source file.
+// This file is empty: CMake precompiles a header only for a target that has a source file.

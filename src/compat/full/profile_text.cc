@@ -39,7 +39,8 @@ uintptr_t AsPointer(uint64_t number) {
 void AppendProfile(ProfileKind kind, std::string* text) {
   Heap& heap = ExistingHeap();
   if (kind == ProfileKind::kHeap && IsEmptyWithoutSampling(heap)) AppendLiteral(text, kNotSampled);
-  // Collected first: the string's memory is in the heap, which must not change meanwhile.
+  // The profile is collected before the string grows: the string's memory is in the heap, which
+  // must not change meanwhile.
   MappedArray<char> collected(heap.virtual_memory);
   const auto collect = [](const void* data, size_t size, void* context) {
     return static_cast<MappedArray<char>*>(context)->Append(static_cast<const char*>(data), size);

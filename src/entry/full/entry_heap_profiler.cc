@@ -3,9 +3,8 @@
 #include <cstring>
 
 #include "base/compiler.h"
-#include "entry/fast_path.h"
-#include "entry/slow_path.h"
 #include "gperftools/heap-profiler.h"
+#include "gperftools/tcmalloc.h"
 #include "heap/heap.h"
 #include "os/memory/mapped_array.h"
 #include "tools/profiler/heap_profiler.h"
@@ -39,7 +38,7 @@ TC_EXPORT void HeapProfilerDump(const char* reason) {
 TC_EXPORT char* GetHeapProfile() {
   MappedArray<char> text(ExistingHeap().virtual_memory);
   if (!WriteHeapProfile(&Append, &text)) return nullptr;
-  char* const result = static_cast<char*>(Allocate<&AllocateSlow>(text.size() + 1));
+  char* const result = static_cast<char*>(tc_malloc_skip_new_handler(text.size() + 1));
   if (result == nullptr) return nullptr;
   if (text.size() > 0) memcpy(result, text.data(), text.size());
   result[text.size()] = '\0';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of include/tcmalloc/tcmalloc.h for profiles, in the full library only. A
-// tcmalloc_profile is in the metadata arena; its entries are in a mapping of their own.
+// tcmalloc_profile is in the metadata arena; its entries have their own mapping.
 #include <atomic>
 #include <new>
 

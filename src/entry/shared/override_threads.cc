@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pthread_create, interposed before the C library's own: before the program's thread is created
-// the background thread may be started (heap/background_thread.h says why there).
+// pthread_create, interposed before the C library's own: before it creates the program's thread, it
+// may start the background thread (heap/background_thread.h explains why at this moment).
 //
-// In the shared libraries only: a statically linked program has one such function, the C library's.
-// Threads of thrd_create, and those that the C library creates for itself, are not seen.
+// This file is in the shared libraries only: a statically linked program has one such function, the
+// C library's. It does not notice threads of thrd_create, and those that the C library creates for
+// itself.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -19,8 +20,8 @@ namespace {
 using tcmalloc::CreateThreadFunction;
 using Start = void* (*)(void*);
 
-// Looked up when the library is loaded, or by an earlier call. Every lookup finds the same function
-// (relaxed).
+// The first call of Next looks it up, at the latest when the library is loaded. Relaxed, since
+// every lookup finds the same function.
 constinit std::atomic<CreateThreadFunction> next_create{nullptr};
 
 CreateThreadFunction Next() {
@@ -32,13 +33,16 @@ CreateThreadFunction Next() {
   return next;
 }
 
-// A lookup takes the dynamic linker's lock. Later another thread may hold it and wait for the
-// caller.
-__attribute__((constructor)) void FindAtLoad() { Next(); }
+// A lookup takes the dynamic linker's lock, so it happens at load: later another thread may hold
+// that lock and wait for the caller. The attribute names the section into which GCC, but not clang,
+// puts each constructor: this file is linked last, and the OS also makes the pages around an
+// executed page resident.
+__attribute__((constructor, section(".text.startup"))) void FindAtLoad() { Next(); }
 
 }  // namespace
 
-// By another name here: the C library's headers declare the function, not all in the same way.
+// The function has another name here, because the headers of C libraries declare pthread_create in
+// different ways.
 extern "C" TC_EXPORT int CreateThread(pthread_t* thread, const pthread_attr_t* attributes,
                                       Start start, void* argument) __asm__("pthread_create");
 
@@ -49,7 +53,7 @@ int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start star
   tcmalloc::OnThreadStarting(next);
   int error = next(thread, attributes, start, argument);
   if (error != 0 && tcmalloc::OnThreadNotStarted()) {
-    // The limit on threads may have had room for one.
+    // The limit on threads may have had room for only one, the background thread.
     error = next(thread, attributes, start, argument);
     if (error == 0) tcmalloc::OnThreadStarting(nullptr);
   }

@@ -27,7 +27,7 @@ Mapping AnonymousMemory::MapAt(uintptr_t wanted, size_t bytes) {
 
 bool AnonymousMemory::Unmap(void* start, size_t bytes) {
   if (sbrk_.MayHold(start, bytes)) return false;
-  // Before the call, since another mapping may get the addresses at once.
+  // The range leaves the list before the call, since another mapping may get the addresses at once.
   Unlist(start, bytes);
   if (mmap_.Unmap(start, bytes)) return true;
   List(start, bytes);

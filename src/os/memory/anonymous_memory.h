@@ -20,6 +20,8 @@ class AnonymousMemory final : public VirtualMemory {
   struct Options {
     bool use_mmap = true;
     bool use_sbrk = true;
+    // Whether BackedBytes may call mincore(2), for which a sandbox may end the process.
+    bool ask_backed = true;
   };
 
   void Configure(const Options& options) { options_ = options; }
@@ -29,12 +31,14 @@ class AnonymousMemory final : public VirtualMemory {
   // False for memory from sbrk.
   bool Unmap(void* start, size_t bytes) override;
   bool Release(void* start, size_t bytes) override { return mmap_.Release(start, bytes); }
-  // For any memory: other kinds ignore the advice.
+  // May be called for any memory; other kinds ignore the advice.
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override {
     mmap_.AdviseHugepages(start, bytes, wanted);
   }
   bool Populate(void* start, size_t bytes) override { return mmap_.Populate(start, bytes); }
-  size_t BackedBytes(void* start, size_t bytes) override { return mmap_.BackedBytes(start, bytes); }
+  size_t BackedBytes(void* start, size_t bytes) override {
+    return options_.ask_backed ? mmap_.BackedBytes(start, bytes) : bytes;
+  }
   // False for memory from sbrk.
   bool MayMove(const void* start, size_t bytes) override {
     return options_.use_mmap && !sbrk_.MayHold(start, bytes) && mmap_.MayMove(start, bytes);
@@ -54,6 +58,8 @@ class AnonymousMemory final : public VirtualMemory {
   }
 
  private:
+  friend struct FieldTable;
+
   // A long list is in memory from mmap, even if objects are not.
   void List(const void* start, size_t bytes) { mapped_.Add(start, bytes, mmap_); }
   void Unlist(const void* start, size_t bytes) { mapped_.Remove(start, bytes, mmap_); }

@@ -14,7 +14,7 @@
 namespace tcmalloc {
 namespace {
 
-// The largest offset: less than 2 GiB where offsets have 32 bits.
+// The largest offset: less than 2 GiB if offsets have 32 bits.
 constexpr uint64_t kMaxOffset = (uint64_t{1} << (sizeof(off_t) * 8 - 1)) - (uint64_t{1} << 20);
 
 bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
@@ -23,7 +23,7 @@ bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
 #if __SIZEOF_LONG__ >= 8
     result = syscall(SYS_fallocate, descriptor, mode, offset, bytes);
 #else
-    // A register holds half of an offset (little-endian machines).
+    // A register holds half of an offset, the lower half first on little-endian machines.
     result = syscall(SYS_fallocate, descriptor, mode, static_cast<uint32_t>(offset),
                      static_cast<uint32_t>(offset >> 32), static_cast<uint32_t>(bytes),
                      static_cast<uint32_t>(bytes >> 32));
@@ -32,7 +32,7 @@ bool Allocate(int descriptor, int mode, uint64_t offset, uint64_t bytes) {
   return result == 0;
 }
 
-// The free room of the file system; UINT64_MAX when it has no limit of its own.
+// Returns the free room of the file system; UINT64_MAX when it has no limit of its own.
 uint64_t RoomInFileSystem(int descriptor) {
   struct statfs status;
   if (fstatfs(descriptor, &status) != 0 || status.f_blocks == 0) return UINT64_MAX;
@@ -95,8 +95,8 @@ uint64_t BackingFile::Room() {
 
 bool BackingFile::Reserve(const Piece& piece) {
   if (!IsSame()) return false;
-  // Checked first: finding out by filling the file system would take the memory from all other
-  // users.
+  // The room is checked first, since an attempt that fills the file system would take the memory
+  // from all other users.
   const uint64_t room = RoomInFileSystem(descriptor_);
   if (piece.bytes > room) return false;
   const uint64_t end = piece.offset + piece.bytes;

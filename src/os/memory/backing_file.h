@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // BackingFile: a file or device from which memory is mapped in consecutive pieces, from its
-// beginning. It hands out the offsets and makes the mappings. The kind of the file, and whether
-// there is room, are left to FileMemory.
+// beginning. It hands out the offsets and makes the mappings. FileMemory handles the kind of the
+// file, and whether there is room.
 //
 // The descriptor stays open, because the program may give up the right to open the file. A program
-// that closes descriptors that it did not open may open another file under the number: each mapping
-// checks first that the file is the same.
+// that closes descriptors that it did not open may then open another file with the same number, so
+// each mapping first checks that the file is the same.
 //
 // Synchronization: call Use before the first mapping. LockRank::kFileMemory guards the offsets;
 // system calls happen outside the lock. Cost: three system calls a mapping, five when the alignment
@@ -30,16 +30,16 @@ class BackingFile {
     size_t bytes = 0;  // 0: there is none
   };
 
-  // Takes ownership of the descriptor; pieces lie between two offsets. Returns whether that worked.
-  // Requires: offsets are multiples of the hardware page.
+  // Takes ownership of the descriptor; pieces lie between the offsets `first` and `limit`. Returns
+  // whether that worked. Requires: offsets are multiples of the hardware page.
   bool Use(int descriptor, uint64_t first, uint64_t limit);
   bool IsOpen() const { return descriptor_ >= 0; }
 
-  // The next piece.
+  // Takes the next piece.
   Piece Claim(size_t bytes) TC_EXCLUDES(lock_);
   // Returns a piece that was not mapped, if it was the last.
   void Return(const Piece& piece) TC_EXCLUDES(lock_);
-  // Bytes left.
+  // Returns the bytes that are left.
   uint64_t Room() TC_EXCLUDES(lock_);
 
   // Makes the file system reserve memory for a piece; on failure nothing is reserved. Only the

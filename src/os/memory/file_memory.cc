@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kRandomCharacters = 6;
 constexpr size_t kMaxName = 512;
 
-// The OS ends a process that grows a file beyond this by a signal.
+// A process that grows a file beyond this limit is ended by a signal.
 uint64_t FileSizeLimit() {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? uint64_t{limit.rlim_cur} : UINT64_MAX;

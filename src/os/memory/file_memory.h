@@ -5,8 +5,8 @@
 //   * a device: physical memory that the OS was told not to use, mapped from /dev/mem, or from
 //     another device or file. It is never zero-filled, and cannot be released.
 //
-// Unless it is private, a forked child has the same memory, not a copy, and may only call exec or
-// _exit.
+// Unless the mapping is private, a forked child shares the memory instead of a copy, and may only
+// call exec or _exit.
 //
 // Synchronization: call one Open function before the first Map. Any thread may call Map. Cost:
 // system calls. On tmpfs Map reserves the memory, so a full file system fails here and not when the
@@ -29,10 +29,10 @@ class FileMemory {
     const char* path = "";
     // The greatest length of the file; 0 for no limit.
     uint64_t limit_bytes = 0;
-    // Try again after a failure other than reaching the limit.
+    // Whether to try again after a failure other than reaching the limit.
     bool ignore_failures = false;
-    // Map privately: the process has its own copy of what it writes, and a forked child another
-    // one.
+    // Whether to map the file privately: then the process has its own copy of the pages that it
+    // writes, and a forked child another copy.
     bool map_private = false;
   };
 
@@ -55,7 +55,7 @@ class FileMemory {
   // Keeps errno. Requires: alignment a power of two.
   Mapping Map(size_t bytes, size_t alignment);
 
-  // Map may succeed: there is a file, and no failure has ended its use.
+  // True if Map may succeed: there is a file, and no failure has ended its use.
   bool IsUsable() const { return file_.IsOpen() && !failed_.load(std::memory_order_relaxed); }
   bool is_private() const { return is_private_; }
   // The page size of the file system; of a device, the hardware page.
@@ -68,10 +68,11 @@ class FileMemory {
   size_t unit_ = 0;
   bool is_private_ = false;
   bool ignore_failures_ = false;
-  // A mapping fails unless there is memory for it.
+  // True if a mapping fails unless there is memory for it.
   bool mapping_reserves_ = false;
 
-  // Set for good by any thread that meets a failure. It only decides what is tried: relaxed.
+  // Any thread that meets a failure sets it, and it stays set. Relaxed, since it only decides what
+  // is tried.
   std::atomic<bool> failed_{false};
 
   // Provides its own synchronization.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapMemory: the sources of memory for the program's objects. If the program brings an allocator,
+// HeapMemory: the sources of memory for the program's objects. If the program has set an allocator,
 // that is the only source; otherwise, in this order, a file on hugetlbfs or tmpfs, a device, and
-// anonymous memory. HeapMemory records how each range may be used. The allocator's own
-// records never come from here.
+// anonymous memory. HeapMemory records how each range may be used. The allocator's own records
+// never come from here.
 //
-// Synchronization: call Configure before the first Map; then any thread. The members have locks.
-// Cost: that of AnonymousMemory, unless there are files, a device or the program's allocator.
+// Synchronization: call Configure before the first Map; after that any thread may call any
+// function. The members have locks. Cost: that of AnonymousMemory, unless there are files, a device
+// or the program's allocator.
 #pragma once
 
 #include <atomic>
@@ -19,12 +20,12 @@
 
 namespace tcmalloc {
 
-// An allocator that the program brings.
+// An allocator of the program.
 class CustomMemory {
  public:
   // Returns at least `bytes` bytes, a multiple of the page, at a multiple of `alignment`, and sets
   // `*actual_bytes`. Null when there is no memory. Called without locks, by several threads at
-  // once. The heap keeps the memory for good.
+  // once. The heap never returns the memory.
   virtual void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) = 0;
 
  protected:
@@ -35,11 +36,11 @@ class HeapMemory final : public VirtualMemory {
  public:
   struct Options {
     FileMemory::MemfsOptions memfs;  // an empty path: do not use it
-    // End the process when memfs has no memory.
+    // Whether to end the process when memfs has no memory.
     bool memfs_aborts = false;
-    // Use no other source when memfs has no memory, and try it again each time.
+    // Whether to use no other source when memfs has no memory, and to try it again each time.
     bool memfs_only = false;
-    FileMemory::DeviceOptions device;  // 0 as first address: do not use it
+    FileMemory::DeviceOptions device;  // if its first address is 0, do not use it
   };
 
   explicit HeapMemory(AnonymousMemory& anonymous) : anonymous_(anonymous) {}
@@ -55,7 +56,7 @@ class HeapMemory final : public VirtualMemory {
   // whole hugepages.
   bool Release(void* start, size_t bytes) override;
   size_t Room() override;
-  // For any memory: other kinds ignore the advice.
+  // May be called for any memory; other kinds ignore the advice.
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override {
     anonymous_.AdviseHugepages(start, bytes, wanted);
   }
@@ -63,7 +64,7 @@ class HeapMemory final : public VirtualMemory {
   size_t BackedBytes(void* start, size_t bytes) override {
     return anonymous_.BackedBytes(start, bytes);
   }
-  // Only if all memory is anonymous.
+  // True only if all memory is anonymous.
   bool MayMove(const void* start, size_t bytes) override {
     return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() &&
            anonymous_.MayMove(start, bytes);
@@ -73,17 +74,17 @@ class HeapMemory final : public VirtualMemory {
   }
   size_t hardware_page_size() const override { return anonymous_.hardware_page_size(); }
 
-  // Map without the program's allocator, which may use this as a fallback.
+  // As Map, but never calls the program's allocator, which may use this function as a fallback.
   Mapping MapWithoutCustom(size_t bytes, size_t alignment);
 
   // Makes `custom` the only source of memory; null restores the others. Its memory is not assumed
-  // to be zero-filled, and never unmapped. It is released only if it comes from MapWithoutCustom.
-  // Requires: `custom` lives as long as the process.
+  // to be zero-filled, and is never unmapped. It is released only if it comes from
+  // MapWithoutCustom. Requires: `custom` lives as long as the process.
   void SetCustom(CustomMemory* custom) { custom_.store(custom, std::memory_order_release); }
   CustomMemory* custom() const { return custom_.load(std::memory_order_acquire); }
 
-  // In a forked child: memory from a shared file is also the parent's, which may use what is free
-  // here. No such memory is released from now on.
+  // Called in a forked child. Memory from a shared file also belongs to the parent, which may use
+  // pages that are free in the child, so no such memory is released from now on.
   void NoteForkedChild() { in_forked_child_.store(true, std::memory_order_relaxed); }
 
   // Calls f(start, end), with a lock held, for all memory that is not anonymous. Ranges may
@@ -104,8 +105,8 @@ class HeapMemory final : public VirtualMemory {
  private:
   Mapping MapFromMemfs(size_t bytes, size_t alignment);
   Mapping MapFromCustom(CustomMemory& custom, size_t bytes, size_t alignment);
-  // Records the kind of memory. No memory when there is none for the record; the mapping is then
-  // leaked.
+  // Records the kind of memory. Returns no memory when there is none for the record; the mapping is
+  // then leaked.
   Mapping AddToRanges(const Mapping& mapping, MemoryKind kind);
   bool ReleasePart(uintptr_t start, const MemoryRanges::Part& part);
 
@@ -116,10 +117,11 @@ class HeapMemory final : public VirtualMemory {
   bool memfs_aborts_ = false;
   bool memfs_only_ = false;
 
-  // Written by SetCustom (release: the object is complete), read by Map (acquire).
+  // SetCustom writes it with release order, after the object is complete; Map reads it with acquire
+  // order.
   std::atomic<CustomMemory*> custom_{nullptr};
 
-  // Written by a child's only thread, read by threads that it starts: relaxed.
+  // Relaxed: the only thread of a child writes it, and threads that it starts read it.
   std::atomic<bool> in_forked_child_{false};
 
   // Provide their own synchronization.

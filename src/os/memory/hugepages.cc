@@ -14,7 +14,7 @@
 namespace tcmalloc {
 namespace {
 
-// The beginning of a file, as much as fits; empty when it cannot be read.
+// Reads the beginning of a file, as much as fits; empty when it cannot be read.
 std::string_view ReadFile(const char* directory, const char* name, char* buffer, size_t size) {
   char path[256];
   TextWriter writer(path, sizeof(path));
@@ -24,14 +24,15 @@ std::string_view ReadFile(const char* directory, const char* name, char* buffer,
   return file.is_open() ? std::string_view(buffer, file.Read(buffer, size)) : std::string_view();
 }
 
-// The number at the start of `text`; `otherwise` if there is none, or it has more than 64 bits.
+// Returns the number at the start of `text`; `otherwise` if there is none, or it has more than 64
+// bits.
 uint64_t NumberOr(std::string_view text, uint64_t otherwise) {
   uint64_t number;
   return TakeNumber(&text, &number) ? number : otherwise;
 }
 
 // On a 64-bit machine a page table fills a page with 8-byte entries, and one of these maps a
-// hugepage: with pages of 4 KiB it has kHugepageSize.
+// hugepage: with pages of 4 KiB a hugepage has kHugepageSize bytes.
 bool HugepageSizeFollows(size_t page_size) { return sizeof(void*) == 8 && page_size == 4096; }
 
 bool Holds(std::string_view text, std::string_view word) {
@@ -42,7 +43,7 @@ bool Holds(std::string_view text, std::string_view word) {
 
 HugepageSetting ReadHugepageSetting(const char* directory, size_t page_size) {
   const ErrnoKeeper keeper;
-  // This process, or an ancestor, may have opted out.
+  // This process, or an ancestor, may have disabled hugepages.
   if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0) return {HugepageMode::kNever};
   char buffer[64];
   // The selected word is in brackets.

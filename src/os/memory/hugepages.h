@@ -12,8 +12,8 @@ namespace tcmalloc {
 inline constexpr size_t kHugepageSize = size_t{2} << 20;
 
 enum class HugepageMode : uint8_t {
-  kNever,   // there are none, or this process opted out
-  kAdvise,  // where the program advises them
+  kNever,   // there are none, or this process disabled them
+  kAdvise,  // only in memory that the program advises for them
   kAlways,  // everywhere
 };
 
@@ -21,11 +21,11 @@ struct HugepageSetting {
   HugepageMode mode = HugepageMode::kNever;
 };
 
-// Reads files in `directory` (kHugepageDirectory is the OS's) and asks prctl. A setting that cannot
-// be read, for example in a sandbox without /sys, counts as kAdvise: ignored advice does no harm.
-// `page_size` is that of the machine, which determines the size of hugepages on most machines; the
-// overload asks the kernel for it. Never allocates; keeps errno. Cost: four system calls on 64-bit
-// machines with pages of 4 KiB, one where the process opted out.
+// Reads files in `directory` (the OS has them in kHugepageDirectory) and calls prctl. A setting
+// that cannot be read, for example in a sandbox without /sys, counts as kAdvise: ignored advice
+// does no harm. `page_size` is that of the machine, which determines the size of hugepages on most
+// machines; the overload reads it from the kernel. Never allocates; keeps errno. Cost: four system
+// calls on 64-bit machines with pages of 4 KiB, one where the process opted out.
 HugepageSetting ReadHugepageSetting(const char* directory, size_t page_size);
 HugepageSetting ReadHugepageSetting(const char* directory);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MappedArray: a growing array in memory of its own from the OS, for rarely run code that must not
-// allocate. Thread safety: as an int. Cost: a system call whenever it doubles; an element is copied
-// at most twice.
+// MappedArray: a growing array in its own mapping, for rarely run code that must not allocate.
+// Thread safety: as for an int. Cost: a system call whenever it doubles; on average an element is
+// copied at most twice.
 #pragma once
 
 #include <algorithm>
@@ -82,7 +82,7 @@ class MappedArray {
 
  private:
   void Free(const Mapping& mapping) {
-    // Unmapping fails when there are too many mappings; the memory then stays.
+    // Unmapping fails when there are too many mappings; then the memory stays mapped.
     if (mapping.start != nullptr && !vm_.Unmap(mapping.start, mapping.bytes)) return;
   }
 

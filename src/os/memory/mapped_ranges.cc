@@ -68,7 +68,7 @@ bool MappedRanges::Grow(VirtualMemory& vm) {
   if (unused.start == nullptr) return false;
   {
     const SpinLockHolder holder(lock_);
-    // Another thread may have made room meanwhile.
+    // If another thread has made room meanwhile, the new mapping is not needed.
     if (!HasRoomLocked()) {
       const Mapping larger = unused;
       unused = {mapped_ranges_, mapped_bytes_};
@@ -115,7 +115,7 @@ size_t MappedRanges::size() {
 bool MappedRanges::Contains(const void* start, size_t bytes) {
   const AddressRange range = RangeOf(start, bytes);
   const SpinLockHolder holder(lock_);
-  // The only range that may contain the last address.
+  // This is the only range that may contain the last address.
   const size_t i = FindLocked(range.end);
   return i < size_ && RangesLocked()[i].start <= range.start;
 }

@@ -3,8 +3,8 @@
 // the process's memory for pointers excludes them.
 //
 // Role. A sorted array of ranges, with adjacent ones joined. A short array is in the object itself,
-// a longer one in a mapping, which it lists as well. A range that cannot be listed for lack of
-// memory makes the list incomplete for good.
+// a longer one in a mapping, which it lists as well. If a range cannot be listed for lack of
+// memory, the list stays incomplete.
 //
 // Invariants
 //   A1  The ranges are sorted, not empty, and neither overlap nor touch.
@@ -16,16 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/address_range.h"
 #include "base/compiler.h"
 #include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
 
 namespace tcmalloc {
-
-struct AddressRange {
-  uintptr_t start = 0;
-  uintptr_t end = 0;
-};
 
 class MappedRanges {
  public:
@@ -33,16 +29,16 @@ class MappedRanges {
   MappedRanges(const MappedRanges&) = delete;
   MappedRanges& operator=(const MappedRanges&) = delete;
 
-  // `vm` provides memory for the array if necessary. Parts of the range may be listed, or not,
-  // already. No lock may be held.
+  // `vm` provides memory for the array if necessary. Parts of the range may be listed already when
+  // it is added, and may be missing when it is removed. No lock may be held.
   void Add(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
   void Remove(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
 
-  // The list has all that was mapped.
+  // True if the list has all mapped memory.
   bool is_complete() const { return is_complete_.load(std::memory_order_relaxed); }
 
   size_t size() TC_EXCLUDES(lock_);
-  // The whole range is listed.
+  // True if the whole range is listed.
   bool Contains(const void* start, size_t bytes) TC_EXCLUDES(lock_);
   // Copies at most `n` ranges, lowest first; returns how many there are.
   size_t CopyTo(AddressRange* ranges, size_t n) TC_EXCLUDES(lock_);
@@ -52,7 +48,9 @@ class MappedRanges {
   SpinLock& lock() { return lock_; }
 
  private:
-  // Usual heaps have fewer, since most of their mappings are adjacent.
+  friend struct FieldTable;
+
+  // Usual heaps have fewer ranges, since most of their mappings are adjacent.
   static constexpr size_t kFirst = 16;
   static constexpr size_t kSpare = 2;
 
@@ -66,7 +64,8 @@ class MappedRanges {
   const AddressRange* RangesLocked() const TC_REQUIRES(lock_) {
     return mapped_ranges_ != nullptr ? mapped_ranges_ : first_ranges_;
   }
-  // Room for a change, which adds at most one range, and for moving the array, which adds two.
+  // True if there is room for a change, which adds at most one range, and for a move of the array,
+  // which adds two.
   bool HasRoomLocked() const TC_REQUIRES(lock_) { return size_ + kSpare < capacity_; }
   // Makes room, without the lock; false when there is no memory.
   bool Grow(VirtualMemory& vm) TC_EXCLUDES(lock_);
@@ -82,14 +81,14 @@ class MappedRanges {
 
   SpinLock lock_{LockRank::kMappedRanges};
   AddressRange first_ranges_[kFirst] TC_GUARDED_BY(lock_) = {};
-  // Null: first_ranges_.
+  // Null if the ranges are in first_ranges_.
   AddressRange* mapped_ranges_ TC_GUARDED_BY(lock_) = nullptr;
   size_t mapped_bytes_ TC_GUARDED_BY(lock_) = 0;
   size_t size_ TC_GUARDED_BY(lock_) = 0;
   size_t capacity_ TC_GUARDED_BY(lock_) = kFirst;
 
-  // Cleared once, by any thread that lacks memory; read by users of the list. No other data depends
-  // on it: relaxed.
+  // Cleared once, by any thread that lacks memory; read by users of the list. Relaxed, since no
+  // other data depends on it.
   std::atomic<bool> is_complete_{true};
 };
 

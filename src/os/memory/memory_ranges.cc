@@ -12,7 +12,7 @@ bool MemoryRanges::AddLocked(const Range& range) {
       Range& other = block->ranges[i];
       if (other.kind != range.kind) continue;
       if (other.end != range.start && range.end != other.start) continue;
-      // Joined at one end only: a range adjacent to the other end stays a range of its own.
+      // The new range is joined at one end only. A range adjacent to its other end stays separate.
       other.start = std::min(other.start, range.start);
       other.end = std::max(other.end, range.end);
       return true;

@@ -2,8 +2,8 @@
 // MemoryRanges: the address ranges whose memory is not anonymous, and what may be done with them.
 // All other memory is anonymous. Ranges are never removed.
 //
-// Called by: HeapMemory. Lock: LockRank::kFileMemory. Cost: a look at every range; adjacent
-// ranges of one kind are one range, as most of the OS's mappings are.
+// Called by: HeapMemory. Lock: LockRank::kFileMemory. Cost: a comparison with every range. Adjacent
+// ranges of one kind become one range; most of the OS's mappings are adjacent.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ class MemoryRanges {
     uintptr_t end;
     MemoryKind kind;
   };
-  // Ranges that need no memory for their records: enough where mappings are adjacent.
+  // This many ranges need no memory for their records. They suffice if mappings are adjacent.
   static constexpr size_t kFirst = 16;
   static constexpr size_t kMoreBytes = size_t{64} << 10;
 

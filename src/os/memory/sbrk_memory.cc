@@ -31,7 +31,7 @@ void* SbrkMemory::Map(size_t bytes, size_t alignment, size_t hardware_page) {
   uintptr_t raw = GrowDataSegment(padding + bytes);
   if (raw == 0) return nullptr;
   if ((-raw & (alignment - 1)) > padding) {
-    // The program moved the break in between. The memory stays unused.
+    // The program moved the break between the calls. The memory stays unused.
     raw = GrowDataSegment(bytes + alignment - 1);
     if (raw == 0) return nullptr;
   }

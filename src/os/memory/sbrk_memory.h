@@ -20,8 +20,8 @@ class SbrkMemory {
   // refuses. Keeps errno. Requires: bytes a multiple of hardware_page, alignment a power of two.
   void* Map(size_t bytes, size_t alignment, size_t hardware_page) TC_EXCLUDES(lock_);
 
-  // The range may contain memory from this object: it overlaps the range from the lowest to the
-  // highest address of it.
+  // True if the range may contain memory from this object: it overlaps the range between the lowest
+  // and the highest address of that memory.
   bool MayHold(const void* start, size_t bytes) TC_EXCLUDES(lock_);
 
   SpinLock& lock() { return lock_; }

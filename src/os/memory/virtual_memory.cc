@@ -26,7 +26,7 @@
 namespace tcmalloc {
 namespace {
 
-// Linux 5.18; not in every header.
+// Linux 5.18 has this advice, but not every header does.
 constexpr int kDontNeedLocked = 24;
 
 void* MapAnywhere(size_t bytes, void* wanted = nullptr) {
@@ -85,7 +85,7 @@ bool SystemVirtualMemory::Release(void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   if (Advise(start, bytes, MADV_DONTNEED)) return true;
-  // Memory that the program has locked (mlockall).
+  // The first advice fails with EINVAL for memory that the program has locked (mlockall).
   return errno == EINVAL && Advise(start, bytes, kDontNeedLocked);
 }
 
@@ -116,7 +116,7 @@ bool SystemVirtualMemory::MayMove(const void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   // A move would unlock locked memory (mlockall): the source loses its lock, and the target gets
-  // none. The OS refuses this advice for locked memory; other memory it may then reclaim sooner.
+  // none. The OS refuses this advice for locked memory. It may then reclaim other memory sooner.
   // Advice for a part of a hugepage would split it.
   return madvise(const_cast<void*>(start), bytes, MADV_COLD) == 0;
 }
@@ -125,11 +125,12 @@ bool SystemVirtualMemory::Move(void* from, size_t bytes, void* to, size_t total)
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;
   if (munmap(to, total) != 0) return false;
-  // Not MREMAP_FIXED: with that, Linux 6.17 and later move several mappings one by one, and a
+  // MREMAP_FIXED is not used: with it, Linux 6.17 and later move several mappings one by one, and a
   // failure leaves some moved. Without it, `to` is only a hint.
   void* const place = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, to);
   if (place == MAP_FAILED) return false;
-  // Extend it in place: memory mapped next to it would stay a separate mapping for good.
+  // The mapping is extended in place, since memory mapped next to it would always stay a separate
+  // mapping.
   if (place == to && (total == bytes || mremap(to, bytes, total, 0) == to)) return true;
   // Another thread took the address. Undo the move without calls that may fail.
   memcpy(from, place, bytes);

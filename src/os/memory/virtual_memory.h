@@ -16,7 +16,7 @@ namespace tcmalloc {
 struct Mapping {
   void* start = nullptr;  // null: no memory
   size_t bytes = 0;
-  // It reads as zeroes, and does so again after Release.
+  // True if the memory reads as zeroes, and does so again after Release.
   bool zero_filled = false;
 };
 
@@ -27,9 +27,9 @@ class VirtualMemory {
   // hardware_page_size(), alignment a power of two.
   virtual Mapping Map(size_t bytes, size_t alignment) = 0;
 
-  // Maps whole hardware pages at `wanted` if nothing is there, otherwise anywhere. For memory that
-  // must not lie between two mappings of the heap: the OS places what Map returns below its
-  // previous mapping. Cost: one mmap.
+  // Maps whole hardware pages at `wanted` if nothing is there, otherwise anywhere. Used for memory
+  // that must not lie between two mappings of the heap: the OS places each mapping of Map below the
+  // previous one. Cost: one mmap.
   virtual Mapping MapAt(uintptr_t wanted, size_t bytes) {
     static_cast<void>(wanted);
     return Map(bytes, hardware_page_size());
@@ -45,36 +45,37 @@ class VirtualMemory {
   // a part may be released. Requires: whole hardware pages.
   [[nodiscard]] virtual bool Release(void* start, size_t bytes) = 0;
 
-  // Advises the OS for or against hugepages in [start, start + bytes). Where the advice changes,
-  // the mapping is split. The OS may ignore it.
+  // Advises the OS for or against hugepages in [start, start + bytes). The mapping is split where
+  // the advice changes. The OS may ignore the advice.
   virtual void AdviseHugepages(void* start, size_t bytes, bool wanted) = 0;
 
   // Pre-faults [start, start + bytes), as if each hardware page had been written to, in one call.
-  // False when the OS cannot do that at all; not when it has no memory, or a part of the range was
-  // unmapped meanwhile.
+  // False when the OS does not support that. True even if it has no memory, or a part of the range
+  // was unmapped meanwhile.
   [[nodiscard]] virtual bool Populate(void* start, size_t bytes) = 0;
 
-  // How many bytes of [start, start + bytes) are backed; all, where that is not known or the range
-  // is longer than kMaxAsked hardware pages. Cost: a system call. Requires: whole hardware pages.
+  // Returns how many bytes of [start, start + bytes) are backed; all of them if that is unknown, or
+  // the range is longer than kMaxAsked hardware pages. Cost: a system call. Requires: whole
+  // hardware pages.
   static constexpr size_t kMaxAsked = 128;
   virtual size_t BackedBytes(void* start, size_t bytes) {
     static_cast<void>(start);
     return bytes;
   }
 
-  // Moving memory instead of copying it. MayMove: [start, start + bytes), a hardware page or a
-  // whole hugepage, may be the source or the target of a move. Move transfers the pages of [from,
-  // from + bytes) to [to, to + bytes), with their advice about hugepages, and makes [to, to +
-  // total) one mapping, which can be moved again; the first range is then as if released. False
-  // when the OS refuses: nothing has moved, and [to, to + total) is unmapped; something else may be
-  // there by now. Each move may split two mappings for good. Cost: four calls, independent of the
-  // number of pages. Requires of Move: bytes <= total; the ranges are, or are parts of, what Map
-  // returned.
+  // These move memory instead of copying it. MayMove returns whether [start, start + bytes), a
+  // hardware page or a whole hugepage, may be the source or the target of a move. Move transfers
+  // the pages of [from, from + bytes) to [to, to + bytes), with their advice about hugepages, and
+  // makes [to, to + total) one mapping, which can be moved again; the first range is then as if
+  // released. False when the OS refuses: nothing has moved, [to, to + total) was unmapped, and
+  // another mapping may be there by now. Each move may permanently split two mappings. Cost: four
+  // calls, independent of the number of pages. Move requires: bytes <= total; the ranges are
+  // mappings that Map returned, or parts of them.
   virtual bool MayMove(const void* start, size_t bytes) = 0;
   [[nodiscard]] virtual bool Move(void* from, size_t bytes, void* to, size_t total) = 0;
 
   // The bytes left before Map meets a limit that is known beforehand. A caller that requests more
-  // than it needs at the moment requests no more than this.
+  // than it needs at the moment should not exceed this.
   virtual size_t Room() { return SIZE_MAX; }
 
   virtual size_t hardware_page_size() const = 0;
@@ -91,7 +92,7 @@ class SystemVirtualMemory final : public VirtualMemory {
   Mapping Map(size_t bytes, size_t alignment) override;
   Mapping MapAt(uintptr_t wanted, size_t bytes) override;
   bool Unmap(void* start, size_t bytes) override;
-  // Of any private mapping.
+  // Works for any private mapping.
   bool Release(void* start, size_t bytes) override;
   void AdviseHugepages(void* start, size_t bytes, bool wanted) override;
   bool Populate(void* start, size_t bytes) override;

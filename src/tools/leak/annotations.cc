@@ -10,33 +10,37 @@
 #include "heap/heap_hold.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
-#include "tools/leak/registered_roots.h"
+#include "tools/annotations/ignored_addresses.h"
+#include "tools/annotations/registered_roots.h"
 #include "tools/profiler/recording.h"
 
 namespace tcmalloc {
 namespace {
 
 constinit std::atomic<uint32_t> current_period{0};
-// The period in which recording began last.
+// The period in which the last recording began.
 constinit std::atomic<uint32_t> recording_period{0};
 
 // --- Threads that are disabled -------------------------------------------------------------------
 
-// Identifies the calling thread: the address of its slot, which no other thread has while it lives.
+// Identifies the calling thread by the address of its slot, which no other thread has while this
+// one lives.
 uintptr_t ThisThread() { return reinterpret_cast<uintptr_t>(&current_slot); }
 
 struct DisabledThread {
   // Constant once it is in the list.
   DisabledThread* next = nullptr;
-  // 0: free. A thread claims the record for itself (acquire) and frees it (release).
+  // 0 if the record is free. A thread claims the record for itself (acquire) and frees it
+  // (release).
   std::atomic<uintptr_t> thread{0};
-  // Calls of Disable without Enable. Only the thread itself uses it.
+  // The number of calls of Disable without a matching Enable. Only the thread itself uses it.
   uint64_t depth = 0;
 };
 
-// Grows at its front (release), is read by all threads (acquire), and never shrinks.
+// A list that grows at its front (release) and never shrinks; all threads read it (acquire).
 constinit std::atomic<DisabledThread*> disabled_threads{nullptr};
-// The number of disabled threads, for allocating threads; each sees its own change (relaxed).
+// The number of disabled threads. Allocating threads read it; relaxed, since each sees its own
+// change.
 constinit std::atomic<uint32_t> num_disabled{0};
 constinit std::atomic<bool> any_was_disabled{false};
 
@@ -75,25 +79,11 @@ uint32_t CurrentMark() {
   return FindThisThread() == nullptr ? period : period | kIgnoredMark;
 }
 
-// --- Addresses -----------------------------------------------------------------------------------
-
-struct IgnoredAddress {
-  IgnoredAddress* next = nullptr;
-  uintptr_t address = 0;
-};
-
-// A program may ignore very many addresses.
-constexpr size_t kNumBuckets = 256;
-size_t BucketOf(uintptr_t address) { return ((address >> 3) * uint64_t{0x9e3779b97f4a7c15}) >> 56; }
-
-constinit SpinLock annotations_lock{LockRank::kLeaks};
-constinit IgnoredAddress* ignored[kNumBuckets] TC_GUARDED_BY(annotations_lock) = {};
-
 // --- Fork ----------------------------------------------------------------------------------------
 
 void AfterForkInChild() {
   ProcessRegisteredRoots().lock().ResetAfterForkInChild();
-  annotations_lock.ResetAfterForkInChild();
+  process_ignored_addresses.lock().ResetAfterForkInChild();
   uint32_t disabled = 0;
   for (DisabledThread* record = disabled_threads.load(std::memory_order_relaxed); record != nullptr;
        record = record->next) {
@@ -109,12 +99,12 @@ void AfterForkInChild() {
 
 constexpr ForkHandlers kForkHandlers = {
     [] {
-      annotations_lock.HoldForFork();
+      process_ignored_addresses.lock().HoldForFork();
       ProcessRegisteredRoots().lock().HoldForFork();
     },
     [] {
       ProcessRegisteredRoots().lock().ReleaseAfterForkInParent();
-      annotations_lock.ReleaseAfterForkInParent();
+      process_ignored_addresses.lock().ReleaseAfterForkInParent();
     },
     &AfterForkInChild,
 };
@@ -169,33 +159,20 @@ bool IgnoreAddress(const void* address) {
   if (memory == nullptr) return false;
   auto* const fresh = new (memory) IgnoredAddress;
   fresh->address = reinterpret_cast<uintptr_t>(address);
-  const SpinLockHolder holder(annotations_lock);
-  IgnoredAddress*& bucket = ignored[BucketOf(fresh->address)];
-  fresh->next = bucket;
-  bucket = fresh;
+  process_ignored_addresses.Add(fresh);
   return true;
 }
 
 bool UnignoreAddress(const void* address) {
-  const auto wanted = reinterpret_cast<uintptr_t>(address);
-  IgnoredAddress* found;
-  {
-    const SpinLockHolder holder(annotations_lock);
-    IgnoredAddress** link = &ignored[BucketOf(wanted)];
-    while (*link != nullptr && (*link)->address != wanted) link = &(*link)->next;
-    found = *link;
-    if (found != nullptr) *link = found->next;
-  }
+  IgnoredAddress* const found =
+      process_ignored_addresses.Remove(reinterpret_cast<uintptr_t>(address));
   if (found == nullptr) return false;
   GlobalHeap().arena.Free(found, sizeof(IgnoredAddress));
   return true;
 }
 
 void ForEachIgnored(AddressVisitor visit, void* context) {
-  const SpinLockHolder holder(annotations_lock);
-  for (const IgnoredAddress* entry : ignored) {
-    for (; entry != nullptr; entry = entry->next) visit(context, entry->address);
-  }
+  process_ignored_addresses.ForEach([&](uintptr_t address) { visit(context, address); });
 }
 
 void PrepareAnnotations() {

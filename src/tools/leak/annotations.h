@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the program tells the leak checker: objects not to report, and threads whose allocations do
-// not count. Also the mark that each record of an allocation has (tools/profiler/recording.h).
-// Memory that holds pointers: tools/leak/registered_roots.h.
+// The program's annotations for the leak checker: objects that it must not report, and threads
+// whose allocations do not count. tools/annotations/registered_roots.h has the memory that the
+// program registers as roots.
 //
-// A mark says in which period the object was allocated, so that a check of a part of the program's
-// life ignores older objects, and whether the allocating thread was disabled. Period numbers run
-// out after eight million checks. From then on all objects are of the last period, and a check may
-// report leaks that are older than it.
+// A record has a mark (record_mark.h). It contains the period in which the object was allocated, so
+// that a check of a part of the program's life ignores older objects, and whether the allocating
+// thread was disabled. Period numbers run out after eight million checks. From then on all objects
+// belong to the last period, and a check may report leaks older than its part of the program's
+// life.
 //
 // Synchronization: LockRank::kLeaks for the addresses, held around fork. The list of disabled
-// threads only grows and is read without a lock; in a forked child only the forking thread stays
-// disabled. Cost: an annotation takes a lock and memory of the heap's arena (32 bytes). A recorded
-// allocation reads two variables, and walks the list while any thread is disabled.
+// threads only grows and is read without a lock; in a forked child, no thread but the forking one
+// stays disabled. Cost: an annotation takes a lock and memory of the heap's arena (32 bytes). A
+// recorded allocation reads two variables, and walks the list while any thread is disabled.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tcmalloc {
+#include "tools/annotations/record_mark.h"
 
-// A record's mark: the period, and kIgnoredMark.
-inline constexpr uint32_t kIgnoredMark = uint32_t{1} << 23;
-inline constexpr uint32_t kLastPeriod = kIgnoredMark - 1;
-constexpr uint32_t PeriodOf(uint32_t mark) { return mark & kLastPeriod; }
+namespace tcmalloc {
 
 // Starts recording with these marks (tools/profiler/recording.h), unless it runs already. False
 // when that is impossible.
@@ -33,7 +31,7 @@ uint32_t BeginPeriod();
 bool RecordedSince(uint32_t period);
 
 // The calling thread's allocations do not count until it has called Enable as often as Disable.
-// Only recorded allocations can be left out. Without memory they count.
+// Only recorded allocations can be left out. If there is no memory for that, they count.
 void DisableForThisThread();
 void EnableForThisThread();
 bool AnyThreadWasDisabled();
@@ -49,7 +47,7 @@ bool UnignoreAddress(const void* address);
 using AddressVisitor = void (*)(void* context, uintptr_t address);
 void ForEachIgnored(AddressVisitor visit, void* context);
 
-// Registers the fork handlers of the lock, once; before the first check.
+// Registers the fork handlers of the lock at the first call. Called before the first check.
 void PrepareAnnotations();
 
 }  // namespace tcmalloc

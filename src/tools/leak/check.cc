@@ -18,8 +18,8 @@
 namespace tcmalloc {
 namespace {
 
-// The id of the process that makes a check, 0 for none. Another thread of the process waits for the
-// check to end. In a forked child the parent's check does not count.
+// The id of the process that makes a check; 0 if there is none. Another thread of the process waits
+// for the check to end. In a forked child the parent's check does not count.
 constinit std::atomic<uint64_t> checking_process{0};
 
 class ExclusiveCheck {
@@ -84,9 +84,9 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
       pause_ms = std::min(2 * pause_ms, int{kTuning.leak_check.longest_pause_ms});
       continue;
     }
-    // Memory that is mapped as readable cannot be read: a guard page that /proc does not show, a
-    // truncated file, a protection key. Try again with the guarded reader. It is not used from the
-    // start, because it makes a check slower.
+    // Some memory that is mapped as readable cannot be read, because of a guard page that /proc
+    // does not show, a truncated file, or a protection key. The check is repeated with the guarded
+    // reader, which is not used at first because it is slower.
     if (IsFault(stop) && !careful) {
       careful = true;
       report->Clear();
@@ -95,6 +95,8 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
     report->outcome = OutcomeOf(examination.outcome(), stop, stopped);
     if (stop.outcome == StopOutcome::kTaskDied) {
       report->signal = stop.error;
+      // A sandbox ended the task.
+      if (stop.error == SIGSYS) report->error = ENOSYS;
     } else {
       report->error = stop.error;
     }
@@ -109,13 +111,13 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
 }  // namespace
 
 TC_OUT_OF_LINE void CheckForLeaks(Heap& heap, const LeakRequest& request, FoundLeaks* report) {
-  // Makes the compiler store the program's callee-saved registers in this frame: right below its
-  // address, or above it.
+  // Makes the compiler store the program's callee-saved registers in this frame, right below its
+  // address or above it.
   __builtin_unwind_init();
   constexpr size_t kBelow = 8 * sizeof(uintptr_t);
   const uintptr_t own_stack = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - kBelow;
   CheckFrom(request.program_stack != 0 ? request.program_stack : own_stack, heap, request, report);
-  // Keeps the frame: the call above is no tail call.
+  // Keeps the compiler from making the call above a tail call, which would remove the frame.
   __asm__ volatile("" : : : "memory");
 }
 

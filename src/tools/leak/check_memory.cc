@@ -43,7 +43,7 @@ void* CheckMemory::Allocate(size_t bytes) {
 void CheckMemory::FreeAll() {
   while (Header* const header = mappings_) {
     mappings_ = header->next;
-    // A mapping stays if the system refuses, because there are too many mappings.
+    // A mapping stays if the OS refuses because there are too many mappings.
     static_cast<void>(vm_.Unmap(header, header->bytes));
   }
   chunk_ = nullptr;

@@ -1,38 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CheckMemory: the memory of a check, in mappings of its own. It takes nothing from the heap that
-// is checked, and it knows all its mappings, so that pointers in them do not count.
+// CheckMemory: the memory of a check, in separate mappings. It takes no memory from the checked
+// heap, and it lists all its mappings, so that pointers in them do not count.
 //
-// Thread safety: none. Usable while the other threads are stopped: it makes system calls and takes
-// no lock. Large pieces are not resident before they are written. Cost: a system call per
+// Thread safety: none. It works while the other threads are stopped: it makes system calls and
+// takes no lock. Large pieces are not resident before they are written. Cost: a system call per
 // kChunkBytes, or per piece that is larger than an eighth of that.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "os/memory/virtual_memory.h"
+#include "tools/mark/scratch_memory.h"
 
 namespace tcmalloc {
 
-class CheckMemory {
+class CheckMemory : public ScratchMemory {
  public:
   static constexpr size_t kChunkBytes = size_t{256} << 10;
 
   // `vm` outlives this and does not take memory from the heap.
-  explicit CheckMemory(VirtualMemory& vm) : vm_(vm) {}
+  explicit CheckMemory(VirtualMemory& vm) : ScratchMemory(&AllocateFrom), vm_(vm) {}
   CheckMemory(const CheckMemory&) = delete;
   CheckMemory& operator=(const CheckMemory&) = delete;
   ~CheckMemory() { FreeAll(); }
 
   // Zero-filled, aligned to cache lines, valid until FreeAll. Null when the system has no memory.
   void* Allocate(size_t bytes);
-  template <typename T>
-  T* AllocateArray(size_t n) {
-    static_assert(std::is_trivially_destructible_v<T>);
-    if (n > SIZE_MAX / sizeof(T)) return nullptr;
-    return static_cast<T*>(Allocate(n * sizeof(T)));
-  }
 
   void FreeAll();
 
@@ -46,16 +40,19 @@ class CheckMemory {
   }
   bool Contains(uintptr_t address) const;
   size_t hardware_page_size() const { return vm_.hardware_page_size(); }
-  // Address space taken.
+  // The bytes of address space in use.
   size_t mapped_bytes() const { return mapped_bytes_; }
 
  private:
-  // At the beginning of each mapping.
+  // The header at the beginning of each mapping.
   struct Header {
     Header* next;
     size_t bytes;
   };
 
+  static void* AllocateFrom(ScratchMemory& memory, size_t bytes) {
+    return static_cast<CheckMemory&>(memory).Allocate(bytes);
+  }
   // Maps room for `bytes` and returns the address after the header; null when there is no memory.
   char* Map(size_t bytes);
 

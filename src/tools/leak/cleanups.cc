@@ -14,7 +14,7 @@ struct Cleanup {
   void (*function)() = nullptr;
 };
 
-// A list, the last function first. Grows at its front (release); RunCleanups takes all of it
+// A list with the last function first. It grows at its front (release); RunCleanups takes all of it
 // (acquire).
 constinit std::atomic<Cleanup*> cleanups{nullptr};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions that the program has called before the check at its end, to free what only they can
-// free.
+// Functions that the program registered. They run before the check at the program's end, and free
+// memory that only they can free.
 //
 // Thread safety: any thread. Cost: a few instructions, and a record from the heap's arena.
 #pragma once

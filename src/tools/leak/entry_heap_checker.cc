@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// gperftools' class HeapLeakChecker and its helpers, on the leak checker.
+// gperftools' class HeapLeakChecker and its helpers, implemented by the leak checker.
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace tcmalloc {
 namespace {
 
-// The layout that programs have, which were compiled with gperftools' header.
+// The layout of the class in programs that were compiled with gperftools' header.
 struct GperftoolsLayout {
   void* lock;
   const char* name;

@@ -7,12 +7,12 @@
 #include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 #include "tcmalloc/leak_checker.h"
-#include "tools/leak/age_bucket.h"
+#include "tools/annotations/registered_roots.h"
 #include "tools/leak/annotations.h"
 #include "tools/leak/check.h"
 #include "tools/leak/found_leaks.h"
 #include "tools/leak/program_check.h"
-#include "tools/leak/registered_roots.h"
+#include "tools/mark/age_bucket.h"
 #include "tools/profiler/recording.h"
 
 using tcmalloc::AgeAtLeastMs;
@@ -31,7 +31,7 @@ struct tcmalloc_leaks {
 
 struct tcmalloc_leaks_since {
   explicit tcmalloc_leaks_since(Heap& heap) : moment(heap) {}
-  // True: `period` is the start. False: `moment` is.
+  // True if `period` is the start; false if `moment` is.
   bool recorded = false;
   uint32_t period = 0;
   tcmalloc::HeapMoment moment;
@@ -110,7 +110,7 @@ TC_EXPORT tcmalloc_leaks* tcmalloc_leaks_check_since(tcmalloc_leaks_since* since
   if (since == nullptr) return nullptr;
   LeakRequest request = LeakRequestBySettings(ExistingHeap().settings);
   if (since->recorded) {
-    // The records since then are gone: the only true answer is that nothing is known.
+    // The records since then are gone, so the report says that the leaks are unknown.
     if (!tcmalloc::RecordedSince(since->period)) return tcmalloc::NewLeaks(ExistingHeap());
     request.recorded_only = true;
     request.since_period = since->period;
@@ -212,7 +212,7 @@ TC_EXPORT int tcmalloc_leaks_start_recording(void) noexcept {
 }
 TC_EXPORT void tcmalloc_leaks_stop_recording(void) noexcept {
   const ErrnoKeeper keeper;
-  // Recording that HEAPCHECK has started runs to the end of the program.
+  // A recording that HEAPCHECK has started continues to the end of the program.
   if (!tcmalloc::LeakCheckerIsActive()) tcmalloc::StopRecording();
 }
 

@@ -7,8 +7,11 @@
 #include "tcmalloc/tcmalloc.h"
 #include "tools/leak/check_memory.h"
 #include "tools/leak/object_index.h"
+#include "tools/leak/program_object.h"
+#include "tools/world_stop/memory_reader.h"
 
 using tcmalloc::LiveObject;
+using tcmalloc::ProgramObject;
 
 extern "C" {
 
@@ -22,8 +25,12 @@ TC_EXPORT int tcmalloc_for_each_object(tcmalloc_object_callback callback, void* 
   const bool built = index.Build(heap);
   tcmalloc::ReleaseHeap();
   if (!built) return 0;
+  // Other threads may free objects, and their memory may be released, during this walk.
+  const tcmalloc::MemoryReader reader(/*guarded=*/false);
   index.ForEach([&](const LiveObject& object) {
-    callback(reinterpret_cast<void*>(object.start), object.bytes, context);
+    const ProgramObject seen = ProgramObjectOf(object, &reader);
+    if (seen.state != ProgramObject::State::kInUse) return;
+    callback(reinterpret_cast<void*>(seen.start), seen.bytes, context);
   });
   return 1;
 }

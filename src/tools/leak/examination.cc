@@ -2,10 +2,13 @@
 #include "tools/leak/examination.h"
 
 #include <algorithm>
+#include <cstdint>
 
+#include "tools/annotations/registered_roots.h"
 #include "tools/leak/annotations.h"
 #include "tools/leak/leak_collector.h"
-#include "tools/leak/registered_roots.h"
+#include "tools/leak/program_object.h"
+#include "tools/mark/add_roots.h"
 #include "tools/profiler/recording.h"
 
 namespace tcmalloc {
@@ -13,6 +16,8 @@ namespace tcmalloc {
 void Examination::Run(const WorldStop& world) {
   // Threads that run may unmap and protect memory, and move mappings.
   if (!world.is_complete) careful_ = true;
+  // The memory of freed objects may be protected by a page fence.
+  if (kKeepsFreedObjects && heap_.settings.page_fence) careful_ = true;
   if (careful_ && !reader_.Works()) {
     outcome_ = Outcome::kUnreadable;
   } else if (!index_.Build(heap_)) {
@@ -28,9 +33,21 @@ void Examination::Run(const WorldStop& world) {
 }
 
 bool Examination::MarkAndCollect(const WorldStop& world) {
-  // Made here, because it reads the bounds of the index when it is made.
+  // The program's pointer is to the byte after the header; with a large alignment there is more
+  // room before that byte.
+  size_t room = 0;
+  if (kKeepsFreedObjects) {
+    index_.ForEach([&](const LiveObject& object) {
+      const ProgramObject seen = ProgramObjectOf(object, reader());
+      if (seen.state == ProgramObject::State::kFreed) index_.RemoveFree(object.start);
+      room = std::max<size_t>(room, seen.start - object.start);
+    });
+    index_.Count();
+  }
+  const size_t offset = request_.max_pointer_offset;
+  // The marker is made here because its constructor reads the bounds of the index.
   Marker marker(index_, memory_,
-                {.max_pointer_offset = request_.max_pointer_offset,
+                {.max_pointer_offset = offset + std::min(room, SIZE_MAX - offset),
                  .pointer_source_alignment = request_.pointer_source_alignment,
                  .reader = reader()});
   marker_ = &marker;
@@ -64,31 +81,15 @@ bool Examination::AddRoots(WorldStop world) {
     return false;
   }
   marker_->SetUnreadable(roots_.unreadable().data(), roots_.unreadable().size());
+  const RootChoice choice = {.from_globals = request_.from_globals,
+                             .from_threads = request_.from_threads};
   for (const RootRange& range : roots_.always()) {
-    if (!AddRange(range)) return false;
+    if (!AddRoot(*marker_, range, choice)) return false;
   }
   for (const RootRange& range : roots_.conditional()) {
-    if (!marker_->AddConditional(range.start, range.end)) return false;
+    if (!AddRoot(*marker_, range, choice)) return false;
   }
   return !request_.from_threads || AddThreads(world);
-}
-
-bool Examination::AddRange(const RootRange& range) {
-  switch (range.kind) {
-    case RootKind::kStack:
-      return !request_.from_threads || marker_->AddStack(range.start, range.end);
-    case RootKind::kThreadData:
-    case RootKind::kControlBlock:
-      return !request_.from_threads || marker_->AddRange(range.start, range.end);
-    case RootKind::kData:
-    case RootKind::kCLibraryHeap:
-      return !request_.from_globals || marker_->AddRange(range.start, range.end);
-    case RootKind::kRegistered:
-      return marker_->AddRange(range.start, range.end, Marker::Pages::kAll);
-    case RootKind::kConditional:
-      break;
-  }
-  return true;
 }
 
 bool Examination::AddThreads(const WorldStop& world) {
@@ -129,7 +130,8 @@ bool Examination::MarkFromIgnored() {
   bool enough_memory = true;
   marker_->ForEachUnmarked([&](const LiveObject& object) {
     ObjectTable::Record record;
-    if (FindRecord(object.start, &record) && (record.mark & kIgnoredMark) != 0) {
+    if (FindRecord(ProgramObjectOf(object, reader()).start, &record) &&
+        (record.mark & kIgnoredMark) != 0) {
       enough_memory = enough_memory && marker_->AddPointer(object.start);
     }
   });

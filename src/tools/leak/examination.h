@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Examination: what a check does while the heap is at rest: it lists the objects in use, gathers
-// the roots, marks what is reachable, and collects what is leaked in a report.
+// Examination: the part of a check that runs while the heap is at rest. It lists the objects in
+// use, gathers the roots, marks the reachable objects, and collects the leaked ones in a report.
 //
-// It takes no lock, and memory only from mappings of its own, which are not searched. Runs on a
+// It takes no lock, and allocates only from its own mappings, which are not searched. It runs on a
 // task that survives faults of its guarded reader. Thread safety: none; used once. Cost: see
 // docs/leak-checker.md: some hundred milliseconds per GiB of objects.
 #pragma once
@@ -27,14 +27,15 @@ class Examination {
   enum class Outcome : uint8_t {
     kNotRun,
     kComplete,
-    kUnsettled,  // a thread was moving objects, or changed mappings: try again
+    kUnsettled,  // a thread was moving objects, or changed mappings; another attempt may succeed
     kNoMemory,
     kNoMappings,  // /proc/self/maps cannot be read
     kUnreadable,  // the guarded reader does not work here
   };
 
-  // The caller's stack belongs to the program from `stack` on. `careful`: read the program's memory
-  // with the guarded reader; otherwise only where other threads run. All references outlive this.
+  // The caller's stack belongs to the program from `stack` on. With `careful` the program's memory
+  // is always read with the guarded reader; otherwise only if other threads run. All references
+  // outlive this.
   Examination(Heap& heap, const LeakRequest& request, uintptr_t stack, bool careful,
               FoundLeaks* report)
       : heap_(heap),
@@ -54,20 +55,20 @@ class Examination {
  private:
   const MemoryReader* reader() const { return careful_ ? &reader_ : nullptr; }
 
-  // The functions that return a bool: false when the examination cannot go on. outcome_ says why,
-  // and kNotRun stands for a lack of memory.
+  // The functions that return a bool return false when the examination cannot continue. outcome_
+  // has the reason; kNotRun means a lack of memory.
   bool MarkAndCollect(const WorldStop& world);
-  // Replaces the caller's thread in the world: without its registers, and with the stack of the
-  // program only. The checker's own frames and registers hold the bounds of memory that the check
-  // uses, which look like pointers to what is adjacent to it.
+  // Replaces the caller's thread in `world` by one without registers, whose stack is the program's
+  // part only. The checker's own frames and registers hold the bounds of memory that the check
+  // uses, which look like pointers to adjacent objects.
   bool ExcludeOwnFrames(WorldStop* world);
   bool AddRoots(WorldStop world);
-  bool AddRange(const RootRange& range);
   bool AddThreads(const WorldStop& world);
   // Adds the object that contains the address.
   bool AddObjectAt(uintptr_t address);
   bool Mark();
-  // Marks what threads allocated while they were disabled, and what is reachable from that.
+  // Marks the objects that threads allocated while they were disabled, and all objects reachable
+  // from them.
   bool MarkFromIgnored();
   // Whether the roots are still those that were gathered: threads that run may unmap memory, and
   // the memory of the search may be mapped in its place.
@@ -81,7 +82,7 @@ class Examination {
   FoundLeaks* const report_;
   CheckMemory memory_;
   ObjectIndex index_;
-  // While Run runs.
+  // Not null while Run runs.
   Marker* marker_ = nullptr;
   Roots roots_;
   Outcome outcome_ = Outcome::kNotRun;

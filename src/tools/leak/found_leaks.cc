@@ -16,7 +16,7 @@ uint64_t HashOf(const uintptr_t* frames, size_t depth, size_t object_size, AgeBu
   return hash >> 20;
 }
 
-// Most leaked bytes first; the rest of the order makes reports comparable.
+// Sorts by leaked bytes, most first; the other criteria make reports comparable.
 bool Before(const LeakSite& a, const LeakSite& b) {
   if (a.bytes != b.bytes) return a.bytes > b.bytes;
   if (a.objects != b.objects) return a.objects > b.objects;
@@ -68,7 +68,7 @@ void FoundLeaks::Clear() {
 }
 
 LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {
-  // A known stack alone identifies a site.
+  // If the stack is known, it alone identifies a site.
   const size_t depth = object.depth;
   const size_t object_size = depth > 0 ? 0 : object.object_size;
   const AgeBucket age = depth > 0 ? AgeBucket::kSecond : object.age;
@@ -83,7 +83,7 @@ LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {
     }
   }
   if (site == nullptr) {
-    // The object's address, which is a frame with `by_object`, then the stack.
+    // With `by_object`, the object's address is the first frame; then the stack follows.
     uintptr_t* const own = frames_.AllocateArray<uintptr_t>(depth + 1);
     if (own == nullptr) return nullptr;
     own[0] = object.address;

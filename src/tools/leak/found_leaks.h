@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FoundLeaks: the result of a check for leaks as one value, in memory of its own from the system,
-// and the formats in which it is written. Filled by one thread, then read by any.
+// FoundLeaks: the result of a check for leaks as one value, in its own mappings, and the formats in
+// which it is written. One thread fills it; then any thread may read it.
 //
 // An object is leaked when it is unreachable from the roots. It is leaked directly when it is
-// unreachable from other leaked objects too; of a leaked cycle that nothing outside it points to,
-// one object counts as leaked directly.
+// unreachable from other leaked objects too; in a leaked cycle to which no object outside of it
+// points, one object counts as leaked directly.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 #include "base/text_writer.h"
 #include "os/memory/mapped_array.h"
-#include "tools/leak/age_bucket.h"
 #include "tools/leak/check_memory.h"
+#include "tools/mark/age_bucket.h"
 #include "tools/profile/byte_sink.h"
 #include "tools/profile/profile.h"
 #include "tools/symbols/function_names.h"
@@ -22,21 +22,21 @@
 
 namespace tcmalloc {
 
-// What is known of one leaked object.
+// The facts about one leaked object.
 struct LeakedObject {
-  // Return addresses of its call site, innermost first; `depth` 0: unknown.
+  // Return addresses of its call site, innermost first; `depth` is 0 if they are unknown.
   const uintptr_t* frames = nullptr;
   size_t depth = 0;
   uintptr_t address = 0;
   // Usable bytes.
   size_t object_size = 0;
-  // Of its span, which is at least as old as the object.
+  // The age of its span, which is at least as old as the object.
   AgeBucket age = AgeBucket::kSecond;
   size_t requested_bytes = 0;
   bool direct = false;
 };
 
-// Leaked objects of one call site; where the stack is unknown, those of one size whose spans are of
+// The leaked objects of one call site; if the stack is unknown, those of one size whose spans have
 // about the same age.
 struct LeakSite {
   static constexpr size_t kMaxWords = 4;
@@ -44,21 +44,22 @@ struct LeakSite {
   // Return addresses, innermost first. Owned by the report.
   const uintptr_t* frames = nullptr;
   size_t depth = 0;
-  // Usable bytes of each object; 0 where there is a stack.
+  // Usable bytes of each object; 0 if there is a stack.
   size_t object_size = 0;
-  // Of the objects' spans; kSecond, without meaning, where there is a stack.
+  // The age of the objects' spans; it has no meaning if there is a stack.
   AgeBucket age = AgeBucket::kSecond;
-  // Where there is no stack: the stack of the sampled object nearest to the example
-  // (sampled_sites.h), if a sample of that size exists. A hint, not evidence. Owned by the report.
+  // If there is no stack: the stack of the sampled object that is most similar to the example
+  // (sampled_sites.h), if a sample of that size exists. It is a hint, not evidence. Owned by the
+  // report.
   const uintptr_t* nearest_frames = nullptr;
   size_t nearest_depth = 0;
-  // Requested bytes where there is a stack, else usable bytes.
+  // Requested bytes if there is a stack, else usable bytes.
   uint64_t objects = 0;
   uint64_t bytes = 0;
   uint64_t direct_objects = 0;
   uint64_t direct_bytes = 0;
-  // One of the objects, a directly leaked one if there is any, and its first words if the request
-  // asked for them.
+  // One of the objects, a directly leaked one if there is any, and its first words if they were
+  // requested.
   uintptr_t example = 0;
   uintptr_t words[kMaxWords] = {};
   size_t num_words = 0;
@@ -67,25 +68,25 @@ struct LeakSite {
 enum class LeakOutcome : uint8_t {
   kDone,
   kNoMemory,    // no result
-  kNotStopped,  // other threads ran on: objects that only they hold may be reported
+  kNotStopped,  // other threads ran; objects that only they hold may be reported
   kImpossible,  // no result: the checker cannot see the program; other fields say why
 };
 
-// What a check says as a whole.
+// The result of a check as a whole.
 struct LeakSummary {
   bool known() const {
     return outcome == LeakOutcome::kDone || outcome == LeakOutcome::kNotStopped;
   }
 
   LeakOutcome outcome = LeakOutcome::kImpossible;
-  // Why the outcome is not kDone: an errno, or 0; the signal that ended the check; the thread that
-  // could not be stopped in time.
+  // The reason why the outcome is not kDone: an errno, or 0; the signal that ended the check; the
+  // thread that could not be stopped in time.
   int error = 0;
   int signal = 0;
   int stuck_thread = 0;
-  // Allocations are recorded: only objects from before the recording have no stack.
+  // True if allocations are recorded: then only objects from before the recording have no stack.
   bool recorded = false;
-  // Reachability was not examined: every object in use counts as leaked.
+  // True if reachability was not examined: then every object in use counts as leaked.
   bool everything = false;
   int64_t time_ns = 0;   // wall clock
   int64_t pause_ns = 0;  // while other threads were stopped
@@ -97,7 +98,7 @@ struct LeakSummary {
   uint64_t bytes = 0;
   uint64_t direct_objects = 0;
   uint64_t direct_bytes = 0;
-  // Memory to search that could not be read.
+  // The bytes of memory to search that could not be read.
   uint64_t unread_bytes = 0;
 };
 
@@ -113,7 +114,7 @@ class FoundLeaks : public LeakSummary {
 
   // Adds a leaked object to its site, and returns the site, which stays there until the next call;
   // null when there is no memory. Without a stack, sites differ by size and age. With `by_object`
-  // each object is a site of its own, with its address as the innermost frame.
+  // each object is a separate site, with its address as the innermost frame.
   LeakSite* Add(const LeakedObject& object, bool by_object);
   // Sets the nearest stack of a site without a stack to a copy of `frames`. False when there is no
   // memory.
@@ -137,19 +138,20 @@ class FoundLeaks : public LeakSummary {
 
   VirtualMemory& vm_;
   MappedArray<LeakSite> sites_;
-  // While filling: numbers of sites from 1 on, 0: free. A site is at the hash of what identifies
-  // it, or in the next free slot after that. A power of two, at most half of the slots used.
+  // A hash table, used while the report is filled: each slot has the number of a site, from 1 on,
+  // or 0 if it is free. A site is at the hash of what identifies it, or in the next free slot. The
+  // number of slots is a power of two, and at most half of them are used.
   MappedArray<uint32_t> slots_;
   CheckMemory frames_;
   MappedArray<ProfileEntry> entries_;
 };
 
-// Libraries and function names for the addresses in stacks. To be made after the threads run again:
-// it takes some milliseconds.
+// Libraries and function names for the addresses in stacks. Make it after the threads have resumed,
+// since it takes some milliseconds.
 class LeakSymbols {
  public:
-  // For the first `max_sites` sites. Names are missing where a file cannot be read, or without
-  // memory.
+  // Finds the names for the first `max_sites` sites. Names are missing if a file cannot be read, or
+  // there is no memory.
   LeakSymbols(const FoundLeaks& report, uint64_t max_sites, VirtualMemory& vm);
 
   const MappedLibraries& libraries() const { return libraries_; }
@@ -160,7 +162,7 @@ class LeakSymbols {
   FunctionNames names_;
 };
 
-// Writes a line with the sums, then the first `max_sites` sites. `name` is that of the check.
+// Writes a line with the sums, then the first `max_sites` sites. `name` is the name of the check.
 // Scripts look for the words "Leak check NAME detected leaks of N bytes in M objects" and "The N
 // largest leaks:", which gperftools wrote. Frames are as FunctionNames writes them.
 void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max_sites,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Leak reports as text and as JSON.
 #include <algorithm>
+#include <csignal>
 
 #include "base/text_writer.h"
 #include "os/error_text.h"
@@ -25,7 +26,7 @@ std::string_view OutcomeName(LeakOutcome outcome) {
   return "";
 }
 
-// Writes why there is no result, and what to do.
+// Writes why there is no result, and what the user can do.
 void WriteWhyUnknown(const FoundLeaks& report, TextWriter* out) {
   out->Text("not checked: ");
   if (report.outcome == LeakOutcome::kNoMemory) {
@@ -35,6 +36,10 @@ void WriteWhyUnknown(const FoundLeaks& report, TextWriter* out) {
     out->Text(
         " could not be stopped: it waits in the kernel, for a disk or network file system or "
         "for the child of its vfork to call exec; check again when that is over\n");
+  } else if (report.signal == SIGSYS) {
+    out->Text(
+        "a sandbox ended the check at a system call; allow those that docs/system-calls.md lists "
+        "for leak checks\n");
   } else if (report.signal != 0) {
     out->Text("the check was ended by signal ").Number(static_cast<uint64_t>(report.signal));
     out->Text("; the program was not affected\n");
@@ -121,7 +126,7 @@ void WriteJsonFigures(uint64_t objects, uint64_t bytes, uint64_t direct_objects,
   out->Text(",\"direct_bytes\":").Number(direct_bytes);
 }
 
-// In milliseconds; without "below" for the oldest bucket.
+// Writes the age in milliseconds; without "below" for the oldest bucket.
 void WriteJsonAge(AgeBucket age, TextWriter* out) {
   out->Text(",\"span_age_ms\":{\"at_least\":");
   out->Number(static_cast<uint64_t>(AgeAtLeastMs(age)));
@@ -188,6 +193,10 @@ void WriteJsonSite(const LeakSite& site, const LeakSymbols& symbols, TextWriter*
 }  // namespace
 
 void WriteLeakSummary(const FoundLeaks& report, TextWriter* out) {
+  if (report.objects_in_use == 0) {
+    out->Text("no object is in use, so nothing was checked; the program may have another malloc\n");
+    return;
+  }
   out->Text("no leaks found, ").Number(report.objects_in_use).Text(" objects, ");
   out->Number(report.bytes_in_use).Text(" bytes checked\n");
 }

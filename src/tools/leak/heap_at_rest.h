@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs a function while the heap is at rest: all its locks are held and the other threads are
-// stopped. Where the system does not let threads be stopped, they run on, but can neither allocate
-// nor free.
+// stopped. If the OS does not allow that threads are stopped, they continue, but can neither
+// allocate nor free.
 //
-// A thread that does not stop in time is tried again for some seconds, with the heap released and
-// all threads running between attempts. Thread safety: one call at a time, by a thread that holds
+// If a thread does not stop in time, the attempt is repeated for some seconds. Between attempts the
+// heap is released and all threads run. Thread safety: one call at a time, by a thread that holds
 // no lock. Cost: see tools/world_stop/world_stop.h.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace tcmalloc {
 
-// Runs function(context, world). `*stopped`: the other threads were stopped, not only locked out.
-// With kNotInTime nothing was run. With kDone and !*stopped, the result's error says why the
-// threads could not be stopped.
+// Runs function(context, world). `*stopped` is true if the other threads were stopped, not only
+// locked out. If the result is kNotInTime, the function did not run. With kDone and !*stopped, the
+// result's error says why the threads could not be stopped.
 StopResult WithHeapAtRest(Heap& heap, void (*function)(void* context, const WorldStop& world),
                           void* context, bool* stopped);
 
-// Waits that many milliseconds. Not a cancellation point.
+// Waits `ms` milliseconds. It is not a cancellation point.
 void WaitMilliseconds(int ms);
 
 }  // namespace tcmalloc

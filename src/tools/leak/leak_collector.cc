@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tools/leak/age_bucket.h"
 #include "tools/leak/annotations.h"
+#include "tools/mark/age_bucket.h"
 #include "tools/profile/sample_table.h"
 #include "tools/profiler/recording.h"
 
@@ -27,11 +27,13 @@ bool LeakCollector::Collect(Marker* marker) {
   if (request_.reachability && !marker->FindIndirect()) return false;
   bool enough_memory = true;
   marker->ForEachUnmarked([&](const LiveObject& object) {
+    const ProgramObject seen = ProgramObjectOf(object, &reader_);
+    if (seen.state != ProgramObject::State::kInUse) return;
     ObjectTable::Record record;
-    if (!FindRecord(object.start, &record)) record = {};
+    if (!FindRecord(seen.start, &record)) record = {};
     if (!enough_memory || !Counts(object, record)) return;
     enough_memory =
-        Report(object, record, !request_.reachability || !marker->IsIndirect(object.number));
+        Report(object, seen, record, !request_.reachability || !marker->IsIndirect(object.number));
   });
   return enough_memory && AddNearestSites();
 }
@@ -43,7 +45,7 @@ bool LeakCollector::AddNearestSites() {
   SampledSites samples(memory_);
   if (!samples.Reserve(num_samples)) return false;
   index_.ForEachSampled([&](const LiveObject& object, const void* sample) {
-    // The number is written last: without it, a thread is still writing the sample.
+    // The number is written last; while it is 0, a thread is still writing the sample.
     if (static_cast<const Sample*>(sample)->number > 0) samples.Add(KeyOf(object), sample);
   });
   samples.Sort();
@@ -61,17 +63,20 @@ SampledSites::Key LeakCollector::KeyOf(const LiveObject& object) const {
   return {object.bytes, index_.HandedOutMs(object), object.start};
 }
 
-bool LeakCollector::Report(const LiveObject& object, const ObjectTable::Record& record,
-                           bool direct) {
-  LeakedObject lost = {.address = object.start,
-                       .object_size = object.bytes,
+bool LeakCollector::Report(const LiveObject& object, const ProgramObject& seen,
+                           const ObjectTable::Record& record, bool direct) {
+  LeakedObject lost = {.address = seen.start,
+                       .object_size = seen.bytes,
                        .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
-                       .requested_bytes = object.bytes,
+                       .requested_bytes = seen.bytes,
                        .direct = direct};
   if (record.site != nullptr) {
     lost.frames = record.site->frames();
     lost.depth = record.site->depth();
     lost.requested_bytes = static_cast<size_t>(record.bytes);
+  } else if (seen.depth > 0) {
+    lost.frames = seen.frames;
+    lost.depth = seen.depth;
   } else if (const auto* const sample = static_cast<const Sample*>(index_.SampleOf(object))) {
     lost.frames = sample->stack;
     lost.depth = sample->depth;
@@ -79,9 +84,9 @@ bool LeakCollector::Report(const LiveObject& object, const ObjectTable::Record& 
   }
   LeakSite* const site = report_->Add(lost, request_.by_object);
   if (site == nullptr) return false;
-  if (request_.show_contents && site->example == object.start) {
-    const size_t bytes = std::min(sizeof(site->words), object.bytes);
-    site->num_words = reader_.Copy(site->words, object.start, bytes) / sizeof(uintptr_t);
+  if (request_.show_contents && site->example == seen.start) {
+    const size_t bytes = std::min(sizeof(site->words), seen.bytes);
+    site->num_words = reader_.Copy(site->words, seen.start, bytes) / sizeof(uintptr_t);
   }
   return true;
 }

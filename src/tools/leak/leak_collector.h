@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LeakCollector: puts the objects that the marker left unmarked into a report, by the site where
-// they were allocated: from the records of allocations, else from samples, else by size and age,
-// with the stack of the most similar sample as a hint.
+// LeakCollector: puts the objects that the marker left unmarked into a report, by call site. It
+// finds the call site in the records of allocations, else in samples. Other objects are grouped by
+// size and age, with the stack of the most similar sample as a hint.
 //
-// Works while the heap is at rest, takes no lock, and memory only from the check. Thread safety:
-// none. Cost: some hundred nanoseconds per leaked object.
+// Works while the heap is at rest and takes no lock. It allocates only memory of the check
+// (check_memory.h). Thread safety: none. Cost: some hundred nanoseconds per leaked object.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 #include "tools/leak/leak_request.h"
 #include "tools/leak/marker.h"
 #include "tools/leak/object_index.h"
-#include "tools/leak/sampled_sites.h"
+#include "tools/leak/program_object.h"
+#include "tools/mark/sampled_sites.h"
 #include "tools/profile/object_table.h"
 #include "tools/world_stop/memory_reader.h"
 
@@ -24,7 +25,7 @@ namespace tcmalloc {
 
 class LeakCollector {
  public:
-  // All references outlive this. `reader` is guarded: it reads the contents of leaked objects.
+  // All references outlive this. `reader` is a guarded reader, for the contents of leaked objects.
   LeakCollector(const LeakRequest& request, const ObjectIndex& index, const MemoryReader& reader,
                 CheckMemory& memory, FoundLeaks* report)
       : request_(request),
@@ -34,16 +35,19 @@ class LeakCollector {
         report_(report),
         now_ms_(CoarseMilliseconds()) {}
 
-  // Writes the report. `marker` has marked all that is reachable. False when there is no memory.
+  // Writes the report. Requires: `marker` has marked all reachable objects. False when there is no
+  // memory.
   bool Collect(Marker* marker);
 
  private:
-  // Whether the request counts this object. `record`: empty where there is none.
+  // Whether the request counts this object. `record` is empty if there is none.
   bool Counts(const LiveObject& object, const ObjectTable::Record& record) const;
-  // Adds an object to the report. `direct`: not reachable from another leaked object.
-  bool Report(const LiveObject& object, const ObjectTable::Record& record, bool direct);
-  // Gives sites without a stack that of the most similar sample. While the heap is at rest, because
-  // samples are freed with their objects.
+  // Adds an object to the report, as the program sees it. `direct` is true if the object is not
+  // reachable from another leaked one.
+  bool Report(const LiveObject& object, const ProgramObject& seen,
+              const ObjectTable::Record& record, bool direct);
+  // Sets the nearest stack of sites without a stack to that of the most similar sample. Called
+  // while the heap is at rest, because samples are freed with their objects.
   bool AddNearestSites();
   SampledSites::Key KeyOf(const LiveObject& object) const;
 
@@ -52,7 +56,7 @@ class LeakCollector {
   const MemoryReader& reader_;
   CheckMemory& memory_;
   FoundLeaks* const report_;
-  // By the page heap's clock, like the times of spans.
+  // The time by the page heap's clock, like the times of spans.
   const int64_t now_ms_;
 };
 

@@ -19,7 +19,7 @@
 namespace tcmalloc {
 namespace {
 
-// The path of the program's file; empty where it is not known.
+// The path of the program's file; empty if it is unknown.
 class ProgramPath {
  public:
   ProgramPath() { length_ = ReadLink("/proc/self/exe", text_, sizeof(text_)); }
@@ -93,7 +93,8 @@ TC_SLOW_PATH void WriteProfileFile(const FoundLeaks& report, std::string_view na
   out.Flush();
 }
 
-// Says whether pointers that are not aligned are the reason for leaks.
+// Tests whether the leaks exist only because unaligned pointers do not count, and writes the
+// result.
 TC_SLOW_PATH void TestPointerAlignment(Heap& heap, LeakRequest request, const FoundLeaks& found) {
   if (!request.reachability || request.pointer_source_alignment == 1) return;
   request.pointer_source_alignment = 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the leak checker tells the user: the report on stderr, the profile file, and how to look at
-// it.
+// The leak checker's messages to the user: the report on stderr, the profile file, and the command
+// that shows it.
 //
-// It makes checks but decides nothing about when. Thread safety: any thread that holds no lock.
-// Cost: a check, and milliseconds per reported site for the names of functions.
+// It makes checks, but does not decide when to make them. Thread safety: any thread that holds no
+// lock. Cost: a check, and milliseconds per reported site for the names of functions.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tcmalloc {
 
-// What a check found, for callers that ask later.
+// The results of a check, for callers that read them later.
 struct LeakFigures {
   bool checked = false;
   uint64_t objects = 0;
@@ -24,12 +24,13 @@ struct LeakFigures {
 // The name of the check of the whole program.
 inline constexpr std::string_view kProgramCheckName = "_main_";
 
-// Makes a check and writes what it found, to stderr and a file; with `at_end` also writes that it
-// found nothing. True when nothing is leaked; false also where the check could not be made.
+// Makes a check and writes the leaks to stderr and a file; with `at_end` it also writes a line if
+// there are none. True when nothing is leaked; false also if the check could not be made.
 bool CheckAndReport(const LeakRequest& request, std::string_view name, bool at_end,
                     LeakFigures* figures);
 
-// Says on stderr if the profile, which is due at the end of the program, cannot be created.
+// Writes a line to stderr if the profile that is written at the end of the program cannot be
+// created.
 void CheckDumpDirectory(const Settings& settings);
 
 }  // namespace tcmalloc

@@ -42,7 +42,8 @@ LeakRequest ProgramLeakRequest(const Settings& settings, uint32_t main_period) {
     case HeapCheckMode::kOff:
       break;
   }
-  // An object that is not recorded is older than the program, which cannot free it.
+  // An object that is not recorded was allocated before the program's own code ran, and the program
+  // cannot free it.
   if (!request.reachability) request.recorded_only = true;
   return request;
 }

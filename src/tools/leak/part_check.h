@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PartCheck: a check of a part of the program's life: for leaks among what was allocated since its
-// beginning (gperftools' HeapLeakChecker).
+// PartCheck: a check of a part of the program's life. It looks for leaks among the objects that
+// were allocated since the part began (gperftools' HeapLeakChecker).
 //
-// Thread safety: New and Delete from any thread; otherwise none. Cost: a record from the heap's
-// arena; Check is a check for leaks (tools/leak/check.h).
+// Thread safety: any thread may call New and Delete; the rest is not thread-safe. Cost: a record
+// from the heap's arena; Check is a check for leaks (tools/leak/check.h).
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ class PartCheck {
   // Null is allowed.
   static void Delete(PartCheck* part);
 
-  // True when nothing that was allocated since New is leaked.
+  // True when no object that was allocated since New is leaked.
   bool Check();
-  // Of the last Check.
+  // The figures of the last Check.
   LeakFigures figures() const { return figures_; }
   std::string_view name() const { return name_; }
 

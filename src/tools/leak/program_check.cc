@@ -29,10 +29,11 @@ constinit bool checks_after_destructors = false;
 constinit uint32_t main_period = 0;
 constinit uint64_t process = 0;
 
-// Set by the thread that makes the check at the end, or cancels it: that thread alone goes on
+// The thread that makes the check at the end, or cancels it, sets it; only the first one continues
 // (acquire and release).
 constinit std::atomic<bool> end_is_checked{false};
-// The figures of the last check: written before was_checked (release), read after it (acquire).
+// The figures of the last check. They are written before was_checked (release), and read after it
+// (acquire).
 constinit std::atomic<bool> was_checked{false};
 constinit std::atomic<uint64_t> last_objects{0};
 constinit std::atomic<uint64_t> last_bytes{0};
@@ -69,7 +70,7 @@ bool CheckProgramNow(bool at_end, uintptr_t stack) {
   return none;
 }
 
-// Once, at the end of the program. Not in a forked child.
+// Runs once, at the end of the program, but not in a forked child.
 TC_OUT_OF_LINE void CheckAtEnd() {
   // As in CheckForLeaks: stores the program's callee-saved registers in this frame.
   __builtin_unwind_init();
@@ -86,8 +87,8 @@ TC_OUT_OF_LINE void CheckAtEnd() {
   EndWithFailure();
 }
 
-// Does not call the functions that the program registered for its end: its threads are still
-// working.
+// Does not call the functions that the program registered for its end, since its threads are still
+// running.
 void CheckAtTerm(int) {
   if (!whole_program || ProcessId() != process) return;
   if (!end_is_checked.exchange(true, std::memory_order_acq_rel))
@@ -99,13 +100,14 @@ constexpr HelperTask kCheckAtTerm = {
 
 void BeforeMain() {
   if (GlobalHeap().settings.heap_check == HeapCheckMode::kMinimal && !BeginRecords()) return;
-  // After the constructors, which have registered their destructors: this runs before those.
+  // The constructors have run and registered their destructors, so CheckAtEnd runs before the
+  // destructors.
   if (whole_program && !checks_after_destructors) CallAtExit(&CheckAtEnd);
 }
 
 // Runs after the constructor that calls OnLibraryLoad (entry/library.h), by the link order of the
 // library.
-__attribute__((constructor)) void StartProgramCheck() {
+TC_RUNS_AT_START __attribute__((constructor)) void StartProgramCheck() {
   const Settings& settings = ExistingHeap().settings;
   const HeapCheckMode mode = settings.heap_check;
   if (mode == HeapCheckMode::kOff) return;
@@ -123,7 +125,8 @@ __attribute__((constructor)) void StartProgramCheck() {
   CheckDumpDirectory(settings);
   PrepareAnnotations();
   if (mode != HeapCheckMode::kMinimal && !BeginRecords()) return;
-  // If the signal has no handler of ours, the library said so when it was loaded.
+  // If our handler could not be installed for the signal, the library reported that when it was
+  // loaded.
   if (settings.report_at_term && HandleSignalInHelper(kTerminationSignal) &&
       !AddHelperTask(&kCheckAtTerm)) {
     WriteToStderr("tcmalloc: HEAPCHECK: no check on SIGTERM: cannot start a thread\n");
@@ -131,7 +134,9 @@ __attribute__((constructor)) void StartProgramCheck() {
   if (!CallBeforeMain(&BeforeMain)) BeforeMain();
 }
 
-__attribute__((destructor)) void EndProgramCheck() { CheckAtEnd(); }
+__attribute__((destructor)) void EndProgramCheck() {
+  if (whole_program) CheckAtEnd();
+}
 
 }  // namespace
 

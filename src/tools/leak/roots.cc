@@ -9,13 +9,15 @@
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
 #include "os/memory_map.h"
-#include "tools/leak/control_blocks.h"
-#include "tools/leak/registered_roots.h"
+#include "tools/annotations/registered_roots.h"
+#include "tools/leak/program_memory.h"
+#include "tools/mark/add_roots.h"
+#include "tools/mark/control_blocks.h"
 
 namespace tcmalloc {
 namespace {
 
-// Enough for most processes: some 600 mappings.
+// This suffices for most processes: some 600 mappings.
 constexpr size_t kFirstTextBytes = size_t{64} << 10;
 
 // Sorts the ranges, and joins those that overlap or touch.
@@ -45,16 +47,17 @@ AddressRange RangeOf(const T& object) {
 Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   MappedRanges& mapped = heap.virtual_memory.mapped();
   if (!mapped.is_complete()) return Roots::Outcome::kOwnMemoryUnknown;
-  // Own memory in static storage: half a MiB of page map, without pointers to objects; lists of
-  // mappings, whose starts are the addresses of first objects; lists of free objects; ranges that
-  // the program has unregistered.
+  // The allocator's memory in static storage: half a MiB of page map, without pointers to objects;
+  // lists of mappings, whose starts are also the addresses of objects; lists of free objects;
+  // ranges that the program has unregistered.
   const AddressRange kStatic[] = {RangeOf(global_page_map), RangeOf(heap.virtual_memory),
                                   RangeOf(heap.memory),     RangeOf(heap.arena),
                                   RangeOf(heap.central),    RangeOf(heap.holes),
                                   RangeOf(heap.registry),   RangeOf(ProcessRegisteredRoots())};
   size_t listed = 0;
   heap.memory.ForEachListedRange([&listed](uintptr_t, uintptr_t) { ++listed; });
-  // Reserve first: reserving may list one more range.
+  // The array grows before the list is read, since its own mapping may be one more range of the
+  // list.
   constexpr size_t kMore = 8;
   own->Clear();
   const size_t others = listed + std::size(kStatic);
@@ -73,15 +76,13 @@ Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
 
 Roots::Roots(Heap& heap)
     : heap_(heap),
-      backed_(heap.virtual_memory.hardware_page_size()),
       text_(heap.virtual_memory),
       lines_(heap.virtual_memory),
       own_(heap.virtual_memory),
       own_later_(heap.virtual_memory),
       unreadable_(heap.virtual_memory),
       registered_(heap.virtual_memory),
-      control_blocks_(heap.virtual_memory),
-      map_(heap.virtual_memory),
+      scratch_(heap.virtual_memory),
       always_(heap.virtual_memory) {}
 
 // False when the buffer was too small and has grown, with `*outcome` unchanged, or on an error.
@@ -112,14 +113,12 @@ bool Roots::ParseMappings() {
   return true;
 }
 
-bool Roots::KeepBacked() {
+bool Roots::KeepTouched(ProgramMemory& memory) {
   always_.Clear();
   for (const RootRange& range : map_.always) {
-    const bool is_data = range.kind == RootKind::kData || range.kind == RootKind::kCLibraryHeap;
-    const BackedPages::Want want = is_data ? BackedPages::Want::kWritten : BackedPages::Want::kAny;
-    AddressRange rest = {range.start, range.end};
-    for (AddressRange part; backed_.TakeFirst(&rest, want, &part);) {
-      if (!always_.Push({part.start, part.end, range.kind})) return false;
+    if (!ForEachTouchedPart(memory, range,
+                            [this](const RootRange& part) { return always_.Push(part); })) {
+      return false;
     }
   }
   return true;
@@ -151,7 +150,8 @@ bool Roots::StillValid() {
       const AddressRange part = {std::max(range->start, line.start),
                                  std::min(range->end, line.end)};
       while (then != own_.end() && then->end <= part.start) ++then;
-      // Own ranges do not touch, so a part that was own is inside one of them.
+      // The allocator's ranges do not touch, so a part that belonged to the allocator is inside one
+      // of them.
       if (then == own_.end() || part.start < then->start || then->end < part.end) return false;
     }
   }
@@ -161,8 +161,11 @@ bool Roots::StillValid() {
 Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered,
                              const MemoryReader* reader) {
   const ErrnoKeeper keeper;
+  control_blocks_ = {};
+  map_ = {};
+  scratch_.FreeAll();
   // Making room unmaps memory. Memory that is unmapped after the mappings were read must be among
-  // the own ranges: if either reading made room, both are repeated.
+  // the allocator's ranges, so if one of the two reads made room, both are repeated.
   Outcome outcome = Outcome::kDone;
   for (bool again = true; again;) {
     outcome = CollectOwnMemory(heap_, &own_);
@@ -178,22 +181,19 @@ Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered
   registered_.Clear();
   if (!ParseMappings() || !registered_.Reserve(registered.size())) return Outcome::kNoMemory;
   registered_.Extend(registered.CopyTo(registered_.data(), registered_.capacity()));
-  // If it cannot be opened, all pages count as backed. The destructor closes it.
-  static_cast<void>(backed_.Open());
-  MemoryLayout layout = {.reader = reader,
-                         .lines = lines_.data(),
+  MemoryLayout layout = {.lines = lines_.data(),
                          .num_lines = lines_.size(),
                          .world = world,
                          .own = own_.data(),
                          .num_own = own_.size(),
                          .registered = registered_.data(),
                          .num_registered = registered_.size()};
-  control_blocks_.Clear();
-  if (!FindControlBlocks(layout, &backed_, &control_blocks_)) return Outcome::kNoMemory;
+  ProgramMemory memory(reader, heap_.virtual_memory.hardware_page_size());
+  memory.Open();
+  if (!FindControlBlocks(layout, memory, scratch_, &control_blocks_)) return Outcome::kNoMemory;
   layout.control_blocks = control_blocks_.data();
   layout.num_control_blocks = control_blocks_.size();
-  map_.Clear();
-  if (!MapRoots(layout, &map_) || !KeepBacked() || !CollectUnreadable()) {
+  if (!MapRoots(layout, scratch_, &map_) || !KeepTouched(memory) || !CollectUnreadable()) {
     return Outcome::kNoMemory;
   }
   return Outcome::kDone;

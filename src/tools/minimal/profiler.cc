@@ -14,7 +14,7 @@ void OnProfilerLoad() {
 }
 void OnProfilerExit() {}
 
-void SampleAllocated(Heap&, Span*, size_t, size_t) {}
+void SampleAllocated(Heap&, void*, size_t, size_t, void**) {}
 void SampleFreed(void*) {}
 void PrepareSampler(Heap&) {}
 bool SetSamplePeriod(Heap&, size_t period) { return period == 0; }

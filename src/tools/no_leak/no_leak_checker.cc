@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // For a full library that is built without the leak checker: reports that HEAPCHECK is ignored.
-// Without the message, a check would seem to have found nothing.
+// Without the message, a user would believe that a check found no leaks.
 #include "heap/heap.h"
 #include "os/log.h"
 

@@ -36,7 +36,7 @@ int ErrorOfCreatingIn(const char* directory) {
 
 int ErrorOfCreating(const char* path) {
   const ErrnoKeeper keeper;
-  // Not O_WRONLY alone, with which open waits for the reader of a FIFO.
+  // O_NONBLOCK is set because open would otherwise wait for a reader of a FIFO.
   const int fd = OpenFile(path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
   if (fd >= 0) {
     Close(fd);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks at the start of the process whether files can be written where a setting says: the user
-// who starts the process can read the answer, and the file may be due hours later. Never allocates,
-// no cancellation point, keeps errno. Cost: one to three system calls.
+// Checks at the start of the process whether files can be written at the path of a setting: the
+// user who starts the process can read the message, while the file may be due hours later. Never
+// allocates, is no cancellation point, keeps errno. Cost: one to three system calls.
 #pragma once
 
 namespace tcmalloc {
 
 // 0 when a file of that name can be created, or exists and is writable; otherwise the error number.
-// Creates and changes nothing. Does not foresee later failures, for example a full disk.
+// Creates and changes nothing. Cannot predict later failures, for example a full disk.
 int ErrorOfCreating(const char* path);
 
 // Like ErrorOfCreating, for any file in `directory`.

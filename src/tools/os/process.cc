@@ -18,7 +18,8 @@ bool ParentWasStartedWith(const char* name, const char* value) {
   path.Text("/proc/").Number(static_cast<uint64_t>(getppid())).Text("/environ");
   const int fd = OpenForReading(buffer);
   if (fd < 0) return false;
-  // How many characters of "name=value" match so far; kNoMatch until the next zero byte.
+  // The number of characters of "name=value" that match so far; kNoMatch after a mismatch until the
+  // next zero byte.
   constexpr size_t kNoMatch = SIZE_MAX;
   const size_t name_length = strlen(name);
   const size_t length = name_length + 1 + strlen(value);

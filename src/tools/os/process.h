@@ -8,8 +8,8 @@
 
 namespace tcmalloc {
 
-// The program that started this one was itself started with the variable `name` equal to `value`.
-// False also where that cannot be read.
+// True if the program that started this one was itself started with the variable `name` equal to
+// `value`. False also if that cannot be read.
 bool ParentWasStartedWith(const char* name, const char* value);
 
 // Removes a file. False when there is none, or it cannot be removed. Changes errno.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The action at each level of memory pressure. No lock is held over a system call, and memory is
+// The action at each level of memory pressure. No lock is held during a system call, and memory is
 // released in slices: a thread that allocates meanwhile waits for one slice at most.
 #pragma once
 

@@ -11,7 +11,8 @@ namespace {
 
 using Of = PressureThreshold::Of;
 
-// (The members of std::string_view that check ranges need the C++ runtime's range error.)
+// (The members of std::string_view that check ranges need the function of the C++ runtime that
+// throws a range error.)
 bool StartsWith(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && memcmp(text.data(), prefix.data(), prefix.size()) == 0;
 }
@@ -44,7 +45,7 @@ bool ParseThreshold(std::string_view text, PressureThreshold* threshold) {
   uint64_t unit = 1;
   for (const char suffix : {'k', 'm', 'g', 't'}) {
     unit *= 1024;
-    // Capital letters differ in this bit only.
+    // Capital letters differ only in this bit.
     if ((text.front() | 0x20) == suffix) {
       return !__builtin_mul_overflow(read.value, unit, &threshold->value);
     }
@@ -57,7 +58,7 @@ bool ParseSwitch(std::string_view text, bool* on) {
   return *on || text == "off";
 }
 
-// A number with "ms" or "s".
+// Parses a number with "ms" or "s".
 bool ParseInterval(std::string_view text, uint32_t* ms) {
   uint64_t number = 0;
   if (!TakeNumber(&text, &number) || number > kTuning.pressure.max_interval_ms) return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory in use by the process, the heap, the control group and the system, and the threshold of a
-// level in bytes. Pure.
+// level in bytes. Pure functions.
 //
-// Of a control group only anonymous memory counts. The kernel drops the page cache by itself when
-// memory is short, and the page cache fills every group that reads files for long enough.
+// Only the anonymous memory of a control group counts. The kernel drops the page cache by itself
+// when memory is short, and the page cache fills every group that reads files for long enough.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct PressureFigures {
   uint64_t process_in_use = kUnknown;
 };
 
-// Without a threshold if a figure that it needs is unknown.
+// Returns a reading without a threshold if a figure that it needs is unknown.
 inline PressureReading ReadingFor(const PressureThreshold& threshold,
                                   const PressureFigures& figures) {
   using Of = PressureThreshold::Of;

@@ -31,7 +31,7 @@ class PressureListeners {
   void Remove(PressureListener* listener) TC_EXCLUDES(lock_);
   void Notify(int level) TC_EXCLUDES(lock_);
 
-  // For fork. In the child only its own thread can be in Notify.
+  // For fork. In the child, only the child's thread can be in Notify.
   SpinLock& lock() { return lock_; }
   void ForgetOthersInChild() TC_NO_THREAD_SAFETY_ANALYSIS;
 

@@ -30,7 +30,8 @@ void SeeVariable(const char* name, size_t name_length, const char* value, void* 
   if (text == "MEMORY_PRESSURE_WRITE") variables->write = value;
 }
 
-// Reported once in a process and its children, which try the same again. Orders nothing (relaxed).
+// True if the failure was reported. It is reported once in a process and its children, which try
+// the same again. Relaxed, since no other data depends on it.
 constinit std::atomic<bool> watch_is_reported{false};
 
 void ReportWatch(const WatchVariables& variables, int error) {
@@ -106,7 +107,7 @@ bool Listening::AddWatch() {
         Add(-watch.error, PressureSource::kStall);
         ReportWatch(variables, watch.error);
       }
-      // On an error the system's own files serve instead.
+      // On an error, the system's own files are used instead.
       return watch.error == 0;
     case PressureWatchKind::kPsiFile:
       Add(watch.fd, PressureSource::kStall);

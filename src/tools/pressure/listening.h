@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Listening: all that one process needs to listen to memory pressure: the sources of its
+// Listening: the state of a process that listens to memory pressure: the sources of its
 // configuration, opened if the system has them; the figures for its thresholds; the program's
 // listeners; the actions. The caller decides which thread waits, and when.
 //
@@ -7,7 +7,8 @@
 // registered again if the group's limit has changed when it is read
 // (tools/pressure/process_figures.h).
 //
-// Thread safety: none; one thread at a time. Never allocates, except in the program's listeners.
+// Thread safety: none; one thread at a time may use it. Never allocates, except in the program's
+// listeners.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ class Listening {
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
 
-  // False if the process has no descriptors left. Sources that cannot be opened are counted. A
+  // False on failure: see PressureMonitor::Open. Sources that cannot be opened are counted. A
   // failure of MEMORY_PRESSURE_WATCH is also reported once, since a person or systemd set it for
   // this process.
   bool Open();

@@ -13,7 +13,7 @@
 namespace tcmalloc {
 namespace {
 
-// How often the group reached a limit.
+// Returns how often the group reached a limit.
 std::optional<uint64_t> HighCount(int fd) {
   const std::optional<MemoryEvents> events = ReadMemoryEvents(fd);
   if (!events.has_value()) return std::nullopt;
@@ -58,7 +58,7 @@ void PressureMonitor::RemoveSources(PressureSource kind) {
 
 void PressureMonitor::Remove(Source* source) {
   const int fd = source->fd;
-  // Cleared first, as in EventSet::Close.
+  // The source is cleared before its descriptor is closed, as in EventSet::Close.
   *source = Source();
   if (events_.Remove(fd)) tcmalloc::Close(fd);
   counts_.sources.fetch_sub(1, std::memory_order_relaxed);
@@ -127,7 +127,7 @@ int PressureMonitor::Act(bool event) {
   const int level = std::max(by_use, by_event);
   if (level == 0) return 0;
   const size_t moved = world_.act(world_.context, level);
-  // The time of the action itself counts.
+  // The time is read again, since the action takes time.
   const int64_t done_ms = world_.now_ms();
   readings_ = world_.read(world_.context);
   if (by_use > 0) {

@@ -3,18 +3,18 @@
 // it is readable, Handle reads the sources, asks the policy (policy.h) what to do, calls the
 // action, and sets the alarm for the next reading.
 //
-// After an event a source is disarmed until the policy would act on it again: a storm of events
+// After an event a source is disarmed until the policy would act on it again: so a storm of events
 // costs one wake-up per action. A source that breaks (its group was removed, the other end closed)
 // is dropped and counted; the others stay.
 //
-// Programs close descriptors that they do not know, and the numbers are used again for their own
-// files. So before a descriptor is read, armed or closed, EventSet::Holds checks that it is still
-// the one that was opened.
+// Some programs close descriptors that they did not open, and the numbers are used again for their
+// own files. So before a descriptor is read, armed or closed, EventSet::Holds checks that it is
+// still the descriptor that was opened.
 //
 // The caller opens the sources and measures memory (World), so that tests can replace both.
 //
-// Thread safety: none; one thread at a time. Never allocates. Cost of Handle: one reading, two if
-// it acts, and some ten system calls.
+// Thread safety: none; one thread at a time may use it. Never allocates. Cost of Handle: one
+// reading, two if it acts, and some ten system calls.
 #pragma once
 
 #include <array>
@@ -42,7 +42,8 @@ class PressureMonitor {
   struct World {
     void* context = nullptr;
     int64_t (*now_ms)() = nullptr;
-    // Memory in use, by level; and of the whole process. `read` may add and remove sources.
+    // The memory in use, by level, and the memory in use by the whole process. `read` may add and
+    // remove sources.
     PressureReadings (*read)(void* context) = nullptr;
     uint64_t (*in_use)(void* context) = nullptr;
     // Acts on a level; returns the bytes moved.
@@ -55,9 +56,11 @@ class PressureMonitor {
   PressureMonitor& operator=(const PressureMonitor&) = delete;
   ~PressureMonitor() { Close(); }
 
-  // False if the process has no descriptors left.
+  // False on failure, for which open_error() is the errno.
   bool Open();
-  // Takes ownership of the descriptor. If it cannot be listened to, closes it and returns false.
+  int open_error() const { return events_.open_error(); }
+  // Takes ownership of the descriptor. If the monitor cannot listen to it, closes it and returns
+  // false.
   bool AddSource(int fd, PressureSource source);
   // Removes all sources of a kind, to replace them.
   void RemoveSources(PressureSource kind);
@@ -69,14 +72,14 @@ class PressureMonitor {
 
   // Waits for an event, at most `timeout_ms` (negative: without limit), and acts on it. Returns the
   // level of the action, 0 for none; negative if the program has closed the descriptors, as daemons
-  // do: then no source is left.
+  // do. Then the monitor has no source any more.
   int Handle(int64_t timeout_ms);
 
  private:
   struct Source {
     int fd = -1;
     PressureSource kind = PressureSource::kStall;
-    // Had an event since the last decision.
+    // True if the source had an event since the last decision.
     bool had_event = false;
     bool disarmed = false;
     int64_t disarmed_until_ms = 0;
@@ -102,7 +105,7 @@ class PressureMonitor {
   PressureCounts& counts_;
   EventSet events_;
   std::array<Source, kMaxSources> sources_{};
-  // As of this wake-up; after the action if there was one.
+  // The readings of this wake-up; those after the action if there was one.
   PressureReadings readings_{};
 };
 

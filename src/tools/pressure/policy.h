@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When the library acts on memory pressure, and at which level. Pure decisions: the caller brings
-// the time and the memory in use, acts, and reports the effect. Thread safety: none.
+// Decides when the library acts on memory pressure, and at which level. It only decides: the caller
+// passes the time and the memory in use, acts, and reports the effect. Thread safety: none.
 //
 // Levels (NextMemoryLevel, page/memory_level.h, which also serves the heap's own limits). A level
 // is entered when the memory in use reaches its threshold, and left when it has fallen below the
@@ -9,9 +9,9 @@
 //
 // Pace. An action costs time, and is wasted if it frees nothing. After one that freed little the
 // wait until the next doubles, up to Tuning::Pressure::max_waits times the interval. The wait ends
-// early if the memory in use has grown meanwhile: then an action may free something again, and is
-// more urgent. Without this pace, a kernel that sent events without end has kept systemd, which
-// trimmed its own heap for each, busy on a core.
+// early if the memory in use has grown meanwhile: then an action may free memory again, and is more
+// urgent. systemd has no such pace and trims its heap for each event; a kernel that sent endless
+// events kept it busy on a core.
 //
 // Events without a level (from systemd, PSI stalls) ask for the highest level, with the same pace.
 #pragma once
@@ -27,7 +27,7 @@
 
 namespace tcmalloc {
 
-// Memory in use of the thing that a threshold is about, and the threshold, in bytes.
+// The memory in use to which a threshold refers, and the threshold, in bytes.
 struct PressureReading {
   static constexpr uint64_t kNoThreshold = UINT64_MAX;
   uint64_t in_use = 0;
@@ -62,11 +62,11 @@ class PressurePace {
     in_use_ = in_use;
   }
 
-  // For a new reason to act.
+  // Forgets the last action, because there is a new reason to act.
   void Forget() { acted_ = false; }
 
   int64_t wait_ms() const { return acted_ ? wait_ms_ : 0; }
-  // Until MayAct is true without growth.
+  // The time until MayAct is true without growth.
   int64_t RemainingMs(int64_t now_ms) const {
     return acted_ ? std::max<int64_t>(0, acted_ms_ + wait_ms_ - now_ms) : 0;
   }
@@ -84,7 +84,7 @@ class PressurePolicy {
   explicit constexpr PressurePolicy(int64_t interval_ms)
       : level_pace_(interval_ms), event_pace_(interval_ms) {}
 
-  // The level whose action is due, 0 for none.
+  // Returns the level whose action is due, 0 for none.
   int DueByUse(int64_t now_ms, const PressureReadings& readings) {
     const int before = level_;
     level_ = NextMemoryLevel(BoundsOf(readings), before);
@@ -92,12 +92,14 @@ class PressurePolicy {
     if (level_ == 0 || !level_pace_.MayAct(now_ms, InUse(readings, level_))) return 0;
     return level_;
   }
-  // The level for an event without one, 0 for none; `in_use` is that of the process.
+  // Returns the level for an event without a level, 0 for none; `in_use` is the memory in use by
+  // the process.
   int DueByEvent(int64_t now_ms, uint64_t in_use) const {
     return event_pace_.MayAct(now_ms, in_use) ? static_cast<int>(kPressureLevels) : 0;
   }
 
-  // Records the action: the bytes it freed, and the memory that the level is about, now in use.
+  // Records the action: the bytes that it freed, and the memory now in use to which the level
+  // refers.
   void ActedByUse(int64_t now_ms, uint64_t freed, uint64_t in_use) {
     level_pace_.Acted(now_ms, freed, in_use);
   }
@@ -109,7 +111,7 @@ class PressurePolicy {
   int level() const { return level_; }
   // How long sources stay disarmed after an event.
   int64_t EventsDisarmedMs(int64_t now_ms) const { return event_pace_.RemainingMs(now_ms); }
-  // Until the next reading; negative if no level has a threshold.
+  // The time until the next reading; negative if no level has a threshold.
   static int64_t NextReadingMs(const PressureReadings& readings) {
     int64_t next = -1;
     for (const PressureReading& reading : readings) {
@@ -127,7 +129,7 @@ class PressurePolicy {
     for (size_t i = 0; i < kPressureLevels; ++i) {
       const auto& [in_use, threshold] = readings[i];
       if (threshold == PressureReading::kNoThreshold) continue;
-      // A level is entered at its threshold, and a bound above its limit.
+      // A level is entered at its threshold, but a bound is reached above its limit.
       bounds[i] = {.limit = std::max<uint64_t>(threshold, 1) - 1,
                    .in_use = in_use,
                    .margin = threshold / kTuning.pressure.margin_part};

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/text_writer.h"
 #include "base/tuning.h"
 #include "heap/background_thread.h"
@@ -17,6 +18,7 @@
 #include "heap/idle_release.h"
 #include "os/clock.h"
 #include "os/detached_thread.h"
+#include "os/error_text.h"
 #include "os/log.h"
 #include "tools/pressure/config.h"
 #include "tools/pressure/listeners.h"
@@ -28,8 +30,9 @@ namespace {
 constinit PressureListeners listeners;
 
 // The thread at work on the state below (see pressure.h), as an address that belongs to this
-// thread; null for none; that of `storage` while a thread of the library is being started. Acquire
-// to begin, release to end: the next thread at work sees all changes of the last one.
+// thread. Null if there is none; the address of `storage` while a thread of the library is being
+// started. Acquire to begin, release to end: the next thread at work sees all changes of the last
+// one.
 constinit std::atomic<const void*> at_work{nullptr};
 
 // Null until this process listens. The thread at work writes it before it opens anything, so that a
@@ -47,7 +50,7 @@ constinit std::atomic<bool> config_is_read{false};
 constinit std::atomic<bool> has_thread{false};
 // That thread also runs idle release. Written and read by it alone.
 constinit std::atomic<bool> runs_idle_release{false};
-// This process is to have one: so are its children that live for long enough.
+// True if this process, and its children that live long enough, should have such a thread.
 constinit std::atomic<bool> wants_thread{false};
 
 bool ThisThreadIsAtWork() { return at_work.load(std::memory_order_relaxed) == &current_slot; }
@@ -59,7 +62,7 @@ bool TryBeginWork() {
 }
 void EndWork() { at_work.store(nullptr, std::memory_order_release); }
 
-// The following functions are for the thread at work.
+// Only the thread at work calls the following functions.
 
 void ReadConfigOnce(const Heap& heap) {
   if (config_is_read.load(std::memory_order_relaxed)) return;
@@ -69,18 +72,34 @@ void ReadConfigOnce(const Heap& heap) {
   config_is_read.store(true, std::memory_order_relaxed);
 }
 
-Listening* Begin(Heap& heap, const PressureConfig& config) {
+// Null on failure; `*error` is the errno.
+Listening* Begin(Heap& heap, const PressureConfig& config, int* error) {
   auto* const made = new (storage) Listening(heap, config, listeners);
   listening.store(made, std::memory_order_release);
   if (made->Open()) return made;
+  *error = made->monitor().open_error();
   listening.store(nullptr, std::memory_order_relaxed);
   return nullptr;
 }
 
-// A pass of idle release, where this thread runs it. Returns how many milliseconds the thread may
-// sleep.
-int RunIdleRelease(Heap& heap, IdleRelease* passes) {
+// Reports at most once in a process.
+void ReportNoEvents(int error) {
+  static constinit bool is_reported = false;
+  if (is_reported) return;
+  is_reported = true;
+  char buffer[256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: TCMALLOC_PRESSURE: cannot wait for events: ");
+  WriteError(error, &line);
+  line.Text("; memory pressure is not noticed until this works\n");
+  WriteToStderr(line.text());
+}
+
+// Carries out a request from outside, if there is one, and a pass of idle release, if this thread
+// runs it. Returns how many milliseconds the thread may sleep.
+int RunDueWork(Heap& heap, IdleRelease* passes) {
   const int retry_ms = kTuning.pressure.retry_ms;
+  if (heap.control.HasRequest()) heap.control.Serve(heap);
   if (!runs_idle_release.load(std::memory_order_relaxed)) return retry_ms;
   const int pause_ms = passes->RunPass(heap, NumFrees());
   return pause_ms == IdleRelease::kUntilFrees ? retry_ms : std::min(pause_ms, retry_ms);
@@ -92,16 +111,22 @@ void* Run(void*) {
   runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
   IdleRelease passes;
   for (;;) {
-    Listening* const now = Begin(heap, the_config);
-    while (now != nullptr && now->monitor().Handle(RunIdleRelease(heap, &passes)) >= 0) {
+    // This is repeated in a child that one of the program's listeners has forked here.
+    heap.control.BeginListening(__builtin_frame_address(0), nullptr);
+    int error = 0;
+    Listening* const now = Begin(heap, the_config, &error);
+    while (now != nullptr && now->monitor().Handle(RunDueWork(heap, &passes)) >= 0) {
     }
-    // In a child that one of the program's listeners has forked here, it begins anew at once.
-    if (listening.load(std::memory_order_relaxed) == now)
-      SleepMilliseconds(kTuning.pressure.retry_ms);
+    if (now == nullptr) ReportNoEvents(error);
+    // A child that one of the program's listeners has forked here does not sleep, but begins anew
+    // at once.
+    if (listening.load(std::memory_order_relaxed) == now) {
+      SleepMilliseconds(RunDueWork(heap, &passes));
+    }
   }
 }
 
-// Hands the work over to a thread of the library's: ends this one's.
+// Passes the work to a thread of the library, and ends that of this thread.
 bool StartThread() {
   has_thread.store(true, std::memory_order_relaxed);
   at_work.store(&storage, std::memory_order_relaxed);
@@ -122,7 +147,8 @@ void ReleaseInChild() {
     of_parent->monitor().Close();
     listening.store(nullptr, std::memory_order_relaxed);
   }
-  // The library's thread itself, in a listener of the program's: it goes on when that returns.
+  // This is the library's thread, in a listener of the program; it continues when the listener
+  // returns.
   if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) {
     runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
     return;
@@ -149,8 +175,8 @@ void ReportIgnored(std::string_view why, std::string_view word = "") {
 
 }  // namespace
 
-void OnPressureLoad() {
-  // In any case: the program may add listeners, or listen itself.
+TC_RUNS_AT_START void OnPressureLoad() {
+  // The handlers are always added, since the program may add listeners, or listen itself.
   TC_CHECK(AddForkHandlers(&kForkHandlers));
   Heap& heap = GlobalHeap();
   if (*heap.settings.pressure == '\0') return;
@@ -186,6 +212,7 @@ int PressureFd(Heap& heap) {
     if (has_thread.load(std::memory_order_relaxed)) return -EBUSY;
     WaitMillisecond();
   }
+  int error = 0;
   Listening* now = listening.load(std::memory_order_relaxed);
   if (now != nullptr && !now->monitor().IsIntact()) {
     now->monitor().Close();
@@ -196,9 +223,9 @@ int PressureFd(Heap& heap) {
     PressureConfig config = the_config;
     std::string_view none;
     if (!config.enabled()) ParsePressureConfig("auto", &config, &none);
-    now = Begin(heap, config);
+    now = Begin(heap, config, &error);
   }
-  const int fd_or_error = now != nullptr ? now->monitor().fd() : -EMFILE;
+  const int fd_or_error = now != nullptr ? now->monitor().fd() : -error;
   EndWork();
   return fd_or_error;
 }

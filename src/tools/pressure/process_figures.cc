@@ -43,7 +43,7 @@ bool ProcessFigures::Needs(Of of) const {
 void ProcessFigures::ReadLimitWhenDue(int64_t now_ms) {
   if (limit_was_read_ && now_ms - limit_read_ms_ < kTuning.limits.cgroup_reread_ms) return;
   const std::optional<uint64_t> limit = ReadCgroupMemoryLimit(root_);
-  // If it cannot be read now, the last value stays.
+  // If the limit cannot be read now, the last value stays.
   if (limit.has_value()) cgroup_limit_ = *limit == kNoCgroupLimit ? kUnknown : *limit;
   limit_was_read_ = true;
   limit_read_ms_ = now_ms;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The figures of this process, its control group and its machine that the thresholds of a
-// configuration need. They are read each time; limits, which seldom change, every
+// configuration need. The figures are read at each call; limits, which seldom change, every
 // Tuning::Limits::cgroup_reread_ms. A figure that cannot be read is unknown. Thread safety: one
 // thread at a time. Never allocates. Cost: up to three files, 3 to 10 microseconds each on machines
 // with few CPUs; the kernel adds up a group's counters of all CPUs.
@@ -29,11 +29,11 @@ class ProcessFigures {
 
   PressureFigures Read(int64_t now_ms);
   PressureReadings ReadLevels(int64_t now_ms);
-  // Of the process; of the heap if that cannot be read.
+  // The memory in use by the process; by the heap if that of the process cannot be read.
   uint64_t InUse() const;
 
   const CgroupDirectories& directories() const { return directories_; }
-  // As of the last Read; PressureFigures::kUnknown for none.
+  // The limit at the last Read; PressureFigures::kUnknown if there is none.
   uint64_t cgroup_limit() const { return cgroup_limit_; }
 
  private:

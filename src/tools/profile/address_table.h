@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // AddressTable: numbers addresses from 1 on, in the order in which they are first seen. An
-// insertion without memory to grow fails and changes nothing. Thread safety: none. Cost: constant,
-// mostly one cache miss; 32 bytes or less per address.
+// insertion that needs more memory than there is fails and changes nothing. Thread safety: none.
+// Cost: constant, mostly one cache miss; 32 bytes or less per address.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,12 @@ class AddressTable {
     uint32_t number;  // 0: free
   };
 
-  // The slot of `address`, or the free one where it belongs. Requires: some slot is free.
+  // Returns the slot of `address`, or the free slot for it. Requires: some slot is free.
   Slot& SlotOf(uintptr_t address);
   [[nodiscard]] bool Grow();
 
-  // Open addressing: an address is at its hash, or in the next free slot after that. A power of
-  // two, at most half of the slots used.
+  // Open addressing: an address is at its hash, or in the next free slot. The number of slots is a
+  // power of two, and at most half of them are used.
   MappedArray<Slot> slots_;
   VirtualMemory& vm_;
   uint32_t count_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ByteSink: passes what a writer writes to a function, one piece after another. After a failure it
+// ByteSink: passes the bytes of a writer to a function, one piece after another. After a failure it
 // drops the rest, so a writer needs to check ok() only at the end. Thread safety: none.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace tcmalloc {
 
 class ByteSink {
  public:
-  // Takes `size` bytes; false when that failed.
+  // Accepts `size` bytes; false when that failed.
   using Function = bool (*)(const void* data, size_t size, void* context);
 
   ByteSink(Function function, void* context) : function_(function), context_(context) {}
@@ -19,7 +19,7 @@ class ByteSink {
     if (ok_ && size > 0) ok_ = function_(data, size, context_);
   }
 
-  // Everything so far was written.
+  // True if everything so far was written.
   bool ok() const { return ok_; }
 
   // For a TextWriter, with the sink as its context.

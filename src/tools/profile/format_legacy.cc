@@ -6,8 +6,8 @@
 namespace tcmalloc {
 namespace {
 
-// The recorded figures as these formats have them. Profiles of what was allocated have those
-// figures in both places, so that readers show one kind.
+// The recorded figures in the form of these formats. Profiles of allocated objects have the same
+// figures as live and as allocated, so that readers show one kind.
 struct Figures {
   uint64_t objects = 0;
   uint64_t bytes = 0;

@@ -34,8 +34,8 @@ namespace location_field {
 constexpr uint32_t kId = 1, kMappingId = 2, kAddress = 3;
 }
 
-// Strings are referred to by their number in the table. These come first, then a name and a build
-// id for each library.
+// The numbers of strings in the table. The fixed strings come first, then a name and a build id for
+// each library.
 enum FixedString : uint32_t {
   kNothing,
   kCount,
@@ -76,7 +76,8 @@ class ProtoProfile {
         writer_(buffer_, sizeof(buffer_), &ByteSink::Text, out),
         proto_(&writer_) {}
 
-  // A location is written before the first sample that has it, so that only its number is kept.
+  // A location is written before the first sample that has it, so that only its number must be
+  // kept.
   bool Write() {
     if (CountsAllocated(profile_.kind)) {
       WriteValueType(profile_field::kSampleType, kObjects, kCount);
@@ -112,7 +113,8 @@ class ProtoProfile {
     });
   }
 
-  // The program first, then its libraries: readers take the first for the program.
+  // Writes the program first, then its libraries, since readers assume that the first mapping is
+  // the program.
   void WriteMappings() {
     const MappedLibrary* const program = libraries_.Find(ProgramEntry());
     if (program != nullptr) WriteMapping(*program);

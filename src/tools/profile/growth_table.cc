@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/compiler.h"
 #include "base/tuning.h"
 
 namespace tcmalloc {
@@ -29,7 +30,7 @@ GrowthTable::Record* GrowthTable::FindLocked(const uintptr_t* frames, size_t dep
   return found;
 }
 
-void GrowthTable::Add(size_t bytes, const uintptr_t* frames, size_t depth) {
+TC_RUNS_AT_START void GrowthTable::Add(size_t bytes, const uintptr_t* frames, size_t depth) {
   void* const memory = arena_.Allocate(sizeof(Record) + depth * sizeof(uintptr_t));
   if (memory != nullptr) {
     Record* const record = new (memory) Record{nullptr, bytes, 1, depth};
@@ -44,7 +45,7 @@ void GrowthTable::Add(size_t bytes, const uintptr_t* frames, size_t depth) {
   ++counted.times;
 }
 
-bool GrowthTable::Append(Record* record) {
+TC_RUNS_AT_START bool GrowthTable::Append(Record* record) {
   const SpinLockHolder holder(lock_);
   if (num_records_ == kTuning.sampling.max_growth_stacks) return false;
   (last_ == nullptr ? first_ : last_->next) = record;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GrowthTable: the call stacks that made the heap grow, a record for each growth, in the order of
-// time. It has at most Tuning::Sampling::max_growth_stacks records. Later growth, and growth
-// without memory for a record, is added to the last record with an equal stack, or else to a record
-// without a stack, the last one of a profile. So the sum is always what the heap has grown.
+// GrowthTable: the call stacks that made the heap grow, with one record per growth, in the order of
+// time. It has at most Tuning::Sampling::max_growth_stacks records. Later growth, and growth for
+// which there is no memory for a record, is added to the last record with an equal stack. If there
+// is none, it is added to a record without a stack, which is the last one of a profile. So the sum
+// of the records always equals the growth of the heap.
 //
-// Synchronization: LockRank::kSamples, never together with that of a SampleTable. Cost: a lock for
-// each growth, and a walk over all records when it is full. Memory: 32 bytes and 8 for each frame,
-// for a MiB or more from the system; about a MiB with the deepest stacks.
+// Synchronization: LockRank::kSamples; this lock is never held together with the lock of a
+// SampleTable. Cost: a lock for each growth, and a walk over all records when it is full. Memory:
+// 32 bytes per record and 8 per frame, while each record stands for at least one MiB from the OS;
+// about one MiB in all with the deepest stacks.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +54,7 @@ class GrowthTable {
   Record* last_ TC_GUARDED_BY(lock_) = nullptr;
   size_t num_records_ TC_GUARDED_BY(lock_) = 0;
   size_t num_frames_ TC_GUARDED_BY(lock_) = 0;
-  // Growth that no record with a stack counts.
+  // The growth that no record with a stack counts.
   Record others_ TC_GUARDED_BY(lock_);
 };
 

@@ -35,7 +35,7 @@ void ObjectTable::FreeSlots(const Slots& slots) {
   if (slots.bytes <= MetadataArena::kMaxBytes) {
     arena_.Free(slots.start, slots.bytes);
   } else if (!arena_.vm().Unmap(slots.start, slots.bytes)) {
-    // Memory that has to stay mapped is at least released.
+    // Memory that cannot be unmapped is at least released.
     static_cast<void>(arena_.vm().Release(slots.start, slots.bytes));
   }
 }
@@ -95,7 +95,7 @@ bool ObjectTable::Insert(uintptr_t object, Site* site, uint64_t bytes, Traffic* 
     }
     Slots fresh = NewSlots(wanted);
     if (fresh.start == nullptr) {
-      // One slot has to stay free: it ends every search.
+      // One slot must stay free, since a free slot ends a search.
       const SpinLockHolder holder(shard.lock);
       const size_t capacity = shard.slots.capacity;
       return capacity > 0 && TryInsertLocked(shard, hash, inserted, capacity - 1, traffic);
@@ -126,8 +126,8 @@ bool ObjectTable::Remove(uintptr_t object, Traffic* traffic) {
   CountFreedLocked(shard, *found);
   --shard.used;
   ReportTrafficLocked(shard, traffic);
-  // Fills the gap with the first object after it that may be there, then that one's gap: no free
-  // slot may lie between an object's home and its slot.
+  // Fills the gap with the first object after it that may be there, then the gap that this object
+  // leaves: there may be no free slot between an object's home and its slot.
   size_t gap = static_cast<size_t>(found - slots.start);
   size_t i = gap;
   for (;;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profile: what is in use, or was allocated, by call site, as one immutable value. Every format
-// (profile_formats.h) is written from this value.
+// Profile: the objects in use, or the allocated objects, by call site, as one immutable value.
+// Every format (profile_formats.h) is written from this value.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@ namespace tcmalloc {
 
 enum class ProfileKind : uint8_t {
   kHeap,         // in use now
-  kPeakHeap,     // in use when most was in use
+  kPeakHeap,     // in use when most bytes were in use
   kAllocations,  // allocated during an interval
   kGrowth,       // call stacks that made the heap grow, in the order of time
 };
 
-// A call stack, and what was allocated from it. In a sampled profile, entries with the same stack
-// differ by the size of their objects.
+// A call stack, and the objects that were allocated from it. In a sampled profile, entries with the
+// same stack differ by the size of their objects.
 struct ProfileEntry {
   // Return addresses, innermost first.
   const uintptr_t* frames = nullptr;
   size_t depth = 0;
-  // Requested bytes of each object; 0: various.
+  // Requested bytes of each object; 0 if the sizes differ.
   size_t object_size = 0;
   // Recorded objects and their requested bytes: in use, and allocated in total.
   uint64_t live_objects = 0;
@@ -33,18 +33,18 @@ struct ProfileEntry {
   double estimated_live_bytes = 0;
   double estimated_allocated_objects = 0;
   double estimated_allocated_bytes = 0;
-  // The stack belongs to a similar object: a hint.
+  // True if the stack is that of a similar object, as a hint.
   bool guessed_stack = false;
-  // Lower bound for the age of the objects' memory; negative: unknown.
+  // A lower bound for the age of the objects' memory; negative if it is unknown.
   int64_t age_at_least_ms = -1;
 };
 
 struct Profile {
   ProfileKind kind = ProfileKind::kHeap;
-  // The sampling interval in bytes; 0: the recorded figures are not to be scaled.
+  // The sampling interval in bytes; 0 if the recorded figures must not be scaled.
   size_t sample_period = 0;
-  // When it was taken (wall clock, nanoseconds since 1970), and the time that it covers; 0: one
-  // moment.
+  // The time at which the profile was taken (wall clock, nanoseconds since 1970), and the duration
+  // that it covers; 0 for one moment.
   int64_t time_ns = 0;
   int64_t duration_ns = 0;
   const ProfileEntry* entries = nullptr;

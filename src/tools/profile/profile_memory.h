@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProfileMemory: a Profile, and the one mapping that holds its entries and their frames. Filled by
-// one thread; immutable after Finish.
+// ProfileMemory: a Profile, and the one mapping that holds its entries and their frames. One thread
+// fills it; it is immutable after Finish.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class ProfileMemory {
   ~ProfileMemory() { Free(); }
 
   // Makes an empty profile with room for `entries` and, for all of them together, `frames`. Drops
-  // what was in it. False when there is no memory. `vm` outlives it.
+  // the former contents. False when there is no memory. `vm` outlives it.
   bool Reserve(VirtualMemory& vm, size_t entries, size_t frames);
   void Free();
 
@@ -31,7 +31,7 @@ class ProfileMemory {
   // matters. Cost: n log n comparisons.
   void Finish();
 
-  // All but the entries may be written until Finish.
+  // The caller may write all members but the entries until Finish.
   Profile profile;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ProtoWriter: the encoding of protocol buffers (varints, strings and nested messages), as far as
-// profiles need it. A message's length precedes it: its contents are written twice, first to be
-// counted. Thread safety: none. Cost: a few nanoseconds per byte, and what the TextWriter's sink
-// takes.
+// ProtoWriter: the part of the encoding of protocol buffers that profiles need (varints, strings
+// and nested messages). A message's length precedes it, so its contents are written twice; the
+// first time only counts. Thread safety: none. Cost: a few nanoseconds per byte, plus the time of
+// the TextWriter's sink.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ class ProtoWriter {
     Bytes(text);
   }
 
-  // Writes the message that `contents(ProtoWriter*)` writes, which is called twice and must do the
-  // same both times.
+  // Writes a message whose fields `contents(ProtoWriter*)` writes. That function is called twice
+  // and must write the same both times.
   template <typename F>
   void Message(uint32_t field, const F& contents) {
     ProtoWriter counter(nullptr);
@@ -41,7 +41,7 @@ class ProtoWriter {
     contents(this);
   }
 
-  // A number within a packed field.
+  // Writes a number within a packed field.
   void Varint(uint64_t value) {
     char bytes[10];
     size_t n = 0;

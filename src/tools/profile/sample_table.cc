@@ -8,7 +8,7 @@
 namespace tcmalloc {
 namespace {
 
-// Rounding may leave a little less than zero.
+// Because of rounding, the sum may be slightly below zero.
 size_t AsSize(double bytes) {
   if (!(bytes > 0)) return 0;
   return bytes < static_cast<double>(SIZE_MAX) ? static_cast<size_t>(bytes) : SIZE_MAX;
@@ -114,8 +114,8 @@ void SampleTable::Add(Sample* sample) {
     freed_since_peak_ = IntrusiveList<Sample>();
     recording_after = recording_after_;
   }
-  // Samples of the former peak that belong to a recording move there; a profile meanwhile misses
-  // them.
+  // Samples of the former peak that belong to a recording move to its list; a profile that is taken
+  // meanwhile misses them.
   IntrusiveList<Sample> unneeded;
   while (Sample* const former = former_peak.PopFirst()) {
     if (former->number > recording_after) {
@@ -135,7 +135,7 @@ void SampleTable::Remove(Sample* sample) {
     const SpinLockHolder holder(lock_);
     live_.Remove(sample);
     --num_live_;
-    // Zero exactly, so that rounding errors do not add up.
+    // The sum is set to exactly zero when no sample is left, so that rounding errors do not add up.
     live_bytes_ = num_live_ == 0 ? 0 : live_bytes_ - sample->weighted_bytes();
     sample->object = nullptr;
     if (sample->number <= peak_number_) return freed_since_peak_.Prepend(sample);
@@ -206,7 +206,7 @@ bool SampleTable::Snapshot(ProfileKind kind, size_t period, VirtualMemory& vm,
         frames += sample.depth;
       });
     }
-    // With room for samples that are added meanwhile.
+    // The room includes space for samples that are added meanwhile.
     if (!profile->Reserve(vm, samples + samples / 8 + 16, frames + frames / 8 + 1024)) return false;
     bool fits = true;
     bool several = false;

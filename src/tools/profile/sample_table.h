@@ -4,17 +4,17 @@
 //
 // The peak is exact, at the precision of the samples, and costs nothing to keep. Samples are
 // numbered in the order of their allocation; the peak is the number of the sample that raised the
-// estimated bytes in use to a new maximum. It consists of every sample up to that number that was
-// not freed by then: those still in use, and those freed since, which stay in a list until the next
-// peak. Each sample enters and leaves each list once at most, so the cost per sample is constant on
-// average.
+// estimated bytes in use to a new maximum. The peak consists of every sample up to that number that
+// was not freed by then: the samples still in use, and those freed since, which stay in a list
+// until the next peak. Each sample enters and leaves each list once at most, so the cost per sample
+// is constant on average.
 //
-// Records lie together in blocks, apart from their stacks: a reader outside of the process stops it
-// while it copies them, and many small pieces take much longer than a few large ones.
+// Records are together in blocks, apart from their stacks: a reader outside of the process stops
+// the process while it copies them, and many small pieces take much longer than a few large ones.
 //
 // Synchronization: LockRank::kSamples. Nothing is allocated under it: a profile is copied into
-// memory that was reserved before. Cost per sample: the lock, three times; memory: the sample's.
-// The memory of records is used again for other records, and never for anything else.
+// memory that was reserved before. Cost per sample: the lock, three times, and the memory of the
+// record and its stack. The memory of records is used again only for other records.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +35,11 @@ struct Sample {
   const void* object = nullptr;
   size_t requested_bytes = 0;
   size_t allocated_bytes = 0;
-  // The sampling interval when it was taken, and how many objects it stands for.
+  // The sampling interval when the sample was taken, and the number of objects that it represents.
   size_t period = 0;
   double weight = 0;
-  // 0: it is not in the table. A reader of the running process takes the stack for the sample's if
-  // the number is the same before and after.
+  // 0 if the sample is not in the table. A reader of the running process accepts the stack if the
+  // number is the same before and after it reads the stack.
   uint64_t number = 0;
   uint32_t depth = 0;
   // `depth` return addresses, innermost first.
@@ -52,12 +52,12 @@ class SampleTable {
  public:
   explicit SampleTable(MetadataArena& arena) : arena_(arena) {}
 
-  // A new sample with room for `depth` frames; null when there is no memory. Requires: no lock is
-  // held.
+  // Makes a new sample with room for `depth` frames; null when there is no memory. Requires: no
+  // lock is held.
   Sample* New(size_t depth);
   // Adds a sample in use, complete but for its number.
   void Add(Sample* sample) TC_EXCLUDES(lock_);
-  // The sample's object is being freed. The sample may be gone afterwards.
+  // Called when the sample's object is being freed. The sample may be freed, too.
   void Remove(Sample* sample) TC_EXCLUDES(lock_);
 
   // Samples in use, and the estimated bytes in use now and at the peak.
@@ -68,8 +68,8 @@ class SampleTable {
   };
   Totals GetTotals() TC_EXCLUDES(lock_);
 
-  // Keeps what is allocated from now on, freed or not, until EndRecording. False when a recording
-  // runs already.
+  // Keeps the samples of all objects allocated from now on, freed or not, until EndRecording. False
+  // when a recording runs already.
   bool BeginRecording() TC_EXCLUDES(lock_);
   void EndRecording() TC_EXCLUDES(lock_);
 
@@ -91,7 +91,7 @@ class SampleTable {
   Sample* TakeRecordLocked() TC_REQUIRES(lock_);
   void KeepRecordLocked(Sample* record) TC_REQUIRES(lock_);
   void FreeStack(uintptr_t* stack, size_t depth);
-  // Of samples in no list.
+  // Frees samples that are in no list.
   void Free(Sample* sample) TC_EXCLUDES(lock_);
   void Free(IntrusiveList<Sample>* samples) TC_EXCLUDES(lock_);
   template <typename F>
@@ -106,12 +106,13 @@ class SampleTable {
   double peak_bytes_ TC_GUARDED_BY(lock_) = 0;
   // The last sample of the peak.
   uint64_t peak_number_ TC_GUARDED_BY(lock_) = 0;
-  // The last sample before the recording; UINT64_MAX: no recording runs.
+  // The last sample before the recording; UINT64_MAX if no recording runs.
   uint64_t recording_after_ TC_GUARDED_BY(lock_) = UINT64_MAX;
   IntrusiveList<Sample> live_ TC_GUARDED_BY(lock_);
-  // Freed since the peak, and a part of it.
+  // Samples that were freed since the peak and are a part of it.
   IntrusiveList<Sample> freed_since_peak_ TC_GUARDED_BY(lock_);
-  // Freed, no part of the peak, allocated since the recording began.
+  // Samples that were freed, are not a part of the peak, and were allocated since the recording
+  // began.
   IntrusiveList<Sample> freed_in_recording_ TC_GUARDED_BY(lock_);
   IntrusiveList<Sample> free_records_ TC_GUARDED_BY(lock_);
   // The part of the newest block that was not used yet.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SiteTable: the call sites of a program, each with what was allocated and freed there.
+// SiteTable: the call sites of a program, each with the counts of allocated and freed objects.
 //
 // A site is a stack of return addresses. It is made when its stack is first seen, and is never
-// moved or freed: pointers to it stay valid. What a site has in use is what was allocated less what
-// was freed. A session, which begins when a profiler starts, counts from the figures of that
-// moment.
+// moved or freed: pointers to it stay valid. The figures in use of a site are the allocated figures
+// minus the freed ones. A session, which begins when a profiler starts, counts from the figures of
+// that moment.
 //
 // Called by: the heap profiler, for every allocation. It uses the arena and the memory that it is
 // given, and nothing else of the heap. Synchronization: only atomics. Buckets are lists that grow
 // at the front and never shrink: a site is complete before its address is stored (release), and a
-// thread that follows the list has loaded that address (acquire). Of two threads that insert the
-// same stack, the second one's store fails; it looks again and finds the first one's site. Cost: a
-// hash over the stack, a walk of a short list. Memory: a table of pointers; sizeof(Site) and the
-// return addresses for each site.
+// thread that follows the list has loaded that address (acquire). If two threads insert the same
+// stack, the store of the second one fails; it searches again and finds the first one's site. Cost:
+// a hash over the stack, and a walk along a short list. Memory: a table of pointers; sizeof(Site)
+// and the return addresses for each site.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace tcmalloc {
 
 class Site {
  public:
-  // Counts an object of this site. A thread that frees one has seen its allocation.
+  // Counts an object of this site. A thread that frees an object has seen its allocation.
   void Allocated(uint64_t bytes) {
     allocated_objects_.fetch_add(1, std::memory_order_relaxed);
     allocated_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -43,6 +43,7 @@ class Site {
 
  private:
   friend class SiteTable;
+  friend struct FieldTable;
 
   bool Is(const uintptr_t* frames, size_t depth, uint64_t hash) const;
   void Read(ProfileEntry* entry) const;
@@ -54,13 +55,13 @@ class Site {
 
   // Written by every thread that allocates or frees an object of the site. The freed figures are
   // written with release and read first, with acquire: a reader that sees a free sees its
-  // allocation too, so what is in use is never below zero.
+  // allocation too, so the figures in use are never negative.
   std::atomic<uint64_t> allocated_objects_{0};
   std::atomic<uint64_t> allocated_bytes_{0};
   std::atomic<uint64_t> freed_objects_{0};
   std::atomic<uint64_t> freed_bytes_{0};
-  // The freed figures when the session began. Readers may see the old ones at that moment
-  // (relaxed).
+  // The freed figures when the session began. Relaxed: at that moment readers may see the old
+  // figures.
   std::atomic<uint64_t> freed_objects_before_{0};
   std::atomic<uint64_t> freed_bytes_before_{0};
 };
@@ -71,16 +72,16 @@ class SiteTable {
   SiteTable(const SiteTable&) = delete;
   SiteTable& operator=(const SiteTable&) = delete;
 
-  // Before any other call. False when there is no memory.
+  // Called before all other functions. False when there is no memory.
   [[nodiscard]] bool Prepare();
 
-  // The site of this stack, cut after Tuning::HeapProfiler::max_depth addresses; null when there is
-  // no memory for a new one. Once there are max_stacks sites, new stacks count for that of their
-  // innermost address alone. Requires: no lock is held.
+  // Returns the site of this stack, which is cut after Tuning::HeapProfiler::max_depth addresses;
+  // null when there is no memory for a new site. Once there are max_stacks sites, a new stack
+  // belongs to the site that has only its innermost address. Requires: no lock is held.
   Site* SiteOf(const uintptr_t* frames, size_t depth);
 
-  // Begins a session. Requires: everything in use was counted as freed. What other threads record
-  // at this moment may count for either session.
+  // Begins a session. Requires: all objects in use were counted as freed. Objects that other
+  // threads record at this moment may count for either session.
   void BeginSession();
 
   size_t num_sites() const { return num_sites_.value(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CurrentProfile: a heap profile of this moment, made from the sites of the heap profiler, and the
-// memory that holds it.
+// CurrentProfile: a heap profile of the present moment, made from the sites of the heap profiler,
+// and its memory.
 //
 // Thread safety: none; the sites may change meanwhile. Cost: a mapping of a few dozen bytes
 // per site, and a pass over the sites.
@@ -28,7 +28,7 @@ class CurrentProfile {
   }
 
   const Profile& profile() const { return profile_; }
-  // False when the system had no memory; the profile is empty then.
+  // False when the OS had no memory; then the profile is empty.
   bool complete() const { return profile_.entries != nullptr; }
   uint64_t live_bytes() const {
     uint64_t sum = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapDumpSchedule: when the heap profiler's next file is due: after a number of bytes allocated,
-// freed or newly in use, or after a time.
+// HeapDumpSchedule decides when the heap profiler's next file is due: after a number of bytes
+// allocated, freed or newly in use, or after a time.
 //
 // It decides and never writes a file; the caller passes the time. Thread safety: any thread; a hook
 // that reads an old value finds a file due a moment later, so all accesses are relaxed. NoteDump
@@ -17,15 +17,15 @@
 
 namespace tcmalloc {
 
-// How far files are apart; 0: no file for this reason.
+// The intervals between files; 0 means no file for this reason.
 struct HeapDumpIntervals {
   uint64_t allocated_bytes = 0;
   uint64_t freed_bytes = 0;
   uint64_t in_use_bytes = 0;
   uint64_t milliseconds = 0;
 
-  // How many bytes each of `shards` shards may count before it reports them: files are late by at
-  // most a sixteenth of the smallest interval.
+  // Returns how many bytes each of `shards` shards may count before it reports them, so that files
+  // are late by at most a sixteenth of the smallest interval.
   uint64_t TrafficThreshold(size_t shards) const;
 };
 
@@ -40,9 +40,9 @@ class HeapDumpSchedule {
     uint64_t in_use() const { return allocated > freed ? allocated - freed : 0; }
   };
 
-  // Forgets all traffic and begins anew.
+  // Resets the traffic and begins a new schedule.
   void Begin(const HeapDumpIntervals& intervals, uint64_t now_ms);
-  // The same, and no file is ever due.
+  // As Begin, but no file is ever due.
   void BeginWithoutDumps();
 
   // Adds to the traffic. True when a file is due because of it.
@@ -54,7 +54,7 @@ class HeapDumpSchedule {
            traffic.freed >= due_freed_.load(std::memory_order_relaxed) ||
            traffic.in_use() > due_in_use_.load(std::memory_order_relaxed);
   }
-  // Whether files are due by time at all. If not, no thread has to read the clock.
+  // Whether files can be due by time. If not, no thread has to read the clock.
   bool has_timer() const { return due_ms_.load(std::memory_order_relaxed) != kNever; }
   bool IsTimeDue(uint64_t now_ms) const {
     return now_ms >= due_ms_.load(std::memory_order_relaxed);
@@ -65,15 +65,16 @@ class HeapDumpSchedule {
   }
   // Writes why a file is due; nothing when none is.
   void WriteReason(const Traffic& traffic, uint64_t now_ms, TextWriter* out) const;
-  // A file was written: sets when the next ones are due.
+  // Called after a file was written; sets when the next files are due.
   void NoteDump(const Traffic& traffic, const HeapDumpIntervals& intervals, uint64_t now_ms);
 
  private:
   // Written by hooks.
   std::atomic<uint64_t> allocated_{0};
   std::atomic<uint64_t> freed_{0};
-  // Written by NoteDump: a file is due when traffic or time reach these; kNever for never. Zero
-  // before the first session, when nothing reads them: the object stays in .bss.
+  // Written by NoteDump: a file is due when traffic or time reaches these values; kNever for never.
+  // They are zero before the first session, when no thread reads them, so that the object stays in
+  // .bss.
   std::atomic<uint64_t> due_allocated_{0};
   std::atomic<uint64_t> due_freed_{0};
   std::atomic<uint64_t> due_in_use_{0};
@@ -82,7 +83,7 @@ class HeapDumpSchedule {
   std::atomic<uint64_t> most_in_use_{0};
 };
 
-// "N MB what", without a fraction, as gperftools writes it: scripts look for its words.
+// Writes "N MB what", without a fraction, as gperftools does: scripts look for these words.
 void WriteMegabytes(uint64_t bytes, std::string_view what, TextWriter* out);
 
 }  // namespace tcmalloc

@@ -70,10 +70,10 @@ void HeapDumps::BeginSession(std::string_view prefix, bool with_pid,
 bool HeapDumps::IsDueAfter(const ObjectTable::Traffic& traffic) {
   bool due = requested_.load(std::memory_order_relaxed);
   if (traffic.Any()) {
-    // Always counted, also when a file is due already.
+    // The traffic is always counted, also when a file is due already.
     due |= schedule_.Count(traffic.allocated_bytes, traffic.freed_bytes);
   }
-  // Time passes without traffic.
+  // A file may be due by time without traffic.
   return due || (schedule_.has_timer() && schedule_.IsTimeDue(Milliseconds()));
 }
 
@@ -125,7 +125,7 @@ void HeapDumps::RemoveOldFiles() const {
 }
 
 void HeapDumps::WriteName(uint64_t number, TextWriter* out) const {
-  // A forked child has a number of its own.
+  // A forked child has a different process id.
   const uint64_t pid = ProcessId();
   const bool has_pid = always_with_pid_ || pid != started_by_pid_;
   WriteHeapProfileName(prefix_, has_pid ? pid : 0, number, out);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapDumps: the heap profiler's files. It names them, writes them when one is due, and says on
-// stderr what it wrote or could not write.
+// HeapDumps: the heap profiler's files. It names the files, writes one when it is due, and reports
+// on stderr each file that it wrote or could not write.
 //
 // It never records allocations and never calls malloc. Called by: the recording hooks, the heap
 // profiler's interface, a signal handler (RequestDump only).
-// Thread safety: one thread at a time writes, the one that holds the turn; it is not a lock,
-// because writing makes system calls. Cost: IsDueAfter is a few atomic operations; a file takes
-// milliseconds.
+// Thread safety: only the thread that has the turn writes. The turn is not a lock, because writing
+// makes system calls. Cost: IsDueAfter is a few atomic operations; a file takes milliseconds.
 #pragma once
 
 #include <atomic>
@@ -22,37 +21,37 @@ namespace tcmalloc {
 
 class HeapDumps {
  public:
-  // The turn. TryBegin is false when another thread has it. Begin waits for that thread, but not
-  // for ever: the thread may be the caller itself, interrupted by a signal handler.
+  // The turn. TryBegin is false when another thread has it. Begin waits for that thread, but only
+  // for a limited time: the thread may be the caller itself, interrupted by a signal handler.
   bool TryBegin() { return !writing_.exchange(true, std::memory_order_acquire); }
   bool Begin();
   void End() { writing_.store(false, std::memory_order_release); }
 
-  // Begins a session: the names of its files, and when they are due. File numbers continue.
+  // Begins a session, and sets the names of its files and when they are due. File numbers continue.
   // Requires: the turn.
   void BeginSession(std::string_view prefix, bool with_pid, const HeapDumpIntervals& intervals);
   // Begins a session without files.
   void BeginSessionWithoutFiles() { schedule_.BeginWithoutDumps(); }
 
-  // Asks for a file soon. For signal handlers.
+  // Requests a file soon. Signal handlers may call it.
   void RequestDump() { requested_.store(true, std::memory_order_relaxed); }
 
-  // Counts what a hook recorded. True when a file is due.
+  // Counts the traffic that a hook recorded. True when a file is due.
   bool IsDueAfter(const ObjectTable::Traffic& traffic);
-  // Writes a file if one is still due: another thread may have written it meanwhile. `runs`:
-  // whether the profiler runs; without it no file is written, and a request is forgotten. Requires:
-  // the turn.
+  // Writes a file if one is still due: another thread may have written it meanwhile. `runs` is
+  // whether the profiler runs; if not, no file is written, and a request is dropped. Requires: the
+  // turn.
   void WriteIfDue(SiteTable& sites, bool runs);
   // Writes a file. Requires: the turn.
   void Write(SiteTable& sites, std::string_view reason);
 
-  // Says on stderr if the first file cannot be created: it may be due hours later. Requires: the
-  // turn.
+  // Reports on stderr if the first file cannot be created, since it may be due hours later.
+  // Requires: the turn.
   void CheckFirstFile() const;
   // Removes the files that an earlier process left under the same names. Requires: the turn.
   void RemoveOldFiles() const;
 
-  // In a forked child: its files are numbered from 1, and no thread is writing.
+  // Called in a forked child: its files are numbered from 1, and no thread is writing.
   void ResetAfterForkInChild() {
     last_number_ = 0;
     writing_.store(false, std::memory_order_relaxed);

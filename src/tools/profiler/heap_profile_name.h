@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The names of the heap profiler's files: PREFIX.NNNN.heap or PREFIX_PID.NNNN.heap, and the prefix
-// that the settings ask for. Process managers (PMIx, Slurm, Open MPI, MPICH) start many processes
-// with one environment; the prefix or the process id tells their files apart.
+// that the settings request. Process managers (PMIx, Slurm, Open MPI, MPICH) start many processes
+// with one environment; the prefix or the process id distinguishes their files.
 //
 // Pure functions. Thread safety: any thread. Cost: the length of the name.
 #pragma once
@@ -25,11 +25,11 @@ void WriteFileNumber(uint64_t number, TextWriter* out);
 // Writes the name of file `number`. `pid` is part of it unless it is 0.
 void WriteHeapProfileName(std::string_view prefix, uint64_t pid, uint64_t number, TextWriter* out);
 
-// Writes the prefix that the settings ask for: HEAPPROFILE, and the process's rank where a process
+// Writes the prefix that the settings request: HEAPPROFILE, and the process's rank if a process
 // manager gave it one.
 void WriteHeapProfilePrefix(const Settings& settings, TextWriter* out);
-// Whether the settings ask for the process id in names: on request, and where a process manager
-// started the process but gave it no rank.
+// Whether names have the process id: if the settings request it, or a process manager started the
+// process but gave it no rank.
 bool HeapProfileNamesHavePid(const Settings& settings);
 
 }  // namespace tcmalloc

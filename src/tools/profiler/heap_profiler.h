@@ -7,10 +7,10 @@
 //
 // Parts: tools/profiler/record_session.h has the hooks and tables,
 // tools/profiler/heap_dump_schedule.h decides when a file is due, tools/profiler/heap_dumps.h
-// writes it. The thread whose hook finds a file due writes it, without locks; other threads go on.
-// Nothing here calls malloc: memory comes from the heap's arena and from the system.
+// writes it. The thread whose hook finds that a file is due writes it, without locks; other threads
+// continue. Nothing here calls malloc: memory comes from the heap's arena and from the OS.
 //
-// Thread safety: any thread that holds no lock. In a forked child the profiler goes on, and the
+// Thread safety: any thread that holds no lock. In a forked child the profiler continues, and the
 // names of its files have the child's process id. Cost: see tools/profiler/record_session.h.
 #pragma once
 
@@ -33,9 +33,9 @@ void DumpHeapProfile(std::string_view reason);
 // False when the function failed or there is no memory.
 [[nodiscard]] bool WriteHeapProfile(ByteSink::Function function, void* context);
 
-// Starts the profiler if the environment asks for it.
+// Starts the profiler if the environment requests it.
 void StartHeapProfilerBySettings(const Settings& settings);
-// Writes the last file: the process ends.
+// Writes the last file. Called when the process ends.
 void DumpLastHeapProfile();
 
 }  // namespace tcmalloc

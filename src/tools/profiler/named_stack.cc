@@ -23,7 +23,7 @@ void WriteNamedStack(const uintptr_t* frames, size_t depth) {
   MappedLibraries libraries(memory);
   FunctionNames names(memory);
   MappedArray<char> text(memory);
-  // Without memory, names are missing.
+  // If there is no memory, names are missing.
   static_cast<void>(libraries.Read());
   for (size_t i = 0; i < depth; ++i) {
     if (!names.Add(CallBefore(frames[i]))) break;

@@ -29,16 +29,17 @@
 namespace tcmalloc {
 namespace {
 
-// Written when the library is loaded, before `requested` (release); read after it (acquire).
+// `the_request` is written when the library is loaded, before `requested` (release), and read after
+// it (acquire).
 constinit std::atomic<bool> requested{false};
 constinit ProfileRequest the_request;
-// The start of file names: as requested; for a directory, with the program's name added.
+// The start of file names: the requested one; for a directory, with the program's name added.
 constinit char base[2 * kSettingTextBytes] = "";
 constinit HelperTask files_task;
 constinit HelperTask peak_task;
 
-// A thread that sets it uses the next four alone until it clears it. It stays set after the last
-// files.
+// A thread that sets it has exclusive use of the next four variables until it clears it. It stays
+// set after the last files.
 constinit std::atomic<bool> writing{false};
 constinit uint64_t last_number = 0;
 constinit size_t written_peak_bytes = 0;
@@ -55,7 +56,7 @@ class FileName {
   FileName(const FileName&) = delete;
   FileName& operator=(const FileName&) = delete;
 
-  // One of the two completes the name.
+  // One of these two functions completes the name.
   void AddNumber(uint64_t number) {
     WriteFileNumber(number, &writer_);
     writer_.Text(the_request.extension);
@@ -72,8 +73,8 @@ class FileName {
   TextWriter writer_;
 };
 
-// Writes a line to stderr: what failed, the file, the error in words if there is one, the
-// consequence.
+// Writes a line to stderr with the action that failed, the file, the error in words if there is
+// one, and the consequence.
 TC_SLOW_PATH void ReportError(std::string_view what, std::string_view name, int error,
                               std::string_view consequence = "") {
   char buffer[kMaxName + 256];
@@ -89,7 +90,7 @@ TC_SLOW_PATH void ReportError(std::string_view what, std::string_view name, int 
 
 constexpr std::string_view kNoProfiles = "; no profiles are written";
 
-// For the user who has sent the signal.
+// Reports a written file to the user who has sent the signal.
 TC_SLOW_PATH void ReportWritten(std::string_view name, double live_bytes) {
   char buffer[kMaxName + 128];
   TextWriter line(buffer, sizeof(buffer));
@@ -116,9 +117,9 @@ bool WriteAndClose(const Profile& profile, int file, const char* name) {
   return false;
 }
 
-// Requires of the following functions: the calling thread has set `writing`.
+// The following functions require that the calling thread has set `writing`.
 
-// Writes a numbered file of what is in use now.
+// Writes a numbered file with the objects in use now.
 TC_SLOW_PATH void WriteNumbered(bool report) {
   ProfileMemory memory;
   if (!TakeProfile(GlobalHeap(), ProfileKind::kHeap, &memory)) {
@@ -143,14 +144,14 @@ bool PeakIsDue(size_t peak_bytes, bool last) {
          CoarseMilliseconds() - written_peak_ms >= kTuning.sampling.peak_age_ms;
 }
 
-// Each process reports this once; it tries again.
+// Each process reports this error once, but tries again.
 void ReportPeakError(std::string_view name, int error) {
   if (!peak_error_reported) ReportError("cannot create ", name, error);
   peak_error_reported = true;
 }
 
 TC_SLOW_PATH void WritePeakIfDue(bool last) {
-  // Read before the profile is taken, which may have a higher peak.
+  // The peak is read before the profile is taken, which may have a higher one.
   const size_t peak_bytes = GetSampleTotals().peak_bytes;
   if (!PeakIsDue(peak_bytes, last)) return;
   ProfileMemory memory;
@@ -172,11 +173,11 @@ bool TryBeginWriting() { return !writing.exchange(true, std::memory_order_acquir
 void EndWriting() { writing.store(false, std::memory_order_release); }
 
 void WriteFileForTask(int signal) {
-  // The last file is being written, or was.
+  // If this fails, the last files are being written, or were written.
   if (!TryBeginWriting()) return;
   const ErrnoKeeper keeper;
   WriteNumbered(signal != 0);
-  // After a signal that ends the process there is nothing to write at exit.
+  // After a signal that ends the process, no file is written at exit.
   if (!AsksToEnd(signal)) return EndWriting();
   if (the_request.peak) WritePeakIfDue(true);
 }
@@ -195,7 +196,7 @@ constexpr ForkHandlers kFilesForkHandlers = {
       last_number = 0;
       written_peak_bytes = 0;
       peak_error_reported = false;
-      // The thread that was writing exists in the parent only.
+      // The thread that was writing exists only in the parent.
       writing.store(false, std::memory_order_relaxed);
     },
 };
@@ -213,7 +214,7 @@ void SetBase(std::string_view wanted) {
   out.Text(program.empty() ? "heap" : program);
 }
 
-// Tests whether files can be created by creating one: nothing else tells.
+// Creates a file to test whether files can be created, since no other test is certain.
 bool TryCreating() {
   FileName name;
   name.AddPeak(".new");

@@ -8,7 +8,7 @@
 namespace tcmalloc {
 namespace {
 
-// The kinds of files, by how the path ends.
+// The kinds of files, by the ending of the path.
 struct Kind {
   std::string_view ending;
   std::string_view extension;
@@ -16,7 +16,7 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {{".heap", ".heap", ProfileFormat::kLegacyText},
                            {".pb", ".pb", ProfileFormat::kProto},
-                           // The usual name of such a file, which here is not compressed.
+                           // This is the usual name of such a file, which here is not compressed.
                            {".pb.gz", ".pb", ProfileFormat::kProto},
                            {".folded", ".folded", ProfileFormat::kFolded}};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What TCMALLOC_PROFILE asks for: PATH[,at=exit][,signal=NAME][,every=TIME][,peak]. Pure functions;
-// texts are parts of the setting's.
+// The parsed value of TCMALLOC_PROFILE: PATH[,at=exit][,signal=NAME][,every=TIME][,peak]. Pure
+// functions; texts refer to the text of the setting.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace tcmalloc {
 
 struct ProfileRequest {
-  // How names of files begin; with a slash at the end, a directory.
+  // The beginning of the files' names; if it ends with a slash, it is a directory.
   std::string_view base;
-  // How names end, with the dot. It decides the format.
+  // The end of the files' names, with the dot. It decides the format.
   std::string_view extension = ".heap";
   ProfileFormat format = ProfileFormat::kLegacyText;
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the rest of the library knows of profiles. In the minimal library tools/minimal/profiler.cc
-// implements it.
+// The interface of the profiles for the rest of the library. In the minimal library
+// tools/minimal/profiler.cc implements it.
 #pragma once
 
 namespace tcmalloc {
 
-// Starts what the environment asks for, once the C library is ready. Requires: no lock is held.
+// Starts the profilers that the environment requests. Called once the C library is ready. Requires:
+// no lock is held.
 void OnProfilerLoad();
-// The process ends: writes what is due then.
+// Writes the files that are due at the end of the process.
 void OnProfilerExit();
 
 }  // namespace tcmalloc

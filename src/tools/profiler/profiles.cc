@@ -33,9 +33,9 @@ constexpr ForkHandlers kGrowthForkHandlers = {
     [] { WithGrowthLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); }); },
 };
 
-// Called without locks by the thread that made the heap grow. The first time may be inside the
-// dynamic linker, before main: a stack trace takes no lock and needs nothing that is missing then
-// (os/stack_trace.h).
+// Called without locks by the thread that made the heap grow. The first call may be inside the
+// dynamic linker, before main. That is safe: a stack trace takes no lock and needs nothing that is
+// missing at that time (os/stack_trace.h).
 void OnGrowth(size_t bytes) {
   const ErrnoKeeper keeper;
   uintptr_t frames[kMaxStackDepth];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profiles of the process: what is in use, what was in use at the peak, what was allocated during a
+// Profiles of the process: the objects in use, those in use at the peak, those allocated during a
 // recording (tools/profiler/sampler.h), and the call stacks that made the heap grow.
 //
-// In the minimal library tools/minimal/profiler.cc implements it: there are no profiles.
+// In the minimal library tools/minimal/profiler.cc implements these functions; there are no
+// profiles.
 #pragma once
 
 #include "tools/profile/byte_sink.h"

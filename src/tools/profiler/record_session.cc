@@ -14,13 +14,10 @@
 #include "tools/profiler/heap_dumps.h"
 
 namespace tcmalloc {
+
+constinit RecordSession record_session;
+
 namespace {
-
-// Made by the first session (release), then used by hooks and readers (acquire), for good.
-constinit std::atomic<RecordTables*> all_tables{nullptr};
-
-// A thread that makes it kChanging (acquire) is alone until it stores the next state (release).
-constinit std::atomic<RecordState> current_state{RecordState::kStopped};
 
 // Written by ClearRecords, before the hooks are added (release); read by hooks (acquire).
 constinit std::atomic<RecordMarker> record_marker{nullptr};
@@ -38,18 +35,18 @@ void AfterRecording(RecordTables& tables, const ObjectTable::Traffic& traffic) {
 }
 
 // In a statically linked program these frames are left out: OnNew, CallNewHooks and the slow path
-// that called it. The entry point stays in the trace: one frame too many is better than one too
-// few.
+// that called it. The entry point stays in the trace, since one frame too many is better than one
+// too few.
 constexpr size_t kStaticSkip = 3;
 
 void OnNew(const void* object, size_t size) {
-  RecordTables& tables = *all_tables.load(std::memory_order_acquire);
+  RecordTables& tables = *record_session.tables.load(std::memory_order_acquire);
   uintptr_t frames[kTuning.heap_profiler.max_depth];
   const size_t depth = GetCallerStackTrace(frames, kTuning.heap_profiler.max_depth, 0,
                                            AllocatorFrames::kLeading, kStaticSkip);
   Site* const site = tables.sites.SiteOf(frames, depth);
   ObjectTable::Traffic traffic;
-  // Without memory the object is not recorded, like one from before the start.
+  // If there is no memory, the object is not recorded, like an object from before the start.
   if (site != nullptr) {
     const RecordMarker marker = record_marker.load(std::memory_order_acquire);
     tables.objects.Insert(reinterpret_cast<uintptr_t>(object), site, size, &traffic,
@@ -59,7 +56,7 @@ void OnNew(const void* object, size_t size) {
 }
 
 void OnDelete(const void* object) {
-  RecordTables& tables = *all_tables.load(std::memory_order_acquire);
+  RecordTables& tables = *record_session.tables.load(std::memory_order_acquire);
   ObjectTable::Traffic traffic;
   tables.objects.Remove(reinterpret_cast<uintptr_t>(object), &traffic);
   AfterRecording(tables, traffic);
@@ -69,7 +66,7 @@ void OnDelete(const void* object) {
 
 template <typename F>
 void ForEachTableLock(F f) {
-  all_tables.load(std::memory_order_acquire)->objects.ForEachLock(f);
+  record_session.tables.load(std::memory_order_acquire)->objects.ForEachLock(f);
 }
 
 void PrepareFork() {
@@ -80,14 +77,14 @@ void AfterForkInParent() {
   ForEachTableLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); });
 }
 
-// Threads that were changing something do not exist in the child.
+// Threads that were changing the tables do not exist in the child.
 void AfterForkInChild() {
   ForEachTableLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); });
   heap_dumps.ResetAfterForkInChild();
-  if (current_state.load(std::memory_order_relaxed) == RecordState::kChanging) {
+  if (record_session.state.load(std::memory_order_relaxed) == RecordState::kChanging) {
     RemoveNewHook(&OnNew);
     RemoveDeleteHook(&OnDelete);
-    current_state.store(RecordState::kStopped, std::memory_order_relaxed);
+    record_session.state.store(RecordState::kStopped, std::memory_order_relaxed);
   }
 }
 
@@ -97,16 +94,18 @@ constexpr ForkHandlers kRecordForkHandlers = {&PrepareFork, &AfterForkInParent, 
 
 // ---- Sessions.
 
-RecordState CurrentRecordState() { return current_state.load(std::memory_order_acquire); }
+RecordState CurrentRecordState() { return record_session.state.load(std::memory_order_acquire); }
 
-RecordTables* CurrentRecordTables() { return all_tables.load(std::memory_order_acquire); }
+RecordTables* CurrentRecordTables() {
+  return record_session.tables.load(std::memory_order_acquire);
+}
 
 bool BeginRecordChange(RecordState from) {
   for (;;) {
     RecordState expected = from;
-    if (current_state.compare_exchange_strong(expected, RecordState::kChanging,
-                                              std::memory_order_acquire,
-                                              std::memory_order_relaxed)) {
+    if (record_session.state.compare_exchange_strong(expected, RecordState::kChanging,
+                                                     std::memory_order_acquire,
+                                                     std::memory_order_relaxed)) {
       return true;
     }
     if (expected != RecordState::kChanging) return false;
@@ -114,10 +113,10 @@ bool BeginRecordChange(RecordState from) {
   }
 }
 
-void EndRecordChange(RecordState to) { current_state.store(to, std::memory_order_release); }
+void EndRecordChange(RecordState to) { record_session.state.store(to, std::memory_order_release); }
 
 bool PrepareRecordTables() {
-  if (all_tables.load(std::memory_order_relaxed) != nullptr) return true;
+  if (record_session.tables.load(std::memory_order_relaxed) != nullptr) return true;
   VirtualMemory& vm = GlobalHeap().virtual_memory;
   const size_t page = vm.hardware_page_size();
   const Mapping mapping = vm.Map((sizeof(RecordTables) + page - 1) / page * page, page);
@@ -127,13 +126,13 @@ bool PrepareRecordTables() {
     static_cast<void>(vm.Unmap(mapping.start, mapping.bytes));
     return false;
   }
-  all_tables.store(tables, std::memory_order_release);
+  record_session.tables.store(tables, std::memory_order_release);
   InstallForkHandlers();
   return AddForkHandlers(&kRecordForkHandlers);
 }
 
 void ClearRecords(uint64_t traffic_threshold, RecordMarker marker) {
-  RecordTables& tables = *all_tables.load(std::memory_order_relaxed);
+  RecordTables& tables = *record_session.tables.load(std::memory_order_relaxed);
   tables.objects.Clear();
   tables.sites.BeginSession();
   tables.objects.SetTrafficThreshold(traffic_threshold);
@@ -152,7 +151,7 @@ bool StartRecords(RecordState next) {
 void StopRecords() {
   RemoveNewHook(&OnNew);
   RemoveDeleteHook(&OnDelete);
-  all_tables.load(std::memory_order_relaxed)->objects.Clear();
+  record_session.tables.load(std::memory_order_relaxed)->objects.Clear();
   EndRecordChange(RecordState::kStopped);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Records of all objects without files, for the leak checker. Either these records or the heap
-// profiler's are kept, never both. Objects from before the start are not in the records.
+// Recording of all objects, without files, for the leak checker. Either this recording or the heap
+// profiler runs, never both. Objects from before the start are not in the records.
 //
-// Thread safety: any thread that holds no lock; FindRecord also a thread that holds the heap. Cost:
-// see tools/profiler/record_session.h; FindRecord is a probe of a hash table.
+// Thread safety: any thread that holds no lock; a thread that holds the heap may also call
+// FindRecord. Cost: see tools/profiler/record_session.h; FindRecord is a probe of a hash table.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 namespace tcmalloc {
 
 // Starts recording, unless it runs. False when there is no memory, or the heap profiler runs. While
-// it records, StartHeapProfiler says so on stderr and starts nothing.
+// a recording runs, StartHeapProfiler reports that on stderr and does not start.
 bool StartRecording(RecordMarker marker);
 void StopRecording();
 bool RecordingRuns();
 
-// Sets `*record` to what is known of an object in use. False when nothing is known. A thread that
-// holds the heap (heap/heap_hold.h) passes through the locks that this takes.
+// Sets `*record` to the record of an object in use. False when there is none. A thread that holds
+// the heap (heap/heap_hold.h) passes through the locks that this takes.
 bool FindRecord(uintptr_t object, ObjectTable::Record* record);
 
 }  // namespace tcmalloc

@@ -49,7 +49,7 @@ SampleTable& Table(Heap& heap) {
     table = existing_sample_table.load(std::memory_order_relaxed);
     if (table != nullptr) return *table;
     table = new (sample_table_storage) SampleTable(heap.arena);
-    // First the handlers, which do nothing while there is no table.
+    // The handlers are added first; they do nothing while there is no table.
     AddForkHandlers(&kSampleForkHandlers);
     existing_sample_table.store(table, std::memory_order_release);
   }
@@ -58,7 +58,7 @@ SampleTable& Table(Heap& heap) {
 
 }  // namespace
 
-void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated) {
+void SampleAllocated(Heap& heap, void* object, size_t requested, size_t allocated, void** place) {
   const size_t period = heap.sampling.period();
   if (period == 0) return;  // switched off just now
   uintptr_t frames[kMaxStackDepth];
@@ -68,14 +68,14 @@ void SampleAllocated(Heap& heap, Span* span, size_t requested, size_t allocated)
   Sample* const sample = table.New(depth);
   if (sample == nullptr) return;
   std::copy_n(frames, depth, sample->stack);
-  sample->object = span->start_address();
+  sample->object = object;
   sample->requested_bytes = requested;
   sample->allocated_bytes = allocated;
   sample->period = period;
   sample->weight = SampleWeight(requested, period);
-  span->sample = sample;
+  *place = sample;
   table.Add(sample);
-  ProbeAllocation(span->start_address(), requested,
+  ProbeAllocation(object, requested,
                   static_cast<size_t>(RoundedEstimate(sample->weighted_bytes())));
 }
 

@@ -12,8 +12,8 @@
 #include "tools/stack/call_frame_fingerprint.h"
 #include "tools/stack/made_call_frame_table.h"
 
-// In glibc since 2.35: finds the object that contains an address. Takes no lock and may be called
-// in signal handlers.
+// glibc has this function since 2.35. It finds the object that contains an address, takes no lock,
+// and may be called in signal handlers.
 extern "C" {
 struct dl_find_object;
 __attribute__((weak)) int _dl_find_object(void* address, struct dl_find_object* result) noexcept;
@@ -35,7 +35,7 @@ struct FoundObject {
 };
 
 // The program headers of the object that contains this code, and the distance of its addresses from
-// those in them. Empty where the linker does not define the symbol.
+// those in them. Empty if the linker does not define the symbol.
 struct OwnSegments {
   OwnSegments() {
     if (&__ehdr_start == nullptr) return;
@@ -55,13 +55,13 @@ struct OwnSegments {
   uintptr_t bias = 0;
 };
 
-// The table of the program, in which the linker wrote none; null where there is no .eh_frame or no
+// Makes the table of a program in which the linker wrote none; null if there is no .eh_frame or no
 // memory.
 MadeCallFrameTable* MakeTable(const CallFrameObject& program) {
   const OwnSegments segments;
   const uintptr_t code = reinterpret_cast<uintptr_t>(&MakeTable);
   CallFrameSection section;
-  // With code only where the linker does not separate it from constants.
+  // The section is in a segment with code only if the linker does not separate code from constants.
   constexpr ElfW(Word) kRights[] = {PF_R, PF_R | PF_X};
   for (const ElfW(Word) rights : kRights) {
     for (const ElfW(Phdr) & segment : segments) {
@@ -71,8 +71,8 @@ MadeCallFrameTable* MakeTable(const CallFrameObject& program) {
     }
   }
   if (section.begin == 0) return nullptr;
-  // Not by VirtualMemory, which asserts that this thread holds no lock: the walk may be in a signal
-  // handler that interrupted the holder of one.
+  // VirtualMemory is not used, because it asserts that this thread holds no lock: the walk may be
+  // in a signal handler that interrupted a thread with a lock.
   const ErrnoKeeper keeper;
   const size_t bytes = MadeCallFrameTable::Bytes(section.descriptions);
   void* const memory =
@@ -89,19 +89,19 @@ void UnmapTable(MadeCallFrameTable* table) {
   munmap(table, MadeCallFrameTable::Bytes(table->capacity));
 }
 
-// The object that contains this code. Each thread that needs it before it is known finds it, with
-// the same result. `known_` is stored after the other fields, which are then constant: a late
+// The object that contains this code. Each thread that needs it before it is known searches for it,
+// with the same result. `known_` is stored after the other fields, which are then constant; a late
 // thread stores equal values.
 class OwnObject {
  public:
-  // Without the table that is made where the linker wrote none.
+  // Returns the object without the table that is made if the linker wrote none.
   CallFrameObject Get() {
     Find();
     return {.begin = begin_.load(std::memory_order_relaxed),
             .end = end_.load(std::memory_order_relaxed),
             .header = header_.load(std::memory_order_relaxed)};
   }
-  // Get(), and makes the table where the linker wrote none. Without one, the header is 0.
+  // As Get(), but makes the table if the linker wrote none. If there is no table, the header is 0.
   CallFrameObject GetWithTable() {
     CallFrameObject object = Get();
     if (object.header == 0 && is_program()) {
@@ -149,16 +149,16 @@ class OwnObject {
     MadeCallFrameTable* expected = nullptr;
     if (!made_.compare_exchange_strong(expected, table == nullptr ? &no_table_ : table,
                                        std::memory_order_acq_rel, std::memory_order_acquire)) {
-      // Another thread, or a signal handler, was faster.
+      // Another thread, or a signal handler, has stored its table first.
       if (table != nullptr) UnmapTable(table);
       table = expected == &no_table_ ? nullptr : expected;
     }
     return table;
   }
 
-  // Says that there is none.
+  // The value of `made_` that means that there is no table.
   MadeCallFrameTable no_table_;
-  // Written once, by any thread: releases the table.
+  // Any thread writes it, once, with release order after the table is complete.
   std::atomic<MadeCallFrameTable*> made_{nullptr};
   std::atomic<bool> known_{false};
   std::atomic<bool> is_program_{false};
@@ -221,14 +221,16 @@ CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last) {
   CallFrameCache::Found found;
   const bool cached = call_frame_cache.Find(pc, &found);
   if (cached && found.index == CallFrameCache::kPermanent) return found.rule;
-  if (!kHasCallFrameInfo || (!Holds(last->object, pc) && !FindObjectSlow(pc, last))) return {};
+  if (!kHasInterruptedFrameInfo || (!Holds(last->object, pc) && !FindObjectSlow(pc, last)))
+    return {};
   if (cached && CallFrameFingerprint(last->object, found.index) == found.fingerprint)
     return found.rule;
   return MakeRuleSlow(pc, *last);
 }
 
 CallFrameRule UncachedCallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last) {
-  if (!kHasCallFrameInfo || (!Holds(last->object, pc) && !FindObjectSlow(pc, last))) return {};
+  if (!kHasInterruptedFrameInfo || (!Holds(last->object, pc) && !FindObjectSlow(pc, last)))
+    return {};
   CallFrameResult result;
   return FindCallFrameRule(last->object, pc, &result) ? result.rule : CallFrameRule();
 }

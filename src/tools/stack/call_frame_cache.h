@@ -3,9 +3,9 @@
 // of them.
 //
 // Called by: the stack walk, in any context. It allocates nothing and takes no lock, because it may
-// interrupt itself. The cache is zero-filled memory that is unbacked until it is used. Cost, with
-// the rule in the cache: some 15 instructions for objects that are never unloaded, 300 for others;
-// otherwise a search in an object's tables, one or two thousand.
+// interrupt itself. The cache is zero-filled memory that is unbacked until it is used. Cost in
+// instructions: if the rule is in the cache, some 15 for objects that are never unloaded and 300
+// for others; otherwise one or two thousand for a search in an object's tables.
 #pragma once
 
 #include <atomic>
@@ -24,46 +24,46 @@ struct FoundCallFrameObject {
   bool permanent = false;
 };
 
-// The rule for the instruction at `pc`, or kUnknown. `last` is the result of the last call for the
-// same walk, initially empty: no object with frames of this thread is unloaded during the walk.
-// Requires: `pc` is in a function of this thread that has not returned, so that its object is not
-// unloaded meanwhile.
+// Returns the rule for the instruction at `pc`, or kUnknown. `last` is the result of the last call
+// in the same walk, initially empty; it stays valid, since no object with frames of this thread is
+// unloaded during the walk. Requires: `pc` is in a function of this thread that has not returned,
+// so that its object is not unloaded meanwhile.
 CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
-// CallFrameRuleAt without the cache.
+// As CallFrameRuleAt, without the cache.
 CallFrameRule UncachedCallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
 
-// Rules can be found for other objects than the one that contains this code.
+// True if rules can be found for other objects than the one that contains this code.
 bool HasCallFramesOfAllObjects();
 
-// `address` is in the object that contains this code.
+// True if `address` is in the object that contains this code.
 bool InOwnObject(uintptr_t address);
-// That object is the program: the library is linked into it, and its functions are among the
-// program's.
+// True if that object is the program: then the library is linked into the program, and its
+// functions are among the program's.
 bool OwnObjectIsProgram();
 
 // CallFrameCache: rules by the address of the instruction. If two addresses need the same entry,
 // the later one replaces the other.
 //
-// An entry may outlive the library of its rule: that may have been unloaded, and another one mapped
-// in its place, with the same addresses and the same control block in the dynamic linker. So a rule
-// of an unloadable object is verified against the object that is there now: the entry of the same
-// number in its table must lead to a description that equals, with everything it refers to, the one
-// that the rule was computed from (compared by a fingerprint of 64 bits). A rule is a function of
-// that data and the address and nothing else, so it is right whichever library this is. Reading the
-// data is safe: the object that contains `pc` is in use. Rules of objects that are never unloaded
-// need only the address.
+// An entry may outlive the library of its rule: the library may have been unloaded, and another one
+// mapped in its place, with the same addresses and the same control block in the dynamic linker. So
+// a rule of an unloadable object is verified against the object that is there now: the entry of the
+// same number in its table must lead to a description that equals, with everything it refers to,
+// the one that the rule was computed from (compared by a fingerprint of 64 bits). A rule depends
+// only on that data and the address, so it is correct whichever library this is. Reading the data
+// is safe: the object that contains `pc` is in use. Rules of objects that are never unloaded need
+// only the address.
 //
 // Synchronization: `version` is odd while an entry is written. A reader that finds it odd, or
-// changed after the read, has found nothing. A writer that finds it odd does not write. So no
-// thread waits, neither for a thread that it has interrupted, nor for one that does not exist after
-// a fork: such an entry is lost. Accesses to the other fields acquire or release in program order,
-// which keeps them between the two accesses to `version`.
+// changed after the read, ignores the entry. A writer that finds it odd does not write. So no
+// thread waits for a thread that it has interrupted, or that does not exist after a fork; such an
+// entry is lost. Accesses to the other fields acquire or release in program order, which keeps them
+// between the two accesses to `version`.
 class CallFrameCache {
  public:
   struct Found {
     CallFrameRule rule;
-    // kPermanent: the rule is right. Otherwise it is right if the object's entry of this number has
-    // this fingerprint.
+    // With kPermanent the rule is valid. Otherwise it is valid if the object's entry of this number
+    // has this fingerprint.
     uint32_t index;
     uint64_t fingerprint;
   };
@@ -94,8 +94,8 @@ class CallFrameCache {
     Entry* entry = EntriesOf(pc);
     const uintptr_t first = entry[0].pc.load(std::memory_order_relaxed);
     const uintptr_t second = entry[1].pc.load(std::memory_order_relaxed);
-    // The entry of the same address, else an empty one, else either of the two by the lowest bit of
-    // `pc`.
+    // Chooses the entry of the same address, else an empty one, else one of the two by the lowest
+    // bit of `pc`.
     const bool takes_second =
         first != pc && (second == pc || (first != 0 && (second == 0 || pc % 2 != 0)));
     if (takes_second) ++entry;

@@ -9,7 +9,8 @@ namespace tcmalloc {
 TC_OUT_OF_LINE bool CommonFrameEntry::Read(const CallFrameObject& object, uintptr_t at) {
   CallFrameReader reader(object, at);
   const uint32_t length = reader.Take<uint32_t>();
-  // 0 ends the section. All ones announces a 64-bit length, which no compiler writes here.
+  // A length of 0 ends the section. A length of all ones means that a 64-bit length follows, which
+  // no compiler writes here.
   if (length == 0 || length == UINT32_MAX) return false;
   reader.Limit(length);
   if (reader.Take<uint32_t>() != 0) return false;
@@ -44,6 +45,9 @@ TC_OUT_OF_LINE bool CommonFrameEntry::Read(const CallFrameObject& object, uintpt
           break;
         case 'S':
           interrupted = true;
+          break;
+        case 'B':  // aarch64: the key of signatures, and tagged memory: for those who write frames
+        case 'G':
           break;
         default:
           return false;

@@ -3,14 +3,14 @@
 // functions, the common information entry (CIE), the frame description entry (FDE).
 //
 // Pure functions of an object's bytes. They read nothing outside the object, whatever it contains.
-// Thread safety: any thread; nothing is written. Cost: a lookup is a binary search; the two entries
-// take some hundred instructions.
+// Thread safety: any thread; the functions write no shared data. Cost: a lookup is a binary search;
+// the two entries take some hundred instructions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "os/raw_memory.h"
+#include "base/raw_memory.h"
 #include "tools/stack/call_frame_info.h"
 #include "tools/stack/call_frame_reader.h"
 #include "tools/stack/made_call_frame_table.h"
@@ -25,10 +25,10 @@ struct CallFrameTable {
       1, CallFrameReader::kRelativeToField | CallFrameReader::kSigned4, CallFrameReader::kUnsigned4,
       CallFrameReader::kRelativeToHeader | CallFrameReader::kSigned4};
   static constexpr uintptr_t kHeaderBytes = 12;
-  // An entry is two 32-bit offsets from the base: of the function and of its description.
+  // An entry consists of two 32-bit offsets from the base, of the function and of its description.
   static constexpr uintptr_t kEntryBytes = sizeof(CallFrameTableEntry);
 
-  // False where the object has no such table, or the table exceeds the object.
+  // False if the object has no such table, or the table exceeds the object.
   bool Read(const CallFrameObject& object) {
     if (object.has_made_table) {
       auto* const made = reinterpret_cast<MadeCallFrameTable*>(object.header);
@@ -71,7 +71,7 @@ struct CallFrameTable {
     return base + static_cast<uintptr_t>(intptr_t{LoadRaw<int32_t>(entries + i * kEntryBytes + 4)});
   }
 
-  // What the offsets are relative to: the header, or the object.
+  // The base of the offsets: the header, or the object.
   uintptr_t base = 0;
   uintptr_t entries = 0;
   uint32_t count = 0;
@@ -84,11 +84,11 @@ struct CommonFrameEntry {
 
   uint64_t code_alignment = 1;
   int64_t data_alignment = 1;
-  // Of the addresses in descriptions.
+  // The encoding of the addresses in descriptions.
   uint8_t encoding = CallFrameReader::kAbsolute;
-  // Descriptions have augmentation data, which begin with their length.
+  // True if descriptions have augmentation data, which begin with their length.
   bool has_data = false;
-  // A signal enters the functions, not a call.
+  // True if a signal enters the functions, not a call.
   bool interrupted = false;
   // The instructions to run before those of the function.
   CallFrameReader program{CallFrameObject{}, 0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/stack/call_frame_fingerprint.h"
 
-#include "os/raw_memory.h"
+#include "base/raw_memory.h"
 #include "tools/stack/call_frame_entries.h"
 
 namespace tcmalloc {

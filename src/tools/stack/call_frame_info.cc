@@ -20,7 +20,7 @@ bool IsExpressible(const CallFrameRow::Saved& saved) {
   return !saved.lost && saved.offset % kSavedUnit == 0 && Fits<9>(saved.offset / kSavedUnit);
 }
 
-// Packs a row into a rule; kUnknown where the rule's fields cannot express it.
+// Packs a row into a rule; kUnknown if the rule's fields cannot express it.
 CallFrameRule RuleOf(const CallFrameRow& row, bool interrupted) {
   CallFrameRule rule;
   const CallFrameRow::Saved& returns = row.saved[CallFrameRow::kReturn];
@@ -31,9 +31,10 @@ CallFrameRule RuleOf(const CallFrameRow& row, bool interrupted) {
   const CallFrameRow::Saved& frame = row.saved[CallFrameRow::kFrame];
   const CallFrameRow::Saved& base = row.saved[CallFrameRow::kBase];
   CallFrameRule::Register address_register;
-  if (!IsExpressible(returns) || returns.place == CallFrameRule::kUnchanged ||
-      !IsExpressible(frame) || !IsExpressible(base) || !Fits<26>(row.address_offset) ||
-      !FollowedRegister(row.address_register, &address_register)) {
+  const bool has_return =
+      DwarfRegister::kReturnInRegister || returns.place != CallFrameRule::kUnchanged;
+  if (!IsExpressible(returns) || !has_return || !IsExpressible(frame) || !IsExpressible(base) ||
+      !Fits<26>(row.address_offset) || !FollowedRegister(row.address_register, &address_register)) {
     return rule;
   }
   rule.address = row.address;
@@ -51,7 +52,8 @@ CallFrameRule RuleOf(const CallFrameRow& row, bool interrupted) {
 
 }  // namespace
 
-const bool kHasCallFrameInfo = DwarfRegister::kKnown;
+const bool kHasCallFrameInfo = DwarfRegister::kKnown && !DwarfRegister::kReturnInRegister;
+const bool kHasInterruptedFrameInfo = DwarfRegister::kKnown;
 
 bool FindCallFrameRule(const CallFrameObject& object, uintptr_t pc, CallFrameResult* result) {
   CallFrameTable table;

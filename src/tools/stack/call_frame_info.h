@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Call frame information: the tables in .eh_frame that compilers write for every program and
-// library, so that exceptions can pass through functions without a frame pointer. Here they serve
-// one purpose: to compute the registers of a caller's frame from those of the callee's.
+// library, so that exceptions can pass through functions without a frame pointer. This library uses
+// them only to compute the registers of a caller's frame from those of the callee's frame.
 //
 // This header declares the result, a rule, and the search for one. Parts:
 // tools/stack/call_frame_entries.h parses the records, tools/stack/call_frame_program.h interprets
@@ -18,12 +18,19 @@
 
 namespace tcmalloc {
 
-// Rules can be found on this machine (x86, 64 and 32 bits).
+// Walks step by rules on this machine (x86, 64 and 32 bits).
 extern const bool kHasCallFrameInfo;
+// Walks step by a rule from a frame that a signal interrupted (x86; aarch64). On aarch64, frame
+// pointers lead through all frames of calls: compilers keep them in each function that calls
+// others. A function that calls none has no frame, so its frame pointer is that of its caller, and
+// leads to the caller's caller. Only a rule tells whether the function at an instruction has saved
+// the link register. Without it one could only guess: after a call has returned, the link register
+// has an address inside the function itself.
+extern const bool kHasInterruptedFrameInfo;
 
 // How to get from a frame to its caller's. A rule covers only the registers on which compilers base
 // frame addresses: the stack pointer, the frame pointer, and RBX (EBX), which the dynamic linker
-// uses. It has 64 bits, so that it fits into a cache entry.
+// uses; on aarch64 the link register instead. It has 64 bits, so that it fits into a cache entry.
 struct CallFrameRule {
   // The canonical frame address, which is the caller's stack pointer.
   enum Address : uint64_t {
@@ -35,7 +42,7 @@ struct CallFrameRule {
   enum Register : uint64_t { kStackPointer, kFramePointer, kBase };
   static constexpr size_t kNumRegisters = 3;
   // Where the caller's value of a register is: in the register, or a number of words from one of
-  // three addresses.
+  // three addresses. A return address that is kUnchanged is in the link register.
   enum Place : uint64_t { kUnchanged, kFromAddress, kFromStackPointer, kFromFramePointer };
 
   uint64_t address : 2 = kUnknown;
@@ -49,7 +56,7 @@ struct CallFrameRule {
   int64_t base_words : 9 = 0;
   int64_t address_offset : 26 = 0;
 
-  // The rule has the most frequent form: a call whose return address is the word below the
+  // True if the rule has the most frequent form: a call whose return address is the word below the
   // canonical frame address, with the other saved registers below it.
   bool IsSimple() const;
 };
@@ -63,7 +70,8 @@ inline bool CallFrameRule::IsSimple() const {
                                 .frame_place = 2,
                                 .base_place = 2};
   constexpr CallFrameRule kForm{.address = kRegister, .return_words = -1};
-  // Not constexpr: clang cannot convert bit fields in constant expressions, but folds them.
+  // The mask is not constexpr, because clang cannot convert bit fields in constant expressions; it
+  // folds them nevertheless.
   const uint64_t mask = __builtin_bit_cast(uint64_t, kBits);
   return ((__builtin_bit_cast(uint64_t, *this) ^ __builtin_bit_cast(uint64_t, kForm)) & mask) == 0;
 }
@@ -83,7 +91,7 @@ struct CallFrameResult {
   uint32_t index = 0;
 };
 
-// Finds the rule for the instruction at `pc`. False where the object has none, or a malformed one.
+// Finds the rule for the instruction at `pc`. False if the object has no rule, or a malformed one.
 // A well-formed rule that cannot be expressed is kUnknown.
 bool FindCallFrameRule(const CallFrameObject& object, uintptr_t pc, CallFrameResult* result);
 

@@ -17,7 +17,7 @@ constexpr uint8_t kOpNotLess = 0x2a;
 constexpr uint8_t kOpShift = 0x24;
 constexpr uint8_t kOpAdd = 0x22;
 
-// The column of a register; kColumns for a register that has none.
+// Returns the column of a register; kColumns for a register that has none.
 CallFrameColumn ColumnOf(uint64_t number) {
   return number == DwarfRegister::kReturn         ? CallFrameRow::kReturn
          : number == DwarfRegister::kFramePointer ? CallFrameRow::kFrame
@@ -31,7 +31,7 @@ class CallFrameMachine {
   explicit CallFrameMachine(const CallFrameContext& context)
       : context_(context), location_(context.function) {}
 
-  // Stops at the first instruction for code after `pc`. False where the program is invalid.
+  // Stops at the first instruction for code after `pc`. False if the program is invalid.
   bool Run(CallFrameReader program) {
     while (!program.at_end() && !passed_) {
       if (!Execute(&program)) return false;
@@ -43,7 +43,7 @@ class CallFrameMachine {
   const CallFrameRow& row() const { return row_; }
 
  private:
-  // Remembered states. Compilers nest once.
+  // The most remembered states. Compilers nest them only once.
   static constexpr size_t kDeepest = 4;
 
   void Advance(uint64_t delta) {
@@ -85,8 +85,7 @@ class CallFrameMachine {
     return block;
   }
 
-  // Reads a register and an offset from the start of an expression. False where it starts
-  // otherwise.
+  // Reads a register and an offset from the start of an expression. False if it starts otherwise.
   static bool RegisterAndOffset(CallFrameReader* block, uint64_t* number, int64_t* offset) {
     const uint8_t operation = block->Take<uint8_t>();
     if (operation < kOpRegister || operation >= kOpRegister + 32) return false;
@@ -251,6 +250,11 @@ class CallFrameMachine {
         Save(number, {.lost = true});
         return true;
       }
+      // DW_CFA_AARCH64_negate_ra_state_with_pc and _negate_ra_state: the return address is signed.
+      // The walk removes signatures.
+      case 0x2c:
+      case 0x2d:
+        return DwarfRegister::kReturnInRegister;
       case 0x2e:  // DW_CFA_GNU_args_size
         program->Unsigned();
         return true;

@@ -15,12 +15,12 @@
 
 namespace tcmalloc {
 
-// A row of the unwind table: how to find the canonical frame address and the caller's registers.
-// Only the return address, the frame pointer and RBX (EBX) have columns.
+// A row of the unwind table, from which the canonical frame address and the caller's registers can
+// be computed. Only the return address, the frame pointer and RBX (EBX) have columns.
 struct CallFrameRow {
   struct Saved {
     uint8_t place = CallFrameRule::kUnchanged;
-    // The value exists, but at a place that a rule cannot express.
+    // True if the value exists, but at a place that a rule cannot express.
     bool lost = false;
     bool undefined = false;
     // In bytes.
@@ -30,7 +30,7 @@ struct CallFrameRow {
 
   // A CallFrameRule::Address.
   uint8_t address = CallFrameRule::kUnknown;
-  // DWARF's number.
+  // DWARF's number of the register.
   uint64_t address_register = 0;
   int64_t address_offset = 0;
   Saved saved[kColumns];
@@ -40,9 +40,9 @@ struct CallFrameRow {
 struct CallFrameContext {
   uint64_t code_alignment = 1;
   int64_t data_alignment = 1;
-  // Of addresses (CallFrameReader::Encoding).
+  // The encoding of addresses (CallFrameReader::Encoding).
   uint8_t encoding = CallFrameReader::kAbsolute;
-  // The start of the function, and the instruction for which the row is wanted.
+  // The start of the function, and the instruction whose row is wanted.
   uintptr_t function = 0;
   uintptr_t pc = 0;
 };

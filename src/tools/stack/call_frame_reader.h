@@ -5,13 +5,13 @@
 // It never reads outside its limits. A read beyond the end returns 0 and makes the reader fail; a
 // failed reader is at its end and stays failed.
 //
-// Thread safety: as an int; it only reads the object. Cost: a comparison and a load per field.
+// Thread safety: as for an int; it only reads the object. Cost: a comparison and a load per field.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "os/raw_memory.h"
+#include "base/raw_memory.h"
 #include "tools/stack/call_frame_info.h"
 
 namespace tcmalloc {
@@ -32,7 +32,7 @@ class CallFrameReader {
     kRelativeToHeader = 0x30,
   };
 
-  // Reads from `at` to the end of the object. Fails where `at` is outside the object.
+  // Reads from `at` to the end of the object. Fails if `at` is outside the object.
   CallFrameReader(const CallFrameObject& object, uintptr_t at) : at_(at), end_(object.end) {
     if (at < object.begin || at > object.end) Fail();
   }
@@ -44,7 +44,7 @@ class CallFrameReader {
     failed_ = true;
     at_ = end_;
   }
-  // Moves the end to `bytes` from here. Fails where the end is closer.
+  // Moves the end to `bytes` from the current position. Fails if the end is closer.
   void Limit(uint64_t bytes) {
     if (bytes > end_ - at_) return Fail();
     end_ = at_ + static_cast<uintptr_t>(bytes);
@@ -65,7 +65,7 @@ class CallFrameReader {
     return value;
   }
 
-  // An unsigned LEB128 number. Bits beyond 64 are dropped.
+  // Reads an unsigned LEB128 number. Bits beyond 64 are dropped.
   uint64_t Unsigned() {
     uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {
@@ -75,7 +75,7 @@ class CallFrameReader {
     }
   }
 
-  // A signed LEB128 number. Bits beyond 64 are dropped.
+  // Reads a signed LEB128 number. Bits beyond 64 are dropped.
   int64_t Signed() {
     uint64_t value = 0;
     unsigned shift = 0;
@@ -89,7 +89,8 @@ class CallFrameReader {
     return static_cast<int64_t>(value);
   }
 
-  // The number of an encoded pointer, without its base. Fails for formats that Encoding lacks.
+  // Reads the number of an encoded pointer, without its base. Fails for formats that Encoding
+  // lacks.
   uint64_t Value(uint8_t encoding) {
     switch (encoding & kFormatMask) {
       case kAbsolute:
@@ -112,7 +113,8 @@ class CallFrameReader {
     }
   }
 
-  // An encoded pointer: absolute, or relative to the address of the field. Fails for other bases.
+  // Reads an encoded pointer, which is absolute, or relative to the address of the field. Fails for
+  // other bases.
   uintptr_t Pointer(uint8_t encoding) {
     const uintptr_t here = at_;
     const uintptr_t value = static_cast<uintptr_t>(Value(encoding));

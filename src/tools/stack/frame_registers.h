@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FrameRegisters: the registers that a stack walk follows, and how to read them: from the running
-// function, or from the context of a signal handler.
+// FrameRegisters: the registers that a stack walk follows, and functions that read them from the
+// running function, or from the context of a signal handler.
 //
 // Each function supports x86 (64 and 32 bits) and aarch64. Thread safety: any thread; signal
 // handlers. Cost: a few instructions.
@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "os/raw_memory.h"
+#include "base/raw_memory.h"
 #include "tools/stack/call_frame_info.h"
 
 namespace tcmalloc {
@@ -31,7 +31,7 @@ struct FrameRegisters {
 inline uintptr_t WithoutSignature(uintptr_t address) {
 #if defined(__aarch64__)
   register uintptr_t link __asm__("x30") = address;
-  __asm__("hint #7" : "+r"(link));  // xpaclri, nothing on processors without signatures
+  __asm__("hint #7" : "+r"(link));  // xpaclri; does nothing on processors without signatures
   return link;
 #else
   return address;
@@ -57,7 +57,8 @@ inline FrameRegisters FrameRegistersOf(const ucontext_t& context) {
 inline FrameRegisters FrameRegistersOf(const ucontext_t& context) {
   return {static_cast<uintptr_t>(context.uc_mcontext.pc),
           {static_cast<uintptr_t>(context.uc_mcontext.sp),
-           static_cast<uintptr_t>(context.uc_mcontext.regs[29]), 0}};
+           static_cast<uintptr_t>(context.uc_mcontext.regs[29]),
+           static_cast<uintptr_t>(context.uc_mcontext.regs[30])}};
 }
 #else
 inline FrameRegisters FrameRegistersOf(const ucontext_t&) { return {}; }

@@ -3,8 +3,8 @@
 // call frame information or by the frame pointer.
 //
 // Pure functions of the registers and the memory of the stack. They read only memory that
-// StackMemory allows, and write only the registers. Inline, since a trace makes some twenty steps.
-// Thread safety: any thread; signal handlers. Cost: some 50 instructions.
+// StackMemory allows, and write only the registers. They are inline, since a trace makes some
+// twenty steps. Thread safety: any thread; signal handlers. Cost: some 50 instructions.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,17 @@ inline FrameStep StepByRule(const CallFrameRule rule, FrameRegisters* registers,
     if (!memory->Load(sp, trusted, address, &address)) return FrameStep::kEnd;
   }
   // A caller's frame is at a higher address, unless it was interrupted: it may then be on another
-  // stack.
-  if (!rule.interrupted && address <= sp) return FrameStep::kEnd;
+  // stack. A function that left the return address in its register need not have a frame.
+  const bool in_register = rule.return_place == CallFrameRule::kUnchanged;
+  if (!rule.interrupted && address < sp + !in_register) return FrameStep::kEnd;
   FrameRegisters caller = *registers;
   const uintptr_t places[] = {0, address, sp, registers->fp()};
   const auto load = [&](uint64_t place, int64_t words, uintptr_t* value) {
     if (place == CallFrameRule::kUnchanged) return true;
     const uintptr_t offset = static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kStackWord;
     const uintptr_t at = places[place] + offset;
-    // A value below the stack pointer has been popped into its register already. Compilers do not
-    // describe that at the end of a function.
+    // A value below the stack pointer has already been popped into its register. Compilers do not
+    // describe these pops at the end of a function.
     if (at < sp && value != &caller.pc) return true;
     return memory->Load(sp, trusted, at, value);
   };
@@ -53,6 +54,8 @@ inline FrameStep StepByRule(const CallFrameRule rule, FrameRegisters* registers,
       !load(rule.base_place, rule.base_words, &caller.values[CallFrameRule::kBase])) {
     return FrameStep::kEnd;
   }
+  if (in_register) caller.pc = registers->values[CallFrameRule::kBase];
+  caller.pc = WithoutSignature(caller.pc);
   caller.values[CallFrameRule::kStackPointer] = address;
   *registers = caller;
   return rule.interrupted ? FrameStep::kInterrupted : FrameStep::kCalled;

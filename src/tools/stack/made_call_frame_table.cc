@@ -8,9 +8,9 @@
 namespace tcmalloc {
 namespace {
 
-// Of entries.
+// The alignment of entries.
 constexpr uintptr_t kAlignment = sizeof(uint32_t);
-// An entry without any instruction is longer.
+// Even an entry without instructions is longer than this.
 constexpr uint32_t kMinLength = 8;
 
 struct Entry {
@@ -21,7 +21,7 @@ struct Entry {
 
 enum class Form : uint8_t { kEntry, kEnd, kOther };
 
-// The entry at `at` of what may be .eh_frame, [begin, end).
+// Reads the entry at `at` of [begin, end), which may be .eh_frame.
 Form ReadEntry(uintptr_t begin, uintptr_t end, uintptr_t at, Entry* entry) {
   if (end - at < sizeof(uint32_t)) return at == end ? Form::kEnd : Form::kOther;
   const uint32_t length = LoadRaw<uint32_t>(at);
@@ -38,7 +38,7 @@ Form ReadEntry(uintptr_t begin, uintptr_t end, uintptr_t at, Entry* entry) {
   return version == 1 || version == 3 ? Form::kEntry : Form::kOther;
 }
 
-// A chain of entries begins at `begin`, and one of them describes the function at `code`.
+// True if a chain of entries begins at `begin`, and one of them describes the function at `code`.
 bool IsSection(const CallFrameObject& object, uintptr_t begin, uintptr_t end, uintptr_t code,
                CallFrameSection* section) {
   *section = {.begin = begin};
@@ -69,7 +69,7 @@ bool IsSection(const CallFrameObject& object, uintptr_t begin, uintptr_t end, ui
 
 CallFrameSection FindCallFrameSection(const CallFrameObject& object, uintptr_t begin, uintptr_t end,
                                       uintptr_t code) {
-  // The first entry is a common one: its length, then 0.
+  // The first entry is a common one, which begins with its length and 0.
   constexpr uint32_t kMaxCommonLength = 256;
   constexpr uintptr_t kMinBytes = sizeof(uint32_t) + kMinLength;
   CallFrameSection section;
@@ -101,7 +101,7 @@ void FillCallFrameTable(const CallFrameObject& object, const CallFrameSection& s
         .function = static_cast<int32_t>(description.function - object.begin),
         .description = static_cast<int32_t>(at - object.begin)};
   }
-  // Not std::sort, which needs stack for each level of its recursion.
+  // std::sort is not used, since it needs stack for each level of its recursion.
   const auto before = [](const CallFrameTableEntry& a, const CallFrameTableEntry& b) {
     return a.function < b.function;
   };

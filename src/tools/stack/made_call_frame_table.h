@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A table of functions for a program without .eh_frame_hdr. `gcc -static` does not let the linker
-// write one; .eh_frame is in the program all the same, but nothing in memory says where. So this
-// finds .eh_frame by its form, and makes the sorted table of its descriptions.
+// write one; .eh_frame is in the program nevertheless, but no data in memory has its address. So
+// this code finds .eh_frame by its form, and makes the sorted table of its descriptions.
 //
 // Called by: CallFrameCache, once for the program, in any context. It takes no lock and needs
 // little stack. Cost of the search: it reads the program's constants up to .eh_frame, a nanosecond
@@ -32,13 +32,13 @@ struct MadeCallFrameTable {
 
 // .eh_frame in an object.
 struct CallFrameSection {
-  uintptr_t begin = 0;  // 0: not found
+  uintptr_t begin = 0;  // 0 if it was not found
   uintptr_t end = 0;
   size_t descriptions = 0;
 };
 
-// Finds .eh_frame in a part of the object, [begin, end). It has a description of the function that
-// contains `code`; no other memory that looks like it has one.
+// Finds .eh_frame in a part of the object, [begin, end). It is recognised by a description of the
+// function that contains `code`, which no similar memory has.
 CallFrameSection FindCallFrameSection(const CallFrameObject& object, uintptr_t begin, uintptr_t end,
                                       uintptr_t code);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// StackMemory: which memory a stack walk may read. It asks the OS about addresses that may be
-// unmapped, and remembers the last readable page.
+// StackMemory decides which memory a stack walk may read. It asks the OS about addresses that may
+// be unmapped, and remembers the last readable page.
 //
 // It never writes. Not thread-safe; one per walk. Cost: nothing for an address in the page of the
 // previous frame, otherwise a system call per page.
@@ -8,28 +8,28 @@
 
 #include <cstdint>
 
+#include "base/raw_memory.h"
 #include "base/tuning.h"
 #include "os/frame_mark.h"
-#include "os/raw_memory.h"
 #include "tools/stack/frame_registers.h"
 
 namespace tcmalloc {
 
 class StackMemory {
  public:
-  // Do not trust rules from here on: the walk met a frame that a signal interrupted, perhaps
-  // because the stack is corrupt. All frames before that belong to calls that were made.
+  // Rules are not trusted from here on: the walk has found a frame that a signal interrupted,
+  // perhaps because the stack is corrupt. All frames before that belong to calls that were made.
   void DistrustRules() { trusts_rules_ = false; }
 
-  // How many bytes from the stack pointer on are certainly readable: the rest of the page in which
-  // the previous frame ends. That page was read, or is the walker's own. Beyond it nothing is
-  // certain: the outermost frame may end at the end of memory, and still have a rule for its
+  // Returns how many bytes from the stack pointer on are certainly readable: the rest of the page
+  // in which the previous frame ends. That page was read, or is the walker's own. Later pages may
+  // be unreadable: the outermost frame may end at the end of memory, and still have a rule for its
   // caller's frame.
   uintptr_t Trusted(uintptr_t sp) const {
     return trusts_rules_ ? ((sp - 1) | (kPage - 1)) + 1 - sp : 0;
   }
-  // Whether everything from the stack pointer to the word at `address` is readable, and the two are
-  // in the same page or in adjacent ones.
+  // Whether all memory from the stack pointer to the word at `address` is readable, and both are in
+  // the same page or in adjacent ones.
   bool ReachesTo(uintptr_t sp, uintptr_t address) {
     if (((address ^ (sp - 1)) & ~(kPage - 1)) == 0) return true;
     return address - sp < kPage && IsReadableSlow(sp, address & ~(kStackWord - 1));
@@ -37,7 +37,7 @@ class StackMemory {
   bool trusts_rules() const { return trusts_rules_; }
 
   // Loads the word at `address`. False when it is unreadable, or not within a frame's size above
-  // `sp`. `trusted`: the bytes from `sp` on that need no system call.
+  // `sp`. `trusted` is the number of bytes from `sp` on that need no system call.
   bool Load(uintptr_t sp, uintptr_t trusted, uintptr_t address, uintptr_t* value) {
     if (address - sp >= trusted && !IsReadableSlow(sp, address)) return false;
     *value = LoadRaw<uintptr_t>(address);
@@ -59,7 +59,7 @@ class StackMemory {
   }
 
   bool trusts_rules_ = true;
-  // Initially no page's address.
+  // The initial value is no page's address.
   uintptr_t readable_page_ = 1;
 };
 

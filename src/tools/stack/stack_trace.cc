@@ -12,8 +12,8 @@
 namespace tcmalloc {
 namespace {
 
-// Written when the settings are read, and by tests; each walk reads it once. No other data depends
-// on it: relaxed.
+// Written when the settings are read, and by tests; each walk reads it once. Relaxed, since no
+// other data depends on it.
 constinit std::atomic<StackTraceMethod> method{StackTraceMethod::kAuto};
 
 size_t Trace(const FrameRegisters& first, bool interrupted, bool begins_here,

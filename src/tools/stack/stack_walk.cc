@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/stack/stack_walk.h"
 
+#include "base/raw_memory.h"
 #include "base/tuning.h"
-#include "os/raw_memory.h"
 #include "tools/stack/call_frame_cache.h"
 #include "tools/stack/frame_step.h"
 #include "tools/stack/stack_memory.h"
@@ -10,7 +10,7 @@
 namespace tcmalloc {
 namespace {
 
-// With leaves_out_callback: the outermost frame of the allocator is among this many.
+// With leaves_out_callback, the outermost frame of the allocator is among this many frames.
 constexpr size_t kCallbackDepth = 16;
 
 class StackWalk {
@@ -27,14 +27,15 @@ class StackWalk {
     // Frames in the shared library need rules: it is compiled without frame pointers.
     bool by_rule = chosen != StackTraceMethod::kFramePointers || !OwnObjectIsProgram();
     const bool cached = request_.cache == RuleCache::kUsed;
-    bool simple = cached && chosen != StackTraceMethod::kFramePointers && memory_.trusts_rules();
+    bool simple = kHasCallFrameInfo && cached && chosen != StackTraceMethod::kFramePointers &&
+                  memory_.trusts_rules();
     for (;;) {
       if (simple && writes_plainly() && !StepByCachedRules()) return written_;
       if (chosen == StackTraceMethod::kFramePointers && by_rule)
         by_rule = InOwnObject(registers_.pc);
       const uintptr_t sp = registers_.sp();
       FrameStep step = FrameStep::kNoRule;
-      if (by_rule) {
+      if (by_rule && (kHasCallFrameInfo || interrupted_)) {
         const uintptr_t pc = registers_.pc - (interrupted_ ? 0 : 1);
         const CallFrameRule rule = cached ? CallFrameRuleAt(pc, &last_object_)
                                           : UncachedCallFrameRuleAt(pc, &last_object_);
@@ -64,8 +65,9 @@ class StackWalk {
            !request_.leaves_out_callback;
   }
 
-  // Makes all steps with cached simple rules of objects that are never unloaded: nearly all steps.
-  // Does the work of StepByRule and Write in a tight loop. False at the end of the walk.
+  // Makes all steps with cached simple rules of objects that are never unloaded, which are nearly
+  // all steps. It does the work of StepByRule and Write in a tight loop. False at the end of the
+  // walk.
   bool StepByCachedRules() {
     uintptr_t pc = registers_.pc;
     uintptr_t sp = registers_.sp();
@@ -130,7 +132,7 @@ class StackWalk {
       ++skipped_;
       return true;
     }
-    // With sizes the walk goes one frame further, for the size of the last one.
+    // With sizes, the walk continues for one more frame, to get the size of the last one.
     if (written_ == request_.max) return request_.leaves_out_callback;
     request_.frames[written_++] = registers_.pc;
     SetSize(0);

@@ -2,7 +2,7 @@
 // FunctionNames: the functions that contain given addresses of code, for reports that people read.
 // Add all addresses, then call Resolve: it reads each library's symbols once.
 //
-// Thread safety: none. Memory from the system only. Cost: some milliseconds for a library with
+// Thread safety: none. Uses only memory from the OS. Cost: some milliseconds for a library with
 // 100,000 symbols.
 #pragma once
 
@@ -22,11 +22,11 @@ class FunctionNames {
 
   // False when there is no memory; then the address has no name.
   bool Add(uintptr_t address);
-  // Once, after the last Add.
+  // Called once, after the last Add.
   void Resolve(const MappedLibraries& libraries);
 
-  // The function that contains `address`, as the linker names it (C++ names are not demangled), and
-  // the offset from its start. False when it is unknown.
+  // Finds the linker's name of the function that contains `address` (C++ names are not demangled),
+  // and the offset from its start. False when it is unknown.
   bool Find(uintptr_t address, std::string_view* name, uintptr_t* offset) const;
 
   // Writes an address of code: "function+0x12 (/lib/libfoo.so+0x1234)"; without the brackets if the
@@ -40,7 +40,7 @@ class FunctionNames {
  private:
   struct Entry {
     uintptr_t address;
-    // Start of its function; 0: unknown.
+    // The start of its function; 0 if unknown.
     uintptr_t start;
     size_t name_at;
     size_t name_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MappedLibraries: the files mapped as code in the process, by which a reader of a profile finds
-// names for addresses. Read from /proc/self/maps and from the images themselves, not from the
-// dynamic linker, whose lock another thread may hold. Empty where /proc is missing.
+// names for addresses. They are read from /proc/self/maps and from the images themselves, not from
+// the dynamic linker, whose lock another thread may hold. Empty if /proc is missing.
 //
 // Thread safety: none; other threads may load and unload libraries meanwhile. Cost: a millisecond
 // per thousand mappings; memory for the file's text.
@@ -23,9 +23,9 @@ struct MappedLibrary {
   uint64_t file_offset = 0;
   // A path, or the system's name, for example "[vdso]". Never empty.
   std::string_view name;
-  // The image has been read. If not, an address less the bias is an offset in the file.
+  // True if the image has been read. If not, an address minus the bias is an offset in the file.
   bool is_image = false;
-  // Where the image's first byte is mapped.
+  // The address at which the image's first byte is mapped.
   uintptr_t image_start = 0;
   ElfImage image;
 };
@@ -37,11 +37,12 @@ class MappedLibraries {
 
   explicit MappedLibraries(VirtualMemory& vm) : text_(vm), libraries_(vm) {}
 
-  // Reads the libraries of this process. False when there is no memory; then some are missing.
+  // Reads the libraries of this process. False when there is no memory; then some libraries are
+  // missing.
   [[nodiscard]] bool Read();
 
   // Adds the libraries that `maps` lists, text in the format of /proc/self/maps, which outlives
-  // this. Skips malformed lines. False as above.
+  // this. Skips malformed lines. False when there is no memory.
   [[nodiscard]] bool Parse(std::string_view maps, ImageReader read_image);
 
   // The library that contains `address`, or null.

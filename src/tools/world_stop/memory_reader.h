@@ -2,11 +2,11 @@
 // Reads memory of the program that may be unreadable or unmapped: memory that the program has
 // protected, that another thread is unmapping, or that is beyond the end of a file.
 //
-// There are two ways. Guarded: the handler of HandleFaults skips a load that faults. That costs
-// nothing when the load succeeds, but works only on x86, and only on a task with signal handlers of
-// its own (tools/world_stop/world_stop.h). By the OS: process_vm_readv, which fails instead of
-// faulting. That works everywhere, unless a sandbox forbids it, and costs some hundred nanoseconds
-// per call.
+// There are two ways. A guarded reader uses plain loads, and the handler of HandleFaults skips a
+// load that faults. That costs nothing when the load succeeds, but works only on x86 and 64-bit
+// ARM, and only on a task with its own signal handlers (tools/world_stop/world_stop.h). Any other
+// reader calls process_vm_readv, which fails instead of faulting. That works everywhere, unless a
+// sandbox forbids it, and costs some hundred nanoseconds per call.
 //
 // Thread safety: any. Allocates nothing, changes errno.
 #pragma once
@@ -19,17 +19,18 @@ namespace tcmalloc {
 
 class MemoryReader {
  public:
-  // `guarded`: the calling task has called HandleFaults (it matters only where CanGuard()).
+  // `guarded` is true if the calling task has called HandleFaults. (It has no effect unless
+  // CanGuard().)
   explicit MemoryReader(bool guarded) : guarded_(guarded) {}
 
-  // Copy is exact to the byte.
+  // True if Copy is exact to the byte.
   bool CanGuard() const;
 
-  // False where nothing can be read: then a failure of Copy says nothing about the memory.
+  // False if no memory can be read: then Copy fails for readable memory, too.
   bool Works() const;
 
   // Copies [from, from + bytes) up to the first unreadable byte, and returns how many bytes it
-  // copied. Without a guard it copies nothing of a page that is not fully readable.
+  // copied. Without a guard it copies no byte of a page that is not fully readable.
   size_t Copy(void* to, uintptr_t from, size_t bytes) const;
 
   // The word at `address`, which need not be aligned; 0 if unreadable.

@@ -34,8 +34,8 @@ StopResult ResultOfTask(const StopResult& written, const TaskEnd& end) {
     result.outcome = StopOutcome::kNotInTime;
     result.error = ETIMEDOUT;
   } else if (end.signal == SIGSYS && end.phase != StopPhase::kStopped) {
-    // The sandbox kills the caller of a forbidden system call instead of failing the call. Before
-    // the function runs, only the task makes system calls.
+    // The sandbox kills the caller of a forbidden system call instead of making the call fail.
+    // Before the function runs, only the task makes system calls.
     result.outcome = StopOutcome::kForbidden;
     result.error = ENOSYS;
   } else if (end.signal != 0) {

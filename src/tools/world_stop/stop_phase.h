@@ -3,8 +3,8 @@
 // shared by the caller's thread, which waits, and the task, which works. Also derives the result of
 // the attempt after the task has ended.
 //
-// Thread safety: these two only. Cost: an atomic operation or a futex call. errno is not used:
-// while the task exists, it uses the caller's thread-local storage.
+// Thread safety: only these two may use it. Cost: an atomic operation or a futex call. errno is not
+// used: while the task exists, it uses the caller's thread-local storage.
 #pragma once
 
 #include <atomic>
@@ -40,10 +40,10 @@ class StopPhase {
   // Waits until the other side calls Wake, at most `ns` nanoseconds (less than a second). Returns
   // at once unless the phase is `value`. May return early.
   void WaitWhile(Value value, int64_t ns);
-  // Without a time limit.
+  // As above, without a time limit.
   void WaitWhile(Value value);
 
-  // For the task: runs `wait`, which waits for the thread `id` (0: no particular one), in phase
+  // For the task: runs `wait`, which waits for the thread `id` (0 for no particular one), in phase
   // kAwaiting. False when the caller's patience has ended; it then kills the task.
   template <typename F>
   bool Await(int id, F wait) {
@@ -55,14 +55,14 @@ class StopPhase {
 
   // The thread of the last Await.
   int awaited() const { return awaited_.load(std::memory_order_relaxed); }
-  // Where the task stores the signal that ends it; 0 for none.
+  // The variable in which the task stores the signal that ends it; 0 for none.
   std::atomic<int>* fatal_signal() { return &fatal_signal_; }
 
  private:
   // Both sides write it, and read it to wait: stores release, loads acquire.
   std::atomic<uint32_t> value_{kPrepared};
   // The task writes these, and the caller reads them after the task has ended, which orders the
-  // accesses: relaxed.
+  // accesses, so they are relaxed.
   std::atomic<int> awaited_{0};
   std::atomic<int> fatal_signal_{0};
 };

@@ -22,7 +22,7 @@ TaskStack::~TaskStack() {
   if (guarded_) {
     syscall(SYS_mprotect, mapping_.start, vm_.hardware_page_size(), PROT_READ | PROT_WRITE);
   }
-  // If the address space cannot be unmapped, release at least the memory.
+  // If the stack cannot be unmapped, at least its memory is released.
   if (!vm_.Unmap(mapping_.start, mapping_.bytes)) {
     static_cast<void>(vm_.Release(mapping_.start, mapping_.bytes));
   }

@@ -2,7 +2,7 @@
 // TaskStack: the stack of a task that the library starts: a guard page, the stack, and above it the
 // stack of the task's fault handlers (tools/world_stop/memory_reader.h).
 //
-// Not thread-safe. Takes no lock but that of `vm`. Cost: two system calls to map, two to unmap.
+// Not thread-safe. Takes no lock but those of `vm`. Cost: two system calls to map, two to unmap.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tcmalloc {
 
 class TaskStack {
  public:
-  // `bytes`: size of the stack without the two others. `vm` outlives the stack.
+  // `bytes` is the size of the stack without the two other parts. `vm` outlives the stack.
   TaskStack(VirtualMemory& vm, size_t bytes);
   TaskStack(const TaskStack&) = delete;
   TaskStack& operator=(const TaskStack&) = delete;

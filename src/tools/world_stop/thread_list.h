@@ -25,7 +25,7 @@ template <typename F>
 bool ForEachThreadEntry(std::string_view entries, bool* stopped, F f) {
   constexpr size_t kLengthAt = 16;
   constexpr size_t kNameAt = 19;
-  // No substr: it refers to a function that throws.
+  // substr is not used, since it refers to a function that throws.
   const char* at = entries.data();
   size_t rest = entries.size();
   while (rest > 0) {

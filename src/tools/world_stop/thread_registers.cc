@@ -56,7 +56,7 @@ uintptr_t StackPointer(const user_regs_struct& general) { return general.sp; }
 
 int ReadThreadPointer(int thread_id, const user_regs_struct&, uintptr_t* pointer) {
   constexpr long kThreadPointerSet = 0x401;  // NT_ARM_TLS
-  // Newer machines have a second word.
+  // The kernel stores a second word on newer machines.
   uintptr_t words[2] = {};
   iovec place = {words, sizeof(words)};
   if (syscall(SYS_ptrace, kGetRegisterSet, thread_id, kThreadPointerSet, &place) != 0) return errno;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads registers: of the calling thread, and of a thread that the calling task has stopped by
-// ptrace. They are words; only the stack pointer and the thread pointer are named.
+// Reads the registers of the calling thread, and of a thread that the calling task has stopped by
+// ptrace. The result is an array of words, and the stack pointer and the thread pointer by name.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct OwnRegisters {
   uintptr_t thread_pointer = 0;
 };
 
-// Always inlined: the values that the calling function found in these registers are then in
-// `registers`, or in its frame, above the stack pointer.
+// It is always inlined, so that the values that the calling function found in these registers are
+// in `registers`, or in its frame, above the stack pointer.
 TC_FAST_PATH void ReadOwnRegisters(OwnRegisters* registers) {
   uintptr_t* const words = registers->words;
 #if defined(__x86_64__)
@@ -69,7 +69,7 @@ TC_FAST_PATH void ReadOwnRegisters(OwnRegisters* registers) {
 // Room for a thread's registers: all general-purpose ones, and as many vector registers as fit.
 inline constexpr size_t kMaxRegisterBytes = 8192;
 
-// ReadRegistersOf supports this machine.
+// True if ReadRegistersOf supports this machine.
 bool KnowsRegisters();
 
 struct StoppedRegisters {

@@ -13,11 +13,11 @@
 namespace tcmalloc {
 namespace {
 
-// The beginning of a thread's file, which contains all that is needed here.
+// The beginning of a thread's file, which contains all fields that are needed here.
 struct ThreadText {
   char bytes[1024];
   ssize_t length = -1;
-  // Why the file could not be read.
+  // The errno if the file could not be read.
   int error = 0;
 
   // Reads the file `path` in the directory `directory`.

@@ -12,12 +12,12 @@ namespace tcmalloc {
 
 // Fields of /proc/PID/status.
 struct ThreadStatus {
-  // The thread does not exist, or waits to be reaped.
+  // True if the thread does not exist, or waits to be reaped.
   bool has_ended = false;
-  // It sleeps in the kernel and does not react to signals: it waits for a disk, or for the child of
-  // its vfork.
+  // True if the thread sleeps in the kernel and does not react to signals: it waits for a disk, or
+  // for the child of its vfork.
   bool is_uninterruptible = false;
-  // The thread that traces it, or 0.
+  // The thread that traces this one, or 0.
   int tracer = 0;
 };
 

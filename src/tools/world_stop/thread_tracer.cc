@@ -48,12 +48,13 @@ bool ThreadTracer::StopAll(int list) {
     bool all;
     if (!HasAll(&all)) return false;
     if (all) return true;
-    // Threads that are ending need time.
+    // Threads that are ending need some time.
     if (!phase_.Await(0, [] { syscall(SYS_sched_yield); })) return false;
   }
 }
 
-// The ids in the list of another process namespace would belong to other tasks here.
+// Whether the list contains the caller: the ids in the list of another process namespace would
+// belong to other tasks here.
 bool ThreadTracer::ListsCaller() {
   bool lists_caller = false;
   const int error = ForEachThread(list_, [&](int id) {
@@ -74,10 +75,11 @@ bool ThreadTracer::AttachAll() {
   return attached;
 }
 
-// The list alone is not enough: the kernel silently cuts it off where a thread ends during the
+// The list alone is not enough: the kernel silently cuts it off at a thread that ends during the
 // read, and a thread that this one started could be in the missing part. But the kernel also counts
-// threads. Neither the stopped threads nor the caller end or start others, so each of them counts.
-// When the count equals their number, there is no other thread, and none that could start one.
+// threads. The stopped threads and the caller cannot end or start threads, so the kernel counts
+// them all. When the count equals their number, there is no other thread, and none that could start
+// one.
 bool ThreadTracer::HasAll(bool* all) {
   uint64_t expected = 1;
   for (const Tracee& tracee : tracees_) expected += tracee.state == State::kStopped ? 1 : 0;
@@ -102,7 +104,7 @@ bool ThreadTracer::ReadRegisters(const StoppedThread& caller) {
     }
     StoppedRegisters registers;
     if (const int error = ReadRegistersOf(tracee.id, words_.end(), &registers)) {
-      // It was killed, or it is the first thread, which has ended.
+      // The thread was killed, or it is the first thread, which has ended.
       if (error == ESRCH) continue;
       return Fail(StopOutcome::kForbidden, error);
     }
@@ -163,7 +165,7 @@ bool ThreadTracer::Attach(int id) {
   if (const int error = Ptrace(kSeize, id, 0)) return AttachFailed(tracee, id, error);
   tracee = Note(tracee, id, State::kAttached);
   if (tracee == nullptr) return false;
-  // ESRCH: it is ending; WaitFor will see that.
+  // ESRCH means that the thread is ending; WaitFor will see that.
   static_cast<void>(Ptrace(kInterrupt, id, 0));
   // The id may have become that of another process's thread since the list was made.
   if (syscall(SYS_tgkill, process_.id, id, 0) != 0 && errno == ESRCH) {
@@ -174,7 +176,7 @@ bool ThreadTracer::Attach(int id) {
   return true;
 }
 
-// The tracer could not attach to the thread. False unless the thread is ending.
+// Called when the tracer could not attach to the thread. False unless the thread is ending.
 bool ThreadTracer::AttachFailed(Tracee* tracee, int id, int error) {
   if (error != EPERM) return error == ESRCH || Fail(StopOutcome::kForbidden, error);
   const ThreadStatus status = ReadThreadStatus(list_, ThreadFileOf(id, "/status").text);
@@ -191,8 +193,8 @@ bool ThreadTracer::AwaitStop(Tracee* tracee) {
   return !stuck || Fail(StopOutcome::kNotInTime, ETIMEDOUT);
 }
 
-// Polls, because the task itself must notice that a thread sleeps in the kernel. Also, if the first
-// thread of the process ends now, wait4 returns it only after all others have ended.
+// Polls, because the task itself must notice that a thread sleeps in the kernel, and because wait4
+// returns the first thread of the process, if it ends now, only after all others have ended.
 bool ThreadTracer::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_.id;
   int64_t next_look_ns = Nanoseconds() + kTuning.leak_check.stuck_ns;
@@ -218,7 +220,7 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
     if (may_hang || is_late) {
       const ThreadStatus thread = ReadThreadStatus(list_, ThreadFileOf(tracee->id, "/status").text);
       if (may_hang && thread.has_ended) {
-        // It stays in the list and stays traced, so it is not attached to again.
+        // The thread stays in the list and stays traced, so the tracer does not attach to it again.
         tracee->state = State::kStopped;
         return true;
       }

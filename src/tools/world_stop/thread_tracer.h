@@ -2,9 +2,9 @@
 // ThreadTracer: stops all other threads of the process by ptrace, reads their registers, and
 // resumes them.
 //
-// It runs on a task that shares the process's memory and is no thread of it
+// It runs on a task that shares the process's memory but is not one of its threads
 // (tools/world_stop/world_stop.h), since a thread cannot trace threads of its own process. It sends
-// no signal and reads no thread's memory. Not thread-safe. Takes no lock but that of `vm`; changes
+// no signal and reads no thread's memory. Not thread-safe. Takes no lock but those of `vm`; changes
 // errno. Cost: three system calls per thread to stop, two to read and one to resume. Threads stop
 // within microseconds unless they wait for a CPU.
 #pragma once
@@ -21,30 +21,30 @@ namespace tcmalloc {
 
 class ThreadTracer {
  public:
-  // Of the process: its id, and the thread that is not stopped, because it waits for the task.
+  // The process: its id, and the thread that is not stopped, because it waits for the task.
   struct Process {
     int id;
     int caller_id;
   };
 
-  // `phase` tells the caller when the task waits for a thread. Both outlive the tracer.
+  // By `phase` the caller sees when the task waits for a thread. Both outlive the tracer.
   ThreadTracer(VirtualMemory& vm, const Process& process, StopPhase& phase)
       : process_(process), phase_(phase), tracees_(vm), words_(vm), threads_(vm) {}
   ThreadTracer(const ThreadTracer&) = delete;
   ThreadTracer& operator=(const ThreadTracer&) = delete;
 
   // Stops all threads except the caller. `list` is open for the list of the process's threads.
-  // False when that failed, see outcome(), or the caller's patience has ended. Stopped threads stay
-  // stopped.
+  // False when that failed (see outcome()), or the caller's patience has ended. Stopped threads
+  // stay stopped.
   bool StopAll(int list);
-  // Reads the registers of all stopped threads. False when that failed, see outcome(). `caller`
+  // Reads the registers of all stopped threads. False when that failed (see outcome()). `caller`
   // becomes the first of threads().
   bool ReadRegisters(const StoppedThread& caller);
   // Resumes all threads.
   void ResumeAll();
 
   const MappedArray<StoppedThread>& threads() const { return threads_; }
-  // Why a function returned false. kTaskDied: the caller's patience has ended.
+  // The reason why a function returned false. kTaskDied means that the caller's patience has ended.
   StopOutcome outcome() const { return outcome_; }
   int error() const { return error_; }
 
@@ -74,8 +74,8 @@ class ThreadTracer {
   bool WaitFor(Tracee* tracee);
   // The entry of a thread, or null.
   Tracee* Find(int id);
-  // Makes the entry of a thread, or changes the existing one (`known`). Null, and the attempt has
-  // failed, when there is no memory.
+  // Makes the entry of a thread, or changes the existing one (`known`). Null when there is no
+  // memory; then the attempt has failed.
   Tracee* Note(Tracee* known, int id, State state);
 
   // Constant after construction.
@@ -84,7 +84,7 @@ class ThreadTracer {
 
   int list_ = -1;
   MappedArray<Tracee> tracees_;
-  // The likely entry of the next listed thread: the order of the list hardly changes.
+  // The likely entry of the next listed thread, since the order of the list hardly changes.
   size_t next_ = 0;
   MappedArray<uintptr_t> words_;
   MappedArray<StoppedThread> threads_;

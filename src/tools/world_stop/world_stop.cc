@@ -38,7 +38,7 @@ int64_t MonotonicNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// One attempt: the data that the caller shares with its task.
+// One attempt, with the data that the caller shares with its task.
 class Attempt {
  public:
   Attempt(VirtualMemory& vm, WorldFunction function, void* context, const OwnRegisters& own)
@@ -51,7 +51,7 @@ class Attempt {
 
   enum class Kind : uint8_t {
     kStop,
-    kDeclaredStop,  // also tells Yama that the task may attach to this process
+    kDeclaredStop,  // also declares to Yama that the task may attach to this process
     kCallerOnly,    // the function runs while the other threads run
   };
   StopResult Make(Kind kind, int64_t patience_ns);
@@ -60,7 +60,7 @@ class Attempt {
   // The caller's side.
   void RunTaskAndWait(const TaskStack& stack, int64_t patience_ns);
   void AwaitTask(int task, int64_t patience_ns);
-  // Whether the task has ended; if so, and if known, `*status` says how.
+  // Whether the task has ended; if so, `*status` is its wait status, if that is known.
   static bool IsGone(int task, int flags, int* status);
 
   // The task's side.
@@ -127,13 +127,13 @@ void Attempt::RunTaskAndWait(const TaskStack& stack, int64_t patience_ns) {
   fault_stack_ = stack.top();
   // The task inherits a mask that blocks all signals: it receives only SIGKILL and those of its own
   // faults. The caller blocks them as well, since a handler would use the thread-local storage that
-  // the task uses. A raw call, because the C library's function leaves out its own signals.
+  // the task uses. This is a raw call, because the C library's function leaves out its own signals.
   const uint64_t all = ~uint64_t{0};
   uint64_t before = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
-  // No CLONE_THREAD: a thread may not attach to others of its process. No CLONE_SIGHAND: the task
-  // has its own handlers. CLONE_UNTRACED: a debugger of the caller does not get the task. No exit
-  // signal.
+  // CLONE_THREAD is not set, since a thread may not attach to others of its process. CLONE_SIGHAND
+  // is not set, since the task has its own handlers. CLONE_UNTRACED keeps a debugger of the caller
+  // from tracing the task. There is no exit signal.
   constexpr int kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED;
   const int task = clone(&Run, stack.top(), kFlags, this);
   if (task < 0) {
@@ -163,7 +163,8 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
       RawCall(SYS_kill, task, SIGKILL);
       break;
     }
-    // The task does not wake the caller when it dies or begins to wait: check from time to time.
+    // The task does not wake the caller when it dies or begins to wait, so the caller checks from
+    // time to time.
     phase_.WaitWhile(phase,
                      std::clamp<int64_t>(left, 1'000'000, kTuning.leak_check.look_at_task_ns));
     gone = IsGone(task, WNOHANG, &status);
@@ -176,7 +177,7 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
 }
 
 bool Attempt::IsGone(int task, int flags, int* status) {
-  // ECHILD: another thread of the program waits for any child, and got this one.
+  // ECHILD means that another thread of the program waits for any child, and reaped this one.
   const long waited = RawCall(SYS_wait4, task, reinterpret_cast<long>(status), __WALL | flags);
   return waited == task || waited == -ECHILD;
 }
@@ -186,7 +187,7 @@ bool Attempt::IsGone(int task, int flags, int* status) {
 int Attempt::Run(void* attempt) {
   Attempt& self = *static_cast<Attempt*>(attempt);
   if (!self.RunTask()) {
-    // Fails where the caller's patience has ended; then that is the result.
+    // This fails if the caller's patience has ended; then that is the result.
     self.phase_.Change(StopPhase::kStopping, StopPhase::kFailed);
     self.phase_.Wake();
   }
@@ -234,8 +235,9 @@ StopResult WithWorldStopped(VirtualMemory& vm, WorldFunction function, void* con
   const int64_t patience_ns = patience_ms * kNanosecondsPerMs;
   using Kind = Attempt::Kind;
   StopResult result = Attempt(vm, function, context, own).Make(Kind::kStop, patience_ns);
-  // Yama lets only ancestors attach, and the one task that the process declares. Declares the task
-  // only if necessary: the program may have declared another one, which cannot be read back.
+  // Yama lets only ancestors attach, and the one task that the process declares. The task is
+  // declared only if necessary: the program may have declared another one, which cannot be read and
+  // restored.
   if (result.outcome == StopOutcome::kForbidden && result.error == EPERM) {
     result = Attempt(vm, function, context, own).Make(Kind::kDeclaredStop, patience_ns);
   }
@@ -246,7 +248,7 @@ StopResult WithCallerOnly(VirtualMemory& vm, WorldFunction function, void* conte
   const ErrnoKeeper keeper;
   OwnRegisters own;
   ReadOwnRegisters(&own);
-  // The task waits for no thread, so no limit is needed.
+  // The task waits for no thread, so no time limit is needed.
   return Attempt(vm, function, context, own).Make(Attempt::Kind::kCallerOnly, INT64_MAX / 2);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stops all other threads of the process while a function runs.
 //
-// A task that shares the process's memory and files, but is no thread of it, attaches to every
-// thread as a debugger does (ptrace: PTRACE_SEIZE, PTRACE_INTERRUPT), looks for further threads
-// until the kernel counts no others, reads their registers, runs the function, and resumes the
-// threads. The caller waits meanwhile. No signal is sent, so no thread can block it, and no handler
-// runs. Parts: tools/world_stop/thread_tracer.h stops and reads the threads,
+// A task that shares the process's memory and files, but is not one of its threads, attaches to
+// every thread as a debugger does (ptrace: PTRACE_SEIZE, PTRACE_INTERRUPT). It looks for more
+// threads until the kernel counts no others. Then it reads their registers, runs the function, and
+// resumes the threads. The caller waits meanwhile. No signal is sent, so no thread can block it,
+// and no handler runs. Parts: tools/world_stop/thread_tracer.h stops and reads the threads,
 // tools/world_stop/stop_phase.h is the protocol between the caller and the task,
 // tools/world_stop/task_stack.h is the task's stack.
 //
@@ -17,20 +17,21 @@
 // kernel resumes all threads. If the function faults (SIGSEGV and the like, also SIGSYS from a
 // sandbox that rejects a system call), a handler that only the task has ends the task by _exit. No
 // signal may end it: before Linux 5.16 a signal that dumps core ends every process that shares the
-// memory, which includes this one. A sandbox that kills without a signal that can be handled kills
-// the process, too. A guarded MemoryReader (tools/world_stop/memory_reader.h) survives its faults.
+// memory, which includes this one. A sandbox that kills the task without a signal that can be
+// handled kills the process, too. A guarded MemoryReader (tools/world_stop/memory_reader.h)
+// survives its faults.
 //
 // A thread that sleeps in the kernel (waiting for a disk, or for a child of its vfork that has not
 // called exec) does not stop before that wait ends. The attempt then fails after some 20 ms, so
-// that the other threads are not delayed; the function has not run. A caller that tries again waits
-// first. A thread that only waits for a CPU gets more time.
+// that the other threads are not delayed; the function has not run. A caller that repeats the
+// attempt waits before that. A thread that only waits for a CPU gets more time.
 //
-// Not done: making a process dumpable for the time of the stop, since others could attach to it
-// then, too.
+// The process is not made dumpable for the time of the stop, since then other processes could
+// attach to it, too.
 //
-// Thread safety: one stop at a time, which callers ensure; of two, one would wait for the other's
-// caller forever. Calls no malloc, and takes no lock but that of `vm`. Cost: the other threads are
-// stopped for some milliseconds.
+// Thread safety: callers ensure that there is one stop at a time; otherwise one stop would wait
+// forever for the caller of the other. Never calls malloc, and takes no lock but those of `vm`.
+// Cost: the other threads are stopped for some milliseconds.
 #pragma once
 
 #include <cstddef>
@@ -38,31 +39,9 @@
 
 #include "base/tuning.h"
 #include "os/memory/virtual_memory.h"
+#include "tools/mark/stopped_threads.h"
 
 namespace tcmalloc {
-
-struct StoppedThread {
-  int thread_id = 0;
-  // The thread that called WithWorldStopped, with its registers at that call.
-  bool is_caller = false;
-  uintptr_t stack_pointer = 0;
-  // The register that addresses thread-local storage: the base of segment fs (x86-64) or gs (i386),
-  // tpidr_el0 (aarch64). 0 where it is not known.
-  uintptr_t thread_pointer = 0;
-  // The contents of the registers, vector registers included, word by word.
-  const uintptr_t* registers = nullptr;
-  size_t num_registers = 0;
-};
-
-struct WorldStop {
-  // The caller first.
-  const StoppedThread* threads = nullptr;
-  size_t num_threads = 0;
-  // The array has all threads of the process that have not ended.
-  bool is_complete = false;
-  // The id of the process's first thread, which may have ended.
-  int process_id = 0;
-};
 
 enum class StopOutcome : uint8_t {
   kDone,
@@ -78,7 +57,7 @@ enum class StopOutcome : uint8_t {
 
 struct StopResult {
   StopOutcome outcome = StopOutcome::kDone;
-  // The errno of a system call that failed; with kTaskDied the signal, if any.
+  // The errno of a system call that failed; with kTaskDied, the signal that ended the task, if any.
   int error = 0;
   // The time from the stop of the first thread until the last one was resumed.
   int64_t pause_ns = 0;
@@ -99,7 +78,8 @@ StopResult WithWorldStopped(VirtualMemory& vm,
 
 // Runs function(context, world) on such a task while the other threads run, for use where they
 // cannot be stopped. The world has only the caller, which waits. Other threads may unmap memory
-// that the function reads. Returns kDone, kTaskDied, or an outcome that says why there was no task.
+// that the function reads. Returns kDone, kTaskDied, or an outcome with the reason why there was no
+// task.
 StopResult WithCallerOnly(VirtualMemory& vm,
                           void (*function)(void* context, const WorldStop& world), void* context);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Included first: what the programs take from glibc's <malloc.h> and other C libraries do not have
-// there, and a look at whether the program was linked with the C library that it was compiled for.
+// Included first. Declares what the programs take from glibc's <malloc.h> and other C libraries
+// lack, and checks that the program was linked with the C library that it was compiled for.
 #pragma once
 
 #include <features.h>

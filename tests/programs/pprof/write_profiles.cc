@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes profiles of known functions with known figures, in all formats, for pprof_test.py to have
-// them read by the programs that such profiles are for.
+// Writes profiles of known functions with known figures, in all formats. pprof_test.py passes them
+// to the programs that read such profiles.
 //
 //   write_profiles FOLDER
 //
@@ -30,7 +30,7 @@ using tcmalloc::ProfileKind;
 using Stack = std::vector<uintptr_t>;
 std::vector<Stack> stacks;
 
-// The caller's stack is that of a site.
+// Records the caller's stack as that of a site.
 __attribute__((noinline)) void RecordSite() {
   void* frames[64];
   const int depth = backtrace(frames, 64);
@@ -75,7 +75,7 @@ __attribute__((noinline)) void CallbackSite() {
   asm volatile("");
 }
 
-// Four sites, which the profiles have figures for.
+// Records four sites, for which the profiles have figures.
 __attribute__((noinline)) void AllSites() {
   DirectSite();
   CallerOfInlined();
@@ -92,7 +92,8 @@ struct Figures {
   uint64_t allocated_objects;
 };
 
-// pprof_test.py has the same figures. Two entries of one stack, and one that has only been freed.
+// pprof_test.py has the same figures. Two entries have the same stack, and one has only freed
+// objects.
 constexpr Figures kFigures[] = {{0, 1000, 3, 5},    {0, 2'000'000, 2, 2}, {1, 64, 7, 11},
                                 {3, 300'000, 1, 4}, {3, 48, 0, 9},        {2, 4096, 10, 12}};
 constexpr size_t kPeriod = 524288;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A library to preload that passes every call on to the C library, but for one flaw, named by
-// TCMALLOC_TEST_FLAW. With it the program tests are tested: each flaw has to make them fail, and
-// `none` must not.
+// A library to preload that forwards every call to the C library, except for one flaw, which
+// TCMALLOC_TEST_FLAW names. It tests the program tests: each flaw must make them fail, and `none`
+// must not.
 //
 //   none     no flaw
 //   quiet    no report at exit, as if malloc had never been called
 //   realloc  an object that grows loses a byte of its old contents
-//   text     the same, where that byte is part of a text: no pointer breaks, only what the program
-//   says calloc   memory is not all zero overlap  objects of middle size share memory with older
-//   ones that are still in use thread   the same, for what threads other than the first allocate
-//   child    the same, for what forked children allocate
+//   text     as realloc, if that byte is part of a text: pointers stay intact, the output changes
+//   calloc   memory is not all zero
+//   overlap  objects of middle size share memory with older ones that are still in use
+//   thread   as overlap, for allocations of threads other than the first
+//   child    as overlap, for allocations of forked children
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,8 +30,8 @@ void __libc_free(void* object);
 
 enum Flaw { kNone, kQuiet, kRealloc, kText, kCalloc, kOverlap, kThread, kChild };
 
-// Objects that overlap come from here, one after another and then from the start again. A word with
-// the size of the object precedes each.
+// Overlapping objects are taken from this ring, one after another and then from the start again. A
+// word with the size of the object precedes each.
 enum { kRingBytes = 1 << 18, kHeaderBytes = 16, kLeast = 80, kMost = 2048 };
 static _Alignas(16) char ring[kRingBytes + 2 * kMost];
 static size_t ring_position;
@@ -49,8 +50,8 @@ static size_t RingSize(const void* object) {
   return size <= kMost ? size : kLeast;  // The header may have been overwritten.
 }
 
-// Not left to the C library: a program may bring another allocator, whose function would be found
-// before.
+// This function is defined here because a program may contain another allocator, whose function
+// would be found before the C library's.
 size_t malloc_usable_size(void* object) {
   static size_t (*usable_size)(void*);
   if (object == NULL) return 0;
@@ -76,7 +77,7 @@ static int IsFlawed(size_t size) {
   }
 }
 
-// Whether the 16 bytes around `middle` are printable.
+// Returns whether the 16 bytes around `middle` are printable.
 static int IsText(const char* middle) {
   for (int i = -8; i < 8; ++i) {
     if (middle[i] < ' ' || middle[i] > '~') return 0;

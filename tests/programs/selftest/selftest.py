@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the program tests: with a flawed library preloaded they have to fail, and to say why.
 
-Without --all, the flaws that one quick program shows; with it, a flaw for each program.
+Without --all it tries the flaws that one quick program shows; with it, a flaw for each program.
 """
 
 import argparse
@@ -17,8 +17,8 @@ CRASH = (
     r"|Error|expected)"
 )
 
-# Program test, its arguments, flaw, what its output must match. The flaw `absent` is a library
-# without malloc.
+# (program test, its arguments, flaw, pattern of its output). With the flaw `absent` the library has no
+# malloc.
 QUICK = [
     ("perl_test.py", [], "none", r"^PASS$"),
     ("perl_test.py", [], "absent", r"malloc was served by \['libc\.so\.6'\]"),

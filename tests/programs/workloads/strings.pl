@@ -9,7 +9,7 @@ my $seed = 20240611;
 sub random { $seed = ($seed * 1103515245 + 12345) & 0x7fffffff; return $seed % $_[0]; }
 sub word { my $n = 1 + random($_[0]); return join '', map { chr(97 + random(26)) } 1 .. $n; }
 
-# Words into a hash of counts and of positions; deletion and reinsertion.
+# Puts words into a hash of counts and one of positions; deletes and reinserts them.
 my (%count, %where);
 my @words = map { word(12) } 1 .. 60_000;
 for my $i (0 .. $#words) {
@@ -44,7 +44,7 @@ print "hits $hits ", sha256_hex($swapped), ' ', length($wide);
 utf8::encode($wide);
 print ' ', sha256_hex($wide), "\n";
 
-# A tree built and flattened; closures that hold memory.
+# Builds and flattens a tree; makes closures that hold memory.
 sub tree {
     my $d = shift;
     return undef unless $d;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
+#include <random>
 #include <vector>
 
 #include "testing/random.h"
@@ -46,7 +48,7 @@ TEST(BitmapTest, AgreesWithAVectorOfBools) {
 
 TEST(BitmapTest, SetFirstBitsSetsThemAndClearsTheRestOfTheLastWord) {
   for (size_t bits = 0; bits <= 200; ++bits) {
-    // Random words before the call, and a word after the bitmap that must stay unchanged.
+    // The words are noise before the call. The word after the bitmap must stay unchanged.
     constexpr uint64_t kNoise = 0x5a5a5a5a5a5a5a5a;
     std::array<uint64_t, 5> words;
     words.fill(kNoise);
@@ -164,6 +166,23 @@ TEST(BitmapTest, ARangeIsVisitedWordByWord) {
       ASSERT_EQ(words, expected) << first << " " << n;
     }
   }
+}
+
+TEST(BitmapTest, BitsOfAWordAreCounted) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 100000; ++i) {
+    // Words in which few, half or many bits are set.
+    const uint64_t word = i % 3 == 0   ? random() & random() & random()
+                          : i % 3 == 1 ? random()
+                                       : random() | random() | random();
+    ASSERT_EQ(CountBits(word), static_cast<size_t>(std::popcount(word))) << word;
+  }
+  for (size_t bit = 0; bit < kBitsPerWord; ++bit) {
+    ASSERT_EQ(CountBits(uint64_t{1} << bit), 1u);
+    ASSERT_EQ(CountBits(~(uint64_t{1} << bit)), kBitsPerWord - 1);
+  }
+  EXPECT_EQ(CountBits(0), 0u);
+  EXPECT_EQ(CountBits(~uint64_t{0}), kBitsPerWord);
 }
 
 }  // namespace

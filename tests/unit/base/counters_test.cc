@@ -60,7 +60,7 @@ TEST(OwnedCounterTest, MayChangeOwnerUnderALock) {
   EXPECT_EQ(counter.value(), 40'000u);
 }
 
-// All start together and run for longer than a time slice, so that additions overlap.
+// All threads start together and run for longer than a time slice, so that additions overlap.
 TEST(SharedCounterTest, LosesNoUpdateOfManyWriters) {
   constexpr size_t kThreads = 4;
   constexpr size_t kRounds = 500'000;

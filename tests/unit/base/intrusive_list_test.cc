@@ -61,7 +61,7 @@ TEST(IntrusiveListTest, AgreesWithAStdList) {
     } else {
       list.Remove(item);
       model.erase(at);
-      // Unlinked: it may enter another list.
+      // A removed item is unlinked: it may enter another list.
       ASSERT_EQ(item->list_node.next, nullptr);
       ASSERT_EQ(item->list_node.prev, nullptr);
     }
@@ -81,7 +81,7 @@ TEST(IntrusiveQueueTest, ZeroFilledMemoryIsAnEmptyQueue) {
   EXPECT_EQ(queue->PopFirst(), nullptr);
 }
 
-// Often empty and often not, so that both ends are sometimes the same element.
+// The queue is often empty and often not, so that both ends are sometimes the same element.
 TEST(IntrusiveQueueTest, AgreesWithAStdDeque) {
   SeededRandom random(3);
   std::vector<ListItem> items(20);
@@ -113,7 +113,7 @@ TEST(IntrusiveQueueTest, AgreesWithAStdDeque) {
       if (item == nullptr) continue;
       model.pop_front();
       if (model.empty()) ++emptied;
-      // Unlinked: it may enter another list.
+      // A removed item is unlinked: it may enter another list.
       ASSERT_EQ(item->list_node.next, nullptr);
       ASSERT_EQ(item->list_node.prev, nullptr);
       outside.push_back(item);

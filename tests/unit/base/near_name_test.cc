@@ -28,7 +28,7 @@ TEST(NearNameTest, EditDistance) {
   EXPECT_EQ(EditDistance("", longest + "x"), kMaxComparedName + 1);
 }
 
-// By the definition, without a table.
+// Computes the distance by its definition, without a table.
 size_t Slowly(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return a.size() + b.size();
   const std::string a1 = a.substr(1), b1 = b.substr(1);

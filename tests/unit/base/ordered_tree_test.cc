@@ -35,7 +35,7 @@ std::vector<TreeItem*> Elements(const OrderedTree<TreeItem>& tree) {
   return elements;
 }
 
-// Steps from the element to the root.
+// Returns the number of steps from the element to the root.
 size_t Depth(const TreeItem* item) {
   size_t depth = 0;
   for (; item->tree_node.parent != nullptr; item = item->tree_node.parent) ++depth;

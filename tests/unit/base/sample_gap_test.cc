@@ -55,7 +55,7 @@ TEST(SampleGapTest, GapsAreDistributedExponentially) {
         sum += gap;
         for (int j = 0; j < 3; ++j) above[j] += gap >= kBounds[j];
       }
-      // Three standard errors, and the effect of rounding down.
+      // The tolerance is three standard errors and the effect of rounding down.
       EXPECT_NEAR(sum / kGaps, 1, 3 / std::sqrt(kGaps) + 1.0 / static_cast<double>(mean)) << seed;
       for (int j = 0; j < 3; ++j) {
         const double p = std::exp(-kBounds[j]);

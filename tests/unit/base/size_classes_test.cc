@@ -90,8 +90,8 @@ TEST(SizeClassesTest, WasteStaysBelowTheAlignmentUpTo128Bytes) {
   }
 }
 
-// Every size for every alignment would be 14 times 256 Ki. Sizes around each class boundary, and
-// every small size, suffice.
+// Every size with every alignment would make 14 times 256 Ki cases. Sizes around each class
+// boundary, and every small size, suffice.
 TEST(SizeClassesTest, AlignedRequestsGetTheSmallestClassOfMultiplesOfTheAlignment) {
   const std::vector<size_t> sizes = ClassSizes();
   std::set<size_t> requests;
@@ -121,8 +121,8 @@ TEST(SizeClassesTest, AlignedRequestsThatNoClassServesHaveNone) {
   EXPECT_EQ(kSizeClasses.ClassOf(0, 1), kFirstClass);
 }
 
-// For every class, at every offset in its spans, including those rounded up to hardware pages of 64
-// KiB.
+// Tests every class at every offset in its spans, including spans rounded up to hardware pages of
+// 64 KiB.
 TEST(SizeClassesTest, ObjectIndexIsExactAtEveryOffset) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);
@@ -145,7 +145,7 @@ TEST(SizeClassesTest, ObjectIndexIsExactAtEveryOffset) {
   }
 }
 
-// At the same offsets.
+// Tests the same offsets.
 TEST(SizeClassesTest, ObjectStartIndexIsExactAtEveryOffset) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);
@@ -190,7 +190,7 @@ TEST(SizeClassesTest, SpansHoldObjectsAndWasteLittle) {
     const size_t span = kSizeClasses.span_pages(size_class).bytes();
     EXPECT_GE(span / size, 1u) << size;
     EXPECT_LE((span % size) * 32, span) << size;
-    // The numbers of Tuning::SizeClasses.
+    // These numbers are those of Tuning::SizeClasses.
     if (size <= 1024) {
       EXPECT_GE(span / size, 128u) << size;
     } else if (size <= 8192) {

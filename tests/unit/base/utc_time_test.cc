@@ -29,8 +29,7 @@ TEST(UtcTimeTest, KnownTimes) {
 TEST(UtcTimeTest, AgreesWithTheCLibrary) {
   SeededRandom random(20261123);
   for (int i = 0; i < 20000; ++i) {
-    // Up to the year 2106, the end of an unsigned 32-bit time_t; 2038 where time_t has 32 bits and
-    // a sign.
+    // The times end in the year 2038, as a signed 32-bit time_t does.
     const auto seconds = static_cast<int64_t>(random.Below(size_t{INT32_MAX}));
     const time_t moment = static_cast<time_t>(seconds);
     tm parts = {};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// An allocator with two faults that a benchmark program should notice: every seventh malloc of a
-// thread returns the object that its last one returned, if that is large enough, and realloc
-// forgets the last 8 bytes. BROKEN_SIZES=SMALLEST-LARGEST restricts the first fault to such sizes.
-// Memory is never reused.
+// An allocator with two errors that a benchmark program should notice: every seventh malloc of a
+// thread returns the object of the thread's previous malloc again, if it is large enough, and
+// realloc does not copy the last 8 bytes. BROKEN_SIZES=SMALLEST-LARGEST restricts the first error
+// to requests of these sizes. Memory is never reused.
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static _Thread_local unsigned calls;
 static _Thread_local void* last;
 static _Thread_local size_t last_size;
 
-// Before main there is one thread, and it allocates: libstdc++ does.
+// Runs before main, while there is one thread: libstdc++ allocates then.
 static void Initialize(void) {
   arena = mmap(NULL, kArenaBytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Hand-made measurements for the tests of what is concluded from them.
+// Hand-made measurements, for tests of the conclusions that are drawn from measurements.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ inline Allocator MakeAllocator(const std::string& name, bool ours) {
   return allocator;
 }
 
-// One pattern; three slices with the given time as their median.
+// A sample of one pattern, with three slices whose median is the given time.
 inline Sample MakeSample(double time) {
   Sample sample;
   sample.times = {PatternTimes{.slices = {time + 5, time - 0.5, time}}};
@@ -36,7 +36,7 @@ inline Sample MakeFailure(const std::string& failure) {
   return sample;
 }
 
-// Times by allocator; nothing: not measured in this round.
+// `times` has a time for each allocator, or nothing for one that was not measured in this round.
 inline Round MakeRound(bool pilot, const std::vector<std::optional<double>>& times) {
   Round round;
   round.pilot = pilot;
@@ -49,7 +49,7 @@ inline Round MakeRound(bool pilot, const std::vector<std::optional<double>>& tim
   return round;
 }
 
-// "ours" against "red" and "blue".
+// Compares "ours" with "red" and "blue".
 inline Comparison MakeComparison() {
   return Comparison(
       {MakeAllocator("ours", true), MakeAllocator("red", false), MakeAllocator("blue", false)},

@@ -35,7 +35,7 @@ TEST(Comparison, LeavesThePilotOutOfTheFigures) {
 TEST(Comparison, TakesTheFastestPeerFromThePilot) {
   Comparison comparison = MakeComparison();
   comparison.Add(MakeRound(true, {1, 10, 9}));
-  // Red overtakes blue now, and no longer matters.
+  // Red is faster than blue now, but the pilot has chosen blue.
   comparison.Add(MakeRound(false, {8, 4, 10}));
   const std::vector<Verdict> verdicts = comparison.Verdicts();
   ASSERT_EQ(verdicts.size(), 1u);

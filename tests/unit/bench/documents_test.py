@@ -12,8 +12,23 @@ import unittest
 
 PROJECT = pathlib.Path(sys.argv[1]).resolve()
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import cli, documents, plots, process, summary  # noqa: E402
+from runner import cli, documents, pauses, plots, process, reasons, summary  # noqa: E402
 from made_runs import hand_made, record  # noqa: E402
+
+PAUSES = """
+| command | threads | heap, GiB | copied, MiB | median, ms | 99 %, ms | most, ms | no rest |
+|---|---|---|---|---|---|---|---|
+| `objects` | 1 | 1 | 7.8 | 0.91 | 1.55 | 2.07 | 0 |
+| `objects` | 64 | 1 | 8.2 | 1.41 | 2.65 | 3.31 | 1 |
+
+| heap, GiB | objects, bytes | copied, MiB | tcmalloc leaks: pause, ms | whole search, ms | own checker: pause, ms |
+|---|---|---|---|---|---|
+| 1 | 64 | 1032 | 171 | 2117 | 459 |
+
+| heap, GiB | objects, bytes | tcmalloc leaks: pause, ms | --snapshot: pause, ms | own checker: pause, ms |
+|---|---|---|---|---|
+| 1 | 64 | 158 | 5 | 765 |
+"""
 
 
 class Project(unittest.TestCase):
@@ -24,7 +39,7 @@ class Project(unittest.TestCase):
     def test_the_readme_shows_the_means(self):
         marked = [match["what"] for match in documents.MARKED.finditer(
             (PROJECT / "README.md").read_text())]
-        self.assertEqual(marked, ["means"])
+        self.assertEqual(marked, ["reasons", "means"])
 
     def test_every_mark_is_whole(self):
         for path in documents.marked_documents(PROJECT):
@@ -93,7 +108,7 @@ class Made(unittest.TestCase):
         page = self.results / "README.md"
         page.write_text(page.read_text() + "Our own words.\n")
         self.assertEqual(documents.differing(self.root), [page, self.readme])
-        # As is data that the documents were not made from.
+        # A run with other data than the documents were made from is found, too.
         documents.write(self.root)
         self.write_run(self.run_path, ours=3)
         self.assertEqual(documents.differing(self.root), [page, self.readme])
@@ -109,6 +124,39 @@ class Made(unittest.TestCase):
         self.assertIn("[Details](../bench/results/history/README.md)", document.read_text())
         document.write_text(self.marks("means bench/results/history/none.json"))
         with self.assertRaisesRegex(process.BenchError, "none.json: .*No such file"):
+            documents.write(self.root)
+
+    def test_reasons_have_figures_of_three_files(self):
+        measured, returned = self.root / pauses.FILE, self.root / reasons.RETURNED
+        measured.write_text(PAUSES)
+        returned.write_text("### 1. One thread\n\n8 seconds later: 6 MiB\n### 2. Several threads\n\nin use: 103 MiB\n"
+                            "freed: 103 MiB\n8 seconds later: 2 MiB\n")
+        document = self.root / "docs" / "page.md"
+        document.write_text(self.marks("reasons"))
+        documents.write(self.root)
+        text = document.read_text()
+        self.assertIn("It takes 2.00 of the time of fast 1, the fastest of the others: a mean over 1 benchmarks.", text)
+        self.assertIn("Of 103 MiB that a program has freed, 2 MiB are resident 8 seconds later ([how](system-memory.md))", text)
+        self.assertIn("1.41 ms ([measured](../bench/results/inspection-pauses.txt))", text)
+        self.assertIn("171 ms", text)
+        measured.write_text(PAUSES.replace("| 64 | 1 |", "| 32 | 1 |"))
+        with self.assertRaisesRegex(process.BenchError, "inspection-pauses.txt has no row for .*'threads': '64'"):
+            documents.write(self.root)
+
+    def test_tables_of_pauses(self):
+        measured, document = self.root / pauses.FILE, self.root / "docs" / "page.md"
+        measured.write_text(PAUSES)
+        document.write_text("\n".join(map(self.marks, ("pauses-in-words", "snapshot-pauses", "leak-pauses"))))
+        documents.write(self.root)
+        text = document.read_text()
+        self.assertIn("`objects` stops a process for 1.41 ms, `leaks` for 171 ms.", text)
+        self.assertIn("| heap, GiB | pause of `leaks`, ms | pause of `leaks --snapshot`, ms |\n|---|---|---|\n| 1 | 158 | 5 |\n<", text)
+        self.assertIn("|---|---|---|---|---|\n| 1 | 1032 | 171 | 2117 | 459 |\n<", text)
+        self.assertEqual(documents.differing(self.root), [])
+        measured.write_text(PAUSES.replace("171", "172"))
+        self.assertEqual(documents.differing(self.root), [document])
+        measured.write_text("No table.\n")
+        with self.assertRaisesRegex(process.BenchError, "inspection-pauses.txt has no table with the column"):
             documents.write(self.root)
 
     def test_the_index_that_is_rebuilt(self):

@@ -15,7 +15,7 @@ import lock_cost  # noqa: E402
 
 
 def simulate(customers: int, away: float, held: float, visits: int, seed: int) -> float:
-    """Visits per unit of time of threads that wait for one lock in the order in which they come."""
+    """Returns the visits per unit of time of threads that get one lock in the order of their arrival."""
     rng = random.Random(seed)
     arrivals = [rng.expovariate(1 / away) for _ in range(customers)]
     heapq.heapify(arrivals)
@@ -32,7 +32,7 @@ class ThroughputTest(unittest.TestCase):
         self.assertAlmostEqual(lock_cost.throughput(1, 900, 100), 1 / 1000)
 
     def test_two_threads(self):
-        # Residence of the second: 100 * (1 + 100 / 1000).
+        # The second thread's residence time is 100 * (1 + 100 / 1000).
         self.assertAlmostEqual(lock_cost.throughput(2, 900, 100), 2 / (900 + 110))
 
     def test_many_threads_do_what_the_lock_allows(self):
@@ -53,7 +53,7 @@ class EfficiencyTest(unittest.TestCase):
         self.assertAlmostEqual(lock_cost.efficiency(16, 16, 1100, 100, 580), 1)
 
     def test_threads_are_spread_evenly(self):
-        # Two shards with one thread, one with two.
+        # Two shards have one thread each, one shard has two.
         alone = 1 / 1000
         expected = (2 * alone + lock_cost.throughput(2, 900, 500)) / (4 * alone)
         self.assertAlmostEqual(lock_cost.efficiency(4, 3, 900, 100, 500), expected)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data of benchmark runs made by hand, for the tests of what is done with such data."""
+"""Hand-made data of benchmark runs, for tests of the code that evaluates such data."""
 
 
 def record(row, allocator, number, value, phase="counted", peak=1000, better="lower", faults=1):

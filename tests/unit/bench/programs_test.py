@@ -4,8 +4,8 @@
 
 usage: programs_test.py BIN_FOLDER SPY_MALLOC_LIBRARY
 
-The spy is the C library's malloc with counters: it shows that the patterns' calls happen, each of
-them, and the same ones for the same seed. No time is looked at here.
+The spy is the C library's malloc with counters: it shows that every call of a pattern happens, and that the same seed
+leads to the same calls. These tests check no times.
 """
 import glob
 import json
@@ -19,7 +19,7 @@ BIN = SPY = ""
 PATTERNS = ("pair", "burst", "random")
 PAIRS_PER_SLICE = {"pair": 3_000_000, "burst": 2_000_000, "random": 1_600_000}
 QUICK = 20
-# One slice to warm up and nine that are timed.
+# A run has one slice to warm up and nine that are timed.
 SLICES = 10
 
 
@@ -30,7 +30,7 @@ def run(program, *arguments, **environment):
 
 
 def spied(program, *arguments):
-    """The calls of malloc and of free and the hash of the sizes, of one run under the spy."""
+    """Returns the calls of malloc, the calls of free and the hash of the sizes, from one run with the spy."""
     with tempfile.NamedTemporaryFile() as output:
         result = run(program, *arguments, LD_PRELOAD=SPY, SPY_OUTPUT=output.name)
         if result.returncode != 0:
@@ -47,7 +47,7 @@ class MicroChild(unittest.TestCase):
         for pattern in PATTERNS:
             mallocs, frees, _ = spied("bench_micro", *child(pattern, 1))
             expected = SLICES * PAIRS_PER_SLICE[pattern] // QUICK
-            # Besides: the live objects, libstdc++, the report.
+            # The live objects, libstdc++ and the report cause a few more calls.
             for calls in (mallocs, frees):
                 self.assertGreaterEqual(calls, expected, pattern)
                 self.assertLess(calls, expected + 2000, pattern)
@@ -89,7 +89,7 @@ class Micro(unittest.TestCase):
         self.assertGreater(len(orders), 1, "the order is shuffled")
 
     def test_a_library_that_does_not_serve_malloc_is_an_error(self):
-        # A library that has no malloc: the child runs, but on the C library's.
+        # This library has no malloc, so the child runs with the C library's.
         without_malloc = glob.glob("/lib/*/libm.so.6") + glob.glob("/lib*/libm.so.6")
         result = self.compare("--ours", "mine=" + without_malloc[0])
         self.assertEqual(result.returncode, 2)
@@ -100,7 +100,7 @@ class Micro(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_crashed_peer_is_shown(self):
-        # The spy aborts when this variable is set; nobody else looks at it.
+        # The spy aborts when this variable is set; nothing else reads it.
         result = self.compare("--ours", "none=/nonexistent.so", "--peer", "bad=" + SPY,
                               SPY_ABORT="1")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -136,7 +136,7 @@ class Memory(unittest.TestCase):
         self.assertAlmostEqual(float(bytes_per_object), 1008, delta=1)
 
     def test_bursts_tell_full_from_freed(self):
-        # The C library joins neighbours of this size and releases the whole heap.
+        # The C library merges adjacent free objects of this size and releases the whole heap.
         result = run("bench_memory", "bursts", "1000", "100000", "3", LD_PRELOAD="")
         rounds = [line.split() for line in result.stdout.splitlines()]
         self.assertEqual([words[1] for words in rounds], ["1", "2", "3"])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks the comparison of two revisions: its statistic against figures worked out by hand and
-against simulated noise, its rounds on rows that are drawn from lists, and whole runs of it with a
-program that reports the figures it is told.
+"""Tests the comparison of two revisions: compares its statistic with figures worked out by hand and with simulated
+noise, tests its rounds on rows that are drawn from lists, and makes whole runs with a program that reports given
+figures.
 
 usage: referee_test.py PROJECT_FOLDER BIN_FOLDER STANDIN SPY_MALLOC_LIBRARY
 
@@ -38,12 +38,12 @@ def wild(generator):
 
 class SignedRanks(unittest.TestCase):
     def test_sums_of_ranks(self):
-        # Of {1, 2, 3}: 3 is 3 and 1 + 2, every other sum from 0 to 6 comes about in one way.
+        # Two subsets of {1, 2, 3} have the sum 3; each other sum from 0 to 6 has one subset.
         self.assertEqual(verdict._signed_rank_counts(3), [1, 1, 1, 2, 1, 1, 1])
         self.assertEqual(sum(verdict._signed_rank_counts(40)), 2 ** 40)
 
     def test_critical_values_of_the_tables(self):
-        # Two-sided, 5 %, from any table of the signed-rank test.
+        # These are the two-sided critical values for 5 % in any table of the signed-rank test.
         for pairs, critical in ((6, 0), (7, 2), (8, 3), (9, 5), (10, 8), (15, 25), (20, 52),
                                 (25, 89)):
             self.assertEqual(verdict._outside(pairs, 0.05), critical, pairs)
@@ -56,20 +56,20 @@ class SignedRanks(unittest.TestCase):
                          verdict.UNKNOWN)
 
     def test_an_interval_worked_out_by_hand(self):
-        # Six pairs. At 5 % none is left out: from the smallest to the largest ratio.
+        # With six pairs the 5 % interval leaves none out: it goes from the smallest to the largest ratio.
         ratios = [math.exp(x) for x in (0.00, 0.01, 0.02, 0.03, 0.04, 0.10)]
         ratio = verdict.signed_rank_ratio(ratios, 0.05)
         self.assertAlmostEqual(math.log(ratio.interval.low), 0.0)
         self.assertAlmostEqual(math.log(ratio.interval.high), 0.10)
-        # The averages of two, a figure with itself included: the 11th of 21.
+        # The median is the 11th of the 21 averages of two figures, a figure with itself included.
         self.assertAlmostEqual(math.log(ratio.median), 0.025)
-        # At 2 * 2 / 64 one average is left out at each end: of 0.00 and of 0.10 themselves.
+        # At 2 * 2 / 64 the interval leaves out one average at each end: 0.00 with itself and 0.10 with itself.
         ratio = verdict.signed_rank_ratio(ratios, 4 / 64)
         self.assertAlmostEqual(math.log(ratio.interval.low), 0.005)
         self.assertAlmostEqual(math.log(ratio.interval.high), 0.07)
 
     def test_the_interval_misses_as_often_as_it_may(self):
-        # With wild noise as well: it assumes no distribution.
+        # This is true with wild noise as well: the interval assumes no distribution.
         for noise in (lambda generator: math.exp(generator.gauss(0, 0.05)), wild):
             generator = random.Random(7)
             missed = 0
@@ -83,7 +83,7 @@ class SignedRanks(unittest.TestCase):
 
 class Words(unittest.TestCase):
     def words_of_runs(self, runs, rows, pairs, noise, effect=1.0):
-        """How often each word is given, and in how many runs a difference was seen."""
+        """Returns how often each word is given, and in how many runs a difference was seen."""
         generator = random.Random(20)
         alarm = verdict.alarm_of_each(2 * rows)
         words, alarmed = collections.Counter(), 0
@@ -131,10 +131,10 @@ class Words(unittest.TestCase):
             return verdict.of_row(instructions=verdict.span_ratio(base, new))[0]
 
         self.assertEqual(word([1000, 1001], [1000, 1001]), verdict.SAME)
-        # One instruction more in fifty.
+        # The new revision needs one instruction more in fifty.
         self.assertEqual(word([50_000, 50_010], [51_000, 51_010]), verdict.WORSE)
         self.assertEqual(word([51_000, 51_010], [50_000, 50_010]), verdict.BETTER)
-        # Counts of one side that differ more than the sides prove nothing.
+        # The counts prove nothing when they differ more within one side than between the sides.
         self.assertNotIn(word([1000, 1020], [1010, 1030]), (verdict.BETTER, verdict.WORSE))
 
     def test_what_decides_a_row(self):
@@ -172,7 +172,7 @@ def probe(ping_pong_ns=200, touch_4k_ns=600, touch_2m_us=100, others=0.02):
 class MachineState(unittest.TestCase):
     def test_rounds_in_which_the_state_changed_are_odd(self):
         self.assertEqual(machine_state.odd_rounds([probe()] * 6), [[]] * 5)
-        # The processors moved apart in round 1 and together again in round 3; round 2 is whole.
+        # The processors moved apart in round 1 and together again in round 3. The state did not change in round 2.
         apart = probe(ping_pong_ns=420)
         self.assertEqual(machine_state.odd_rounds([probe()] * 2 + [apart] * 2 + [probe()] * 2),
                          [[], ["ping_pong_ns"], [], ["ping_pong_ns"], []])
@@ -212,7 +212,7 @@ class FakeRow:
     group, nominal_s = "programs", 0.1
 
     def __init__(self, name, figure):
-        """`figure` gives cost and peak for a side and the number of its run."""
+        """`figure` returns cost and peak for a side and the number of its run."""
         self.name, self.figure, self.runs = name, figure, collections.Counter()
 
     def missing(self, context):
@@ -296,7 +296,7 @@ class Passes(unittest.TestCase):
     def test_a_row_is_measured_until_its_interval_is_narrow(self):
         quiet, loud = self.entry(self.noisy(0.001), name="q"), self.entry(self.noisy(0.5), name="l")
         judge = self.judge([quiet, loud])
-        # The warm-up counts for nothing, so one more than the fewest that tell anything.
+        # The warm-up is not counted, so there is one run more than the fewest pairs that allow a verdict.
         fewest = verdict.fewest_pairs(judge.alarm)
         self.assertLessEqual(quiet.timed.runs[NEW], fewest + 1 + referee.MOST_PAIRS_OF_A_PASS)
         self.assertGreaterEqual(loud.timed.runs[NEW], referee.MOST_PAIRS)
@@ -310,7 +310,7 @@ class Passes(unittest.TestCase):
         self.assertEqual((outcome.cost.median, outcome.cost.interval), (1, (1, 1)))
 
     def test_passes_in_which_the_state_changed_count_for_nothing(self):
-        # The probes 3 and 4 are of another state, so it changes in the passes 2 and 4.
+        # The probes 3 and 4 find another state, so the state changes in the passes 2 and 4.
         per_pass = referee.MOST_PAIRS_OF_A_PASS
 
         def figure(side, number):
@@ -439,7 +439,7 @@ class Sides(unittest.TestCase):
 
 
 class WholeRun(unittest.TestCase):
-    """scripts/compare.py as a user starts it; the program 'graph' is the stand-in."""
+    """Runs scripts/compare.py as a user starts it; the stand-in takes the place of the program 'graph'."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks the benchmark runner: its arithmetic against figures worked out by hand, and whole runs of
-it on two allocators with a program that reports the figures it is told.
+"""Checks the benchmark runner: compares its arithmetic with figures worked out by hand, and makes whole runs on two
+allocators with a program that reports given figures.
 
 usage: runner_test.py PROJECT_FOLDER BIN_FOLDER STANDIN SPY_MALLOC_LIBRARY
 
-The two allocators are the C library's and the spy, which is the C library's with counters. No time
-is measured here.
+The two allocators are the C library's malloc and the spy, which is the same malloc with counters. No time is measured
+here.
 """
 import contextlib
 import glob
@@ -43,7 +43,7 @@ class Arithmetic(unittest.TestCase):
         self.assertAlmostEqual(statistics.geometric_mean([0.5, 2]), 1)
 
     def test_a_paired_ratio_is_the_median_of_ratios_not_the_ratio_of_medians(self):
-        # The machine was four times as slow in the second round, for both.
+        # The machine was four times as slow in the second round, for both allocators.
         ratio = statistics.paired_ratio([1.1, 4.4, 1.2], [1.0, 4.0, 1.0], seed=1)
         self.assertAlmostEqual(ratio.median, 1.1)
         with self.assertRaises(ValueError):
@@ -108,7 +108,7 @@ class Summary(unittest.TestCase):
             records += [record("a", "ours", number, ours, peak=500),
                         record("a", "glibc", number, glibc),
                         record("a", "fast", number, fast, peak=3000)]
-        # Those of other phases count for nothing.
+        # Records of other phases are not counted.
         records += [record("a", "ours", 0, 100, phase) for phase in ("warm-up", "pilot")]
         derived = summary.summarize(hand_made(records))
         ours = derived["rows"]["a"]["ours"]
@@ -151,7 +151,7 @@ class Summary(unittest.TestCase):
         self.assertEqual(entries["ours"]["median"], 200)
 
     def test_pairs_are_of_the_same_round(self):
-        # The peer's third round is missing, as that of a row repeated without it.
+        # The peer's third round is missing, as it is when a row is repeated without the peer.
         records = [record("a", "ours", number, value) for number, value in enumerate((2, 2, 50))]
         records += [record("a", "fast", number, 1) for number in (1, 0)]
         self.assertEqual(summary.Samples(records).cost_ratio("a", "ours", "fast", 1).median, 2)
@@ -178,7 +178,7 @@ class Summary(unittest.TestCase):
     def test_compare(self):
         old = hand_made([record("a", name, number, value) for number in range(3)
                          for name, value in (("ours", 4), ("glibc", 8), ("fast", 1))])
-        # The machine has become twice as slow; ours has become faster all the same.
+        # The machine has become twice as slow; relative to it, ours has become faster.
         new = hand_made([record("a", name, number, value, peak=1500) for number in range(3)
                          for name, value in (("ours", 6), ("glibc", 16), ("fast", 2))])
         (row,) = summary.compare(new, old, seed=1)
@@ -227,7 +227,7 @@ class Rounds(unittest.TestCase):
         return run
 
     def test_the_pilot_fixes_the_reference(self):
-        # glibc is the best in the pilot; that it is not later changes nothing.
+        # glibc is the best in the pilot. Later it is not the best, but that changes nothing.
         row = FakeRow("a", {"ours": [1] * 5, "glibc": [9, 1, 5, 5, 5], "fast": [9, 2, 1, 1, 1]})
         run = self.compare([row], rounds=3, max_rounds=3)
         self.assertEqual(run.row_records[0]["reference"], "glibc")
@@ -350,10 +350,11 @@ Summary:
                          {"/a.so"})
         self.assertEqual(providers(("/bin/p", "/a.so"), ("/l.so", "/libc.so")),
                          {"/a.so", "/libc.so"})
-        # A program at a fixed address that took malloc's address stands in for it.
+        # When a program at a fixed address takes malloc's address, malloc is bound to the program, which passes calls
+        # on.
         self.assertEqual(providers(("/l.so", "/bin/p"), ("/bin/p", "/a.so"), ("/bin/p", "/bin/p")),
                          {"/a.so"})
-        # One that has its own does not.
+        # A program with its own malloc passes no calls on.
         self.assertEqual(providers(("/l.so", "/bin/p")), {"/bin/p"})
         self.assertEqual(providers(("/lib64/ld-linux-x86-64.so.2", "/libc.so")), set())
 
@@ -407,7 +408,7 @@ class Report(unittest.TestCase):
         data = hand_made([record("t-test1/2/64", "ours", number, value)
                           for number, value in enumerate((0.5, 1.0, 9.0))],
                          rows=("t-test1/2/64",), group="sweep", command="t-test1 2 2 1000000 64")
-        # Two threads of a million each in 1 s, with 2 + 1 s of processor time.
+        # Two threads do a million operations each in 1 s, with 2 + 1 s of CPU time.
         elapsed, cpu = plots.sweep_points(data)["ours", 2, 64]
         self.assertAlmostEqual(elapsed, 2)
         self.assertAlmostEqual(cpu, 2 / 3)
@@ -432,7 +433,7 @@ class Report(unittest.TestCase):
 
 
 class WholeRun(unittest.TestCase):
-    """scripts/bench.py as a user starts it; the program 'graph' is the stand-in."""
+    """Runs scripts/bench.py as a user starts it; the stand-in takes the place of the program 'graph'."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -459,7 +460,7 @@ class WholeRun(unittest.TestCase):
         return json.loads(path.read_text())
 
     def test_two_allocators(self):
-        # Each one's first two runs are the warm-up and the pilot.
+        # The first two runs of each allocator are the warm-up and the pilot.
         result = self.bench("--rounds", "3", "--max-rounds", "3",
                             STANDIN_PRELOADED="9 9 1 2 3", STANDIN_TIMES="9 9 2 2 2")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -583,7 +584,7 @@ class WholeRun(unittest.TestCase):
         launch = os.path.join(BIN, "bench_launch")
         kib = 40000  # no whole number of hugepages
         finished = process.run([launch, warm, str(kib)], os.environ, 60)
-        # As pages of 4 KiB and as hugepages, both at the same time.
+        # The program has the memory twice at the same time: as pages of 4 KiB and as hugepages.
         self.assertGreaterEqual(finished.report["peak_rss_kib"], 2 * kib)
         for arguments in ([], ["x"], ["1x"], [""], ["1", "2"], ["99999999999999999999"]):
             with self.assertRaisesRegex(process.ProcessFailed, "usage"):

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The C library's malloc and free, counted. At exit one line goes to the file named by SPY_OUTPUT:
-// the calls of either, a hash of the sizes in their order, and the calls of operator delete that
-// told the size. With SPY_ABORT set it aborts instead, as an allocator does that has found a fault.
+// Counts calls of the C library's malloc and free. At exit it writes one line to the file named by
+// SPY_OUTPUT: the number of calls of each, a hash of the sizes in their order, and the number of
+// calls of sized operator delete. With SPY_ABORT set it aborts instead, as an allocator does that
+// has found an error.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ void __libc_free(void* object);
 static _Atomic uint64_t mallocs;
 static _Atomic uint64_t frees;
 static _Atomic uint64_t sized_deletes;
-static _Atomic uint64_t sizes_hash;  // meaningful when one thread allocates
+static _Atomic uint64_t sizes_hash;  // meaningful if only one thread allocates
 
 void* malloc(size_t size) {
   ++mallocs;

@@ -4,9 +4,9 @@
 // that STANDIN_TIMES gives, one after the other, and the library that really serves malloc.
 //
 //   STANDIN_TIMES       figures, separated by spaces; with a preloaded allocator STANDIN_PRELOADED
-//   STANDIN_COUNTER     a folder; how often this has run in either way is counted there
-//   STANDIN_CRASH_IN    the run, counted from 0, in which it crashes where it is preloaded
-//   STANDIN_HANG        set: it never ends
+//   STANDIN_COUNTER     a folder in which the program counts its runs, preloaded and not preloaded
+//   STANDIN_CRASH_IN    the number, from 0, of the preloaded run that crashes
+//   STANDIN_HANG        set: the program never ends
 #include <dlfcn.h>
 #include <limits.h>
 #include <unistd.h>

@@ -70,8 +70,8 @@ TEST(BootstrapMedian, AgreesWithTheBinomialDistribution) {
   }
 }
 
-// A 95 % interval must hold the true median in about 95 % of experiments; that of a median of 21
-// is known to be a little generous.
+// A 95 % interval must hold the true median in about 95 % of experiments; the interval for a median
+// of 21 values is known to be a little too wide.
 TEST(BootstrapMedian, CoversTheTrueMedian) {
   Random random(11);
   const int experiments = 300;
@@ -87,7 +87,7 @@ TEST(BootstrapMedian, CoversTheTrueMedian) {
 }
 
 TEST(PairedRatio, PairsByRound) {
-  // Each round is 10 times as slow as the one before: no matter, ours is always at 0.8.
+  // Each round is 10 times as slow as the one before, but the ratio is always 0.8.
   const RatioEstimate ratio = PairedRatio(Sample{0.8, 8, 80}, Sample{1, 10, 100}, 1);
   EXPECT_DOUBLE_EQ(ratio.median, 0.8);
   EXPECT_DOUBLE_EQ(ratio.interval.low, 0.8);
@@ -109,7 +109,7 @@ TEST(RatioEstimate, IsNotSlowerWhenItsIntervalReachesOne) {
 }
 
 TEST(FastestSeries, HasTheSmallestMedian) {
-  // The second has the smallest value and the third the smallest mean.
+  // The third series has the smallest value and the smallest mean.
   const std::vector<Sample> series = {{4, 4, 4}, {1, 5, 5}, {0, 4.5, 5}, {3, 3, 90}};
   EXPECT_EQ(FastestSeries(series), 3u);
 }

@@ -4,7 +4,7 @@
 
 usage: workloads_test.py PROGRAM BIN_FOLDER SPY_MALLOC BROKEN_MALLOC [LIBRARY_TO_PRELOAD]
 
-No time is looked at here.
+These tests check no times.
 """
 import collections
 import json
@@ -16,9 +16,9 @@ import sys
 import tempfile
 import unittest
 
-# arguments: tiny. metric: the first one of the report, its unit, and what is better.
-# mallocs: how many calls of malloc there are at least. spied with `arguments`.
-# broken: sizes for which the program must notice a malloc that hands objects out twice, or None
+# arguments: for a short run. metric: the first metric of the report, its unit, and what is better. mallocs: the least
+# number of calls of malloc with `arguments`. broken: sizes for which the program must notice a malloc that hands
+# objects out twice, or None
 # where the program does not look at contents.
 Case = collections.namedtuple("Case", "arguments metric unit better mallocs broken")
 ANY_SIZE = "1-1000000000"
@@ -39,39 +39,39 @@ def rate(arguments, metric, mallocs):
 CASES = {
     "cache-scratch": time("2 100 8 100", 202, None),
     "cache-thrash": time("2 100 8 100", 200, None),
-    # Other sizes are those of the containers' nodes too.
+    # The containers' nodes have other sizes, too.
     "containers": time("2 300 2", 2 * 2 * 300 * 4, "85-101"),
     "fork-cost": memory("2 5", "fork_and_wait_us", "us", 2 * 24 * 60, None),
     "fragmentation": memory("5000 1", "regrown_ratio", "1", 5000 + 1800),
-    # Neither nodes nor edges.
+    # Objects of these sizes are neither nodes nor edges.
     "graph": time("2000 1000", 3 * 2000 + 1000, "41-47"),
-    # Not the arrays of the strings, and what fits into a string object is not allocated.
+    # Objects of these sizes are not the arrays of strings. Text that fits into a string object is not allocated.
     "growing-strings": time("2 20 200 5000", 2 * 20 * 4, "31-481"),
     "idle-threads": memory("10 0.01", "kib_per_thread", "KiB", 10 * 10),
-    # Neither the words of documents nor what the program itself allocates.
+    # Objects of these sizes are neither the words of documents nor the program's own allocations.
     "index-build": memory("1 1 1 2 4 1", "rss_to_live", "1", 2 * 2 * 100, "96-600000"),
     "large-buffers": time("2 4 50", 2 * 50),
     "large-objects": time("2 16384 300 1", 2 * 300),
     "larson": rate("0.02 8 1000 100 2 1 2", "ops_per_s", 500),
     "larson-sized": rate("0.02 8 1000 100 2 1 2", "ops_per_s", 500),
     "linux-scalability": time("512 1000 2 2", 4000, None),
-    # Not the entries.
+    # Objects of these sizes are not the entries.
     "lru": time("2 1 5000", 2 * 2 * 1000, "100-1000000"),
     "malloc-large": time("3 6", 6),
-    # Not the messages' headers.
+    # Objects of these sizes are not the messages' headers.
     "message-batches": time("2 2 20 50", 2 * 2 * 20 * 50, "100-1000"),
     "mixed-churn": time("2 100 500", 2 * 600),
     "mstress": time("2 5 4", 4 * 5 * 100 * 3),
     "phases": time("4 4 2", 50_000),
     "ramp": memory("4 10 0.05 0.05", "idle_rss_kib", "KiB", 5000 + 2000),
     "rptest": time("2 0 1 2 20 100 10 8 16000", 2 * 20 * 10 + 2 * 10 * 11),
-    # Only nodes are looked at.
+    # The program checks the contents of nodes only.
     "scattered-nodes": time("2000 3000", 2000 + 200, "48-48"),
     "shared-lines": memory("2 8 500 3 2 2", "write_ns", "ns", 2 * 500 * 2),
     "short-threads": time("40 2 100", 40 * 100),
     "t-test1": time("3 2 5000 1000 50", 3 * 2000),
     "threadtest": time("2 10 1000 0 8", 10 * 1000),
-    # 500 objects of each thread, and 500 in each of 9 + 2 turns.
+    # Each thread allocates 500 objects, and 500 more in each of 9 + 2 turns.
     "turns": memory("3 2", "pair_ns", "ns", 3 * 500 * 12, "16-4096"),
     "vector-growth": time("2 3 1 2", 0),
     "xmalloc-test": rate("-w 2 -t 0.02 -s 0", "objects_per_s", 2 * 4096),
@@ -128,7 +128,7 @@ class Workload(unittest.TestCase):
             self.assertEqual(set(metric), {"name", "value", "unit", "better"})
             self.assertIn(metric["better"], ("higher", "lower"))
             self.assertTrue(math.isfinite(metric["value"]))
-        if self.case.metric != "kib_per_thread":  # may be nothing at all
+        if self.case.metric != "kib_per_thread":  # may be 0
             self.assertGreater(first["value"], 0)
         if self.case.metric == "time_s":
             self.assertEqual(first["value"], made["wall_s"])
@@ -161,7 +161,7 @@ class Workload(unittest.TestCase):
             report(self.arguments, LD_PRELOAD=SPY, SPY_OUTPUT=output.name)
             mallocs, frees, _, sized_deletes = [int(word) for word in output.read().split()]
         self.assertGreaterEqual(mallocs, self.case.mallocs)
-        # What the library and the report keep is not freed.
+        # Objects that the library and the report keep are not freed.
         self.assertGreaterEqual(frees + 200, mallocs)
         if PROGRAM in ("larson", "larson-sized"):
             self.assertEqual(sized_deletes > 200, PROGRAM == "larson-sized", sized_deletes)
@@ -216,10 +216,10 @@ class Instrumented(unittest.TestCase):
         return counts
 
     def test_separate_lines(self):
-        # In the C library each of so few threads has a heap of its own.
+        # In the C library, each thread has a heap of its own while there are only a few threads.
         counts = self.lines()
         if PROGRAM == "cache-scratch":
-            # The main thread's objects are neighbours, and a free returns them to its heap.
+            # The main thread's objects are adjacent, and free returns them to its heap.
             self.assertGreater(counts["shared_lines"], 0)
             self.assertGreater(counts["iterations_with_sharing"], 0)
         else:
@@ -264,7 +264,7 @@ class LargeObjects(unittest.TestCase):
             made, _ = report([*flags, *"2 65536 400 8".split()])
             values = {metric["name"]: metric["value"] for metric in made["metrics"]}
             self.assertAlmostEqual(values["allocations_per_s"] * made["wall_s"], 800, places=3)
-            # 128 objects of 48 KiB in the mean.
+            # The program holds 128 objects with a mean size of 48 KiB.
             self.assertGreaterEqual(made["peak_rss_kib"], 5 * 1024)
 
 

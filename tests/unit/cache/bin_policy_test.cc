@@ -16,7 +16,7 @@ namespace {
 using namespace bin_policy;  // NOLINT: what is tested
 
 constexpr uint64_t kPolicySeed = 2401;
-// Collections since a bin was used.
+// How many collections ago a bin was used.
 constexpr uint8_t kUsed = 0;
 constexpr uint8_t kUnused = 1;
 
@@ -31,8 +31,8 @@ std::vector<size_t> GrowthOf(size_t object_size) {
 }
 
 TEST(BinPolicyTest, GrowthOfSomeClasses) {
-  // A line batch, doubled up to a batch of 128, then a batch at a time up to the most slots of an
-  // array.
+  // The limit starts at a line batch, doubles up to a batch of 128, then grows by a batch at a time
+  // up to the most slots of an array.
   EXPECT_EQ(GrowthOf(8),
             (std::vector<size_t>{8,   16,   32,   64,   128,  256,  384,  512,  640,  768,
                                  896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
@@ -40,13 +40,14 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
             (std::vector<size_t>{4,   8,    16,   32,   64,   128,  256,  384,  512,  640, 768,
                                  896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
   EXPECT_EQ(GrowthOf(256), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512}));
-  // A batch of 64.
+  // A batch has 64 objects.
   EXPECT_EQ(GrowthOf(1024), (std::vector<size_t>{4, 8, 16, 32, 64, 128}));
   EXPECT_EQ(GrowthOf(2048), (std::vector<size_t>{2, 4, 8, 16, 32, 64}));
-  // Twice the size, the same number of objects.
+  // Objects of twice the size have the same largest limit.
   EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
-  // 32 times the size, in batches of at least 8.
+  // Objects of 32 times the size have it, too. Their limit grows in batches of 8, the smallest
+  // number.
   EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64}));
 }
 
@@ -88,7 +89,7 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
       ASSERT_LE(refill, std::min(limit, kRules.max_move_objects));
       ASSERT_EQ(refill % kSizeClasses.line_objects(c), 0u) << "whole lines";
       ASSERT_TRUE(limit < batch || refill % batch == 0) << "whole batches";
-      // Half, in whole line batches.
+      // A bin that may not grow moves half, in whole line batches.
       const size_t line = kSizeClasses.line_objects(c);
       const size_t half = MoveCountWithoutGrowth(c, limit);
       ASSERT_GE(half, 1u);
@@ -109,14 +110,14 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
         ASSERT_LE(overflow.overages, kRules.max_overages);
       }
     }
-    // No array: the one object that the caller needs.
+    // Without an array, a refill fetches only the one object that the caller needs.
     ASSERT_EQ(RefillCount(c, 0), 1u);
     ASSERT_EQ(RefillCountWithoutGrowth(c, 0), 1u);
   }
 }
 
-// The control law as the TCMalloc document states it, for a list whose unit is a step of
-// growth instead of one object.
+// The rule for limits as the TCMalloc document states it, for a list whose unit is a step of growth
+// instead of one object.
 class DocumentsList {
  public:
   DocumentsList(size_t num_objects_to_move, size_t max) : num_(num_objects_to_move), max_(max) {}
@@ -159,7 +160,7 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
     uint8_t overages = 0;
     list.Start(limit);
     for (int step = 0; step < 3000; ++step) {
-      // Phases in which one or the other prevails.
+      // In some phases underflows prevail, in others overflows.
       if (random.OneIn(step / 300 % 2 == 0 ? 2 : 8)) {
         list.Underflow();
         limit = LimitAfterUnderflow(c, limit);
@@ -190,8 +191,8 @@ TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
   }
 }
 
-// The balance of a bin that fetches first, and returns no more than that, is never below zero, and
-// equals what it holds.
+// When a bin fetches objects first and returns no more than it fetched, its balance is never below
+// zero and equals the number of objects that it holds.
 TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
   SeededRandom random(kPolicySeed + 1);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
@@ -204,7 +205,7 @@ TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
       ASSERT_EQ(balance, held) << "class " << i;
     };
     for (int step = 0; step < 300; ++step) {
-      // Phases in which one or the other prevails.
+      // In some phases fetches prevail, in others returns.
       if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
         ASSERT_NO_FATAL_FAILURE(
             move(static_cast<int64_t>(random.Between(1, kRules.max_move_objects))));
@@ -219,8 +220,8 @@ TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
   }
 }
 
-// A bin that only returns objects is below zero at once, and no longer soon after it has begun to
-// fetch, however much it returned.
+// When a bin only returns objects, its balance is below zero at once. Soon after it has begun to
+// fetch, its balance is zero again, however many objects it returned.
 TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
@@ -278,7 +279,7 @@ TEST(BinPolicyTest, ABinOfFewBytesStaysUnusedForLonger) {
 }
 
 // In each class, and for any limit of the cache: bins that claim less stay for at least as long,
-// and a bin that is never used loses all within bounds.
+// and a bin that is never used loses all its objects after a bounded number of collections.
 TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kTableSeed = 51423;
 
-// An array with room for `capacity` objects, empty, as ThreadCache makes them.
+// An empty array with room for `capacity` objects, as ThreadCache makes it.
 struct OwnedArray {
   OwnedArray(SizeClass c, size_t limit, size_t capacity)
       : words(BinArray::BytesFor(capacity) / sizeof(uint64_t)) {
@@ -34,7 +34,7 @@ struct OwnedArray {
   BinArray* array;
 };
 
-// One bin against a model: objects from the oldest to the newest.
+// Compares one bin with a model, a list of objects from the oldest to the newest.
 TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
   SeededRandom random(kTableSeed);
   const SizeClass c = kSizeClasses.ClassOf(64);
@@ -47,7 +47,7 @@ TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
   size_t limit = 0;
   for (int step = 0; step < 20'000; ++step) {
     switch (random.Below(6)) {
-      case 0: {  // another array, of another size
+      case 0: {  // installs an array of another size
         const size_t capacity = random.Between(std::max<size_t>(model.size(), 1), max);
         limit = random.Between(std::max<size_t>(model.size(), 1), capacity);
         arrays.push_back(std::make_unique<OwnedArray>(c, limit, capacity));
@@ -81,7 +81,7 @@ TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
         for (void*& object : objects) object = reinterpret_cast<void*>(next_object += 64);
         const size_t left = table.PushAll(i, objects.data(), objects.size());
         ASSERT_EQ(left, objects.size() - std::min(objects.size(), limit - model.size()));
-        // The last of them comes out first; the first ones have no room.
+        // The last object is popped first. There is no room for the first `left` objects.
         for (size_t n = left; n < objects.size(); ++n) {
           model.push_back(reinterpret_cast<uintptr_t>(objects[n]));
         }

@@ -53,7 +53,7 @@ TEST_F(BinsTest, PushSeesAnImmediateSecondFree) {
   ASSERT_TRUE(bins_.Push(c_, Object(0)));
   EXPECT_FALSE(bins_.Push(c_, Object(0)));
   EXPECT_EQ(Count(), 1u);
-  // Also in the last place.
+  // The second free is also found in the last slot.
   for (size_t i = 1; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
   EXPECT_FALSE(bins_.Push(c_, Object(kCapacity - 1)));
   EXPECT_EQ(Count(), kCapacity);

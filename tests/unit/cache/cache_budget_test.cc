@@ -35,7 +35,8 @@ TEST(CacheBudgetTest, OneCacheMayHaveItAll) {
   EXPECT_EQ(budget.unclaimed(), 0);
 }
 
-// A hundred collections on the way to some megabytes would empty what is in use.
+// If a limit took a hundred collections to grow to some megabytes, they would empty bins that are
+// in use.
 TEST(CacheBudgetTest, StepsAreHalfTheLimitFromAStepToAMegabyte) {
   CacheBudget budget(kTotal);
   size_t limit = budget.AddCache();
@@ -79,7 +80,7 @@ TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
   budget.LowerToShare(&large);
   EXPECT_EQ(large, 10 * kStep);
   EXPECT_EQ(budget.unclaimed(), static_cast<int64_t>(20 * kStep - large - small));
-  // Never below the initial limit.
+  // No limit is lowered below the initial one.
   budget.SetTotal(0);
   budget.LowerToShare(&large);
   EXPECT_EQ(large, kInitial);
@@ -102,7 +103,7 @@ TEST(CacheBudgetTest, StealsDownToWhereEveryCacheStarts) {
   EXPECT_EQ(thief, 4 * kInitial);
 }
 
-// The lower bound counts only where an equal share is below it.
+// The lower bound has an effect only if an equal share is below it.
 TEST(CacheBudgetTest, LowerBound) {
   CacheBudget budget(kTotal);
   budget.SetTotal(8 * kStep);
@@ -112,11 +113,11 @@ TEST(CacheBudgetTest, LowerBound) {
   while (budget.TryRaise(&one)) {
   }
   ASSERT_EQ(one, 7 * kStep);
-  // A share is 4 steps: not below the bound.
+  // A share is 4 steps, which is not below the bound.
   EXPECT_EQ(budget.LowerBound(), kInitial);
   EXPECT_FALSE(budget.TryRaise(&two));
   size_t three = budget.AddCache();
-  // Now it is.
+  // A third cache makes the share smaller than the bound.
   EXPECT_EQ(budget.LowerBound(), 4 * kStep);
   while (budget.TrySteal(&two, &one)) {
   }
@@ -135,8 +136,8 @@ TEST(CacheBudgetTest, HeadroomIsWhatIsUnfilledUpToBothBounds) {
   EXPECT_EQ(CacheBudget::Headroom(0, kMost), 0u) << "an idle cache was emptied";
 }
 
-// The first collections that find nothing unclaimed follow each other soon, so that limits follow
-// the first needs; later ones are rare.
+// The first collections that find nothing unclaimed come soon after one another, so that limits
+// adapt to the first needs. Later ones are rare.
 TEST(CacheBudgetTest, BackoffDoublesEveryFewCollections) {
   EXPECT_EQ(CacheBudget::BackoffDoublings(0), 0);
   int last = 0;
@@ -149,7 +150,7 @@ TEST(CacheBudgetTest, BackoffDoublesEveryFewCollections) {
   EXPECT_EQ(last, kTuning.cache_budget.max_backoff_doublings);
 }
 
-// An idle cache gives up all of its limit, and gets the first step again when its thread wakes.
+// An idle cache loses its whole limit, and gets the first step again when its thread wakes.
 TEST(CacheBudgetTest, TakeAllAndBack) {
   CacheBudget budget(kTotal);
   budget.SetTotal(2 * kInitial);
@@ -164,7 +165,7 @@ TEST(CacheBudgetTest, TakeAllAndBack) {
   EXPECT_EQ(idle, kInitial);
 }
 
-// Against the sum of all limits, in any order of events.
+// Compares the unclaimed bytes with the sum of all limits, in any order of events.
 TEST(CacheBudgetTest, UnclaimedIsTheTotalWithoutTheLimits) {
   CacheBudget budget(kTotal);
   SeededRandom random(kBudgetSeed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A thread cache on a heap of its own, used as the entry points use it.
+// A thread cache on a separate heap, which tests use as the entry points do.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@
 
 namespace tcmalloc {
 
-// A thread's slot and cache. The slot is this object's, not the thread's: a test may have several.
+// A thread's slot and cache. The slot belongs to this object and not to the running thread, so a
+// test may have several.
 class TestThread {
  public:
   explicit TestThread(Registry& registry) : registry_(registry), cache_(registry.Create(slot_)) {
@@ -27,7 +28,7 @@ class TestThread {
   TestThread(const TestThread&) = delete;
   TestThread& operator=(const TestThread&) = delete;
 
-  // As malloc: the fast path, then the slow one.
+  // Allocates as malloc does: first on the fast path, then on the slow path.
   void* Allocate(SizeClass c) {
     Bins* const bins = slot_.BeginAccess();
     const size_t left = bins->bytes_until_sample.load(std::memory_order_relaxed);
@@ -55,11 +56,11 @@ class TestThread {
     for (int i = 0; i < bin_policy::AllocationsWithoutBin(c); i += 2) Free(c, Allocate(c));
   }
 
-  // Acts for another thread that takes the cache, and puts it back.
+  // Take detaches the cache as another thread would do, PutBack reattaches it.
   void Take() { slot_.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release); }
   void PutBack() { slot_.bins.store(&cache_->table().bins(), std::memory_order_release); }
 
-  // As at the end of a thread.
+  // Does what happens at the end of a thread.
   void Exit() {
     slot_.cache = nullptr;
     registry_.Destroy(cache_);
@@ -79,7 +80,7 @@ struct CacheTestHeap : TestHeap {
   explicit CacheTestHeap(size_t hardware_page_size = 4096)
       : TestHeap(hardware_page_size), registry(central, arena, &IssueBarrier) {}
 
-  // Every object of class `c` is in exactly one place: `held` are the program's.
+  // True if every object of class `c` is in exactly one place. The program has `held` of them.
   bool Conserved(SizeClass c, size_t held) {
     return CentralObjects(c) + CachedObjects(registry, c) + held == AllObjects(c);
   }

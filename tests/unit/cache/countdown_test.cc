@@ -12,7 +12,7 @@ class CountdownTest : public ::testing::Test {
  protected:
   CountdownTest() { countdown_.Reset(counter_); }
 
-  // As the fast path: false when the slow path must count.
+  // Counts as the fast path does. False when the slow path must count.
   bool Fast(size_t bytes) {
     const size_t left = counter_.load();
     if (left < bytes) return false;
@@ -33,8 +33,8 @@ TEST_F(CountdownTest, NothingIsDueAtFirst) {
   EXPECT_EQ(counter_, Countdown::kNever);
 }
 
-// Against a model that adds up; whichever path an allocation takes, a sample is due with the
-// allocation that takes more than was left.
+// Compares with a model that adds up the bytes. Whichever path an allocation takes, a sample is due
+// when the allocation needs more bytes than were left.
 TEST_F(CountdownTest, ASampleIsDueWhenAModelSaysSo) {
   std::mt19937_64 random(20261122);
   size_t left = 0;
@@ -43,7 +43,7 @@ TEST_F(CountdownTest, ASampleIsDueWhenAModelSaysSo) {
   for (int i = 0; i < 1'000'000; ++i) {
     const size_t bytes = random() % 100;
     const bool sample_due = left < bytes;
-    // The slow path now and then also where it is not needed.
+    // Now and then takes the slow path although the fast path would do.
     if (random() % 4 != 0 && Fast(bytes)) {
       ASSERT_FALSE(sample_due) << i;
       left -= bytes;
@@ -66,7 +66,7 @@ TEST_F(CountdownTest, AnAlarmLosesTheGap) {
   Countdown::Due due = countdown_.Count(counter_, 10);
   EXPECT_FALSE(due.sample);
   EXPECT_TRUE(due.gap_lost);
-  // Until it is set anew.
+  // The gap is lost until it is set again.
   EXPECT_FALSE(Fast(1));
   EXPECT_TRUE(countdown_.Count(counter_, 10).gap_lost);
   countdown_.SetSample(counter_, 500, 7);
@@ -75,7 +75,7 @@ TEST_F(CountdownTest, AnAlarmLosesTheGap) {
   EXPECT_EQ(counter_, 490u);
 }
 
-// Other threads see by the count that this one allocates.
+// The count shows other threads that this one allocates.
 TEST_F(CountdownTest, WithoutSamplesItCountsToo) {
   EXPECT_TRUE(Fast(8));
   countdown_.Count(counter_, 100);
@@ -91,7 +91,7 @@ TEST_F(CountdownTest, AnAlarmWithoutSamplesLosesNothing) {
   EXPECT_EQ(counter_, Countdown::kNever);
 }
 
-// The owner was about to store what it had counted.
+// The alarm comes while the owner is about to store its own count.
 TEST_F(CountdownTest, AnAlarmThatIsOverwrittenIsNotHeard) {
   countdown_.SetSample(counter_, 500, 7);
   const size_t left = counter_.load();
@@ -104,7 +104,7 @@ TEST_F(CountdownTest, AnAlarmThatIsOverwrittenIsNotHeard) {
   EXPECT_FALSE(due.gap_lost);
 }
 
-// What the fast path had left was 0 without an alarm.
+// The fast path used the counter up to 0: that is not an alarm.
 TEST_F(CountdownTest, AGapThatIsUsedUpIsNotLost) {
   countdown_.SetSample(counter_, 500, 7);
   ASSERT_TRUE(Fast(500));

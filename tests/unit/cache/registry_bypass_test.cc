@@ -136,7 +136,8 @@ TEST_F(RegistryBypassTest, OthersLeaveDetachedCachesAlone) {
   one.Exit();
 }
 
-// Around fork, in the thread that forks: other slots may be gone.
+// Around fork, the thread that forks must not write to other threads' slots: their memory may be
+// unmapped.
 TEST_F(RegistryBypassTest, AroundForkOnlyTheOwnSlotIsWrittenTo) {
   TestThread own(heap_.registry);
   TestThread other(heap_.registry);

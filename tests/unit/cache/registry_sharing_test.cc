@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/raw_memory.h"
 #include "base/tuning.h"
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
 #include "cache/registry_totals.h"
-#include "os/raw_memory.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -49,7 +49,7 @@ class RegistrySharingTest : public testing::Test {
     for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(c));
     for (void* const object : objects) thread.Free(c, object);
   }
-  // As if the registry had last checked it long ago.
+  // Makes the registry believe that it last checked the cache long ago.
   static void PretendIdle(TestThread& thread) {
     thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
     thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
@@ -58,7 +58,8 @@ class RegistrySharingTest : public testing::Test {
   CacheTestHeap heap_;
 };
 
-// The objects of the marked chains of arrays on the calling thread's stack, up to `end`.
+// Returns the objects in the chains of arrays that marks on the calling thread's stack point to, up
+// to `end`.
 std::set<uintptr_t> MarkedObjects(uintptr_t end) {
   std::set<uintptr_t> objects;
   const uintptr_t start = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
@@ -118,7 +119,7 @@ TEST_F(RegistrySharingTest, ObjectsInFlightFromACacheCanBeFound) {
 TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   std::vector<std::unique_ptr<TestThread>> threads;
   size_t cached = 0;
-  // More than are taken at once, and none twice.
+  // There are more caches than are detached at once. No cache may be detached twice.
   for (size_t i = 0; i < 3 * kTuning.thread_caches.detached_at_once + 1; ++i) {
     threads.push_back(std::make_unique<TestThread>(heap_.registry));
     if (i % 5 != 0) Fill(*threads.back());
@@ -131,7 +132,7 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   EXPECT_EQ(totals.caches, threads.size());
   heap_.registry.CheckInvariants();
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
-  // They continue as before.
+  // The threads use their caches as before.
   for (auto& thread : threads) Fill(*thread);
   EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
   for (auto& thread : threads) thread->Exit();
@@ -159,7 +160,7 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
 }
 
-// Without sampling as well, a thread that allocates changes the stamp each time.
+// Each allocation changes the stamp of the thread's activity, also without sampling.
 TEST_F(RegistrySharingTest, EachAllocationChangesTheStamp) {
   TestThread thread(heap_.registry);
   SeededRandom random(kSharingSeed);
@@ -170,7 +171,7 @@ TEST_F(RegistrySharingTest, EachAllocationChangesTheStamp) {
     if (random.OneIn(2)) {
       thread.Allocate(c);
     } else {
-      // As an allocation that the entry points count on their slow path.
+      // Does what the entry points do for an allocation that they count on their slow path.
       thread.cache()->CountAllocation(kSizeClasses.size(c));
       thread.cache()->Allocate(c);
     }
@@ -229,7 +230,7 @@ TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
   idle.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
   Fill(idle);
   const size_t cached = idle.cache()->table().CachedBytes();
-  // The first look records the state, and lowers the limit meanwhile.
+  // The first check records the state of the idle cache, and only lowers its limit.
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(idle.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
   EXPECT_EQ(idle.cache()->table().CachedBytes(), cached);
@@ -245,7 +246,7 @@ TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
   heap_.registry.CheckInvariants();
 }
 
-// A bin that is used as a stack has the same height at every look.
+// A bin that is used as a stack has the same height at every check.
 TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread working(heap_.registry);
@@ -285,8 +286,8 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsOverflowIsNotIdle) {
   EXPECT_GT(freeing.cache()->table().CachedBytes(), 0u);
 }
 
-// A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects and
-// loses no more than any other.
+// A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects,
+// and its limit is lowered no more than that of any other cache.
 TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
   heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread awake(heap_.registry);
@@ -349,7 +350,8 @@ TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
   one.Free(large, one.Allocate(large));
   const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
   size_t newcomers = 0;
-  // Free pages are not kept but released at once: between two acquisitions of the registry's lock.
+  // Free pages are released at once. So the hook runs between two acquisitions of the registry's
+  // lock.
   heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);
@@ -363,8 +365,8 @@ TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), newcomers);
 }
 
-// Handlers of other libraries around fork may call anything. While the lock is held for fork no
-// cache is taken but the caller's own.
+// Fork handlers of other libraries may call any function. While the lock is held for fork, no cache
+// is detached except the caller's own.
 TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
   heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
   TestThread own(heap_.registry);
@@ -388,10 +390,10 @@ TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
   heap_.registry.CheckInvariants();
 }
 
-// Steals round-robin: no victim pays for all.
+// The thief steals from the victims in turns: no single victim pays for all.
 TEST_F(RegistrySharingTest, StealsRoundRobin) {
   constexpr size_t kVictims = 4;
-  // One of the limits that a cache reaches: 1, 2, 3, 4, 6, 9, 13 steps.
+  // A cache's limit grows to 1, 2, 3, 4, 6, 9 and 13 steps; this is one of these numbers.
   constexpr size_t kSteps = 13;
   heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * kTuning.cache_budget.step_bytes);
   std::vector<std::unique_ptr<TestThread>> victims;
@@ -412,7 +414,7 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
                 (kSteps - static_cast<size_t>(round)) * kTuning.cache_budget.step_bytes);
     }
   }
-  // The next victim ends; the round continues.
+  // The thread of the next victim ends. The stealing continues with the one after it.
   victims[1]->Exit();
   heap_.registry.RaiseLimit(thief.cache());
   heap_.registry.CheckInvariants();
@@ -453,7 +455,8 @@ size_t LargestClaimOfManyClasses(TestThread& thread, int rounds) {
   return largest;
 }
 
-// While nothing is unclaimed, claims that no objects fill do not count, up to the headroom.
+// While nothing is unclaimed, claims beyond the objects in a bin are not counted, up to the
+// headroom.
 TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
   heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
   TestThread thread(heap_.registry);
@@ -479,7 +482,7 @@ TEST_F(RegistrySharingTest, ATotalThatWasSetHolds) {
   other.Exit();
 }
 
-// A total that is set ends the headroom that caches have already.
+// Setting a total takes away the headroom that caches already use.
 TEST_F(RegistrySharingTest, ATotalThatIsSetLaterHoldsAtOnce) {
   heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
   TestThread thread(heap_.registry);
@@ -492,8 +495,8 @@ TEST_F(RegistrySharingTest, ATotalThatIsSetLaterHoldsAtOnce) {
   other.Exit();
 }
 
-// Other bins claim the whole budget, and collections are as rare as they become. A class that has
-// no bin gets one after a few hundred slow calls all the same.
+// Other bins claim the whole budget, and collections have become as rare as they can. Nevertheless
+// a class without a bin gets one after a few hundred slow calls.
 TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
   for (const bool by_allocating : {true, false}) {
     CacheTestHeap heap;
@@ -507,7 +510,7 @@ TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
       for (const size_t size : {1024, 2048, 4096}) Work(thread, ClassForSize(size));
     }
     ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
-    // No room for another bin, until a collection.
+    // There is no room for another bin before the next collection.
     thread.cache()->SetMaxBytes(thread.cache()->claimed_bytes());
     size_t calls = 0;
     while (thread.cache()->table().Array(Index(c)) == nullptr) {
@@ -531,7 +534,7 @@ TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   const SizeClass c = ClassForSize(4096);
   std::vector<void*> objects;
   for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
-  // Frees fill the bin to the limit that the budget allows, and beyond.
+  // Frees fill the bin beyond the limit that the budget allows.
   size_t largest = 0;
   size_t least_after = SIZE_MAX;
   for (void* const object : objects) {
@@ -543,7 +546,7 @@ TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   }
   ASSERT_LT(largest, bin_policy::Batch(c)) << "the limit is below a batch";
   EXPECT_EQ(least_after, largest - bin_policy::MoveCountWithoutGrowth(c, largest) + 1);
-  // Allocations use up the bin, then fetch half.
+  // Allocations empty the bin. The next one fetches half of the limit.
   while (thread.cache()->table().CachedObjects(c) > 0) thread.Allocate(c);
   thread.Allocate(c);
   EXPECT_EQ(thread.cache()->table().CachedObjects(c),
@@ -551,8 +554,8 @@ TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   thread.Exit();
 }
 
-// The second collection takes a part of an unused bin, whose claim is too large for more patience.
-// While nothing is unclaimed, ever more traffic comes between two of them, up to a maximum.
+// The second collection takes a part of an unused bin, whose claim is too large to be spared for
+// longer. While nothing is unclaimed, collections become rarer, up to a maximum interval.
 TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
@@ -590,8 +593,8 @@ TEST_F(RegistrySharingTest, UnusedClassesDrain) {
   EXPECT_LE(thread.cache()->claimed_bytes(), kTuning.cache_budget.initial_bytes);
 }
 
-// While nothing is unclaimed, a bin of few bytes stays as it is when one of many bytes that is as
-// unused loses objects; later it drains, too.
+// While nothing is unclaimed, an unused bin of few bytes keeps its objects when an unused bin of
+// many bytes loses some. Later it drains, too.
 TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
@@ -619,8 +622,8 @@ TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
   thread.Exit();
 }
 
-// A bin that ran neither empty nor full loses half of its objects, whatever was popped and pushed
-// meanwhile. The newest objects stay.
+// A bin that ran neither empty nor full loses half of its objects, no matter which objects were
+// popped and pushed meanwhile. The newest objects stay.
 TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
   const SizeClass c = ClassForSize(64);
   TestThread thread(heap_.registry);
@@ -633,7 +636,7 @@ TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
     objects.pop_back();
   }
   void* newest = nullptr;
-  thread.cache()->CollectGarbage();  // sees that it was used
+  thread.cache()->CollectGarbage();  // finds that the bin was used
   for (size_t count = thread.cache()->table().CachedObjects(c); count > 1;
        count = (count + 1) / 2) {
     ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
@@ -647,7 +650,7 @@ TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
   for (void* const object : objects) thread.Free(c, object);
 }
 
-// Collections, mixed with everything else that moves objects.
+// Mixes collections with all other operations that move objects.
 TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
   TestThread thread(heap_.registry);
   SeededRandom random(kSharingSeed);
@@ -655,7 +658,7 @@ TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
   std::vector<std::pair<SizeClass, void*>> objects;
   std::set<void*> live;
   for (int step = 0; step < 60000; ++step) {
-    // In waves, so that bins run empty and full.
+    // The number of live objects goes up and down, so that bins run empty and full.
     const bool more = objects.size() < 10 ||
                       (objects.size() < 1500 && random.Below(100) < (step / 2000 % 2 ? 70u : 30u));
     if (more) {
@@ -751,7 +754,8 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   for (int f = 0; f < 2; ++f) {
     flushers.emplace_back([&] {
       for (int i = 0; i < kFlushes / 2; ++i) {
-        // Waits for some operations since the last one, on a machine of few cores as well.
+        // Waits until the threads have done some operations since the last flush, even on a machine
+        // with few cores.
         const size_t before = operations.load();
         while (operations.load() < before + 50) sched_yield();
         moved += heap_.registry.FlushAll(nullptr);

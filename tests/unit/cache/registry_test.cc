@@ -35,7 +35,7 @@ class RegistryTest : public testing::Test {
     EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
     heap_.CheckInvariants();
   }
-  // As a forked child does, where `survivor` is the only thread.
+  // Does what a forked child does in which `survivor` is the only thread.
   void OrphanOthers(ThreadCache* survivor) {
     heap_.registry.lock().Lock();
     heap_.registry.OrphanOthersInChild(survivor == nullptr ? nullptr : &survivor->slot());
@@ -61,7 +61,7 @@ TEST_F(RegistryTest, CountsCachesAndTheirContents) {
             one.cache()->table().array_bytes() + two.cache()->table().array_bytes());
   EXPECT_EQ(CachedObjects(heap_.registry, c_), objects);
   EXPECT_EQ(CachedObjects(heap_.registry, ClassForSize(8)), 0u);
-  // From the middle of the list, then the ends.
+  // Removes a cache from the middle of the list, then those at the ends.
   two.Exit();
   totals = TotalsOf(heap_.registry);
   EXPECT_EQ(totals.caches, 2u);
@@ -89,7 +89,7 @@ TEST_F(RegistryTest, CreateWithoutMemory) {
   later.Exit();
 }
 
-// A thread starts and ends: the next one uses its memory.
+// When a thread has ended, the next one uses the memory of its cache.
 TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
   for (int i = 0; i < 3; ++i) {
     TestThread thread(heap_.registry);
@@ -108,7 +108,7 @@ TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
   ExpectAllReturned();
 }
 
-// Statistics take no lock: a thread that holds the registry's gets them.
+// Statistics take no lock: a thread that holds the registry's lock can read them.
 TEST_F(RegistryTest, FiguresWithoutTheLock) {
   heap_.registry.SetInheritance(true);
   TestThread one(heap_.registry);
@@ -179,7 +179,7 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   EXPECT_NE(third.cache(), cache);
   third.Exit();
   for (void* const object : had) second.Free(c_, object);
-  // Another thread takes it: through the slot of the new owner.
+  // A flush by another thread detaches the cache through the slot of its new owner.
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), objects * kSize);
   second.Exit();
   ExpectAllReturned();
@@ -224,7 +224,7 @@ TEST_F(RegistryTest, EachThreadHasAShard) {
   EXPECT_EQ(three.cache()->shard().number(), 2u);
   Fill(two);
   two.Exit();
-  // The cache that waits for a thread has the shard, and no thread.
+  // The inherited cache keeps the shard, but no thread has the shard.
   EXPECT_EQ(NumCaches(shard), 1u);
   EXPECT_EQ(shard.num_threads(), 0u);
   heap_.CheckInvariants();
@@ -233,7 +233,7 @@ TEST_F(RegistryTest, EachThreadHasAShard) {
   EXPECT_EQ(shard.num_threads(), 1u);
   TestThread fourth(heap_.registry);
   EXPECT_EQ(fourth.cache()->shard().number(), 3u);
-  // Without inheritance the number is free again.
+  // Without inheritance the shard's number is free again.
   heap_.registry.SetInheritance(false);
   heir.Exit();
   EXPECT_EQ(NumCaches(shard), 0u);
@@ -244,8 +244,8 @@ TEST_F(RegistryTest, EachThreadHasAShard) {
   ExpectAllReturned();
 }
 
-// A fork may come between any two holds of the registry's lock, and the child then knows only the
-// caches in the lists. No other shard is claimed at such a moment.
+// A fork may come between any two acquisitions of the registry's lock, and the child then knows
+// only the caches in the lists. At these moments only listed caches may have claimed shards.
 TEST_F(RegistryTest, OnlyListedCachesHaveShards) {
   heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
   TestThread first(heap_.registry);
@@ -303,7 +303,7 @@ TEST_F(RegistryTest, ThreadsThatStartAtOnceGetDifferentShards) {
   }
 }
 
-// What a thread frees returns to its shard, and its shard serves it first.
+// Objects that a thread frees return to its shard, and its shard serves it first.
 TEST_F(RegistryTest, AThreadAllocatesFromItsShard) {
   TestThread one(heap_.registry);
   TestThread two(heap_.registry);
@@ -316,8 +316,8 @@ TEST_F(RegistryTest, AThreadAllocatesFromItsShard) {
   two.Exit();
 }
 
-// The shards of threads that exist in the parent only are free in the child, those of caches that
-// are collected later too.
+// In the child, the shards of threads that exist only in the parent are free, including the shards
+// of caches whose objects are collected later.
 TEST_F(RegistryTest, OrphansLeaveTheirShards) {
   TestThread survivor(heap_.registry);
   TestThread orphan(heap_.registry);
@@ -358,7 +358,7 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   EXPECT_EQ(CachedObjects(heap_.registry, c_), 3 * objects);
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
   heap_.registry.CheckInvariants();
-  // A flush empties them.
+  // A flush empties the inherited caches.
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 3 * objects * kSize);
   EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
   heap_.registry.CheckInvariants();
@@ -390,8 +390,8 @@ TEST_F(RegistryTest, WhatIsNotInherited) {
 // The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower
 // part stands for stacks.
 TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
-  // A slot above the frames of this function, as in threads that are not the main one, and one
-  // below them.
+  // One slot is above the frames of this function, as in threads other than the main one, and one
+  // slot is below them.
   std::thread([this] {
     alignas(TestThread) static thread_local char above_the_stack[sizeof(TestThread)];
     TestThread* const thread = new (above_the_stack) TestThread(heap_.registry);
@@ -429,10 +429,10 @@ TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
   const size_t own = Fill(survivor);
   const size_t of_one = Fill(one);
   const size_t of_two = Fill(two);
-  // One of them was in the middle of a single push: its bin is consistent.
+  // One of the threads was in the middle of a single push: its bin is consistent.
   two.slot().BeginAccess();
   OrphanOthers(survivor.cache());
-  // Still counted.
+  // The orphans' objects are still counted.
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 3u);
   EXPECT_EQ(CachedObjects(heap_.registry, c_), own + of_one + of_two);
 

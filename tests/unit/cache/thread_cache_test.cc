@@ -74,7 +74,7 @@ TEST_P(ThreadCacheModelTest, RandomOperations) {
   SeededRandom random(kCacheSeed + GetParam());
   const size_t most = std::clamp<size_t>((size_t{4} << 20) / GetParam(), 8, 6000);
   for (int round = 0; round < 60; ++round) {
-    // Bursts, so that bins run empty and full at every capacity.
+    // Allocates and frees in bursts, so that bins run empty and full at every capacity.
     size_t burst = random.Between(1, most / 4 + 1);
     if (random.OneIn(2)) {
       while (burst-- > 0 && model.size() < most) {
@@ -143,7 +143,8 @@ TEST(ThreadCacheTest, AllClassesAtOnce) {
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
-// The first objects of a fresh bin come in the order of their addresses, at least a line batch.
+// The first objects of a fresh bin, at least a line batch, are allocated in the order of their
+// addresses.
 TEST(ThreadCacheTest, ARefillIsInTheOrderOfAddresses) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -186,7 +187,7 @@ TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
     const size_t returned = bin_policy::DecideOverflow(c, max, 0).release;
     EXPECT_TRUE(heap.Conserved(c, objects.size() - i));
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), max - returned + 1);
-    // Newest first, without a gap.
+    // The remaining objects are the newest, and none of them is missing.
     for (size_t j = 0; j < max - returned + 1; ++j) {
       ASSERT_EQ(thread.Allocate(c), objects[i - 1 - j]);
     }
@@ -194,8 +195,8 @@ TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
   }
 }
 
-// A bin is full exactly at the policy's limits, whatever its arrays' memory held before and
-// wherever the mark of another limit was.
+// A bin is full exactly at the policy's limits, no matter what its arrays' memory contained before
+// and where the mark of another limit was.
 TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
   CacheTestHeap heap;
   std::vector<std::pair<BinSlot*, size_t>> dirty;
@@ -211,7 +212,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
     size_t limit = 0;
     uint8_t overages = 0;
     size_t count = 0;
-    // Allocating makes it grow as far as it can, freeing shrinks it again.
+    // Allocations make the limit grow to its maximum, frees make it shrink again.
     while (limit != bin_policy::MaxLimit(c)) {
       ASSERT_NE(thread.cache()->Allocate(c), nullptr);
       count = thread.cache()->table().CachedObjects(c);
@@ -252,7 +253,7 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndFreed) {
   EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
   const size_t with_cache = heap.arena.allocated_bytes();
   EXPECT_EQ(with_cache - before, MetadataArena::RoundedBytes(sizeof(ThreadCache)));
-  const SizeClass c = ClassForSize(kMaxSmallSize);  // no bitmaps in the arena
+  const SizeClass c = ClassForSize(kMaxSmallSize);  // has no bitmaps in the arena
   thread.RaiseLimitTo(4 * kMaxSmallSize);
   thread.EarnBin(c);
   void* const object = thread.Allocate(c);
@@ -262,7 +263,7 @@ TEST(ThreadCacheTest, MemoryForArraysIsCountedAndFreed) {
   const size_t arrays = thread.cache()->table().array_bytes();
   const size_t with_arrays = heap.arena.allocated_bytes();
   thread.Exit();
-  // The cache itself waits for another thread.
+  // The cache itself is kept for another thread.
   EXPECT_EQ(heap.arena.allocated_bytes(), with_arrays - arrays);
 }
 
@@ -286,7 +287,7 @@ TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
       thread.cache()->CollectGarbage();
       thread.cache()->table().CheckInvariants();
       ASSERT_TRUE(heap.Conserved(c, objects.size()));
-      // Each halving of its objects, and of its limit, takes one collection.
+      // Each collection halves the bin's objects and its limit.
       ASSERT_LT(++collections, std::bit_width(max) + 3);
     }
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
@@ -294,8 +295,8 @@ TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
   }
 }
 
-// A collection that takes many objects from a bin, in several pieces, does not count as use: for
-// the next one the bin is as unused as before.
+// A collection that takes many objects from a bin, in several pieces, does not count as use: the
+// next collection still finds the bin unused.
 TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -309,7 +310,7 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
-  // This one sees that the bin was used.
+  // This collection finds that the bin was used.
   thread.cache()->CollectGarbage();
   ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
   size_t limit = max;
@@ -329,8 +330,8 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   }
 }
 
-// While the owner gets the memory for a larger bin, another thread empties the cache. The owner's
-// decision for the former bin is then void.
+// While the owner gets the memory for a larger bin, another thread empties the cache. The owner
+// then drops its decision about the former bin.
 TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -338,7 +339,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   const SizeClass other = ClassForSize(1024);
   std::vector<void*> objects;
   void* const of_other = thread.Allocate(other);
-  // Up to where the bin is empty and a larger one does not fit into the array any more.
+  // Allocates until the bin is empty and a larger limit no longer fits into the array.
   size_t limit = 0;
   size_t capacity = 0;
   do {
@@ -350,7 +351,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
     ASSERT_EQ(thread.cache()->table().CachedObjects(c), 0u);
   } while (bin_policy::LimitAfterUnderflow(c, limit) <= capacity || limit < 16);
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
-  // The memory for it must come from the OS.
+  // The memory for the larger array must come from the OS.
   const size_t bytes = BinArray::BytesFor(bin_policy::CapacityFor(c, next));
   while (heap.arena.AllocateWithoutGrowing(bytes) != nullptr) {
   }
@@ -365,7 +366,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   EXPECT_EQ(thread.cache()->claimed_bytes(), 0u);
   EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
   EXPECT_TRUE(heap.Conserved(c, objects.size()));
-  // It starts again like a new one.
+  // The bin starts again like a new one.
   objects.push_back(thread.Allocate(c));
   EXPECT_EQ(thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes(),
             bin_policy::InitialLimit(c) * 64);
@@ -406,7 +407,7 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
       more.pop_back();
       ASSERT_TRUE(heap.Conserved(c, objects.size() + more.size()));
     }
-    // Not an object, not an array, not the counter.
+    // Neither an object nor an array nor a counter was lost.
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
     EXPECT_EQ(thread.cache()->table().array_bytes(), arrays);
     for (size_t i = 0; i < kNumSizeClasses; ++i) {
@@ -424,7 +425,8 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
-// A taken cache costs the arena nothing, however often its owner would have grown a bin.
+// While a cache is detached, its owner takes no memory from the arena, however often it would have
+// grown a bin.
 TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -438,7 +440,7 @@ TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
 }
 
 // The owner is never inside a section when it calls the central cache, the page heap or the arena,
-// so that no system call delays a taker.
+// so that no system call delays a thread that detaches the cache.
 TEST(ThreadCacheTest, IdleAfterEveryCall) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -456,7 +458,7 @@ TEST(ThreadCacheTest, IdleAfterEveryCall) {
   EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
 }
 
-// The countdown ended the fast path: the slow path takes from the bin.
+// When the countdown ends the fast path, the slow path takes objects from the bin.
 TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -469,8 +471,8 @@ TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   EXPECT_EQ(thread.cache()->Allocate(c), object);
 }
 
-// Mappings fail from the nth on: arrays, spans, bitmaps. Objects in use stay valid, frees always
-// work.
+// From the nth on, mappings fail: those for arrays, spans and bitmaps. Objects in use stay valid,
+// and frees always work.
 TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
   for (const bool only_once : {false, true}) {
     for (size_t nth = 1; nth <= 20; ++nth) {
@@ -482,10 +484,10 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
       std::vector<Model> models(kNumSizeClasses);
       SeededRandom random(kCacheSeed + nth);
       size_t refused = 0;
-      int steps_left = 2000;  // once a mapping has failed
+      int steps_left = 2000;  // counted once a mapping has failed
       for (int step = 0; step < 100000 && steps_left > 0; ++step) {
         if (heap.vm.map_failures() > 0) --steps_left;
-        // A class for a while, so that its bin grows.
+        // Uses one class for a while, so that its bin grows.
         const size_t i = 1 + (static_cast<size_t>(step) / 100 * 7) % (kNumSizeClasses - 1);
         const SizeClass c = static_cast<SizeClass>(i);
         if (models[i].size() == 0 || !random.OneIn(3)) {
@@ -540,8 +542,8 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
   }
 }
 
-// Rarely used large objects go to the central cache, from where their memory serves other threads;
-// a thread keeps those of a class that it uses often.
+// Freed objects of large classes go to the central cache, where other threads can use their memory.
+// A thread keeps them only if it uses the class often.
 TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -561,15 +563,14 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
     thread.Free(c, thread.Allocate(c));
     ASSERT_GE(thread.cache()->table().CachedObjects(c), 1u) << kSizeClasses.size(c);
   }
-  // After a flush everything starts anew.
+  // After a flush a class needs frequent use again before the thread keeps its objects.
   thread.cache()->Flush();
   const SizeClass c = ClassForSize(kMaxSmallSize);
   thread.Free(c, thread.Allocate(c));
   EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
 }
 
-// A cache that claims much returns its longer objects before the heap takes memory that is not
-// backed.
+// A cache that claims many bytes returns its longer objects before the heap takes unbacked memory.
 TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -621,7 +622,7 @@ TEST(ThreadCacheDeathTest, ASecondFreePastTheBin) {
   thread.Free(c, kept);
 }
 
-// The first objects that a thread frees without having a bin for them go past it, to the central
+// The first objects that a thread frees without having a bin for them go directly to the central
 // cache. A second free of one of them is found there, or when the bin is made.
 TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
   CacheTestHeap heap;
@@ -650,8 +651,8 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
   }
 }
 
-// A free may end with a collection. The object stays the newest in its bin, where a second free of
-// it is seen.
+// A free may end with a collection. The object is still the newest in its bin, where a second free
+// of it is found.
 TEST(ThreadCacheDeathTest, AnImmediateSecondFreeAfterACollection) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -664,7 +665,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFreeAfterACollection) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
-  // As if other caches had the whole budget of this one.
+  // Leaves this cache no budget, as if other caches had it all.
   thread.cache()->SetMaxBytes(0);
   thread.Free(c, objects.back());
   ASSERT_GT(thread.cache()->max_bytes(), 0u) << "no collection";
@@ -690,7 +691,7 @@ TEST(ThreadCacheDeathTest, ALaterSecondFreeIsFoundByTheFlush) {
                           ": double free, the object of 48 bytes is already free\n"));
 }
 
-// Threads on several processors: the n-th processor that asks has the n-th shard.
+// Tests threads on several CPUs: the n-th CPU that asks for a shard gets the n-th one.
 class ThreadCacheShardsTest : public testing::TestWithParam<size_t> {
  protected:
   ~ThreadCacheShardsTest() override { test_processor = 0; }
@@ -701,7 +702,8 @@ class ThreadCacheShardsTest : public testing::TestWithParam<size_t> {
     return objects;
   }
 
-  // The pages that were touched; those of objects [first, last) that are where lines are taken.
+  // The pages that were touched, and the pages of those lines of objects [first, last) that
+  // TakeLines stores to.
   static std::set<uintptr_t> PagesOf(const TouchWatch& watch) {
     std::set<uintptr_t> pages;
     for (const uintptr_t touch : watch.touches()) pages.insert(touch / TouchWatch::PageSize());
@@ -723,8 +725,9 @@ class ThreadCacheShardsTest : public testing::TestWithParam<size_t> {
   const size_t batch_ = bin_policy::Batch(class_);
 };
 
-// What a thread frees that did not allocate it goes home, and its lines are taken. Those objects
-// are left out which go past the bin because it is not there yet.
+// Objects that a thread frees but did not allocate return to their home shard, and TakeLines stores
+// to their lines. The exceptions are the first objects, which bypass the bin because it does not
+// exist yet.
 TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
   TestThread producer(heap_.registry);
   TestThread consumer(heap_.registry);
@@ -742,7 +745,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
   }
   consumer.cache()->table().CheckInvariants();
   ASSERT_TRUE(heap_.Conserved(class_, 0));
-  // They are where the producer looks first.
+  // The objects are in the shard in which the producer looks first.
   test_processor = 0;
   const size_t mapped = heap_.vm.mapped_bytes();
   for (const void* const object : Allocate(producer, 15 * batch_)) {
@@ -751,9 +754,8 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
   EXPECT_EQ(heap_.vm.mapped_bytes(), mapped);
 }
 
-// A thread that now runs on another processor frees what it had allocated: none of the lines of
-// these objects is touched. So it is with bins of every size, whose arrays are exchanged as they
-// grow.
+// A thread that now runs on another CPU frees objects that it allocated: it touches none of their
+// lines. This is true for bins of every size, also while they grow and get larger arrays.
 TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   TestThread thread(heap_.registry);
   thread.RaiseLimitTo(size_t{1} << 20);
@@ -775,9 +777,8 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
   }
 }
 
-// A thread with large bins has freed its own objects and continues with those of others: at the
-// latest when it has returned as many of these as its bin may hold, all the rest goes to its
-// shards.
+// A thread with large bins frees its own objects, then objects of other threads. At the latest when
+// it has returned as many of these as its bin may hold, all others return to their home shards.
 TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   TestThread thread(heap_.registry);
   TestThread producer(heap_.registry);
@@ -791,7 +792,7 @@ TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
   }
   for (void* const object : own) thread.Free(class_, object);
   test_processor = 1;
-  // It is given what is left near the thread first.
+  // The producer first gets objects that are left in the thread's shard.
   size_t held = 0;
   std::vector<void*> others;
   while (others.size() < 4 * max) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The owner's side of the protocol, step by step in one thread.
+// Tests the owner's side of the protocol, step by step in one thread.
 #include "cache/thread_slot.h"
 
 #include <gtest/gtest.h>
@@ -39,15 +39,15 @@ TEST(ThreadSlotTest, AnAccessToOneBinIsVisibleToo) {
   slot.bins.store(&bins);
   for (size_t i = 0; i < kNumSizeClasses; ++i) {
     const ScaledClass c = Scaled(static_cast<SizeClass>(i));
-    EXPECT_EQ(slot.BeginAccess(c), &bins.tops[i]);
+    EXPECT_EQ(slot.BeginFastAccess(c), &bins.tops[i]);
     EXPECT_EQ(slot.busy.load(), ThreadSlot::kBusy);
     slot.EndAccess();
     EXPECT_EQ(bins.Bin(c), &bins.tops[i]);
   }
 }
 
-// Another thread takes the cache between two sections: the owner finds the empty state until the
-// cache is put back, and then what the taker left there.
+// Another thread detaches the cache between two access sections: the owner finds empty bins until
+// the cache is reattached, and then the state that the other thread left.
 TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
   ThreadSlot slot;
   Bins bins;
@@ -63,7 +63,7 @@ TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
     bins.bytes_until_sample = 42;
     slot.bins.store(&bins, std::memory_order_release);
   });
-  // The only order between the two is the pointer's.
+  // Only the pointer's memory order synchronizes the two threads.
   Bins* found;
   do {
     found = slot.BeginAccess();
@@ -76,8 +76,8 @@ TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
   returner.join();
 }
 
-// A taker that finds the owner busy sees it idle, and all that the section did, once the section
-// has ended.
+// A thread that finds the owner busy sees, once the access section has ended, that the owner is
+// idle, and all changes of the section.
 TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
   ThreadSlot slot;
   Bins bins;

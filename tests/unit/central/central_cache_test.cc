@@ -25,7 +25,7 @@
 namespace tcmalloc {
 namespace {
 
-// The objects in the order of their use.
+// Removes objects and returns them in the order of their use.
 std::vector<void*> Remove(CentralCache& central, SizeClass c, size_t n) {
   std::vector<void*> objects(n);
   objects.resize(central.Remove(c, objects.data(), n));
@@ -33,7 +33,7 @@ std::vector<void*> Remove(CentralCache& central, SizeClass c, size_t n) {
   return objects;
 }
 
-// Exactly `n` objects, in as many calls as it takes.
+// Removes exactly `n` objects, in as many calls as this takes.
 std::vector<void*> RemoveAll(CentralCache& central, SizeClass c, size_t n) {
   std::vector<void*> objects;
   while (objects.size() < n) {
@@ -44,9 +44,9 @@ std::vector<void*> RemoveAll(CentralCache& central, SizeClass c, size_t n) {
   return objects;
 }
 
-// Two threads allocate and free in every order through the central cache, in batches and less, and
-// a whole line batch is always free: neither gets an object on a line on which the other one has an
-// object. With one shard, and with one for each.
+// Two threads allocate and free in every order through the central cache, in batches and smaller
+// numbers. While a whole line batch is free, neither gets an object on a line on which the other
+// one has an object. The threads share one shard, or have one each.
 class CentralCacheTwoThreadsTest
     : public testing::TestWithParam<std::tuple<size_t, std::array<int, 2>>> {};
 
@@ -60,8 +60,8 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   SeededRandom random(900 + size);
   const size_t max_held = 4 * batch;
 
-  // Even if each object that they hold divides a group, the list has more. The first group of each
-  // span stays in use, so that the spans stay.
+  // Even if each object that the threads hold divides a line batch, the list has more of them. The
+  // first line batch of each span stays in use, so that the spans stay.
   const size_t reserve = 12 * line * batch;
   std::vector<void*> kept;
   std::vector<void*> rest;
@@ -69,7 +69,7 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
     test_processor = processor;
     heap.central.shards().Current().AddThread();
     std::vector<void*> objects = RemoveAll(heap.central, c, reserve / 2);
-    // Nothing is left for the other one to take.
+    // Leaves no free object that the other thread could take.
     const std::vector<void*> more = RemoveAll(heap.central, c, list.free_objects());
     ASSERT_EQ(list.free_objects(), 0u);
     objects.insert(objects.end(), more.begin(), more.end());
@@ -83,7 +83,7 @@ TEST_P(CentralCacheTwoThreadsTest, NoLineIsShared) {
   const size_t spans = list.num_spans();
 
   std::vector<void*> held[2];
-  // Per cache line the thread that has objects there, and how many.
+  // For each cache line: the thread that has objects on it, and their number.
   std::map<uintptr_t, std::pair<size_t, size_t>> holder;
   const auto for_each_line = [&](const void* object, auto f) {
     const uintptr_t first = reinterpret_cast<uintptr_t>(object);
@@ -141,12 +141,12 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralCacheTwoThreadsTest,
                                           testing::Values(kOneProcessor, kTwoProcessors)),
                          NameOfProcessors);
 
-// Several CPUs: the n-th that asks has the n-th shard.
+// Tests several CPUs: the n-th CPU that asks for a shard gets the n-th one.
 class CentralCacheShardsTest : public testing::Test {
  protected:
   ~CentralCacheShardsTest() override { test_processor = 0; }
 
-  // All objects of `spans` new spans of the shard of a CPU.
+  // Removes all objects of `spans` new spans of a CPU's shard.
   std::vector<void*> NewSpans(int processor, size_t spans) {
     test_processor = processor;
     const std::vector<void*> objects =
@@ -162,16 +162,16 @@ class CentralCacheShardsTest : public testing::Test {
   CentralFreeList& list_ = heap_.central.free_list(class_);
 };
 
-// Objects return to their spans whichever thread frees them, and the threads of that shard get
-// them. The lines of objects that other threads allocated on another CPU are taken; nothing else is
-// touched.
+// Objects return to their spans, no matter which thread frees them, and the threads of the spans'
+// shard get them. Of the objects that other threads allocated on another CPU, TakeLines stores to
+// the lines. Nothing else is touched.
 TEST_F(CentralCacheShardsTest, ObjectsGoHome) {
   const std::vector<void*> far = NewSpans(40, 4);
   const std::vector<void*> near = NewSpans(30, 4);
   EXPECT_EQ(heap_.ShardOf(far[0]), 0u);
   EXPECT_EQ(heap_.ShardOf(near[0]), 1u);
   for (size_t i = 0; i < far.size(); ++i) memset(far[i], static_cast<int>(i), 512);
-  // An object of each span stays out: the spans stay.
+  // One object of each span stays in use, so that the spans stay.
   const auto part = [&](const std::vector<void*>& objects, size_t span) {
     const size_t first = span * list_.objects_per_span();
     return std::vector<void*>(objects.begin() + static_cast<ptrdiff_t>(first),
@@ -219,8 +219,8 @@ TEST_F(CentralCacheShardsTest, ObjectsGoHome) {
 
 using CentralCacheShardsDeathTest = CentralCacheShardsTest;
 
-// What goes home is looked at as everything is. What is freed twice is not touched where its pages
-// are no longer the class's: they may have no memory.
+// Objects that return to another shard are checked like all others. A second free does not touch an
+// object whose pages no longer belong to the class: they may be unbacked.
 TEST_F(CentralCacheShardsDeathTest, DoubleFreesOfOthersFarObjects) {
   const std::vector<void*> objects = NewSpans(40, 2);
   const size_t per_span = list_.objects_per_span();
@@ -243,7 +243,7 @@ TEST_F(CentralCacheShardsDeathTest, DoubleFreesOfOthersFarObjects) {
   expect_death({objects[6], inside}, inside,
                "not the start of an object, but a pointer into one of 512 bytes");
 
-  // The second span goes, and its memory with it.
+  // The second span is deleted, and its memory becomes inaccessible.
   heap_.central.Insert(class_, &objects[per_span], per_span, Origin::kOtherThreads);
   ASSERT_EQ(list_.num_spans(), 1u);
   ASSERT_EQ(mprotect(objects[per_span], list_.span_bytes(), PROT_NONE), 0);
@@ -274,7 +274,7 @@ TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
             .empty());
     EXPECT_EQ(locks_now().size(), 1 + 2 * shards);
   }
-  // The hold holds: no shard takes anything meanwhile.
+  // While the locks are held for fork, no shard takes objects.
   for (int p = 0; p < kCpus; ++p) {
     SpinLock::BeginForkHold();
     heap_.central.ForEachLock([](auto& lock) { lock.HoldForFork(); });
@@ -314,7 +314,7 @@ TEST(CentralCacheTest, ManyThreads) {
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       SeededRandom random(4711 + t);
-      // Several on one CPU, and each on others now and then.
+      // Several threads run on one CPU, and each one now and then runs on others.
       const int home = static_cast<int>(t % 3);
       std::vector<Held> held;
       for (int step = 0; step < kSteps; ++step) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CentralFreeList against a naive model that keeps every span's live objects in a std::set.
+// Compares CentralFreeList with a naive model that knows which objects of each span are free.
 #include "central/central_free_list.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <functional>
@@ -24,6 +26,7 @@
 #include "testing/kept_spans.h"
 #include "testing/random.h"
 #include "testing/sanitizers.h"
+#include "testing/thread_state.h"
 #include "testing/touch_watch.h"
 
 namespace tcmalloc {
@@ -31,7 +34,7 @@ namespace {
 
 constexpr uint64_t kFreeListSeed = 20240131;
 
-// Which objects are free, span by span. A span is known by its first address.
+// Knows for each span which of its objects are free. A span is identified by its first address.
 class Model {
  public:
   explicit Model(CentralFreeList& list)
@@ -48,11 +51,11 @@ class Model {
     return n;
   }
 
-  // The shard has that many living threads from now on.
+  // From now on the shard has `threads` living threads.
   void SetThreads(size_t shard, size_t threads) { shards_[shard].threads = threads; }
 
   // Records that `objects` were removed, and checks what Remove promises to a caller of shard `own`
-  // for a request of `n`. `kept`: the shard had a span of the class before, and the pages of this
+  // for a request of `n`. `kept`: the shard had a span of the class before, and kept pages for this
   // many more.
   void Removed(TestHeap& heap, size_t own, size_t kept, const std::vector<void*>& objects,
                size_t n) {
@@ -111,8 +114,8 @@ class Model {
   // The most kept spans that one request takes.
   static constexpr size_t kSpansAtOnce = 8;
 
-  // The spans that a request takes from the page heap: several kept ones where each has few
-  // objects, and lines are not shared.
+  // The number of spans that a request takes from the page heap: several kept ones if each has few
+  // objects and no objects share a line.
   size_t NewSpansFor(size_t n, size_t kept) const {
     if (kept == 0 || line_objects_ > 1 || objects_per_span_ > 64) return 1;
     return std::min({(n + objects_per_span_ - 1) / objects_per_span_, kept, kSpansAtOnce});
@@ -137,9 +140,9 @@ class Model {
 
   struct ModelShard {
     size_t threads = 0;
-    size_t used_at = 0;      // fresh_spans_ at that time
-    size_t drawer = kNone;   // the shard whose thread draws on this one, if that lives
-    size_t last_source = 0;  // how far after this shard
+    size_t used_at = 0;      // fresh_spans_ at the last use
+    size_t drawer = kNone;   // the shard whose thread draws on this one while it lives
+    size_t last_source = 0;  // its distance from this shard
     bool has_had_spans = false;
   };
 
@@ -157,8 +160,8 @@ class Model {
     return line_objects_ > 1 && drawer != kNone && drawer != own && shards_[drawer].threads > 0;
   }
 
-  // From the first shard that has free objects for the source, beginning with the one that last
-  // served `own`, or after `own`.
+  // Takes objects from the first shard that has free objects for the source. The search begins with
+  // the shard that last served `own`, else with the one after `own`.
   void TakeFromOthers(Answer& answer, size_t own, RefillSource source) {
     const size_t last = shards_[own].last_source;
     for (size_t i = 0; i < ShardMap::kMost && answer.checked == 0; ++i) {
@@ -184,8 +187,8 @@ class Model {
     if (answer.checked > 0) ++from_others_[source == RefillSource::kIdleThreads];
   }
 
-  // Whole groups of a shard while any fit: one span after the other, each up to its last whole
-  // group.
+  // Takes whole line batches of a shard while any fit, from one span after the other, from each up
+  // to its last whole line batch.
   void TakeWholeFrom(Answer& answer, size_t shard) {
     uintptr_t current = 0;
     while (!answer.done() && LowestRank(shard, true) != kNone) {
@@ -208,10 +211,10 @@ class Model {
         << "a whole group was left";
   }
 
-  // Free objects of a shard: one span after the other, within it the lowest of a divided group,
-  // else the lowest.
+  // Takes free objects of a shard, from one span after the other: within a span the lowest one of a
+  // divided line batch, else the lowest one.
   void TakeAnyFrom(Answer& answer, size_t shard, bool after_whole = false) {
-    // Otherwise spans may be listed as having whole groups that were not checked.
+    // Otherwise spans may be listed as having whole line batches without a check that they do.
     const bool ranks = line_objects_ == 1 || (after_whole && answer.n >= line_objects_);
     uintptr_t current = 0;
     while (!answer.done()) {
@@ -260,7 +263,8 @@ class Model {
     for (const auto& [start, span] : spans_) total += span.shard == shard ? FreeIn(start) : 0;
     return total;
   }
-  // A span of the shard with a free object, or with a whole group; kNone when there is none.
+  // The lowest rank of a span of the shard with a free object, or with a whole line batch. kNone if
+  // there is no such span.
   size_t LowestRank(size_t shard, bool whole) const {
     size_t lowest = kNone;
     for (const auto& [start, span] : spans_) {
@@ -270,7 +274,7 @@ class Model {
     }
     return lowest;
   }
-  // All existing objects in the group of `first` are free.
+  // True if all existing objects in the line batch of `first` are free.
   static bool IsWhole(const std::vector<bool>& free, size_t first, size_t line_objects) {
     const size_t end = std::min(first + line_objects, free.size());
     return std::find(free.begin() + static_cast<ptrdiff_t>(first),
@@ -304,12 +308,12 @@ class Model {
   std::array<ModelShard, TestHeap::kShards> shards_;
   size_t from_others_[2] = {0, 0};
   size_t new_spans_ = 0;
-  // Without kept ones.
+  // The number of new spans, without kept ones.
   size_t fresh_spans_ = 0;
 };
 
-// Each shard's thread has a CPU of its own. The objects in the order of their use. The slots after
-// them stay as they are.
+// Removes objects and returns them in the order of their use. Each shard's thread has a CPU of its
+// own. The slots after the objects must stay unchanged.
 std::vector<void*> Remove(CentralFreeList& list, size_t n, size_t own = 0) {
   test_processor = static_cast<int>(own);
   int untouched;
@@ -326,7 +330,7 @@ void Insert(CentralFreeList& list, const std::vector<void*>& objects, size_t own
   list.Insert(list.shards().Ensure(own), objects.data(), objects.size());
 }
 
-// Several threads use the shard: whole lines come before divided ones.
+// Gives the shard several threads: whole line batches then come before divided ones.
 void ShareShard(CentralFreeList& list, size_t number) {
   Shard& shard = list.shards().Ensure(number);
   while (shard.num_threads() < 2) shard.AddThread();
@@ -342,7 +346,7 @@ class CentralFreeListModelTest : public testing::TestWithParam<ModelParam> {};
 
 TEST_P(CentralFreeListModelTest, RandomOperations) {
   const auto [object_size, hardware_page_size, num_shards] = GetParam();
-  // Shards that are not adjacent, and the last one, after which comes the first.
+  // Two shards that are not adjacent, and the last one, which the first one follows.
   const std::array<size_t, 3> shards{0, 5, TestHeap::kShards - 1};
   TestHeap heap(hardware_page_size);
   const SizeClass list_class = ClassForSize(object_size);
@@ -378,7 +382,8 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, kept, objects, n)) << "step " << step;
       held.insert(held.end(), objects.begin(), objects.end());
     } else {
-      // In random order, ascending, descending, or ascending from somewhere in the middle.
+      // The objects are freed in random, ascending or descending order, or ascending from somewhere
+      // in the middle.
       const size_t order = random.Below(4);
       std::shuffle(held.begin(), held.end(), random.engine());
       if (order == 1) std::sort(held.begin(), held.end());
@@ -457,7 +462,7 @@ TEST(CentralFreeListTest, HandsOutFromTheFullestSpan) {
   std::vector<void*> first = Remove(list, per_span);
   std::vector<void*> second = Remove(list, per_span);
   ASSERT_EQ(list.num_spans(), 2u);
-  // One free object in the second span, three quarters of the first.
+  // Three quarters of the first span are free, and one object of the second.
   Insert(list, {first.begin(), first.begin() + static_cast<ptrdiff_t>(per_span * 3 / 4)});
   void* const lonely = second[per_span / 2];
   Insert(list, {lonely});
@@ -467,19 +472,19 @@ TEST(CentralFreeListTest, HandsOutFromTheFullestSpan) {
   EXPECT_EQ(two[1], first[0]);
 }
 
-// The whole line batches that are free in a class's spans, derived from the free objects alone.
+// Computes the line batches that are wholly free in a class's spans from the free objects alone.
 class FreeGroups {
  public:
   FreeGroups(TestHeap& heap, size_t object_size)
       : heap_(heap), group_bytes_(Model::LineObjects(object_size) * object_size) {}
 
-  // The group that an object is in.
+  // The address of the line batch that contains an object.
   uintptr_t GroupOf(const void* object) const {
     const uintptr_t start = heap_.SpanOf(object)->first_page.start_uintptr();
     const uintptr_t offset = reinterpret_cast<uintptr_t>(object) - start;
     return start + offset / group_bytes_ * group_bytes_;
   }
-  // Objects of the group that exist.
+  // The number of objects that exist in the line batch.
   size_t ObjectsIn(uintptr_t group, const CentralFreeList& list) const {
     const Span* const span = heap_.SpanOf(reinterpret_cast<void*>(group));
     const size_t first = (group - span->first_page.start_uintptr()) / list.object_size();
@@ -497,8 +502,9 @@ class CentralFreeListLinesTest : public testing::TestWithParam<LinesParam> {};
 
 // A program allocates a million objects and frees them in random order, except for some that are
 // spread over all lines. Then two threads that share a shard refill in turn. While a whole line
-// batch is free in any span, they get whole groups, so no two of them hold objects on one line.
-// Only then is a group divided, and only when no object is free is there a new span.
+// batch is free in any span, they get whole line batches, so the two never hold objects on one
+// line. A line batch is divided only when no whole one is left, and the list gets a new span only
+// when no object is free.
 TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   constexpr size_t kObjects = kDebugBuild ? 100'000 : 1'000'000;
   const auto [object_size, shards] = GetParam();
@@ -509,14 +515,14 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   const size_t batch = kSizeClasses.batch_size(ClassForSize(object_size));
   SeededRandom random(kFreeListSeed + object_size);
   std::vector<void*> objects;
-  // One half by each thread.
+  // Each thread allocates one half.
   for (size_t thread = 0; thread < 2; ++thread) {
     while (objects.size() < kObjects * (thread + 1) / 2) {
       const std::vector<void*> some = Remove(list, kMaxBatchSize, shards[thread]);
       ASSERT_FALSE(some.empty());
       objects.insert(objects.end(), some.begin(), some.end());
     }
-    // Takes the rest of the last span too, so that the free objects are known.
+    // Also takes the rest of the last span, so that the test knows all free objects.
     const size_t rest = list.free_objects();
     for (size_t i = 0; i < rest; ++i) objects.push_back(Remove(list, 1, shards[thread]).at(0));
     ASSERT_EQ(list.free_objects(), 0u);
@@ -534,7 +540,8 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
   }
   list.CheckInvariants();
   const size_t spans = list.num_spans();
-  // Otherwise a shard whose objects are all in use takes them before others' objects.
+  // Returns the kept spans to the page heap. Otherwise a shard whose objects are all in use would
+  // take these spans before objects of others.
   heap.page_heap.DrainSpanCaches();
   // Empty spans have left the class.
   std::erase_if(free_in_group, [&](const auto& entry) {
@@ -546,16 +553,18 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
     if (free == groups.ObjectsIn(group, list)) ++whole_left;
     free_in_shard[heap.ShardOf(reinterpret_cast<void*>(group))] += free;
   }
-  // Otherwise there would be a new span: the other one keeps less than a batch for itself.
+  // Otherwise the list would get a new span: a shard keeps its last objects, less than a batch, for
+  // itself.
   const auto can_be_served = [&](size_t thread) {
     return free_in_shard[shards[thread]] > 0 || free_in_shard[shards[1 - thread]] >= batch;
   };
   ASSERT_GT(whole_left, kObjects / line / 4);
 
-  // The thread that got a group.
+  // The thread that got each line batch.
   std::unordered_map<uintptr_t, size_t> holder;
   for (size_t thread = 0; whole_left > 0; thread = 1 - thread) {
-    // The requests of a small bin, and of a large one that does not count in groups.
+    // Makes the request of a small bin, or of a large bin whose size is no multiple of a line
+    // batch.
     const size_t n = random.OneIn(2) ? line : 16 * line + random.Below(line);
     if (!can_be_served(thread)) continue;
     const std::vector<void*> taken = Remove(list, n, shards[thread]);
@@ -578,9 +587,9 @@ TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
       --free_in_shard[heap.ShardOf(object)];
     }
   }
-  // Each group was handed out whole.
+  // Each of these line batches was allocated as a whole.
   for (const auto& [group, thread] : holder) ASSERT_EQ(free_in_group[group], 0u);
-  // The other free objects are in divided groups.
+  // The other free objects are in divided line batches.
   for (size_t thread = 0; list.free_objects() > 0; thread = 1 - thread) {
     if (!can_be_served(thread)) continue;
     for (void* const object : Remove(list, 16 * line, shards[thread])) {
@@ -619,7 +628,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
                                           testing::Values(kOneShard)),
                          NameOfLines);
 
-// 16-byte objects, four to a line. Divided lines serve a request for less than a line.
+// Objects have 16 bytes, four on a line. Divided lines serve a request for less than a line.
 TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
@@ -641,8 +650,8 @@ TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
   EXPECT_EQ(list.free_objects(), 0u);
 }
 
-// Between spans: a span with a whole line is preferred to a fuller one without, until an object
-// comes back that completes a line in the latter.
+// A span with a whole free line is preferred to a fuller span without one, until a freed object
+// completes a line in the fuller one.
 TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
@@ -679,7 +688,8 @@ TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
   EXPECT_EQ(list.num_spans(), 1u);
 }
 
-// More words of bitmaps than one section under the lock claims, and more runs than one inserts.
+// The calls need more words of bitmaps than one section under the lock claims, and insert more runs
+// than one section inserts.
 TEST(CentralFreeListTest, LongCallsGoInPieces) {
   for (const size_t object_size : {size_t{8}, size_t{64}}) {
     TestHeap heap;
@@ -699,7 +709,7 @@ TEST(CentralFreeListTest, LongCallsGoInPieces) {
     std::sort(odd.begin(), odd.end());
     EXPECT_EQ(again, odd);
     Insert(list, odd);
-    // The call that empties the span, in pieces.
+    // This call empties the span, in pieces.
     std::shuffle(even.begin(), even.end(), random.engine());
     Insert(list, even);
     EXPECT_EQ(list.num_spans(), 0u);
@@ -757,7 +767,7 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
     const std::vector<void*> objects = Remove(list, 1);
     ASSERT_EQ(objects.size(), 1u);
     list.CheckInvariants();
-    if (held.size() < 8) grown = false;  // ignores the first mappings
+    if (held.size() < 8) grown = false;  // the first mappings do not count
     held.push_back(objects[0]);
   }
   heap.vm.OnNextMap(nullptr);
@@ -765,10 +775,10 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   EXPECT_EQ(list.num_spans(), 0u);
 }
 
-// Mappings fail from the nth on, or the nth alone: objects in use stay valid, nothing leaks, and
-// when memory is available again, allocations succeed.
+// From the nth on, mappings fail, or only the nth fails. Objects in use stay valid, nothing leaks,
+// and when memory is available again, allocations succeed.
 TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
-  // Enough to use up the rest of the other shards' runs.
+  // The number of calls after a failure: enough to use up the rest of the other shards' runs.
   constexpr int kCalls = 100;
   for (const size_t object_size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
     for (const bool only_once : {false, true}) {
@@ -779,7 +789,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
         CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
         heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
         std::vector<void*> held;
-        std::array<size_t, 3> refused{};  // per shard
+        std::array<size_t, 3> refused{};  // refusals of each shard
         int calls_after_failure = 0;
         for (size_t i = 0; i < 1000 && calls_after_failure < kCalls; ++i) {
           const size_t own = i % refused.size();
@@ -787,8 +797,8 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
           const std::vector<void*> objects = Remove(list, list.objects_per_span(), own);
           if (objects.empty()) {
             ++refused[own];
-            // Span records stay in the page heap's store, and the shard's too; a second refusal
-            // takes nothing more.
+            // The page heap keeps the span records for its next spans, and the shard keeps its own
+            // records. So a second refusal takes no further memory.
             if (refused[own] > 1 && !only_once) {
               ASSERT_EQ(heap.arena.allocated_bytes(), metadata);
             }
@@ -819,7 +829,7 @@ TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   }
 }
 
-// Spans of a class whose objects the program touches or not.
+// Tests when spans of a class are pre-faulted, depending on how much of them the program touches.
 class CentralFreeListPrefaultTest : public testing::Test {
  protected:
   CentralFreeListPrefaultTest() {
@@ -827,7 +837,7 @@ class CentralFreeListPrefaultTest : public testing::Test {
     heap_.vm.RecordCalls();
   }
 
-  // All objects of a new span. The program touches `touched` bytes of it.
+  // Takes all objects of a new span. The program touches `touched` bytes of it.
   void NewSpan(size_t touched, size_t shard = 3) {
     std::vector<void*> objects(list_.objects_per_span());
     ASSERT_EQ(list_.Remove(list_.shards().Ensure(shard), objects.data(), objects.size()),
@@ -886,11 +896,11 @@ TEST_F(CentralFreeListPrefaultTest, MemoryThatWasUsedBeforeShowsNothing) {
   EXPECT_EQ(prefaults(), 0u);
 }
 
-// The order of sources with several shards. One object is one line batch, so that only the order of
-// the shards counts.
+// Tests the order of sources with several shards. One object is one line batch, so that only the
+// order of the shards matters.
 class CentralFreeListShardsTest : public testing::Test {
  protected:
-  // All objects of a new span of the shard.
+  // Takes all objects of a new span of the shard.
   std::vector<void*> NewSpan(size_t shard, size_t free_before = 0) {
     const size_t spans = list_.num_spans();
     std::vector<void*> objects;
@@ -909,13 +919,13 @@ class CentralFreeListShardsTest : public testing::Test {
     return {objects.begin(), objects.begin() + static_cast<ptrdiff_t>(n)};
   }
   SpanHome& HomeOf(size_t shard) { return list_.shards().Ensure(shard).home(); }
-  // The OS provides nothing more: no pages, no records, no free spans.
+  // From now on the OS maps nothing, and neither free pages nor free spans are left.
   void ExhaustMemory() {
     heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
     while (heap_.page_heap.New(Length(1), SpanState::kLarge) != nullptr) {
     }
   }
-  // No memory for a record of `bytes`, nor for a smaller one.
+  // Leaves no memory for a record of `bytes`, nor for a smaller one.
   void ExhaustArena(size_t bytes) {
     for (; bytes >= 16; bytes /= 2) {
       while (heap_.arena.AllocateWithoutGrowing(bytes) != nullptr) {
@@ -941,14 +951,14 @@ TEST_F(CentralFreeListShardsTest, OwnSpansThenEndedThreadsThenIdleOnes) {
   Insert(list_, First(idle, 1), 2);
   Insert(list_, First(busy, 1), 2);
   EXPECT_EQ(list_.num_spans(), 4u);
-  // The own shard suffices, even if it has less than the request.
+  // The thread's own shard serves the request alone, even if it has fewer objects.
   EXPECT_EQ(Remove(list_, 4, 2), First(mine, 1));
   EXPECT_EQ(Remove(list_, 4, 2), First(ended, 1));
   // The last new span was for shard 4, so its thread is not idle, and that of shard 5 is.
   EXPECT_EQ(Remove(list_, 4, 2), First(idle, 1));
   EXPECT_EQ(heap_.ShardOf(Remove(list_, 1, 2).at(0)), 2u);
   EXPECT_EQ(list_.num_spans(), 5u);
-  // Now it is.
+  // After enough new spans the thread of shard 4 is idle, too.
   while (Remove(list_, 1, 2) != First(busy, 1)) ASSERT_EQ(list_.num_spans(), 5u);
   list_.CheckInvariants();
 }
@@ -990,7 +1000,7 @@ TEST_F(CentralFreeListShardsTest, OthersLastObjectsWhenTheOsGivesNothing) {
   Insert(list_, First(scraps, 1), 0);
   EXPECT_EQ(Remove(list_, 3, 0), First(scraps, 1));
   EXPECT_TRUE(Remove(list_, 3, 0).empty());
-  // Also for a shard for which there is no memory.
+  // This is also true for a shard without memory for its records.
   Insert(list_, First(scraps, 1), 0);
   ExhaustArena(MetadataArena::kMaxBytes);
   EXPECT_EQ(Remove(list_, 3, 11), First(scraps, 1));
@@ -1001,9 +1011,117 @@ TEST_F(CentralFreeListShardsTest, OthersLastObjectsWhenTheOsGivesNothing) {
   list_.CheckInvariants();
 }
 
-// Objects return to their shards wherever they are freed, in one call, in any order. Each span that
-// becomes empty is kept for its shard: last in first out if the caller is of that shard, else after
-// the others.
+// Holds the lock of the class in a shard, in a thread of its own, until `done()` is true. The test
+// fails if this takes longer than any machine needs: then the thread that should make it true waits
+// for the lock.
+class ShardHolder {
+ public:
+  ShardHolder(CentralFreeList& list, SizeClass c, size_t shard, std::function<bool()> done)
+      : thread_([this, &list, c, shard, done] {
+          const SpinLockHolder holder(list.shards().SpansAt(shard, c)->lock);
+          holds_ = true;
+          const auto start = std::chrono::steady_clock::now();
+          while (!done()) {
+            if (std::chrono::steady_clock::now() - start > std::chrono::seconds(10)) {
+              ADD_FAILURE() << "another thread waits for shard " << shard;
+              return;
+            }
+            sched_yield();
+          }
+        }) {
+    while (!holds_) sched_yield();
+  }
+  ~ShardHolder() { thread_.join(); }
+
+ private:
+  std::atomic<bool> holds_{false};
+  std::thread thread_;
+};
+
+// A thread that looks for objects of other shards does not wait for a shard that another thread is
+// using.
+TEST_F(CentralFreeListShardsTest, TheNextShardInThePlaceOfABusyOne) {
+  const std::vector<void*> first = NewSpan(1);
+  const std::vector<void*> second = NewSpan(3);
+  list_.shards().Ensure(0).AddThread();
+  Insert(list_, First(first, 1), 0);
+  Insert(list_, First(second, 1), 0);
+  std::atomic<bool> done{false};
+  {
+    // Without the holder, the search would find shard 1 first.
+    const ShardHolder holder(list_, class_, 1, [&] { return done.load(); });
+    EXPECT_EQ(Remove(list_, 1, 0), First(second, 1));
+    done = true;
+  }
+  EXPECT_EQ(Remove(list_, 1, 0), First(first, 1));
+  list_.CheckInvariants();
+}
+
+// A thread that passes over a busy shard does not become the one that draws on it.
+TEST_F(CentralFreeListShardsTest, ABusyShardStaysOpenToOthers) {
+  const SizeClass small = ClassForSize(16);
+  CentralFreeList& list = heap_.central.free_list(small);
+  Remove(list, 1, 1);
+  list.shards().Ensure(1).AddThread();  // so that shard 3 does not draw on it
+  Remove(list, 1, 3);
+  list.shards().Ensure(1).RemoveThread();
+  list.shards().Ensure(0).AddThread();
+  list.shards().Ensure(2).AddThread();
+  std::atomic<bool> done{false};
+  {
+    const ShardHolder holder(list, small, 1, [&] { return done.load(); });
+    EXPECT_EQ(heap_.ShardOf(Remove(list, 1, 0).at(0)), 3u);
+    done = true;
+  }
+  EXPECT_EQ(heap_.ShardOf(Remove(list, 1, 2).at(0)), 1u);
+  EXPECT_EQ(heap_.ShardOf(Remove(list, 1, 0).at(0)), 3u);
+  list.CheckInvariants();
+}
+
+// Free objects of a busy shard come before a new span.
+TEST_F(CentralFreeListShardsTest, TheOnlyShardWithObjectsIsWaitedFor) {
+  const std::vector<void*> ended = NewSpan(1);
+  list_.shards().Ensure(0).AddThread();
+  Insert(list_, First(ended, 1), 0);
+  std::atomic<pid_t> id{0};
+  std::thread thread;
+  {
+    const ShardHolder holder(list_, class_, 1, [&] { return id != 0 && IsAsleepOrGone(id); });
+    thread = std::thread([&] {
+      id = ThisThreadId();
+      EXPECT_EQ(Remove(list_, 1, 0), First(ended, 1));
+    });
+  }
+  thread.join();
+  list_.CheckInvariants();
+}
+
+// Objects return first to the shards that no other thread is using. Without that rule neither
+// thread would continue.
+TEST_F(CentralFreeListShardsTest, ObjectsOfABusyShardReturnLast) {
+  const std::vector<void*> busy = NewSpan(1);
+  const std::vector<void*> other = NewSpan(3);
+  const auto other_has = [&] { return list_.shards().SpansAt(3, class_)->free_objects.value(); };
+  {
+    const ShardHolder holder(list_, class_, 1, [&] { return other_has() == 1; });
+    Insert(list_, {busy[0], other[0]}, 0);
+  }
+  EXPECT_EQ(list_.free_objects(), 2u);
+  // The thread waits for the last shard, also if it is the only one.
+  std::atomic<bool> done{false};
+  {
+    const ShardHolder holder(list_, class_, 1, [&] { return done.load(); });
+    std::thread thread([&] { Insert(list_, {busy[1]}, 0); });
+    done = true;
+    thread.join();
+  }
+  EXPECT_EQ(list_.free_objects(), 3u);
+  list_.CheckInvariants();
+}
+
+// Objects of several shards return to their shards in one call, in any order, no matter which shard
+// frees them. Each span that becomes empty is kept for its shard. The shard reuses it first if the
+// thread that emptied it is of that shard, else after the others.
 TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   constexpr std::array<size_t, 4> kShards{0, 3, 8, TestHeap::kShards - 1};
   std::vector<void*> all;
@@ -1026,7 +1144,7 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
     EXPECT_EQ(again, std::vector<void*>(of_shard[shard].begin() + 1, of_shard[shard].end()));
   }
   EXPECT_EQ(list_.free_objects(), 0u);
-  // The second spans.
+  // The spans that are kept are the second ones.
   const Length pages = Length::ForBytes(list_.span_bytes());
   for (const size_t shard : kShards) {
     Span* const span = NewFromCache(heap_.page_heap, pages, HomeOf(shard));
@@ -1034,7 +1152,7 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
     EXPECT_EQ(SpanOwner::Of(span), SpanOwner(SizeClass::kNone, shard));
     EXPECT_EQ(NewFromCache(heap_.page_heap, pages, HomeOf(shard)), nullptr);
     DeleteToCache(heap_.page_heap, span, HomeOf(shard), true);
-    // All of the first one, freed by shard 8.
+    // Shard 8 frees all objects of the first span.
     void* const first_object = of_shard[shard][0];
     Span* const first_span = heap_.SpanOf(first_object);
     Insert(list_, of_shard[shard], 8);
@@ -1046,14 +1164,14 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   list_.CheckInvariants();
 }
 
-// In one call: the lines of what goes to other shards are taken, those of the own ones stay as they
-// are.
+// In one call, TakeLines stores to the lines of objects that return to other shards. The lines of
+// objects of the caller's shard are not touched.
 TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   const std::vector<void*> near = NewSpan(0);
   const std::vector<void*> far = NewSpan(1);
   const std::vector<void*> farther = NewSpan(TestHeap::kShards - 1);
   std::vector<void*> all;
-  // One of each span stays.
+  // One object of each span stays in use.
   for (size_t i = 1; i < per_span_; ++i) {
     for (const auto* const objects : {&near, &far, &farther}) all.push_back((*objects)[i]);
   }
@@ -1076,7 +1194,7 @@ TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
   list_.CheckInvariants();
 }
 
-// The thread that allocated them runs on the same CPU, whose caches have the lines already.
+// The thread that allocated the objects runs on the same CPU, whose caches already have the lines.
 TEST_F(CentralFreeListShardsTest, LinesOfAThreadOnThisCpuStay) {
   const std::vector<void*> others = NewSpan(1);
   TouchWatch watch(TouchWatch::What::kAnything);
@@ -1097,12 +1215,12 @@ TEST_F(CentralFreeListShardsTest, KnowsWhatIsInUseInEachShard) {
   EXPECT_TRUE(list_.IsOut(second[1]));
   EXPECT_FALSE(list_.IsOut(first[1]));
   EXPECT_FALSE(list_.IsOut(second[2]));
-  // An object of a class that is not in the shard of the record.
+  // The record names a shard in which the other class has no spans.
   CentralFreeList& other = heap_.central.free_list(ClassForSize(2048));
   EXPECT_FALSE(other.IsOut(second[1]));
 }
 
-// Before fork all locks are held, each once: then no thread gets an object of any shard.
+// Before fork all locks are held, each once. Then no thread can insert an object into any shard.
 TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   std::vector<std::vector<void*>> spans;
   for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
@@ -1129,8 +1247,8 @@ TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
   list_.CheckInvariants();
 }
 
-// A handler of another library allocates between the allocator's fork handlers: a shard that the
-// forking thread then makes is held like those that existed before.
+// A handler of another library allocates between the allocator's fork handlers: locks of a shard
+// that the forking thread makes then are held like those of earlier shards.
 TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   NewSpan(0);
   SpinLock::BeginForkHold();
@@ -1142,7 +1260,7 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
     ++locks;
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  // The locks of the map, two of the class, four of kept spans, and the page heap's.
+  // There is one lock of the map, two of the class, four of kept spans, and one of the page heap.
   EXPECT_EQ(locks, 8u);
   Insert(list_, {objects[0]}, 5);
   SpinLock::EndForkHold();
@@ -1152,8 +1270,8 @@ TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
   list_.CheckInvariants();
 }
 
-// 16-byte objects, four to a line: divided lines of the own shard come first, then whole lines of a
-// shard with an idle thread; its divided ones stay.
+// Objects have 16 bytes, four on a line. Divided lines of the thread's own shard come first, then
+// whole lines of a shard with an idle thread. Its divided lines stay.
 TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
@@ -1174,15 +1292,15 @@ TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
   list.CheckInvariants();
 }
 
-// Two threads that draw on the shard of an ended one do not share lines: the second one waits until
-// the first has ended too.
+// Two threads that draw on the shard of an ended thread do not share lines: the second one gets
+// none of its objects until the first has ended, too.
 TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   ASSERT_EQ(list.line_objects(), 4u);
   for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
   const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
-  // Of each of twenty lines two objects are in use.
+  // On each of twenty lines two objects are in use.
   for (size_t i = 0; i < 80; i += 4) Insert(list, {left[i], left[i + 2]}, 1);
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[0], left[2], left[4], left[6]}));
   EXPECT_EQ(heap.ShardOf(Remove(list, 4, 5).at(0)), 5u);
@@ -1196,7 +1314,8 @@ TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
   list.CheckInvariants();
 }
 
-// Whole line batches of such a shard serve others once the thread that draws on it is idle.
+// Whole line batches of an ended thread's shard serve others once the thread that draws on the
+// shard is idle.
 TEST(CentralFreeListTest, AnEndedThreadsShardIsLikeItsDrawers) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
@@ -1224,7 +1343,7 @@ class CentralFreeListDeathTest : public testing::Test {
                 testing::Eq<std::string>(line));
   }
 
-  // The lock of the spans that contain the object.
+  // The lock that guards the object's span.
   GatedLock& LockOf(const void* object) {
     const SpanOwner owner = SpanOwner::Of(heap_.SpanOf(object));
     return list_.shards().SpansAt(owner.shard(), owner.size_class())->lock;
@@ -1243,7 +1362,7 @@ TEST_F(CentralFreeListDeathTest, DoubleFree) {
   Insert(list_, {objects_[7]});
   const std::string line = Line(objects_[7], "double free, the object of 48 bytes is already free");
   ExpectDeath({objects_[7]}, line);
-  // After valid ones in the same call.
+  // The double free comes after valid frees in the same call.
   ExpectDeath({objects_[1], objects_[2], objects_[7], objects_[3]}, line);
 }
 
@@ -1252,16 +1371,16 @@ TEST_F(CentralFreeListDeathTest, TwiceInOneCall) {
               Line(objects_[5], "double free, the object of 48 bytes is already free"));
 }
 
-// The first free of the last live object empties the span; the second one is recognised all the
-// same.
+// The first free of the last live object empties the span; nevertheless the second one is
+// recognised.
 TEST_F(CentralFreeListDeathTest, TwiceInTheCallThatEmptiesTheSpan) {
   std::vector<void*> all = objects_;
   all.push_back(objects_[9]);
   ExpectDeath(all, Line(objects_[9], "double free, the object of 48 bytes is already free"));
 }
 
-// Among adjacent objects that return together, in either direction: the report names the first one
-// in the caller's order.
+// The double frees are among adjacent objects that return together, in either direction. The report
+// names the first one in the caller's order.
 TEST_F(CentralFreeListDeathTest, AmongNeighbours) {
   Insert(list_, {objects_[20], objects_[30]});
   std::vector<void*> neighbours(objects_.begin() + 10, objects_.begin() + 40);
@@ -1272,7 +1391,8 @@ TEST_F(CentralFreeListDeathTest, AmongNeighbours) {
               Line(objects_[30], "double free, the object of 48 bytes is already free"));
 }
 
-// Several mistakes in one call: the report names the first, in whichever order they are found.
+// One call has several errors. The report names the first one, no matter in which order they are
+// found.
 TEST_F(CentralFreeListDeathTest, TheFirstOfSeveral) {
   Insert(list_, {objects_[20]});
   void* const inside = static_cast<char*>(objects_[50]) + 8;
@@ -1284,7 +1404,7 @@ TEST_F(CentralFreeListDeathTest, TheFirstOfSeveral) {
               Line(&heap_, "no object is in use there (freed before, or never the start of one)"));
 }
 
-// After more objects than one section under the lock takes back.
+// The double free comes after more objects than one section under the lock inserts.
 TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
   std::vector<void*> all = objects_;
   while (all.size() < list_.objects_per_span()) {
@@ -1301,8 +1421,8 @@ TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
 }
 
 // Two threads free the same object. While one of them has found its span and waits for the lock,
-// the span goes (the test acts for the other thread), and its record may then be in use for other
-// pages of the class.
+// the span is deleted (the test does it for the other thread), and its record may then be in use
+// for other pages of the class.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
@@ -1311,7 +1431,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
     GatedLock& lock = LockOf(objects_[7]);
     lock.Lock();
     std::thread other([&] { Insert(list_, {objects_[7]}); });
-    // Long enough to reach the lock; otherwise it finds the span gone before.
+    // The thread reaches the lock in this time. If not, it finds that the span has been deleted.
     usleep(100'000);
     change(heap_.SpanOf(objects_[7]));
     lock.Unlock();
@@ -1323,14 +1443,16 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
   EXPECT_EXIT(free_while([](Span* span) { span->first_page += Length(8); }),
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
-  // The same pages, but of another shard, for whose lock the call does not wait.
+  // The span has the same pages, but belongs to another shard, whose lock the call does not wait
+  // for.
   EXPECT_EXIT(free_while(&GiveToShardThree), testing::KilledBySignal(SIGABRT),
               testing::Eq<std::string>(line));
 }
 
-// With several shards: it does not matter where the first free was, nor what lies between the two.
+// With several shards, a double free is found no matter which shard the first free was in and which
+// frees come between the two.
 TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
-  // Whole spans of shards 0 and 9.
+  // Takes whole spans of shards 0 and 9.
   std::vector<void*> first = objects_;
   while (list_.free_objects() > 0) first.push_back(Remove(list_, 1).at(0));
   std::vector<void*> second = Remove(list_, list_.objects_per_span(), 9);
@@ -1362,7 +1484,7 @@ TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   Insert(list_, {first[7], second[7]}, 4);
   expect_death({second[7]}, double_free(second[7]));
   expect_death({first[7]}, double_free(first[7]));
-  // Valid ones of the other shard first.
+  // Valid frees into the other shard come first.
   expect_death({first[1], second[1], second[7]}, double_free(second[7]));
   void* const inside = static_cast<char*>(second[8]) + 8;
   expect_death({first[1], second[1], inside},
@@ -1375,12 +1497,12 @@ TEST_F(CentralFreeListDeathTest, ObjectOfAnotherClassInAShardThatThisOneLacks) {
   void* const other = Remove(heap_.central.free_list(ClassForSize(64)), 1, 13)[0];
   ExpectDeath({other}, Line(other, what));
   ExpectDeath({objects_[1], other, objects_[2]}, Line(other, what));
-  // In a shard in which it has spans, but pages of another class.
+  // Here the class has spans in the shard, but the pages belong to another class.
   void* const third = Remove(heap_.central.free_list(ClassForSize(64)), 1, 0)[0];
   ExpectDeath({objects_[1], third}, Line(third, what));
 }
 
-// The pages are the class's again, but another shard's.
+// The pages belong to the class again, but to another shard.
 TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   std::vector<void*> all = objects_;
   while (list_.free_objects() > 0) all.push_back(Remove(list_, 1).at(0));
@@ -1392,8 +1514,7 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   ExpectDeath({all[60]}, Line(all[60], "double free, the object of 48 bytes is already free"));
 }
 
-// As TheSpanGoesWhileACallWaits, for IsOut: it does not look at data that another shard's lock
-// guards.
+// As TheSpanGoesWhileACallWaits, for IsOut: it does not read data that another shard's lock guards.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
@@ -1402,7 +1523,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
   lock.Lock();
   bool out = true;
   std::thread other([&] { out = list_.IsOut(objects_[7]); });
-  // Long enough to reach the lock; otherwise it finds the other shard before.
+  // The thread reaches the lock in this time. If not, it finds the other shard at once.
   usleep(100'000);
   GiveToShardThree(heap_.SpanOf(objects_[7]));
   lock.Unlock();
@@ -1428,7 +1549,7 @@ TEST_F(CentralFreeListDeathTest, InteriorPointer) {
   }
 }
 
-// After the last object of the span comes a tail that no object fills.
+// The span ends with a tail after its last object.
 TEST_F(CentralFreeListDeathTest, PointerIntoTheTail) {
   const std::vector<void*> rest = Remove(list_, list_.objects_per_span());
   ASSERT_EQ(list_.num_spans(), 1u);
@@ -1469,7 +1590,8 @@ TEST_F(CentralFreeListDeathTest, ReportsWithoutALock) {
           Line(objects_[7], "double free, the object of 48 bytes is already free")));
 }
 
-// CheckInvariants finds a violation of each numbered invariant. 100 of the span's objects are out.
+// CheckInvariants finds a violation of each numbered invariant. 100 of the span's objects are in
+// use.
 TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
   Span& span = *heap_.SpanOf(objects_[0]);
   list_.CheckInvariants();
@@ -1495,7 +1617,7 @@ TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
       "free_objects == spans.free_objects");
   expect_death([&] { span.first_free_word = 2; }, "first_free_word");
   expect_death([&] { span.first_whole_word = 2; }, "WholeGroups");
-  // Split, but not in that list.
+  // The span is marked as split, but is not in that list.
   expect_death([&] { span.first_whole_word = (1365 + 63) / 64; }, "PlaceOf\\(span\\) == place");
   CentralFreeList& large = heap_.central.free_list(ClassForSize(1024));
   const std::vector<void*> object = Remove(large, 1);
@@ -1516,7 +1638,7 @@ TEST(CentralFreeListTest, ManyThreads) {
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&list, t] {
-      // Several on one shard, and each on others now and then.
+      // Several threads use one shard, and each one now and then uses others.
       const size_t home = t % 3;
       SeededRandom random(kFreeListSeed + t);
       std::vector<void*> held;

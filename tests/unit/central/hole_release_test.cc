@@ -46,7 +46,7 @@ struct HoleHeap : TestHeap {
     central.free_list(c).Insert(central.shards().Ensure(0), &object, 1);
   }
 
-  // The ranges that a call to ReleaseAll releases, as (start, bytes).
+  // Calls ReleaseAll and returns the ranges that it releases, as (start, bytes).
   std::vector<std::pair<uintptr_t, size_t>> Release() {
     vm.RecordCalls();
     vm.TakeCalls();
@@ -73,7 +73,8 @@ bool IsFilled(const void* object, size_t size, size_t tag) {
                      [tag](unsigned char byte) { return byte == (tag & 0xff); });
 }
 
-// The class of its page was read when the page was in a span of small objects.
+// The class of a page was read while the page was in a span of small objects. Now the page is in a
+// pool.
 TEST(HoleReleaseTest, SkipsASpanInAPool) {
   HoleHeap heap;
   SpanHome& home = heap.central.shards().Ensure(0).home();
@@ -94,8 +95,8 @@ TEST(HoleReleaseTest, AnEmptyHeapHasNone) {
   EXPECT_EQ(heap.holes.hole_bytes(), 0u);
 }
 
-// Objects of one hardware page each: free ones are released, adjacent ones in one call, also across
-// the border of two spans; objects in use stay as they are.
+// Each object fills one hardware page. Free objects are released, adjacent ones in one call, even
+// across the border of two spans. Objects in use stay unchanged.
 TEST(HoleReleaseTest, JoinsNeighboursAndSparesWhatIsInUse) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -119,12 +120,12 @@ TEST(HoleReleaseTest, JoinsNeighboursAndSparesWhatIsInUse) {
   EXPECT_EQ(heap.holes.releases(), expected.size());
   EXPECT_EQ(heap.central.free_list(c).free_objects(), n - in_use.size());
   heap.CheckInvariants();
-  // Once.
+  // They are released only once.
   EXPECT_EQ(heap.Release(), (std::vector<std::pair<uintptr_t, size_t>>{}));
 }
 
-// Objects that are freed later are released the next time. Objects that are handed out again do not
-// count any more, and are released again after a free.
+// Objects that are freed later are released the next time. Objects that are allocated again are no
+// longer counted, and are released again after a free.
 TEST(HoleReleaseTest, WhatChangesGoesAgain) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -133,11 +134,13 @@ TEST(HoleReleaseTest, WhatChangesGoesAgain) {
   for (size_t i = 2; i < n; i += 2) heap.Free(c, objects[i]);
   EXPECT_EQ(heap.holes.ReleaseAll(), (n / 2 - 1) * 4096);
   heap.Free(c, objects[3]);
-  // Three pages in one call, two of them released before; and the rest of that span.
+  // One call releases three pages, two of them for the second time. The other free pages of that
+  // span are also released again.
   EXPECT_EQ(heap.holes.ReleaseAll(), 4096u);
   EXPECT_EQ(heap.holes.hole_bytes(), n / 2 * 4096);
   EXPECT_EQ(heap.holes.ReleaseAll(), 0u);
-  // One of the spans; both have as many.
+  // The object comes from one of the spans, whose released pages no longer count. Both spans have
+  // the same number of them.
   void* const again = heap.Allocate(c, 1)[0];
   EXPECT_EQ(heap.holes.hole_bytes(), n / 4 * 4096);
   FillWithByte(again, 4096, 7);
@@ -188,8 +191,8 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
       }
     }
     heap.page_heap.DrainSpanCaches();
-    // In the remaining spans, the pages without an object in use. The rest after a span's last
-    // object counts as part of that object.
+    // Expected are the pages of the remaining spans without an object in use. The rest after a
+    // span's last object counts as part of that object.
     std::set<uintptr_t> expected;
     for (const auto& [object, what] : live) {
       const Span* const span = heap.SpanOf(object);
@@ -244,15 +247,15 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
 }
 
 // While the memory of the free objects is being released, another thread allocates from the same
-// span until it needs another one, and frees the objects in use. The span then goes to the page
-// heap when the claimed objects return.
+// span until it needs another span, and frees the objects in use. The span then returns to the page
+// heap as soon as the claimed objects return.
 TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(1024);
   const std::vector<void*> objects = heap.AllocateSpans(c, 1);
   const size_t n = objects.size();
   CentralFreeList& list = heap.central.free_list(c);
-  // Page 0: one in use, three free. The others: free.
+  // On page 0 one object is in use and three are free. On the other pages all are free.
   for (size_t i = 1; i < n; ++i) heap.Free(c, objects[i]);
   std::vector<void*> meanwhile;
   heap.vm.OnNextRelease([&] {
@@ -270,7 +273,7 @@ TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
       const std::set<void*> three(meanwhile.begin(), meanwhile.end());
       ASSERT_EQ(three, (std::set<void*>{objects[1], objects[2], objects[3]}));
       for (void* const object : meanwhile) FillWithByte(object, 1024, 9);
-      // The next one is from another span.
+      // The next object comes from another span.
       ASSERT_EQ(list.Remove(list.shards().Ensure(0), got, 1), 1u);
       ASSERT_NE(heap.SpanOf(got[0]), heap.SpanOf(objects[0]));
       list.Insert(list.shards().Ensure(0), got, 1);
@@ -291,7 +294,7 @@ TEST(HoleReleaseTest, OtherThreadsUseTheSpanMeanwhile) {
   heap.CheckInvariants();
 }
 
-// Objects that are handed out before the claims return do not lower the bytes released.
+// Allocations of other objects before the claims return do not lower the number of released bytes.
 TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(1024);
@@ -311,8 +314,8 @@ TEST(HoleReleaseTest, WhatIsHandedOutMeanwhileIsNotInTheHoles) {
   heap.CheckInvariants();
 }
 
-// A request for whole line batches meanwhile finds none in the span; when the objects are back it
-// has many.
+// Until the claimed objects return, a request for whole line batches finds few in the span.
+// Afterwards it finds many.
 TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(48);
@@ -320,15 +323,15 @@ TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
   ASSERT_EQ(list.line_objects(), 4u);
   const std::vector<void*> objects = heap.AllocateSpans(c, 1);
   const size_t n = objects.size();
-  // In use: one at the end of the second page. Before it the first page is free, after it
-  // everything.
+  // One object at the end of the second page is in use. The first page and everything after the
+  // second page are free.
   const size_t kept = 2 * 4096 / 48 - 1;
   for (size_t i = 0; i < n; ++i) {
     if (i != kept) heap.Free(c, objects[i]);
   }
   std::vector<void*> meanwhile;
   heap.vm.OnNextRelease([&] {
-    // All remaining groups are in the second page.
+    // All remaining line batches are on the second page.
     const size_t free = list.free_objects();
     ASSERT_GT(free, 60u);
     ASSERT_LT(free, 90u);
@@ -340,7 +343,7 @@ TEST(HoleReleaseTest, WholeGroupsReturnWhole) {
   });
   EXPECT_GT(heap.holes.ReleaseAll(), (n - 200) * 48);
   heap.CheckInvariants();
-  // All of it can be allocated without a third span.
+  // All free objects can be allocated without a third span.
   for (size_t free = list.free_objects(); free > 0; free = list.free_objects()) {
     const std::vector<void*> some = heap.Allocate(c, std::min<size_t>(free, 4));
     meanwhile.insert(meanwhile.end(), some.begin(), some.end());
@@ -360,7 +363,8 @@ TEST(HoleReleaseDeathTest, ASecondFreeMeanwhileIsFound) {
   EXPECT_DEATH(heap.holes.ReleaseAll(), PointerText(objects[9]));
 }
 
-// Memory that the OS does not release stays, does not count, and does not stop adjacent pages.
+// Memory that the OS refuses to release stays, does not count as released, and does not keep
+// adjacent pages from being released.
 TEST(HoleReleaseTest, WhatIsLockedInMemoryStays) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -368,7 +372,7 @@ TEST(HoleReleaseTest, WhatIsLockedInMemoryStays) {
   const size_t n = objects.size();
   const size_t per_span = n / 3;
   for (void* const object : objects) FillWithByte(object, 4096, 5);
-  // One hole that reaches from the first span to the third.
+  // One run of free pages reaches from the first span to the third.
   for (size_t i = 0; i < n; ++i) {
     if (i != 0 && i != per_span && i != n - 1) heap.Free(c, objects[i]);
   }
@@ -408,10 +412,10 @@ TEST(HoleReleaseTest, SpansThatHaveChangedAreSkipped) {
   for (size_t i = 1; i < objects.size() / 2; ++i) heap.Free(before, objects[i]);
   const PageId first = span->first_page;
   const PageId end = first + span->num_pages;
-  // Not a page of this span.
+  // The page does not belong to this span.
   EXPECT_EQ(claim(end), end + Length(1));
   EXPECT_TRUE(claims.empty());
-  // Of no class, then of another class, with free objects.
+  // The page belongs to no class, then to another class, with free objects.
   heap.Free(before, objects[0]);
   for (size_t i = objects.size() / 2; i < objects.size(); ++i) heap.Free(before, objects[i]);
   EXPECT_EQ(SpanOwner::Of(span), SpanOwner(SizeClass::kNone, 0));
@@ -427,7 +431,7 @@ TEST(HoleReleaseTest, SpansThatHaveChangedAreSkipped) {
   heap.CheckInvariants();
 }
 
-// More holes than are claimed at once: they are released in several rounds.
+// There are more holes than are claimed at once: several rounds release them.
 TEST(HoleReleaseTest, InSlices) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(4096);
@@ -487,7 +491,8 @@ TEST(HoleReleaseTest, WithoutMemoryForTheRecordNothingIsDone) {
   EXPECT_EQ(heap.holes.ReleaseAll(), (objects.size() - 1) * 4096);
 }
 
-// A child that is forked while objects are claimed has all of them again; the parent too.
+// If a child is forked while objects are claimed, the objects return in the child and in the
+// parent.
 TEST(HoleReleaseTest, AForkedChildLosesNothing) {
   HoleHeap heap;
   const SizeClass c = ClassForSize(512);
@@ -502,7 +507,7 @@ TEST(HoleReleaseTest, AForkedChildLosesNothing) {
   const size_t free = list.free_objects();
   const size_t others_free = heap.central.free_list(other).free_objects();
   int status = -1;
-  // By another thread.
+  // Another thread forks.
   const auto fork_inside = [&] {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
@@ -526,14 +531,15 @@ TEST(HoleReleaseTest, AForkedChildLosesNothing) {
   heap.CheckInvariants();
 }
 
-// Threads that allocate, write, check and free, while others release holes, on two shards.
+// Threads on two shards allocate, write, check and free, while others release holes.
 TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
   constexpr size_t kThreads = 4;
   constexpr size_t kReleasers = 2;
   constexpr int kSteps = 4000;
   HoleHeap heap;
   std::atomic<size_t> running{kThreads};
-  // The releasing threads that have released something; no thread stops before all have.
+  // The number of releasing threads that have released something. No thread stops before all of
+  // them have.
   std::atomic<size_t> successful{0};
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {
@@ -580,7 +586,7 @@ TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
         const bool first = bytes == 0;
         bytes += heap.holes.ReleaseAll();
         if (first && bytes > 0) successful.fetch_add(1);
-        // In this order: the heap only grows.
+        // The two values must be read in this order, because the heap only grows.
         const size_t hole_bytes = heap.holes.hole_bytes();
         EXPECT_LE(hole_bytes, heap.page_heap.GetStats().system_bytes);
       }

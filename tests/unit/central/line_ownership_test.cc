@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kOwnershipSeed = 6407;
 
-// Three parts of memory of the same length; each object of a class fits into one.
+// The memory has three parts of the same length. An object of any class fits into one.
 class LineOwnershipTest : public testing::Test {
  protected:
   static constexpr size_t kPart = kMaxSmallSize;
@@ -79,8 +79,8 @@ TEST_F(LineOwnershipTest, NothingIsTakenForNoObject) {
   EXPECT_TRUE(watch.touches().empty());
 }
 
-// An object with `k` lines before the second part: if the next line is to be taken, it is the first
-// touch in the second part. For each k.
+// For each k, an object begins `k` lines before the watched memory. If TakeLines must store to the
+// line after these, the first touch of the watched memory is on that line.
 TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   for (const size_t size : {64, 128, 192, 960, 1024, 1152, 8192, 65536}) {
     for (size_t k = 0; k <= kTuning.line_ownership.whole_object_bytes / kCacheLineSize + 1; ++k) {
@@ -92,16 +92,17 @@ TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   }
 }
 
-// Objects that share lines with adjacent ones: each line of theirs.
+// If adjacent objects share lines, each line is stored to.
 TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
   for (const size_t size : {8, 16, 32, 48, 80, 96, 112, 176, 240, 480}) {
     const size_t n = 3 * size_class_rules::LineObjects(size);
     for (size_t k = 0; k < n * size / kCacheLineSize; ++k) {
-      // The second part begins with line k.
+      // The second part of the memory begins with line k.
       std::vector<void*> objects = Neighbours(part(1) - k * kCacheLineSize, size, n);
       EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, objects, size)), part(1))
           << size << " bytes, line " << k;
-      // It ends with line k. Within an object the way is always forwards.
+      // The second part of the memory ends with line k. Within an object, lines are always stored
+      // to in ascending order.
       if (size > 48) continue;
       objects = Neighbours(part(2) - (k + 1) * kCacheLineSize, size, n);
       std::reverse(objects.begin(), objects.end());
@@ -112,7 +113,7 @@ TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
   }
 }
 
-// An object without adjacent ones: also the line that it only reaches into.
+// For a single object, a line that contains only a part of it is stored to as well.
 TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
   for (const size_t size : {16, 48, 80, 112, 176, 240, 480}) {
     for (size_t in_front = 16; in_front < size; in_front += 16) {
@@ -123,7 +124,7 @@ TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
   }
 }
 
-// All of them, however many pages they are spread over.
+// TakeLines stores to each object, no matter how many pages they are spread over.
 TEST_F(LineOwnershipTest, EachObjectIsStoredTo) {
   SeededRandom random(kOwnershipSeed + 1);
   const size_t page = TouchWatch::PageSize();
@@ -146,7 +147,8 @@ TEST_F(LineOwnershipTest, NothingElseIsTouched) {
     const size_t bytes = BytesTaken(size);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(1) - bytes}, size), nullptr) << size;
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(2)}, size), nullptr) << size;
-    // Several objects; the last one ends there, or the first one begins there.
+    // If there are several objects, the last one ends at the watched memory, or the first one
+    // begins there.
     const size_t n = std::max<size_t>(kTuning.line_ownership.whole_object_bytes / size, 1);
     std::vector<void*> objects = Neighbours(part(1) - (n - 1) * size - bytes, size, n);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;

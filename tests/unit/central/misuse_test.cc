@@ -50,7 +50,7 @@ TEST(MisuseDeathTest, TheLineNamesThePassedAlignment) {
                                        "of two\n"));
 }
 
-// Reported by other calls than frees as well.
+// Other calls than frees report this, too.
 TEST(MisuseDeathTest, UpperBits) {
   EXPECT_EXIT(ReportMisuse(Misuse::kUpperBits, reinterpret_cast<void*>(uintptr_t{0x12340})),
               testing::KilledBySignal(SIGABRT),

@@ -21,7 +21,7 @@ TEST(ObjectWordsTest, PrependsTheObjectsOfAMaskInReverse) {
       if (random.OneIn(4)) mask &= random.Next() & random.Next();
       if (random.OneIn(8)) mask = 0;
       constexpr uintptr_t kFirst = static_cast<uintptr_t>(0x7000'4000'0000);
-      // One more slot, which must stay unchanged.
+      // The array has one more slot, which must stay unchanged.
       std::vector<void*> expected{nullptr};
       for (size_t bit = kBitsPerWord; bit-- > 0;) {
         if (TestBit(&mask, bit)) expected.push_back(At(kFirst + bit * object_size));
@@ -34,7 +34,7 @@ TEST(ObjectWordsTest, PrependsTheObjectsOfAMaskInReverse) {
   }
 }
 
-// Against the definition, object by object.
+// Compares with the definition, object by object.
 TEST(ObjectWordsTest, NeighboursAreThoseInOneDirectionWithinTheWord) {
   SeededRandom random(2);
   size_t ascending = 0;
@@ -45,7 +45,7 @@ TEST(ObjectWordsTest, NeighboursAreThoseInOneDirectionWithinTheWord) {
     const size_t bit = random.Below(word_objects);
     const size_t n = random.Between(1, 80);
     constexpr uintptr_t kWord = static_cast<uintptr_t>(0x7000'4000'0000);
-    // A sequence in any direction, and now and then a step aside.
+    // The objects ascend or descend, with a jump now and then.
     std::vector<void*> objects;
     uintptr_t address = kWord + bit * size;
     const int direction = static_cast<int>(random.Below(5));

@@ -43,7 +43,7 @@ TEST(RankedSpansTest, TheFullestSpanOfEachKindIsFirst) {
     Entry& e = entries[random.Below(entries.size())];
     RankedSpans::Place to = RankedSpans::kNowhere;
     if (!random.OneIn(3)) {
-      // As often in one power of two as in another.
+      // Each power of two gets about as many counts as another.
       e.free_count = random.Between(1, (size_t{2} << random.Below(14)) - 1);
       ASSERT_LE(e.free_count, RankedSpans::kMaxFreeCount);
       e.split = random.OneIn(2);

@@ -25,7 +25,7 @@ TEST(RefillOrderTest, EachSourceOnce) {
 
 TEST(RefillOrderTest, TheOwnShardFirst) { EXPECT_EQ(kRefillOrder[0], RefillSource::kOwnShard); }
 
-// Memory that exists before memory from the OS.
+// Memory that the heap has comes before memory from the OS.
 TEST(RefillOrderTest, ANewSpanAfterWhatMaySafelyBeTaken) {
   const size_t fresh = PlaceOf(RefillSource::kNewSpan);
   EXPECT_LT(PlaceOf(RefillSource::kKeptSpan), fresh);
@@ -33,8 +33,8 @@ TEST(RefillOrderTest, ANewSpanAfterWhatMaySafelyBeTaken) {
   EXPECT_LT(PlaceOf(RefillSource::kIdleThreads), fresh);
 }
 
-// Until there is no memory, no source divides line batches with a living thread, nor takes anything
-// from one that allocates.
+// Except when there is no other memory, no source takes parts of line batches from a living thread,
+// nor anything from a thread that allocates.
 TEST(RefillOrderTest, LivingThreadsKeepTheirLines) {
   for (const RefillSource source : kRefillOrder) {
     if (source == RefillSource::kAnyShard) break;

@@ -17,7 +17,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr int kProcessors = 1024;  // those above share entries with them
+constexpr int kProcessors = 1024;  // CPUs with larger numbers share entries with these
 
 constexpr size_t kShards = kTuning.shards.max_of_cpus;
 
@@ -30,7 +30,7 @@ class ShardMapTest : public testing::Test {
  protected:
   ~ShardMapTest() override { test_processor = 0; }
 
-  // As the registry does for a new cache.
+  // Claims a shard as the registry does for a new cache.
   static Shard& Claim(ShardMap& map) {
     for (bool existing_only = false;; existing_only = !map.MakeNext()) {
       if (Shard* const shard = map.TryClaim(existing_only)) return *shard;
@@ -57,7 +57,7 @@ TEST_F(ShardMapTest, ShardsInTheOrderOfFirstAsking) {
 
 TEST_F(ShardMapTest, MoreProcessorsThanShardsShareThemEvenly) {
   std::vector<size_t> processors_of(kShards);
-  // Not from 0 on: the number of the CPU does not matter.
+  // The numbers of the CPUs do not matter: they do not start at 0.
   for (int number = 100; number < 100 + 3 * static_cast<int>(kShards); ++number) {
     const size_t shard = ShardOf(map_, number);
     ASSERT_EQ(shard, static_cast<size_t>(number - 100) % kShards);
@@ -81,15 +81,15 @@ TEST_F(ShardMapTest, ProcessorsBeyondTheTableShareEntries) {
   EXPECT_EQ(ShardOf(map_, kProcessors + 2), 1u);
   EXPECT_EQ(ShardOf(map_, kProcessors + 1), 0u);
   EXPECT_EQ(ShardOf(map_, 2), 1u);
-  // CPUs within the table do not.
+  // CPUs within the table share no entries.
   EXPECT_EQ(ShardOf(map_, kProcessors / 2 + 1), 2u);
   EXPECT_EQ(ShardOf(map_, 5 * kProcessors + 2), 1u);
   EXPECT_LT(ShardOf(map_, 0x7fffffff), kShards);
 }
 
-// Threads ask for the first time at once, several for each CPU: all threads on one CPU get the same
-// shard then and later. Two CPUs get the same shard only where there are not enough (when two
-// threads on one CPU ask at once, a number is skipped: then somewhat earlier).
+// Several threads on each CPU ask for their shards for the first time, all at once. All threads on
+// one CPU get the same shard, then and later. Two CPUs get the same shard only if there are not
+// enough. (Or a few CPUs earlier: when two threads on one CPU ask at once, a number is skipped.)
 TEST_F(ShardMapTest, ConcurrentFirstAsks) {
   constexpr int kThreads = 8;
   constexpr int kAsked = 6;
@@ -163,14 +163,15 @@ TEST_F(ShardMapTest, ThreadsThatMakeTheSameGetTheSame) {
     for (std::thread& thread : threads) thread.join();
     for (const auto& each : made) ASSERT_EQ(each, made[0]);
     ASSERT_EQ(made[0].second->num_spans.value(), kThreads);
-    // The slower threads freed their memory: the arena is as after one thread.
+    // The slower threads freed their memory: the arena has as many allocated bytes as after one
+    // thread.
     const auto alone = std::make_unique<TestHeap>();
     alone->central.shards().EnsureSpans(alone->central.shards().Ensure(5), c);
     ASSERT_EQ(heap->arena.allocated_bytes(), alone->arena.allocated_bytes());
   }
 }
 
-// The first shard serves until there is memory.
+// While there is no memory for others, the first shard serves all CPUs.
 TEST_F(ShardMapTest, WithoutMemory) {
   heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
   for (size_t bytes = MetadataArena::kMaxBytes; bytes >= 16; bytes /= 2) {
@@ -268,8 +269,8 @@ TEST_F(ShardMapTest, VisitsAllFromTheOneAskedFor) {
   EXPECT_EQ(map_.FirstOf(0, 7, [](const Shard&) -> size_t { return 1; }), 0u);
 }
 
-// A handler of another library allocates between the allocator's fork handlers: what the forking
-// thread then makes is held like everything that existed before, and released with it.
+// A handler of another library allocates between the allocator's fork handlers: locks that the
+// forking thread makes then are held and released like those that existed before.
 TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
   const SizeClass c = ClassForSize(64);
   map_.EnsureSpans(map_.Ensure(0), c);
@@ -282,8 +283,8 @@ TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
     locks.insert(&lock);
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  // The locks of the map, of three lists, of two shards' kept spans of small and of large
-  // objects, and the page heap's.
+  // There are the locks of the map, of three lists, of two shards' kept spans of small and of large
+  // objects, and of the page heap.
   EXPECT_EQ(locks.size(), 9u);
   EXPECT_EQ(locks.count(&map_.At(4)->home().pool.lock()), 1u);
   EXPECT_EQ(locks.count(&map_.At(4)->home().kept.lock()), 1u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ForEachHole against a naive model: page by page, object by object, over all size classes and
-// hardware page sizes.
+// Compares ForEachHole with a naive model, page by page and object by object, for all size classes
+// and hardware page sizes.
 #include "central/span_holes.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ SpanMeasures MeasuresOf(SizeClass c, size_t hardware_page_size) {
   return {size, bytes / size, hardware_page_size, bytes / hardware_page_size};
 }
 
-// The last object has the rest of the span.
+// The last object includes the rest of the span.
 size_t EndOf(const SpanMeasures& span, size_t object) {
   if (object + 1 == span.num_objects) return span.num_hardware_pages * span.hardware_page_size;
   return (object + 1) * span.object_size;
@@ -39,7 +39,7 @@ std::vector<SpanHole> NaiveHoles(const std::vector<bool>& free, const SpanMeasur
   bool after_hole = false;
   for (size_t page = 0; page < span.num_hardware_pages; ++page) {
     std::vector<size_t> objects;
-    // Looks only at objects that can be in it, and a few more.
+    // Looks only at objects that can be on the page, and a few more.
     const size_t near = page * span.hardware_page_size / span.object_size;
     size_t i = std::min(near, span.num_objects - 1);
     i -= std::min<size_t>(i, 2);
@@ -98,7 +98,7 @@ TEST(SpanHolesTest, AsTheModelHasThem) {
       free.assign(span.num_objects, false);
       ASSERT_NO_FATAL_FAILURE(Compare(free, span));
       for (int step = 0; step < 60; ++step) {
-        // In use: one of a number of objects, alone or adjacent to others.
+        // One of `one_of` objects is in use, alone or in a run of adjacent ones.
         const size_t one_of = size_t{1} << random.Below(14);
         const size_t run = size_t{1} << random.Below(8);
         const bool start = random.OneIn(2);
@@ -113,7 +113,7 @@ TEST(SpanHolesTest, AsTheModelHasThem) {
   }
 }
 
-// The maximum number of holes: every second hardware page.
+// The number of holes is largest when every second hardware page is free.
 TEST(SpanHolesTest, TheMostHoles) {
   for (const size_t size : {size_t{4096}, size_t{1024}, size_t{5120}}) {
     const SpanMeasures span = MeasuresOf(kSizeClasses.ClassOf(size), 4096);

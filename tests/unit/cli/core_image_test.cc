@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Core files that a test wrote, snapshots of this process, and files with wrong bytes.
+// Reads core files that a test wrote, snapshots of this process, and files with wrong bytes.
 #include "image/core_image.h"
 
 #include <elf.h>
@@ -7,8 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <utility>
@@ -33,7 +35,7 @@ extern char tcmalloc_introspection[];
 namespace cli {
 namespace {
 
-// A file without a name on a disk.
+// A file in memory that has no name on a disk.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& contents)
@@ -60,7 +62,7 @@ class MemoryFile {
 // A core of a 64-bit process.
 class Core {
  public:
-  // `memory_bytes`: the size in the process, if that is more than the file has.
+  // `memory_bytes`: the size in the process, if it is larger than the part in the file.
   void Add(Address address, const std::string& contents, uint64_t memory_bytes = 0) {
     Elf64_Phdr part = {};
     part.p_type = PT_LOAD;
@@ -152,6 +154,102 @@ TEST(CoreImageTest, ReadsWhatItHasAndNamesWhatItLacks) {
   EXPECT_EQ(image.NowMs(1), 0);
 }
 
+// A core of this process that contains only the first page of its program, as a core with the
+// default filter does.
+class CoreOfThisProgram : public testing::Test {
+ protected:
+  CoreOfThisProgram() {
+    LiveImage live(getpid());
+    const std::vector<Module> modules = ReadModules(live);
+    const Module* const program = FindModule(modules, Code());
+    EXPECT_NE(program, nullptr);
+    build_id_ = program->build_id;
+    std::string head(0x1000, '\0');
+    EXPECT_TRUE(live.Read(program->start, head.data(), head.size()));
+    Core core;
+    core.Add(program->start, head, program->end - program->start);
+    const std::string path = "/no/such/folder/program";
+    core.AddNote(NT_FILE, Numbers({1, 0x1000, program->start, program->end, 0}) + path + '\0');
+    file_.Write(core.Text());
+    std::filesystem::create_directory(folder_);
+  }
+  ~CoreOfThisProgram() override { std::filesystem::remove_all(folder_); }
+
+  static Address Code() { return reinterpret_cast<Address>(&PlaceOfCode); }
+  static int PlaceOfCode(int a) { return a * 77 + 5; }
+
+  // Returns the bytes of code at Code(), or the reason if the image lacks them.
+  std::string ReadCode(CoreImage& image) {
+    std::string code(64, '\0');
+    if (image.Read(Code(), code.data(), code.size())) return code;
+    return image.missing();
+  }
+  static std::string InMemory() { return {reinterpret_cast<const char*>(Code()), 64}; }
+
+  const std::string folder_ = testing::TempDir() + "files." + std::to_string(getpid());
+  const MemoryFile file_{""};
+  std::string build_id_;
+};
+
+TEST_F(CoreOfThisProgram, CodeComesFromTheFileWithTheBuildId) {
+  std::filesystem::copy_file("/proc/self/exe", folder_ + "/some_name");
+  CoreImage image(file_.path(), FileSearch(0, {folder_}));
+  EXPECT_EQ(ReadCode(image), InMemory());
+  EXPECT_EQ(image.missing(), "");
+  // Memory that the core contains is not read from the file.
+  std::string text(0x1000 + 16, '\0');
+  LiveImage live(getpid());
+  const Address start = ReadModules(image)[0].start;
+  EXPECT_TRUE(image.Read(start, text.data(), text.size()));
+  EXPECT_EQ(memcmp(text.data(), reinterpret_cast<const void*>(start), text.size()), 0);
+}
+
+TEST_F(CoreOfThisProgram, VariablesDoNotComeFromTheFile) {
+  std::filesystem::copy_file("/proc/self/exe", folder_ + "/some_name");
+  CoreImage image(file_.path(), FileSearch(0, {folder_}));
+  static int variable = 5;
+  int value = 0;
+  EXPECT_FALSE(image.ReadValue(reinterpret_cast<Address>(&variable), &value));
+  EXPECT_NE(image.missing().find("it was left out"), std::string::npos) << image.missing();
+}
+
+TEST_F(CoreOfThisProgram, AMissingFileIsNamed) {
+  CoreImage image(file_.path(), FileSearch(0, {folder_}));
+  const std::string missing = ReadCode(image);
+  EXPECT_NE(missing.find("coredump_filter"), std::string::npos) << missing;
+  EXPECT_NE(
+      missing.find("/no/such/folder/program (build id " + build_id_ + ") is not in " + folder_),
+      std::string::npos)
+      << missing;
+}
+
+TEST_F(CoreOfThisProgram, AnotherFileIsNotRead) {
+  // The other file's build ID differs in one bit.
+  std::filesystem::copy_file("/proc/self/exe", folder_ + "/program");
+  std::string id;
+  for (size_t i = 0; i < build_id_.size(); i += 2) {
+    id += static_cast<char>(std::stoi(build_id_.substr(i, 2), nullptr, 16));
+  }
+  FILE* const file = fopen((folder_ + "/program").c_str(), "r+b");
+  std::string text(1 << 16, '\0');
+  text.resize(fread(text.data(), 1, text.size(), file));
+  const size_t at = text.find(id);
+  ASSERT_NE(at, std::string::npos);
+  fseek(file, static_cast<long>(at), SEEK_SET);
+  fputc(text[at] ^ 1, file);
+  fclose(file);
+  CoreImage image(file_.path(), FileSearch(0, {folder_}));
+  const std::string missing = ReadCode(image);
+  EXPECT_NE(missing.find(folder_ + "/program is another file"), std::string::npos) << missing;
+}
+
+TEST_F(CoreOfThisProgram, AShortFileDoesNoHarm) {
+  std::filesystem::copy_file("/proc/self/exe", folder_ + "/program");
+  std::filesystem::resize_file(folder_ + "/program", 0x1000);
+  CoreImage image(file_.path(), FileSearch(0, {folder_}));
+  EXPECT_NE(ReadCode(image), InMemory());
+}
+
 TEST(CoreImageTest, ATruncatedFileSaysSo) {
   Core core;
   core.Add(0x10000, std::string(0x1000, 'a'));
@@ -170,6 +268,50 @@ TEST(CoreImageTest, ATruncatedFileSaysSo) {
   } catch (const Failure& failure) {
     EXPECT_EQ(std::string(failure.what()).find("incomplete: "), 0u) << failure.what();
   }
+}
+
+// A note of a thread: its number is in its registers, too.
+std::string ThreadNote(pid_t thread, int signal) {
+  const Machine& machine = *FindMachine(EM_X86_64);
+  std::string set;
+  for (size_t i = 0; i < machine.words; ++i) set += Numbers({static_cast<uint64_t>(thread)});
+  ThreadRegisters registers{.thread = thread, .machine = &machine, .set = set};
+  registers.signal.number = signal;
+  return ThreadStatus(registers);
+}
+
+std::string SignalNote(int number, int code, uint64_t address) {
+  std::string note(128, '\0');
+  memcpy(&note[0], &number, sizeof(number));
+  memcpy(&note[8], &code, sizeof(code));
+  memcpy(&note[16], &address, sizeof(address));
+  return note;
+}
+
+TEST(CoreImageTest, ThreadsWithTheirRegistersAndSignals) {
+  Core core;
+  core.Add(0x10000, std::string(0x1000, 'a'));
+  core.AddNote(NT_SIGINFO, SignalNote(SIGSEGV, SEGV_MAPERR, 1));  // belongs to no thread
+  core.AddNote(NT_PRSTATUS, ThreadNote(11, SIGSEGV));
+  core.AddNote(NT_PRPSINFO, "short");
+  core.AddNote(NT_SIGINFO, SignalNote(SIGSEGV, SEGV_ACCERR, 0x5000));
+  core.AddNote(NT_PRSTATUS, ThreadNote(12, 0));
+  core.AddNote(NT_SIGINFO, SignalNote(SIGTRAP, 0, 0));  // as gcore writes it
+  core.AddNote(NT_PRSTATUS, "short");
+  core.AddNote(NT_SIGINFO, SignalNote(0, SEGV_MAPERR, 2));  // its thread has no registers
+  const MemoryFile file(core.Text());
+  CoreImage image(file.path());
+  EXPECT_EQ(image.info().threads, 3u);
+  const std::vector<ThreadRegisters>& threads = image.Threads();
+  ASSERT_EQ(threads.size(), 2u);
+  EXPECT_EQ(threads[0].thread, 11);
+  EXPECT_EQ(threads[0].instruction(), 11u);
+  EXPECT_EQ(threads[0].signal.number, SIGSEGV);
+  EXPECT_EQ(threads[0].signal.code, SEGV_ACCERR);
+  EXPECT_EQ(threads[0].signal.address, 0x5000u);
+  EXPECT_EQ(threads[1].stack(), 12u);
+  EXPECT_EQ(threads[1].signal.number, 0);
+  EXPECT_FALSE(threads[1].signal.code.has_value());
 }
 
 TEST(CoreImageTest, WrongHeadersDoNoHarm) {
@@ -213,7 +355,7 @@ TEST(FilePagesTest, PagesThatAreNotZero) {
   EXPECT_EQ(part[0].pages, 1u);
 }
 
-// What a snapshot of this process has.
+// A snapshot of this process, and the figures that a reader must find in it.
 struct OwnSnapshot {
   std::vector<void*> objects;
   Root root;
@@ -226,6 +368,12 @@ struct OwnSnapshot {
     LiveImage live(getpid());
     root = *FindRoot(live);
     CopiedImage copy(live, 4096);
+    const Machine& machine = *FindMachine(EM_386);
+    copy.SetThreads({{.thread = 7,
+                      .machine = &machine,
+                      .set = std::string(machine.bytes(), '\7'),
+                      .thread_pointer_note = std::string(48, '\1')},
+                     {.thread = 8, .machine = &machine, .set = std::string(machine.bytes(), 'b')}});
     static_cast<void>(RootAt(copy, root.address));
     ReadEverything(copy, root, address());
     static_cast<void>(ReadModules(copy));
@@ -239,8 +387,9 @@ struct OwnSnapshot {
                                  .mappings = ReadSmaps(getpid()),
                                  .pages = {{1, 2, true}, {5, 1, false}},
                                  .stacks = {{7, 0x1000}},
-                                 .stack_bytes = 4096};
-    WriteSnapshot(path, copy, facts, root.pointer_bytes, EM_X86_64, "");
+                                 .stack_bytes = 4096,
+                                 .thread_names = {{7, "first"}, {9, "other"}}};
+    WriteSnapshot(path, copy, facts, root.pointer_bytes, EM_386, "");
     FILE* const file = fopen(path.c_str(), "rb");
     char buffer[4096];
     for (size_t n; (n = fread(buffer, 1, sizeof(buffer), file)) > 0;) text.append(buffer, n);
@@ -275,6 +424,13 @@ TEST(SnapshotTest, HasAllThatTheReadersRead) {
   EXPECT_EQ(image.NowMs(image.facts().clock + 1), 0);
   EXPECT_EQ(image.facts().pages.size(), 2u);
   EXPECT_EQ(image.facts().stacks[0].pointer, 0x1000u);
+  ASSERT_EQ(image.Threads().size(), 2u);
+  const ThreadRegisters& thread = image.Threads()[0];
+  EXPECT_EQ(thread.thread, 7);
+  EXPECT_EQ(thread.name, "first");
+  EXPECT_EQ(thread.instruction(), 0x07070707u);
+  EXPECT_EQ(thread.thread_pointer_note, std::string(48, '\1'));
+  EXPECT_EQ(image.Threads()[1].set, std::string(thread.machine->bytes(), 'b'));
   const auto root = RootAt(image, image.facts().root);
   ASSERT_TRUE(root.has_value());
   const Target target(image, *root);
@@ -289,7 +445,7 @@ TEST(SnapshotTest, HasAllThatTheReadersRead) {
   for (size_t i = 0; i < modules.size(); ++i) EXPECT_EQ(saved[i].build_id, modules[i].build_id);
 }
 
-// Where the file has that address.
+// Returns the position in the file of the memory at the address.
 size_t PlaceOf(const std::string& text, Address address) {
   Elf64_Ehdr header;
   memcpy(&header, text.data(), sizeof(header));
@@ -308,7 +464,7 @@ TEST(SnapshotTest, ALockThatWasHeldIsNamed) {
   const MemoryFile file(own.text);
   std::vector<Guard> guards;
   const auto read = [&](ReadMode* mode) {
-    return WithProcess(file.path(), [&](OpenProcess& process) {
+    return WithProcess({.name = file.path(), .files = {}}, [&](OpenProcess& process) {
       WithObjects(process, mode, [&guards](const HeapObjects& objects) {
         guards.clear();
         objects.AddGuards(&guards);
@@ -333,11 +489,15 @@ TEST(SnapshotTest, ALockThatWasHeldIsNamed) {
   EXPECT_EQ(HowItWasRead(mode).find("incomplete: " + file.path() + ": " + guard.name), 0u);
 }
 
-// False when a reader gave up.
+// Returns false if a reader gave up.
 bool ReadAll(const std::string& path, Address address) {
   try {
     CoreImage image(path);
     static_cast<void>(ReadModules(image));
+    for (const ThreadRegisters& thread : image.Threads()) {
+      static_cast<void>(thread.General());
+      static_cast<void>(thread.thread_pointer());
+    }
     const auto root = image.is_snapshot() ? RootAt(image, image.facts().root) : FindRoot(image);
     if (!root.has_value()) return false;
     ReadEverything(image, *root, address);
@@ -350,7 +510,7 @@ bool ReadAll(const std::string& path, Address address) {
   }
 }
 
-// Many with the sanitizers, which see what a reader does wrong.
+// There are many files in builds with sanitizers, which notice errors of a reader.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t kFiles = 3000;
 #elif defined(__has_feature)
@@ -378,7 +538,7 @@ TEST(SnapshotTest, WrongBytesDoNoHarm) {
   for (uint64_t i = 0; i < kFiles; ++i) {
     SCOPED_TRACE(i);
     std::string text = own.text;
-    // In the headers, in the notes, anywhere; and a file that ends early.
+    // Damages bytes in the headers, in the notes, or anywhere, or makes the file end early.
     const size_t places[] = {parts, end_of_notes, text.size(), text.size()};
     const size_t end = places[i % 4];
     for (uint64_t n = random() % 8; n <= 8; ++n) {
@@ -387,7 +547,7 @@ TEST(SnapshotTest, WrongBytesDoNoHarm) {
                                      : static_cast<char>(random());
     }
     if (i % 4 == 3) text.resize(random() % text.size());
-    // As a core: without what a snapshot says of itself.
+    // Some files are read as a core: the note that marks a snapshot is damaged.
     if (random() % 4 == 0) text[facts - 1 - sizeof(kSnapshotNoteName)] ^= 1;
     file.Write(text);
     gave_up += !ReadAll(file.path(), own.address());

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A process without a notable reason.
+// Facts about a process that has no remarkable use of memory.
 Facts Plain() {
   Facts facts;
   facts.heap.in_use = 100 * kMiB;
@@ -104,7 +104,7 @@ TEST(DiagnosisTest, NotableGrowthComesFirst) {
       << diagnosis.answer;
   facts.growth->in_use_bytes = kMiB - 1;
   EXPECT_EQ(Diagnose(facts).verdict, "fragmentation");
-  // Less than a hundredth of much.
+  // The growth is less than a hundredth of the memory.
   facts.heap.in_use = 1000 * kMiB;
   facts.heap.fragmentation = 500 * kMiB;
   facts.growth->in_use_bytes = 9 * kMiB;
@@ -132,6 +132,18 @@ TEST(DiagnosisTest, RemediesFitTheSettings) {
                 ->remedy.find("malloc_trim(0): it can release "
                               "512.0 KiB"),
             std::string::npos);
+  facts.heap.thread_caches = kMiB;
+  EXPECT_EQ(
+      Find(Diagnose(facts), "thread_caches")->remedy.find("call tcmalloc_flush_thread_caches()"),
+      0u);
+  facts.target = "12";
+  facts.is_running = true;
+  EXPECT_EQ(Find(Diagnose(facts), "thread_caches")->remedy.find("run 'tcmalloc flush 12', or "),
+            0u);
+  EXPECT_EQ(Find(Diagnose(facts), "free_pages")->remedy.find("run 'tcmalloc release 12', lower "),
+            0u);
+  EXPECT_EQ(Find(Diagnose(facts), "fragmentation")->remedy,
+            "run 'tcmalloc trim 12': it can release 512.0 KiB");
 }
 
 TEST(DiagnosisTest, NotesWhatIsNotResident) {
@@ -158,6 +170,8 @@ TEST(DiagnosisTest, AnotherMallocHasTheKernelsFiguresOnly) {
   EXPECT_EQ(diagnosis.verdict, "program_memory");
   EXPECT_EQ(diagnosis.resident_bytes, facts.resident_bytes);
   EXPECT_EQ(Find(diagnosis, "in_use"), nullptr);
+  ASSERT_FALSE(diagnosis.notes.empty());
+  EXPECT_EQ(diagnosis.notes[0].find("Started with 'tcmalloc run', the program is on TCMalloc"), 0u);
   const std::string text = DiagnosisText(diagnosis, facts, {.pid = 7, .name = "server"});
   EXPECT_NE(text.find("runs on glibc's malloc"), std::string::npos) << text;
   const auto json = DiagnosisJson(diagnosis, facts, {.pid = 7, .name = "server"});
@@ -187,7 +201,7 @@ constexpr SizeClassStatistics kClass = {
 
 TEST(ClassUseTest, SurvivorsAreFragmentation) {
   HeapUse use;
-  // Ten spans with one object each would fit two spans.
+  // Ten spans have one object each. These would fit into two spans.
   AddClassUse(kClass,
               {{.spans = 10,
                 .used_objects = 10,
@@ -215,7 +229,8 @@ TEST(ClassUseTest, CachedObjectsAreNotInUse) {
   SizeClassStatistics stats = kClass;
   stats.cached_objects = 3;
   HeapUse use;
-  // Eight objects, 7,000 of whose bytes are resident: the caches have what was never touched.
+  // 7,000 bytes of the eight objects are resident. The objects in the caches are those that were
+  // never touched.
   AddClassUse(stats, {{.spans = 1, .used_objects = 8, .used_resident_bytes = 7000}}, &use);
   EXPECT_EQ(use.thread_caches, 2000u);
   EXPECT_EQ(use.in_use, 5000u);

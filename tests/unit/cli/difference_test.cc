@@ -74,7 +74,7 @@ TEST(DifferenceTest, AnythingElseIsRefused) {
   for (const char* const text : {"", "hello", "hello world\n", "12", "\"text\"", "a 1\nb\n"}) {
     EXPECT_THROW(ParseFigures(text, "file"), Failure) << text;
   }
-  // Deep nesting and odd types do no harm.
+  // Deep nesting and unexpected types are no errors.
   std::string deep = "1";
   for (int i = 0; i < 2000; ++i) deep = "{\"a\":" + deep + "}";
   EXPECT_TRUE(ParseFigures(deep, "file").bytes.empty());

@@ -20,6 +20,11 @@ class FakeImage : public Image {
     mappings_.push_back({address, address + bytes.size(), 0, true, true, std::move(name)});
   }
 
+  // Adds memory that the process never wrote, as a core file has it.
+  void AddUnwritten(Address start, Address end) {
+    mappings_.push_back({.start = start, .end = end, .name = {}, .unwritten = true});
+  }
+
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
     const auto after = memory_.upper_bound(address);
     if (after == memory_.begin()) return false;
@@ -37,7 +42,7 @@ class FakeImage : public Image {
   std::vector<Mapping> mappings_;
 };
 
-// About one word in `rarity` reads differently from the source: the same one each time.
+// About one word in `rarity` differs from the source. Each reading returns the same wrong value.
 class MutatedImage : public Image {
  public:
   MutatedImage(Image& source, uint64_t seed, uint64_t rarity)
@@ -50,7 +55,7 @@ class MutatedImage : public Image {
       const uint64_t hash = Hash((address + i) / 8);
       if (hash % rarity_ != 0) continue;
       const uint64_t wrong = Hash(hash);
-      // Some small changes, some to anything.
+      // Some changes are small, others set a random value.
       const auto value = static_cast<char>(wrong >> (address + i) % 8 * 8);
       characters[i] = (wrong & 3) != 0 ? value : static_cast<char>(characters[i] ^ 1);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the resident memory of this process's heap is used for.
+// Tests how the command divides up the resident memory of this process's heap.
 #include "heap/heap_use.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Images that damage what a reader reads: PatchedImage changes values at places that a reader of
-// the undamaged image read, so that each change reaches the reader.
+// Images that return wrong data to a reader. PatchedImage changes values at the places that a
+// reader of the undamaged image read, so that each change reaches the reader.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "heap/guarded_pool.h"
 #include "heap/heap_use.h"
 #include "heap/objects.h"
+#include "heap/pointee.h"
 #include "heap/profile.h"
 #include "heap/samples.h"
 #include "heap/statistics.h"
@@ -19,10 +21,12 @@
 #include "image/find_root.h"
 #include "image/image.h"
 #include "image/resident.h"
+#include "report/guard_report.h"
+#include "report/pointee_text.h"
 
 namespace cli {
 
-// Everything that the commands read. It throws Failure, or ends.
+// Reads everything that the commands read. Throws Failure, or returns.
 inline void ReadEverything(Image& image, const Root& root, Address address) {
   const Target target(image, root);
   if (!target.HasHeap()) return;
@@ -36,13 +40,26 @@ inline void ReadEverything(Image& image, const Root& root, Address address) {
     if (span.num_objects < 1000) objects.ForEachInUse(span, [](const Object&) {});
   });
   static_cast<void>(objects.Find(address));
+  const Pointees pointees(image, &objects);
+  for (const auto& [start, end] : objects.Regions()) {
+    for (const Address at : {start, end - 1, end, end + 100}) {
+      static_cast<void>(PointeeText(pointees.WithNeighbour(at)));
+    }
+  }
+  static_cast<void>(PointeeJson(pointees.WithNeighbour(address)));
+  const GuardedPool& guarded = objects.guarded();
+  static_cast<void>(guarded.Kept());
+  for (Address at = guarded.start(); guarded.Contains(at); at += guarded.bytes() / 64 + 1) {
+    static_cast<void>(MistakeLine(guarded.Classify(at)));
+    static_cast<void>(PointeeText(pointees.At(at)));
+  }
   const Samples samples = ReadSamples(target, &guards);
   for (const ProfileKind kind :
        {ProfileKind::kInUse, ProfileKind::kPeak, ProfileKind::kAllocations}) {
     static_cast<void>(MakeProfile(samples, kind));
   }
   static_cast<void>(ReadThreadCaches(target));
-  // Everything near the heap is resident.
+  // All memory near the heap counts as resident.
   constexpr uint64_t kNear = uint64_t{32} << 20;
   ResidentPages pages(
       [](uint64_t first, uint64_t end) {
@@ -64,7 +81,7 @@ class RecordingImage : public Image {
   std::vector<Mapping> Mappings() override { return source_.Mappings(); }
   int64_t NowMs(int clock) override { return source_.NowMs(clock); }
 
-  // Where a reader read, in the order of its first reads.
+  // The places that a reader read, in the order of its first reads.
   const std::vector<std::pair<Address, size_t>>& reads() const { return reads_; }
 
  private:
@@ -75,7 +92,7 @@ class RecordingImage : public Image {
 
 class PatchedImage : public Image {
  public:
-  // `reads`: of a RecordingImage.
+  // `reads`: the reads() of a RecordingImage.
   PatchedImage(Image& source, const std::vector<std::pair<Address, size_t>>& reads)
       : source_(source), reads_(reads) {}
 

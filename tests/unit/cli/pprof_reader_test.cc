@@ -32,7 +32,7 @@ std::string ExampleProfile(uint64_t bytes) {
   for (const uint64_t unit : {1, 2}) {
     profile += TextField(1, NumberField(1, 3) + NumberField(2, unit));
   }
-  // Packed numbers, then single ones.
+  // The first sample has packed numbers, the second one single numbers.
   profile += TextField(
       2, TextField(1, VarintOf(7) + VarintOf(8)) + TextField(2, VarintOf(1) + VarintOf(bytes)));
   profile += TextField(2, NumberField(1, 9) + NumberField(2, 1) + NumberField(2, 10));

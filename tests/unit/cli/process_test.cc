@@ -50,7 +50,7 @@ TEST(ProcessTest, NamesOtherAllocators) {
   EXPECT_EQ(OtherAllocator(with("/opt/app")), "glibc's malloc");
   EXPECT_EQ(OtherAllocator({{.name = "/lib/ld-musl-x86_64.so.1"}}), "musl's malloc");
   EXPECT_NE(OtherAllocator({{.name = "/opt/app"}}).find("unknown"), std::string::npos);
-  // Just started: the dynamic linker is mapped, and no C library.
+  // The process has just started: the dynamic linker is mapped, but no C library.
   EXPECT_NE(OtherAllocator({{.name = "/usr/bin/sleep"}, {.name = "/usr/lib/ld-linux-x86-64.so.2"}})
                 .find("still loads its libraries"),
             std::string::npos);

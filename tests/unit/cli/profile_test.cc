@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Samples and profiles of this process, held against the library's own, and of made-up ones.
+// Compares samples and profiles that the command reads from this process with the library's own.
+// Also reads made-up samples and profiles.
 #include "heap/profile.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ void tc_free(void* object);
 namespace cli {
 namespace {
 
-// Of one entry: stack, requested bytes, samples, estimated objects and bytes.
+// The stack, requested bytes, samples, estimated objects and estimated bytes of one entry.
 using Entry = std::tuple<std::vector<Address>, uint64_t, uint64_t, double, double>;
 
 std::vector<Entry> LibrarysEntries(int kind) {
@@ -92,7 +93,7 @@ class SampledObjects {
 
  private:
   __attribute__((noinline)) void Allocate(size_t bytes) { all_.push_back(tc_malloc(bytes)); }
-  // All but one of `n`.
+  // Frees all objects except one of `n`.
   void Free(size_t n) {
     for (size_t i = 0; i < all_.size(); ++i) {
       if (i % n != 0) tc_free(std::exchange(all_[i], nullptr));
@@ -136,7 +137,7 @@ TEST(SamplesTest, TheTableShowsEachChange) {
   EXPECT_NE(after, before);
 }
 
-// A process is stopped while its samples are copied.
+// A process is stopped while its samples are copied, so few other records may be copied with them.
 TEST(SamplesTest, AreCopiedWithFewOtherRecords) {
   const SampledObjects objects;
   LiveImage image(getpid());

@@ -18,7 +18,7 @@
 namespace cli {
 namespace {
 
-// The names of functions of addresses before the return addresses 10, 20, 30.
+// The names of the functions at the addresses before the return addresses 10, 20 and 30.
 const std::vector<SourceFrame>& NamesAt(Address address) {
   static const std::vector<SourceFrame> kInner = {
       {.function = "xmalloc", .file = "/src/x.c", .line = 7, .inlined = true},

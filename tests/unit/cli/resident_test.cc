@@ -66,6 +66,9 @@ TEST(SmapsTest, ReadsWhatIsKnown) {
   EXPECT_EQ(uses[0].lazily_freed_bytes, 4u << 10);
   EXPECT_EQ(uses[0].hugepage_bytes, 2048u << 10);
   EXPECT_EQ(uses[0].hugetlb_bytes, 24u << 10);
+  EXPECT_TRUE(uses[0].HasFlag("mw"));
+  EXPECT_FALSE(uses[0].HasFlag("wf"));
+  EXPECT_FALSE(uses[1].HasFlag("rd"));
   EXPECT_EQ(uses[1].mapping.name, "/some/file (deleted)");
   EXPECT_TRUE(uses[1].mapping.shared);
   EXPECT_EQ(uses[1].resident_bytes, 4u << 10);
@@ -127,7 +130,7 @@ Mapping Area(Address start, Address end, bool writable, const char* name = "") {
 
 TEST(StacksTest, FindsStacksByPointerNameAndGuard) {
   const std::vector<Mapping> mappings = {
-      Area(0x10000, 0x20000, true),                // has a stack pointer
+      Area(0x10000, 0x20000, true),                // a stack pointer points into it
       Area(0x30000, 0x31000, false),               // a guard
       Area(0x31000, 0x40000, true),                // a stack of a thread that runs
       Area(0x50000, 0x60000, true),                // other memory
@@ -136,7 +139,7 @@ TEST(StacksTest, FindsStacksByPointerNameAndGuard) {
       Area(0x70000, 0x80000, true, "[stack]"),
   };
   EXPECT_EQ(StacksAmong(mappings, {{7, 0x10010}}, 3), (std::vector<size_t>{0, 2, 6}));
-  // A program with one thread has no others' stacks.
+  // A program with one thread has no stacks of other threads.
   EXPECT_EQ(StacksAmong(mappings, {{7, 0x70010}}, 1), (std::vector<size_t>{6}));
 }
 
@@ -155,7 +158,7 @@ TEST(ResidentPagesTest, ReadsTheSourceOnceForEachMapping) {
       },
       {MappingOf(100, 10, 8), MappingOf(200, 10, 8)});
   EXPECT_EQ(calls, 0);
-  // From the last page to the first.
+  // Counts from the last page to the first.
   for (uint64_t page = 110; page-- > 100;) {
     EXPECT_EQ(pages.Count(page * kPage, kPage), page == 100 || page == 109 ? 0 : kPage);
   }
@@ -164,8 +167,8 @@ TEST(ResidentPagesTest, ReadsTheSourceOnceForEachMapping) {
   EXPECT_EQ(calls, 2);
 }
 
-// An area of this process, of 16 TiB where the machine permits. Three pages have been written, two
-// read: those are the kernel's page of zeroes.
+// An area of this process, of 16 TiB where the machine permits. Three pages have been written. Two
+// have been read: they are mapped to the kernel's page of zeroes.
 class SparseArea {
  public:
   SparseArea() {
@@ -200,7 +203,8 @@ class SparseArea {
   char* area_;
 };
 
-// The kernel answers without looking at each page of the address space (PAGEMAP_SCAN).
+// True if the kernel finds pages without reading the entry of each page of the address space
+// (PAGEMAP_SCAN).
 bool KernelFindsPages() {
   utsname system = {};
   uname(&system);
@@ -248,7 +252,7 @@ TEST(ResidentPagesTest, BothSourcesAgree) {
   munmap(area, kPages * kPage);
 }
 
-// More runs than the kernel collects in one step, and than it returns at once.
+// There are more runs than the kernel collects in one step, and more than it returns at once.
 TEST(ResidentPagesTest, ManyRunsAreFoundOnceEach) {
   for (const uint64_t wanted : {511, 512, 700, 1500, 4095, 4096, 4097, 10000}) {
     SCOPED_TRACE(wanted);
@@ -269,9 +273,9 @@ TEST(ResidentPagesTest, ManyRunsAreFoundOnceEach) {
   }
 }
 
-// The resident bytes of this process by smaps, and by its pages.
+// The resident bytes of this process: the sum of smaps, and the number counted from its pages.
 std::pair<uint64_t, uint64_t> CountThisProcess() {
-  // Not the shadow of a sanitizer: see kLongestPagemap.
+  // Leaves out the shadow memory of a sanitizer (see kLongestPagemap).
   std::vector<MappingUse> mappings = ReadSmaps(getpid());
   std::erase_if(mappings, [](const MappingUse& use) {
     return use.mapping.end - use.mapping.start > kLongestPagemap || use.mapping.end >= uint64_t{1}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Modules and names of this process, and of files that are not what they were.
+// Reads modules and names of this process, and of files that have changed.
 #include "image/symbolizer.h"
 
 #include <fcntl.h>
@@ -19,12 +19,12 @@
 
 namespace cli_symbolizer_test {
 
-// Not in an anonymous namespace, so that its name is known.
+// The function is not in an anonymous namespace, so that the symbol table has its name.
 __attribute__((noinline)) void* WhereAmI() { return __builtin_return_address(0); }
 template <typename T>
 __attribute__((noinline)) void* InTemplate() {
   void* const here = WhereAmI();
-  asm volatile("" : : "r"(here) : "memory");  // no tail call
+  asm volatile("" : : "r"(here) : "memory");  // prevents a tail call
   return here;
 }
 
@@ -77,7 +77,7 @@ TEST(ModulesTest, WrongBytesDoNoHarm) {
 
 TEST(SymbolizerTest, NamesAndLines) {
   LiveImage image(getpid());
-  Symbolizer symbolizer(getpid(), image);
+  Symbolizer symbolizer(FileSearch(getpid()), image);
   const std::vector<SourceFrame>& frames = symbolizer.FramesAt(CodeAddress());
   ASSERT_FALSE(frames.empty());
   EXPECT_EQ(frames.back().function, "cli_symbolizer_test::InTemplate<int>");
@@ -101,7 +101,7 @@ class ModuleOfFile : public testing::Test {
   ~ModuleOfFile() override { std::filesystem::remove(path_); }
 
   ModuleFile Open() {
-    ModuleFile file = OpenModuleFile(getpid(), module_);
+    ModuleFile file = OpenModuleFile(FileSearch(getpid()), module_);
     if (file.descriptor >= 0) close(file.descriptor);
     return file;
   }
@@ -113,7 +113,7 @@ class ModuleOfFile : public testing::Test {
 TEST_F(ModuleOfFile, ThatIsTheOneInMemory) {
   EXPECT_GE(Open().descriptor, 0);
   module_.build_id.clear();
-  EXPECT_GE(Open().descriptor, 0);  // by its headers
+  EXPECT_GE(Open().descriptor, 0);  // its headers identify it
 }
 
 TEST_F(ModuleOfFile, ThatWasReplaced) {
@@ -141,7 +141,7 @@ TEST_F(ModuleOfFile, ThatIsAPipe) {
   std::filesystem::remove(path_);
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   module_.build_id = "0123456789";
-  EXPECT_LT(Open().descriptor, 0);  // without waiting for a writer
+  EXPECT_LT(Open().descriptor, 0);  // must not wait for a writer
 }
 
 }  // namespace

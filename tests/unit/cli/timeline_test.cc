@@ -55,6 +55,17 @@ TEST(TimelineTest, OpenMetricsNamesFamilies) {
             std::string::npos);
 }
 
+TEST(TimelineTest, PrometheusNamesSamplesAndHasNoTimes) {
+  const std::string text = TimelinePrometheus(Example());
+  EXPECT_NE(text.find("# TYPE tcmalloc_in_use_bytes gauge\n"
+                      "tcmalloc_in_use_bytes{pid=\"7\",name=\"a\\\"b\\\\c\\n?\"} 300\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("# TYPE tcmalloc_growths_total counter\ntcmalloc_growths_total{"),
+            std::string::npos);
+  EXPECT_EQ(text.find("# UNIT"), std::string::npos);
+}
+
 TEST(TimelineTest, KeepsTheWholeTimeInAFewPoints) {
   std::vector<PlotPoint> points;
   for (int i = 0; i < 1000; ++i) {
@@ -63,7 +74,7 @@ TEST(TimelineTest, KeepsTheWholeTimeInAFewPoints) {
     ASSERT_EQ(points.front().time_ms, 0);
     ASSERT_EQ(points.back().time_ms, i);
   }
-  // The peak stays.
+  // The point with the peak is kept.
   EXPECT_TRUE(std::any_of(points.begin(), points.end(),
                           [](const PlotPoint& point) { return point.resident_bytes == 9; }));
   EXPECT_TRUE(std::is_sorted(points.begin(), points.end(),
@@ -84,7 +95,7 @@ TEST(TimelineTest, ThePlotHasALineForEachFigure) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   EXPECT_NE(svg.find("1 s"), std::string::npos);
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  // Nothing yet, and huge values.
+  // There are no points yet, or huge values.
   EXPECT_EQ(TimelineSvg("", {}).find("nan"), std::string::npos);
   EXPECT_EQ(TimelineSvg("", {{.resident_bytes = UINT64_MAX}}).find("nan"), std::string::npos);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The live view without a terminal: keys and data go in, lines come out.
+// Tests the live view without a terminal: passes keys and data to it and checks its lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -116,7 +116,7 @@ TEST_F(TopModelTest, TheSelectionStaysWithItsRow) {
   model_.HandleKey(kKeyRight);
   EXPECT_TRUE(Shows("sort: NAME"));
   EXPECT_EQ(model_.selected(), "c");
-  // Its row has gone: the one at its place is selected.
+  // The row of "c" has been removed. The row that takes its place is selected.
   Table table = Fruit();
   table.rows.pop_back();
   model_.SetData({.tables = {table}});
@@ -139,7 +139,7 @@ TEST_F(TopModelTest, Filters) {
   Type("/che");
   EXPECT_TRUE(Shows("/che_"));
   EXPECT_FALSE(Shows("plum"));
-  // Letters are text now, not commands.
+  // While a filter is being typed, letters are text, not commands.
   EXPECT_EQ(model_.HandleKey('q'), TopRequest::kNone);
   model_.HandleKey(kKeyBackspace);
   model_.HandleKey(kKeyEnter);
@@ -176,7 +176,7 @@ TEST_F(TopModelTest, Requests) {
   Type("p-");
   model_.Open();
   EXPECT_FALSE(model_.paused());
-  EXPECT_EQ(model_.seconds(), 2);  // stays
+  EXPECT_EQ(model_.seconds(), 2);  // the interval stays
 }
 
 TEST_F(TopModelTest, PausesAndChangesTheInterval) {
@@ -221,7 +221,7 @@ TEST_F(TopModelTest, AnySizeOfTerminal) {
       model_.HandleKey(kKeyHome);
     }
   }
-  // The selected row is always among those shown.
+  // The selected row is always shown.
   for (int i = 0; i < 60; ++i) {
     model_.HandleKey(kKeyDown);
     const std::vector<TopLine> lines = model_.Lines(80, 10);
@@ -286,7 +286,7 @@ TEST(TopDataTest, SamplesShowCallSitesAndWhatIsAllocated) {
   view.samples->interval = 1 << 20;
   view.samples_before = SampleCount{.time_ms = 1000, .samples = 4, .interval = 1 << 20};
   EXPECT_EQ(AllocatedPerSecond(view), double(3 << 20));
-  view.samples_before->interval = 5;  // it has changed
+  view.samples_before->interval = 5;  // the interval has changed
   EXPECT_EQ(AllocatedPerSecond(view), std::nullopt);
   view.samples_before->interval = 1 << 20;
   const SourceFrame allocating{.function = "malloc"};
@@ -318,7 +318,7 @@ TEST(NameThreadsTest, ByTheStackThatHasTheSlot) {
                                          {.start = 0x30000, .end = 0x40000}};
   std::vector<KnownThread> known;
   std::vector<CacheInfo> caches = {
-      {.address = 1, .slot = 0x8000},   // of the main thread
+      {.address = 1, .slot = 0x8000},   // the cache of the main thread
       {.address = 2, .slot = 0x1f000},  // its thread waits
       {.address = 3, .slot = 0x3f000},
       {.address = 4, .holder = CacheHolder::kNobody, .slot = 0x3f000},
@@ -330,7 +330,7 @@ TEST(NameThreadsTest, ByTheStackThatHasTheSlot) {
   EXPECT_EQ(caches[1].thread, 12);
   EXPECT_EQ(caches[2].thread, 13);
   EXPECT_EQ(caches[3].thread, 0);
-  // They run now.
+  // The threads run now, so their stack pointers are unknown.
   NameThreads(10, mappings, {}, &known, &later);
   EXPECT_EQ(later[0].thread, 10);
   EXPECT_EQ(later[2].thread, 13);

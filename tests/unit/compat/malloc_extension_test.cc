@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tests/compat cannot see from outside: that std::vector gets storage as its own library
+// Tests what tests/compat cannot see from outside: that std::vector gets storage as its own library
 // expects (AddressSanitizer checks this), and what the heap walk reports for each object.
 #include "gperftools/malloc_extension.h"
 
@@ -58,7 +58,7 @@ TEST(MallocExtensionTest, SizeClassesFollowEachOther) {
 }
 
 TEST(MallocExtensionTest, RangesTellHowMuchOfASpanIsInUse) {
-  // Alone in its span.
+  // The object is alone in its span.
   constexpr size_t kSize = 200000;
   void* const object = tc_malloc(kSize);
   struct Search {
@@ -74,7 +74,7 @@ TEST(MallocExtensionTest, RangesTellHowMuchOfASpanIsInUse) {
   EXPECT_LE(search.found.address, search.address);
   EXPECT_GE(search.found.fraction, 0.7);
   EXPECT_LE(search.found.fraction, 1.0);
-  // In a thread cache it counts as in use; flushed to the central free list it does not.
+  // A freed object counts as in use in a thread cache, but not in the central free list.
   tc_free(object);
   MallocExtension::instance()->MarkThreadIdle();
   MallocExtension::instance()->Ranges(&search, look);

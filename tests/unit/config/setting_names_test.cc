@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names of variables: which are the library's, and which are misspelt.
+// Tests which names of variables belong to the library, and which are misspelt.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -79,7 +79,7 @@ TEST(SettingNamesTest, MisspeltNames) {
             "tcmalloc: TCMALLOC_NOTHING_LIKE_IT is ignored: there is no such setting\n");
 }
 
-// Variables of the C library, other allocators, job launchers and programs.
+// These variables belong to the C library, other allocators, job launchers and programs.
 TEST(SettingNamesTest, VariablesOfOthersAreNotMisspelt) {
   for (const std::string& name :
        Words("MALLOC_ARENA_MAX MALLOC_ARENA_TEST MALLOC_CHECK_ MALLOC_CONF MALLOC_OPTIONS "

@@ -20,7 +20,7 @@ std::optional<double> Parse(Type type, std::string_view text, SettingRange range
   return value ? std::optional(value->number) : std::nullopt;
 }
 
-// Evaluated by the compiler, as the table's defaults.
+// The compiler evaluates these, as it evaluates the table's defaults.
 static_assert(ParseSettingValue(Type::kBytes, "1M", kAnyNumber)->number == 1 << 20);
 static_assert(!ParseSettingValue(Type::kInteger, "x", kAnyNumber));
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of settings as Markdown, which is docs/settings.md. Only this test writes it: in the
-// libraries its text would take memory in every process.
+// The table of settings as Markdown, which is docs/settings.md. Only this test writes the table: in
+// the libraries its text would take memory in every process.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -19,22 +19,87 @@
 namespace tcmalloc {
 namespace {
 
+// The settings that most programs need, and the reason to set them.
+struct Choice {
+  const char* name;
+  const char* reason;
+};
+constexpr Choice kMostUsed[] = {
+    {"TCMALLOC_SOFT_LIMIT", "keeps a container below its limit: `90%`"},
+    {"TCMALLOC_PRESSURE", "empties caches when the system runs short of memory: `auto`"},
+    {"TCMALLOC_SAMPLE_PARAMETER", "makes it possible to ask which code holds the memory: `524288`"},
+    {"TCMALLOC_RELEASE_RATE", "how fast free memory is released: `5` sooner, `0` never"},
+    {"TCMALLOC_RETENTION", "how much the allocator may keep beyond the memory in use: `16M`"},
+    {"TCMALLOC_HUGEPAGES", "hugepages: `0` for none"},
+};
+
+// The settings by task. Each setting is in one group: the one that has its name, else the one that
+// has the longest prefix of its name.
+struct Group {
+  const char* title;
+  const char* names;  // names, and prefixes that end in a star; separated by commas
+};
+constexpr Group kGroups[] = {
+    {"Memory that is returned",
+     "TCMALLOC_RELEASE_RATE,TCMALLOC_RETENTION,TCMALLOC_AGGRESSIVE_DECOMMIT,TCMALLOC_BACKGROUND,"
+     "TCMALLOC_DISABLE_MEMORY_RELEASE,TCMALLOC_SMALL"},
+    {"Limits and memory pressure", "TCMALLOC_SOFT_LIMIT,TCMALLOC_HEAP_LIMIT_MB,TCMALLOC_PRESSURE"},
+    {"Speed", "TCMALLOC_HUGEPAGES,TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES,TCMALLOC_MEMBARRIER"},
+    {"Statistics and reports",
+     "MALLOCSTATS,TCMALLOC_STATS_EVERY,TCMALLOC_REPORT_AT_TERM,"
+     "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD"},
+    {"Heap profiles by samples",
+     "TCMALLOC_SAMPLE_PARAMETER,TCMALLOC_PROFILE,TCMALLOC_SAMPLE_SEED,TCMALLOC_STACKTRACE_*"},
+    {"Heap profiler of every allocation",
+     "HEAPPROFILE*,HEAP_PROFILE_*,OMPI_*,PMIX_*,PMI_*,SLURM_*"},
+    {"Leaks", "HEAPCHECK,HEAP_CHECK_*,PPROF_PATH"},
+    {"Mistakes of the program", "TCMALLOC_CHECK,TCMALLOC_GUARDED_*"},
+    {"Debug libraries",
+     "TCMALLOC_MAX_FREE_QUEUE_SIZE,TCMALLOC_PAGE_FENCE*,TCMALLOC_RECLAIM_MEMORY,"
+     "TCMALLOC_SYMBOLIZE_STACKTRACE"},
+    {"Control from outside", "TCMALLOC_CONTROL"},
+    {"Where memory comes from", "TCMALLOC_SKIP_*,TCMALLOC_MEMFS_*,TCMALLOC_DEVMEM_*"},
+};
+
+// Returns the length of the group's name or prefix that matches, or 0 if none does.
+size_t Fit(const Group& group, std::string_view setting) {
+  size_t best = 0;
+  for (std::string_view names = group.names; !names.empty();) {
+    std::string_view name = TakeField(&names, ',');
+    if (name == setting) return setting.size() + 1;
+    if (name.ends_with('*') && setting.starts_with(name.substr(0, name.size() - 1))) {
+      best = std::max(best, name.size());
+    }
+  }
+  return best;
+}
+
+const Group* GroupOf(std::string_view setting) {
+  const Group* best = nullptr;
+  for (const Group& group : kGroups) {
+    const size_t fit = Fit(group, setting);
+    if (fit > (best == nullptr ? 0 : Fit(*best, setting))) best = &group;
+  }
+  return best;
+}
+
 // tests/process/sandbox_test.py builds a sandbox from the first table.
 constexpr const char* kSystemCalls =
     "\n## System calls after start\n\n"
     "A sandbox (seccomp) must allow the system calls of this table and those of the C library. "
     "The\nlibrary reads the files that it needs when it is loaded, before a program can set up "
-    "its sandbox.\n\n"
+    "its sandbox.\n[system-calls.md](system-calls.md) has all system calls, and what happens when "
+    "one is refused.\n\n"
     "| calls | used for |\n|---|---|\n"
     "| `mmap`, `munmap`, `mremap`, `madvise`, `mincore`, `brk` | memory; `brk` only if `mmap` "
     "fails or is "
-    "switched off |\n"
+    "switched off; `mincore` not where there is a sandbox when the library is loaded |\n"
     "| `futex` | waiting for a lock; the background thread sleeps and is woken |\n"
     "| `membarrier` | emptying the caches of other threads. If it ends the process, set "
     "`TCMALLOC_MEMBARRIER=0`; if it returns an error, the library does without it. A process with "
     "one thread does not call it. |\n"
     "| `rt_sigprocmask` | once in a thread that frees before it has allocated; when a thread "
-    "starts or ends; with `libtcmalloc` also where the heap grows, for the stack trace |\n"
+    "starts or ends |\n"
     "| `clock_gettime`, `getcpu` | system calls only where the kernel's vDSO does not serve them "
     "|\n\n"
     "Further calls:\n\n"
@@ -61,7 +126,7 @@ constexpr const char* kSystemCalls =
     "`write`, `lseek`, `close`, `faccessat`, `fcntl`, `socket`, `connect`, `sendto`, `eventfd2`, "
     "`epoll_create1`, `epoll_ctl`, `epoll_pwait`, `timerfd_create`, `timerfd_settime`, "
     "`timerfd_gettime` |\n"
-    "| samples, the heap profiler, reports of large allocations: stack traces | `rt_sigprocmask`, "
+    "| samples, the heap profiler, reports of large allocations: stack traces | `futex`, "
     "`process_vm_readv`, `getpid` |\n"
     "| reports of large allocations: names of functions | `openat`, `read`, `lseek`, `close`: "
     "`/proc/self/maps`, and the files of the functions |\n"
@@ -84,7 +149,7 @@ class NameList {
 
   void Add(std::string_view name) {
     if (any_) out_->Text(",");
-    const size_t width = name.size() + 4;  // space, two quotes and a comma or full stop
+    const size_t width = name.size() + 4;  // a space, two quotes, and a comma or full stop
     const bool fits = column_ + width <= kDocumentationColumns;
     out_->Text(fits ? " `" : "\n  `").Text(name).Text("`");
     column_ = (fits ? column_ : 1) + width;
@@ -107,22 +172,32 @@ void ListSettings(SettingTraits trait, TextWriter* out) {
 void WriteSettingsDocumentation(TextWriter* out) {
   out->Text(
       "# Settings\n\n    TCMALLOC_RELEASE_RATE=2 LD_PRELOAD=/usr/lib/libtcmalloc.so.4 ./server\n\n"
-      "The library reads these environment variables once, when the process first allocates.\n\n");
-  out->Text("| variable | default | values | meaning |\n|---|---|---|---|\n");
-  for (const auto& [setting, meaning] : kSettingRows) {
-    out->Text("| `").Text(setting.name.view()).Text("` | ").Text(ShownDefault(setting));
-    out->Text(" | ");
-    WriteSettingRange(setting, out);
-    out->Text(" | ").Text(meaning).Text(" |\n");
+      "The library reads these environment variables once, when the process first allocates. Six "
+      "matter\nto most programs ([by symptom](tuning.md)):\n\n");
+  for (const Choice& choice : kMostUsed) {
+    out->Text("* `").Text(choice.name).Text("`: ").Text(choice.reason).Text("\n");
+  }
+  for (const Group& group : kGroups) {
+    out->Text("\n## ").Text(group.title);
+    out->Text("\n\n| variable | default | values | meaning |\n|---|---|---|---|\n");
+    for (const auto& [setting, meaning] : kSettingRows) {
+      if (GroupOf(setting.name.view()) != &group) continue;
+      out->Text("| `").Text(setting.name.view()).Text("` | ").Text(ShownDefault(setting));
+      out->Text(" | ");
+      WriteSettingRange(setting, out);
+      out->Text(" | ").Text(meaning).Text(" |\n");
+    }
   }
   out->Text(
-      "\nK, M, G and T are powers of 1024, in upper or lower case; KB and KiB are K, and so on. A "
+      "\n## Values and mistakes\n\nK, M, G and T are powers of 1024, in upper or lower case; KB "
+      "and KiB are K, and so on. A "
       "boolean\nwithout text (`TCMALLOC_SKIP_SBRK=`) is true, as in gperftools.\n\n"
       "The library ignores an invalid value and an unknown variable `TCMALLOC_...`, and prints one "
       "line on\nstderr for each. It treats a misspelt name that begins like one of these (`HEA`, "
       "`MAL`, `PPR`) the\nsame way: one character is wrong, missing or added, two in names of at "
       "least 12 characters, or one\nword between underscores. The line suggests a name. Other "
-      "variables, for example `MALLOC_ARENA_MAX`,\nare not checked.\n\n"
+      "variables, for example `MALLOC_ARENA_MAX`,\nare not checked.\n\n## Where a variable has no "
+      "effect\n\n"
       "Set-uid and set-gid programs and those with file capabilities silently ignore:\n\n*");
   ListSettings(kNamesFiles, out);
   out->Text(
@@ -130,6 +205,9 @@ void WriteSettingsDocumentation(TextWriter* out) {
       "pressure\nresponse. It ignores the following variables. When the program starts, it prints "
       "one line on stderr\nthat names those with another value than their defaults:\n\n*");
   ListSettings(kFullLibrary, out);
+  out->Text(
+      "\nThese have an effect in `libtcmalloc_debug` and `libtcmalloc_minimal_debug` only:\n\n*");
+  ListSettings(kDebugLibrary, out);
   out->Text("\nThe library knows these variables of gperftools, which have no effect:\n\n");
   for (const IgnoredSettings& group : kIgnoredSettings) {
     const std::string_view reason = group.reason;
@@ -160,6 +238,31 @@ TEST(SettingsDocumentationTest, RowsHaveFourCellsAndTextIsBroken) {
     EXPECT_TRUE(line.starts_with("|") || line.size() <= 100) << line;
   }
   EXPECT_EQ(rows, std::size(kSettingRows));
+}
+
+TEST(SettingsDocumentationTest, EachSettingHasAGroupAndTheMostUsedOnesExist) {
+  for (const SettingRow& row : kSettingRows) {
+    EXPECT_NE(GroupOf(row.setting.name.view()), nullptr) << row.setting.name.view();
+  }
+  for (const Choice& choice : kMostUsed) {
+    EXPECT_TRUE(
+        std::any_of(std::begin(kSettingRows), std::end(kSettingRows),
+                    [&](const SettingRow& row) { return row.setting.name.view() == choice.name; }))
+        << choice.name;
+  }
+  for (const Group& group : kGroups) {  // each name has a setting, so no table is empty
+    for (std::string_view names = group.names; !names.empty();) {
+      std::string_view name = TakeField(&names, ',');
+      const bool exact = !name.ends_with('*');
+      if (!exact) name.remove_suffix(1);
+      EXPECT_TRUE(std::any_of(std::begin(kSettingRows), std::end(kSettingRows),
+                              [&](const SettingRow& row) {
+                                const std::string_view setting = row.setting.name.view();
+                                return exact ? setting == name : setting.starts_with(name);
+                              }))
+          << name;
+    }
+  }
 }
 
 // To write the file: WRITE_DOCS=1 build/release/bin/config_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The settings of a process, from its environment.
+// Reads the settings of a process from its environment.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,8 +13,7 @@
 namespace tcmalloc {
 namespace {
 
-// The variables of the process's environment: each mistake causes one line, nothing else is
-// written.
+// Each mistake in a variable of the environment causes one line. Nothing else is written.
 TEST(SettingsDeathTest, ReadsTheEnvironment) {
   EXPECT_EXIT(
       {
@@ -34,7 +33,8 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
       testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
 }
 
-// The user of a setuid program cannot choose the files that it opens. Other variables are read.
+// The user of a setuid program cannot choose the files that it opens. Variables that name no file
+// are read.
 TEST(SettingsDeathTest, RaisedPrivilegesLeaveFilesOut) {
   for (const bool raised : {false, true}) {
     EXPECT_EXIT(
@@ -76,7 +76,7 @@ TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
   EXPECT_EXIT(
       {
         clearenv();
-        setenv("TCMALLOC_RELEASE_RATE", "1.0", 1);  // the default
+        setenv("TCMALLOC_RELEASE_RATE", "1.0", 1);  // is the default
         setenv("TCMALLOC_SAMPLE_SEED", "many", 1);  // is ignored
         setenv("TCMALLOC_SKIP_SBRK", "yes", 1);
         setenv("TCMALLOC_PROFILE", "/tmp/a\n,peak", 1);
@@ -89,7 +89,8 @@ TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
       "\nTCMALLOC_SKIP_SBRK=yes TCMALLOC_PROFILE=/tmp/a.,peak TCMALLOC_STATS_EVERY=10s$");
 }
 
-// Whatever their lengths: each variable is complete, and a mark says that there are more.
+// For every length of the variables: each one that is noted is complete, and "..." marks that some
+// are missing.
 TEST(SettingsDeathTest, MoreIsGivenThanIsNoted) {
   for (size_t length = 1; length <= 90; ++length) {
     EXPECT_EXIT(

@@ -52,7 +52,7 @@ const Settings& Unusual() {
   return unusual;
 }
 
-// The former contents of the memory do not matter.
+// The previous contents of the memory have no effect.
 TEST(SettingsTest, TheConstructorSetsEverySetting) {
   alignas(Settings) static char memory[2][sizeof(Settings)];
   memset(memory[0], 0xa5, sizeof(memory[0]));
@@ -79,7 +79,8 @@ TEST(SettingsTest, EverySettingHasAFieldOfItsOwn) {
   }
 }
 
-// One of each type: its possible values, and the default that is used instead.
+// The complaint about a setting of each type names its possible values and the default that is used
+// instead.
 TEST(SettingsTest, Complaints) {
   const struct {
     const char* name;
@@ -149,7 +150,7 @@ TEST(SettingsTest, Limits) {
     EXPECT_EQ(settings.soft_limit.bytes, bytes) << text;
     EXPECT_EQ(settings.soft_limit.percent, percent) << text;
   }
-  // Addresses: of 64 bits everywhere.
+  // Addresses have 64 bits on every machine.
   for (const auto& [text, bytes] : {std::pair("0", uint64_t{0}), std::pair("3", uint64_t{3} << 20),
                                     std::pair("1099511627776", uint64_t{1} << 60)}) {
     EXPECT_EQ(Read("TCMALLOC_DEVMEM_START", text, &settings), "");
@@ -240,7 +241,7 @@ TEST(SettingsTest, HeapProfiler) {
   EXPECT_EQ(settings.heap_profile_signal, 12);
   EXPECT_EQ(Read("HEAPPROFILE", "/tmp/a b", &settings), "");
   EXPECT_STREQ(settings.heap_profile, "/tmp/a b");
-  // For these it only matters that they are set, however long.
+  // These variables only have to be set: their values and lengths do not matter.
   for (const auto& [name, is_set] : {std::pair("OMPI_HOME", &settings.has_open_mpi),
                                      std::pair("SLURM_JOB_ID", &settings.in_slurm_job)}) {
     EXPECT_EQ(Read(name, std::string(1000, 'x'), &settings), "");
@@ -282,7 +283,7 @@ TEST(SettingsTest, Texts) {
     EXPECT_EQ(Read("TCMALLOC_DEVMEM_DEVICE", text, &settings), "");
     EXPECT_EQ(settings.devmem_device, text);
   }
-  // Not shortened: that would be another file.
+  // A path that is too long is not shortened: that would name another file.
   for (const size_t length : {kSettingTextBytes, kSettingTextBytes + 1, 10 * kSettingTextBytes}) {
     Settings settings = Unusual();
     EXPECT_EQ(Read("TCMALLOC_MEMFS_MALLOC_PATH", std::string(length, 'x'), &settings),
@@ -356,7 +357,7 @@ TEST(SettingsTest, TheSmallPresetIsWhatItsDocumentationSays) {
   EXPECT_EQ(settings.release_rate, 2) << "a variable that is set prevails";
 }
 
-// All sizes in bytes, also those of the full library alone.
+// Tests all settings that are sizes in bytes, also those of the full library.
 TEST(SettingsTest, EverySizeTakesSuffixes) {
   size_t sizes = 0;
   for (const SettingRow& row : kSettingRows) {
@@ -377,7 +378,7 @@ TEST(SettingsTest, EverySizeTakesSuffixes) {
       EXPECT_TRUE(settings == in_bytes) << name << "=" << text;
     }
   }
-  EXPECT_EQ(sizes, 13u);
+  EXPECT_EQ(sizes, 14u);
   Settings settings;
   EXPECT_EQ(Read("HEAP_PROFILE_ALLOCATION_INTERVAL", "2G", &settings), "");
   EXPECT_EQ(settings.heap_profile_allocation_interval, uint64_t{2} << 30);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The entry points at the edges: no bytes, many bytes, alignments, recycled memory, errno.
+// Tests edge cases of the entry points: no bytes, many bytes, alignments, recycled memory, errno.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -40,7 +40,7 @@ TEST(EntryPointsTest, NullIsFreedByAll) {
   EXPECT_EQ(tc_malloc_size(nullptr), 0u);
 }
 
-// Every alignment with sizes around the boundaries of classes, of the table and of the page.
+// Tests every alignment with sizes around the boundaries of classes, of the table and of the page.
 TEST(EntryPointsTest, EveryAlignment) {
   for (size_t shift = 0; shift <= 24; ++shift) {
     const size_t alignment = size_t{1} << shift;
@@ -79,7 +79,7 @@ TEST(EntryPointsTest, BadAlignments) {
   tc_free(q);
 }
 
-// calloc zeroes memory that was used before: small objects, large ones, released and not.
+// calloc zeroes memory that was used before, for small and large objects, released or not.
 TEST(EntryPointsTest, CallocClearsRecycledMemory) {
   for (int round = 0; round < 4; ++round) {
     for (const size_t size : {size_t{1}, size_t{24}, size_t{1000}, size_t{30000}, kMaxSmallSize,
@@ -128,7 +128,7 @@ TEST(EntryPointsTest, ReallocOfLargeObjectsInPlace) {
   EXPECT_EQ(tc_malloc_size(p), 3 * kMiB);
   for (size_t i = 0; i < kMiB; ++i) ASSERT_EQ(p[i], 0x5a);
   memset(p, 0x6b, 3 * kMiB);
-  // The memory after it now belongs to another object.
+  // Other objects take the memory after it, so that it cannot grow in place.
   ASSERT_EQ(tc_realloc(p, 2 * kMiB), p);
   std::vector<void*> others;
   for (int i = 0; i < 100; ++i) others.push_back(tc_malloc(kMaxSmallSize + 1));
@@ -156,12 +156,12 @@ TEST(EntryPointsTest, ReallocWithinTheClassStays) {
   }
 }
 
-// A growing vector leaves a freed object of each size, which other code should get.
+// A growing vector frees an object of each size. Other code should get their memory.
 TEST(EntryPointsTest, LargeObjectsThatAreOutgrownAreNotKeptForTheThread) {
   size_t outgrown = 0;
   for (size_t i = 1; i + 1 < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    // Until the thread keeps objects of the class.
+    // Uses the class until the thread keeps objects of it.
     for (int use = 0; use < 32; ++use) tc_free(tc_malloc(kSizeClasses.size(c)));
     void* const object = tc_malloc(kSizeClasses.size(c));
     const size_t cached = current_slot.cache->table().CachedObjects(c);
@@ -201,7 +201,7 @@ TEST(EntryPointsTest, TrimSaysWhetherItGaveAnything) {
   EXPECT_EQ(tc_malloc_trim(0), 0);
   tc_free(p);
   const size_t keep = tc_mallinfo2().keepcost;
-  // By its release rate the heap may have released it already.
+  // The heap may already have released it because of its release rate.
   EXPECT_EQ(tc_malloc_trim(0), keep > 0 ? 1 : 0);
   EXPECT_EQ(tc_malloc_trim(0), 0);
   EXPECT_EQ(tc_mallinfo2().keepcost, 0u);

@@ -61,7 +61,8 @@ struct Told {
   size_t size;
   bool is_new;
 };
-// Its capacity suffices, so hooks do not allocate. Only the thread that runs the test has one.
+// The vector's capacity is large enough, so hooks do not allocate. Only the thread that runs the
+// test has a vector.
 thread_local std::vector<Told>* told = nullptr;
 
 void OnNew(const void* object, size_t size) {
@@ -76,7 +77,7 @@ class HooksTest : public testing::Test {
   HooksTest() {
     told_.reserve(1000);
     told = &told_;
-    // With objects in the cache, the fast path would succeed.
+    // Puts objects into the cache, so that the fast path would succeed.
     Fill();
     EXPECT_TRUE(AddNewHook(&OnNew));
     EXPECT_TRUE(AddDeleteHook(&OnDelete));
@@ -200,7 +201,7 @@ TEST_F(HooksTest, ErrnoIsKept) {
   EXPECT_TRUE(RemoveNewHook(spoil));
 }
 
-// A hook that removes itself, and one that allocates.
+// One hook removes itself, the other one allocates.
 std::atomic<int> calls{0};
 void OnceOnly(const void*, size_t) {
   ++calls;
@@ -265,7 +266,7 @@ TEST(HooksOfThreadsTest, NoneIsMissed) {
       int last = 0;
       std::vector<void*> held(20);
       while (!stop.load(std::memory_order_relaxed)) {
-        // In between, threads are at arbitrary points.
+        // These calls make the threads be at arbitrary points when hooks are added and removed.
         for (void*& p : held) p = tc_malloc(100);
         for (void* const p : held) tc_free(p);
         const int now = round.load(std::memory_order_acquire);
@@ -285,7 +286,7 @@ TEST(HooksOfThreadsTest, NoneIsMissed) {
     const size_t before = seen_by_all.load();
     round.store(i, std::memory_order_release);
     while (done.load(std::memory_order_acquire) < i * kThreads) std::this_thread::yield();
-    // Operations of the threads in between count, too.
+    // Operations of the threads in between are counted as well, so the number may be larger.
     EXPECT_GE(seen_by_all.load() - before, size_t{kThreads} * 4 * kPairs);
     ASSERT_TRUE(RemoveNewHook(&CountNew));
     ASSERT_TRUE(RemoveDeleteHook(&CountDelete));

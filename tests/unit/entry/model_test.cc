@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One thread, every entry point, against a model that knows each live object.
+// One thread uses every entry point, and the results are compared with a model that knows each live
+// object.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -70,7 +71,7 @@ TEST(ModelTest, RandomOperations) {
       FreeAtRandom(model.TakeAny(random), random);
     }
     if (step % 1000 == 0) {
-      // The heap's own statistics, which are independent of the program's records.
+      // Compares with the heap's own statistics, which are independent of the program's records.
       ASSERT_EQ(CollectStats(heap).in_use_bytes - in_use_before, model.usable_bytes());
       ASSERT_EQ(tc_mallinfo2().uordblks - in_use_before, model.usable_bytes());
       heap.CheckInvariants();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Out of memory, provoked by requests that no machine can serve.
+// Tests out of memory with requests that no machine can serve.
 #include "entry/oom_policy.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace tcmalloc {
 namespace {
 
-// volatile: the compiler must not know that these cannot succeed.
+// It is volatile because the compiler must not know that these requests cannot succeed.
 volatile size_t too_much = kMaxRequest - 100;
 constexpr std::align_val_t kAlignment{64};
 
@@ -54,7 +54,7 @@ TEST_F(OomPolicyTest, NewThrowsWhenNoHandlerIsInstalled) {
   EXPECT_EQ(tc_newarray_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr);
 }
 
-// Not a power of two: fails at once, since a handler could not change it.
+// An alignment that is no power of two fails at once, since a handler could not change that.
 TEST_F(OomPolicyTest, NewThrowsForAnAlignmentThatIsNone) {
   std::set_new_handler([] { ++handler_calls; });
   for (const size_t alignment : {size_t{0}, size_t{3}, size_t{24}, SIZE_MAX}) {
@@ -68,7 +68,7 @@ TEST_F(OomPolicyTest, NewThrowsForAnAlignmentThatIsNone) {
   std::set_new_handler(nullptr);
 }
 
-// Every C++ form with a handler that gives up at its third call.
+// Calls every C++ form with a handler that gives up at its third call.
 TEST_F(OomPolicyTest, TheHandlerIsCalledUntilItGivesUp) {
   const auto handler = [] {
     if (++handler_calls == 3) std::set_new_handler(nullptr);
@@ -118,7 +118,7 @@ TEST_F(OomPolicyTest, WhatAHandlerThrowsPassesThroughNewAndStopsAtNothrow) {
   EXPECT_EQ(tc_newarray_nothrow(too_much, std::nothrow), nullptr);
 }
 
-// The C functions never ask the C++ handler.
+// The C functions never call the C++ handler.
 TEST_F(OomPolicyTest, CFunctionsSetErrno) {
   std::set_new_handler([] { ++handler_calls; });
   const auto expect_no_memory = [](auto allocate) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace tcmalloc {
 
 // The program's record of an object.
 struct Held {
-  // The functions that may free it.
+  // The family of functions that may free the object.
   enum class Family : uint8_t { kC, kCAligned, kNew, kNewAligned };
 
   unsigned char* p = nullptr;
@@ -59,7 +60,7 @@ inline bool HasContents(const Held& held, size_t size) {
   return good;
 }
 
-// By memcmp: a sanitizer checks one call, and a loop byte by byte.
+// Uses memcmp because a sanitizer checks the call once, but a loop for each byte.
 inline bool IsZero(const void* p, size_t size) {
   const char* const bytes = static_cast<const char*>(p);
   return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
@@ -75,7 +76,7 @@ inline size_t RandomSize(SeededRandom& random) {
     case 3:
       return random.Between(32769, kMaxSmallSize);
     case 4:
-      // Around a power of two.
+      // The size is a power of two, or one more or less.
       return (size_t{1} << random.Between(3, 19)) + random.Below(3) - 1;
     case 5:
       return random.OneIn(4) ? random.Between(kMaxSmallSize + 1, size_t{3} << 20)
@@ -85,13 +86,14 @@ inline size_t RandomSize(SeededRandom& random) {
   }
 }
 
-// Through any of the entry points.
+// Allocates through any of the entry points.
 inline Held AllocateAtRandom(SeededRandom& random) {
   Held held;
   held.size = RandomSize(random);
   held.seed = static_cast<unsigned char>(random.Next());
   const size_t alignment = size_t{1} << random.Between(0, random.OneIn(20) ? 16 : 12);
   const std::align_val_t align_val{alignment};
+  const size_t page = getauxval(AT_PAGESZ);
   void* p = nullptr;
   switch (random.Below(24)) {
     case 0: {
@@ -124,13 +126,13 @@ inline Held AllocateAtRandom(SeededRandom& random) {
       EXPECT_EQ(tc_posix_memalign(&p, held.alignment, held.size), 0);
       break;
     case 6:
-      held.alignment = 4096;
+      held.alignment = page;
       held.family = Held::Family::kCAligned;
       p = tc_valloc(held.size);
       break;
     case 7:
-      held.alignment = 4096;
-      held.size = std::max<size_t>(4096, (held.size + 4095) / 4096 * 4096);
+      held.alignment = page;
+      held.size = std::max<size_t>(page, (held.size + page - 1) / page * page);
       held.family = Held::Family::kCAligned;
       p = tc_pvalloc(held.size);
       break;
@@ -185,7 +187,7 @@ inline Held AllocateAtRandom(SeededRandom& random) {
   return held;
 }
 
-// Through any function that may free it.
+// Frees through any function that may free the object.
 inline void FreeAtRandom(const Held& held, SeededRandom& random) {
   EXPECT_TRUE(HasContents(held, held.size))
       << held.size << " bytes at " << static_cast<void*>(held.p);
@@ -254,11 +256,11 @@ inline void ReallocateAtRandom(Held* held, SeededRandom& random) {
   }
   ASSERT_NE(p, nullptr);
   held->p = static_cast<unsigned char*>(p);
-  // It is now an object of malloc.
+  // The object is now one of malloc.
   const size_t old_size = held->size;
   held->alignment = 0;
   held->family = Held::Family::kC;
-  // If its bytes were not written sparsely, all are there.
+  // The bytes that were written before must have kept their values.
   const size_t common = std::min(old_size, size);
   Held old = *held;
   old.size = old_size;

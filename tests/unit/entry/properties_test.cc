@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The properties of a heap whose program is quiet and knows its objects.
+// Tests the properties of a heap while no other code uses it and the test knows all objects.
 #include "entry/properties.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kMebibyte = size_t{1} << 20;
 
-// Reads all properties from one snapshot. Each read alone, which reads only a part, must give the
-// same value.
+// Reads all properties from one snapshot. Reading one property, which reads only a part of the
+// snapshot, must give the same value.
 class Figures {
  public:
   explicit Figures(Heap& heap) {
@@ -63,7 +63,7 @@ void ExpectConsistent(const Figures& f) {
             f["generic.heap_size"] + f["tcmalloc.metadata_bytes"]);
   EXPECT_EQ(f["tcmalloc.external_fragmentation_bytes"],
             f["generic.physical_memory_used"] - f["generic.bytes_in_use_by_app"]);
-  // Two names of the same figure.
+  // Each pair has two names of the same figure.
   const std::pair<const char*, const char*> kSame[] = {
       {"generic.bytes_in_use_by_app", "generic.current_allocated_bytes"},
       {"generic.physical_memory_used", "generic.total_physical_bytes"},
@@ -89,7 +89,7 @@ TEST(PropertiesTest, EveryNameOnceAndAnswered) {
     if (property.set != nullptr) continue;
     EXPECT_FALSE(SetProperty(heap, property.name, 1)) << property.name;
   }
-  EXPECT_EQ(names.size(), 49u);
+  EXPECT_EQ(names.size(), 52u);
   EXPECT_EQ(GetProperty(heap, "generic.heap_siz"), std::nullopt);
   EXPECT_EQ(GetProperty(heap, ""), std::nullopt);
   EXPECT_FALSE(SetProperty(heap, "no.such_property", 1));

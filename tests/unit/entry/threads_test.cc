@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many more threads than CPUs: objects freed by other threads than those that allocated them, and
-// threads with short lives. For ThreadSanitizer and AddressSanitizer.
+// Runs many more threads than CPUs: threads free objects that other threads allocated, and threads
+// live for a short time. ThreadSanitizer and AddressSanitizer check these tests.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -27,7 +27,8 @@ class ThreadsTest : public testing::Test {
     before_ = CollectStats(GlobalHeap());
   }
 
-  // All threads have ended and everything was freed: the heap is as it was.
+  // Checks that the heap is as it was before. Requires: all threads have ended and everything was
+  // freed.
   void ExpectNothingLeft() {
     Heap& heap = GlobalHeap();
     Trim(heap, 0);
@@ -169,7 +170,7 @@ TEST_F(ThreadsTest, AThousandShortLives) {
           FreeAtRandom(held.back(), random);
           held.pop_back();
         }
-        // Some outlive their thread; some are freed by a later one.
+        // Some objects outlive their thread, and a later thread frees some of them.
         const std::lock_guard<std::mutex> guard(mutex);
         left_behind.insert(left_behind.end(), held.begin(), held.end());
         for (int i = 0; i < 2 && !left_behind.empty(); ++i) {

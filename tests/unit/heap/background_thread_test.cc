@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <thread>
 #include <vector>
@@ -22,18 +24,23 @@ int NumThreads() {
   return threads;
 }
 
-// Threads that a library's constructor created before the allocator was loaded.
+// A library's constructor may create threads before the allocator is loaded.
 TEST(BackgroundThreadTest, StartsWhenItIsAllowedAfterTheFirstThread) {
   EnsureHeap();
   ResetBackgroundThreadInChild();
-  // With the first thread a sanitizer starts one of its own.
-  std::thread([] {}).join();
+  // When the first thread starts, a sanitizer starts a thread of its own.
+  long first = 0;
+  std::thread([&first] { first = syscall(SYS_gettid); }).join();
+  // The kernel forgets a thread a moment after pthread_join has returned.
+  for (int i = 0; syscall(SYS_tgkill, static_cast<long>(getpid()), first, 0) == 0; ++i) {
+    ASSERT_LT(i, 1'000'000);
+    std::this_thread::yield();
+  }
   const int before = NumThreads();
   OnThreadStarting(nullptr);
   AllowBackgroundThread();
   EXPECT_EQ(NumThreads(), before + 1);
   OnThreadEnds();
-  // The kernel forgets a thread a moment after pthread_join has returned.
   for (int i = 0; NumThreads() != before; ++i) {
     ASSERT_LT(i, 1'000'000);
     std::this_thread::yield();
@@ -51,7 +58,7 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
         for (int j = 0; j < 100; ++j) {
           heap.page_heap.Delete(
               heap.page_heap.New(kTuning.release.look_every + Length(1), SpanState::kLarge));
-          // As many as end, but not always one that ends what it has started.
+          // As many threads start as end, but not every thread ends the start that it reported.
           if (i < 2) OnThreadStarting(&pthread_create);
           if (i < 2 && j % 16 == 5) static_cast<void>(OnThreadNotStarted());
           if (i < 2 && j % 16 != 5) OnThreadEnds();
@@ -60,7 +67,7 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    // Whatever was started was stopped, so another may start at once.
+    // All background threads that were started were stopped, so another one may start at once.
     ResetBackgroundThreadInChild();
   }
   heap.page_heap.CheckInvariants();

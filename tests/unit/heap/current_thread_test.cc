@@ -34,7 +34,7 @@ TEST(CurrentThreadTest, AThreadGetsOneCache) {
   }).join();
 }
 
-// The next thread inherits the cache; otherwise its objects go to the central cache.
+// The next thread inherits the cache. Without inheritance its objects return to the central cache.
 TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   ASSERT_NE(CurrentCache(), nullptr);
   Heap& heap = GlobalHeap();
@@ -62,8 +62,8 @@ TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   EXPECT_EQ(CollectSizeClassStats(heap, c).spans, 0u);
 }
 
-// Destructors of other keys run after the cache is gone: the central cache serves them, and no
-// second cache is made.
+// Destructors of other keys may run after the thread's cache was given up. The central cache then
+// serves them, and no second cache is made.
 TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
   struct Seen {
     bool called = false;
@@ -113,7 +113,7 @@ TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
     EXPECT_EQ(TotalsOf(heap.registry).caches, caches + 1);
   }).join();
   EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
-  // A thread that allocates has one at once.
+  // A thread that allocates gets a cache at once.
   std::thread([] {
     ThreadCache* const cache = CurrentCache();
     ASSERT_NE(cache, nullptr);
@@ -121,8 +121,8 @@ TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
   }).join();
 }
 
-// While the C library ends a thread, the thread's signals are blocked. No free makes a cache then.
-// If the signals were blocked for another reason, a later free does.
+// While the C library ends a thread, the thread's signals are blocked. A free makes no cache then.
+// If the signals were blocked for another reason, a later free makes one.
 TEST(CurrentThreadTest, NoCacheForFreesWhereNothingWouldCollectIt) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
@@ -153,7 +153,7 @@ TEST(CurrentThreadTest, NoCacheWhenEveryCallIsChecked) {
     EXPECT_EQ(CurrentCache(), nullptr);
     EXPECT_EQ(CurrentCache(), nullptr);
     GlobalHeap().settings.check = false;
-    // The thread's first call decided it.
+    // The thread's first call decided that it has no cache.
     EXPECT_EQ(CurrentCache(), nullptr);
   }).join();
 }

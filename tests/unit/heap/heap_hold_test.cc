@@ -29,7 +29,7 @@ TEST(HeapHoldTest, TheHolderPassesThroughItsLocks) {
   bool elsewhere = true;
   std::thread([&] { elsewhere = HoldsHeap(); }).join();
   EXPECT_FALSE(elsewhere);
-  // All kinds of locks.
+  // Uses all kinds of locks.
   void* const small = tc_malloc(100);
   void* const large = tc_malloc(10 << 20);
   TotalsOf(GlobalHeap().registry);
@@ -41,7 +41,7 @@ TEST(HeapHoldTest, TheHolderPassesThroughItsLocks) {
   GlobalHeap().CheckInvariants();
 }
 
-// Each holder increments counters that nobody else changes meanwhile.
+// Each holder increments counters that no other thread changes meanwhile.
 TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
   InstallForkHandlers();
   constexpr int kThreads = 4;
@@ -91,7 +91,7 @@ TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
   GlobalHeap().CheckInvariants();
 }
 
-// 2^26 threads have started between two of them.
+// Two threads have the same number when 2^26 threads have started between them.
 TEST(HeapHoldTest, HoldersWithTheSameNumberWaitForOneAnother) {
   EnsureHeap();
   while (!thread_numbers.MayRepeat()) thread_numbers.New();
@@ -122,7 +122,8 @@ TEST(HeapHoldTest, HoldersWithTheSameNumberWaitForOneAnother) {
   GlobalHeap().CheckInvariants();
 }
 
-// The section is no interrupted one of the holder, so the hold is complete.
+// The access section belongs to another thread and is not an interrupted one of the holder, so the
+// hold is complete.
 TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
   EnsureHeap();
   while (!thread_numbers.MayRepeat()) thread_numbers.New();
@@ -144,8 +145,8 @@ TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
   other.join();
 }
 
-// The handlers of other folders run between the heap's locks. A handler for which there is no room
-// is refused with a message.
+// Fork handlers of other folders run between the heap's locks. When the table of handlers is full,
+// another one is refused with a message.
 int prepared = 0;
 int released = 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In children of the test, since a helper thread never ends. tests/process/reports_test.py tests
-// the reports themselves.
+// The tests run in child processes, since a helper thread never ends. tests/process/reports_test.py
+// tests the reports themselves.
 #include "heap/helper_thread.h"
 
 #include <gtest/gtest.h>
@@ -30,14 +30,14 @@ HelperTask other = {.interval_ms = 0,
                     .run = [](int) { others.fetch_add(1); }};
 
 void WaitFor(const std::atomic<int>& count, int n) {
-  // The time limit of the test ends this.
+  // If the count stays lower, the time limit of the test ends this loop.
   while (count.load() < n) WaitMillisecond();
 }
 
 #define REQUIRE(condition) \
   if (!(condition)) _exit(__LINE__ % 100 + 100)
 
-// Signals come to the main thread, which blocks none.
+// The main thread blocks no signals, so it receives them.
 TEST(HelperThreadDeathTest, IntervalsAndSignals) {
   EXPECT_EXIT(
       {
@@ -61,7 +61,7 @@ TEST(HelperThreadDeathTest, AnEndingSignalEndsTheProcess) {
   EXPECT_EXIT(
       {
         REQUIRE(AddHelperTask(&other) && HandleSignalInHelper(SIGTERM));
-        // Another task has the signal, too.
+        // Another task uses the same signal.
         REQUIRE(HandleSignalInHelper(SIGTERM));
         raise(SIGTERM);
         _exit(1);
@@ -75,7 +75,7 @@ TEST(HelperThreadDeathTest, AChildWithoutHelper) {
       {
         REQUIRE(AddHelperTask(&other) && HandleSignalInHelper(SIGTERM));
         REQUIRE(HandleSignalInHelper(SIGUSR2));
-        // (The system call: the C library's fork calls the handlers.)
+        // (Uses the system call because the C library's fork calls the handlers.)
         const pid_t child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
         if (child == 0) {
           // (raise would take the thread's number from the parent.)

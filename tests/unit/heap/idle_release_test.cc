@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The passes of idle release, one at a time.
+// Tests the passes of idle release, one at a time.
 #include "heap/idle_release.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Length FreeMapped(Heap& heap) {
   return Length(heap.page_heap.GetStats().free_backed_bytes >> kPageShift);
 }
 
-// A heap with free memory, and, at the rate, nothing to remember for longer than some milliseconds.
+// A heap with free memory, whose peak demand is forgotten within some milliseconds at the rate.
 Heap& HeapWithFreeMemory(double rate) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
@@ -32,7 +32,7 @@ Heap& HeapWithFreeMemory(double rate) {
   return heap;
 }
 
-// The first pass sees that pages were freed; the next ones see that none are.
+// The first pass finds that pages were freed, the next ones find that no more were freed.
 TEST(IdleReleaseTest, SleepsAfterManyIdlePasses) {
   Heap& heap = NewHeap();
   IdleRelease passes;
@@ -44,7 +44,7 @@ TEST(IdleReleaseTest, SleepsAfterManyIdlePasses) {
     ASSERT_EQ(passes.RunPass(heap, frees), IdleRelease::kUntilFrees);
     ASSERT_EQ(passes.RunPass(heap, frees), IdleRelease::kUntilFrees) << "woken for nothing";
   }
-  // Too little to release.
+  // The free pages are too few to release.
   heap.page_heap.Delete(
       heap.page_heap.New(Length::ForBytes(heap.page_heap.Shares().free_pages), SpanState::kLarge));
   passes.RunPass(heap, 0);
@@ -58,7 +58,7 @@ TEST(IdleReleaseTest, RateZeroReleasesNothing) {
   EXPECT_EQ(FreeMapped(heap), kMuch);
 }
 
-// What the last moments needed is kept.
+// Memory that was needed a moment ago is kept.
 TEST(IdleReleaseTest, WhatIsNotDueStays) {
   Heap& heap = HeapWithFreeMemory(1);
   const int64_t start_ms = CoarseMilliseconds();
@@ -72,7 +72,7 @@ TEST(IdleReleaseTest, WhatIsNotDueStays) {
 TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   Heap& heap = HeapWithFreeMemory(40);
   Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
-  // Kept spans of shards, too, once nothing is freed any more.
+  // Kept spans of shards are also released, once no more pages are freed.
   SpanHome& home = heap.central.shards().Ensure(0).home();
   DeleteToCache(heap.page_heap, heap.page_heap.New(Length(8), SpanState::kSmall), home, true);
   const Length all = FreeMapped(heap);
@@ -86,7 +86,7 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
     passes.RunPass(heap, 1);
     WaitMillisecond();
   }
-  // In one pass, once the peak is forgotten.
+  // One pass releases it, once the peak is forgotten.
   EXPECT_LE(FreeMapped(heap), Length::ForBytes(heap.page_heap.Shares().free_pages));
   EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
   EXPECT_EQ(NewFromCache(heap.page_heap, Length(8), home), nullptr);
@@ -106,7 +106,7 @@ TEST(IdleReleaseTest, StopsWhenAsked) {
 
 // Idle passes flush the caches of threads that sleep, and no others.
 TEST(IdleReleaseTest, FlushesTheCachesOfIdleThreads) {
-  EnsureHeap();  // whose barrier is used
+  EnsureHeap();  // its barrier is used
   Heap& heap = HeapWithFreeMemory(1);
   TestThread sleeper(heap.registry);
   TestThread busy(heap.registry);

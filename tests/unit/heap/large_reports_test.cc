@@ -43,11 +43,11 @@ TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
   large.SetThreshold(1000);
   large.Allocated(object, 999);
   EXPECT_EQ(large.allocations(), 0u);
-  large.Allocated(object, 1000);  // reported: 1125 from now on
+  large.Allocated(object, 1000);  // reported; the threshold is 1125 from now on
   large.Allocated(object, 1000);
   large.Allocated(object, 1124);
   EXPECT_EQ(large.threshold(), 1125u);
-  large.Allocated(object, 5000);  // reported; the threshold goes on from where it was
+  large.Allocated(object, 5000);  // reported; raises the threshold by an eighth of itself
   EXPECT_EQ(large.threshold(), 1125u + 140);
   large.Allocated(object, 999);
   EXPECT_EQ(large.allocations(), 4u);
@@ -56,7 +56,7 @@ TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
   EXPECT_EQ(reports.taken()[0].object, object);
   EXPECT_EQ(reports.taken()[0].bytes, 1000u);
   EXPECT_EQ(reports.taken()[1].bytes, 5000u);
-  // Setting the threshold undoes the rises.
+  // Setting the threshold replaces the raised one.
   large.SetThreshold(1000);
   large.Allocated(object, 1000);
   EXPECT_EQ(reports.taken().size(), 3u);
@@ -64,7 +64,7 @@ TEST(LargeReportsTest, EachReportRaisesTheThresholdByAnEighth) {
 
 jmp_buf out_of_report;
 
-// A program whose callback is left by longjmp gets the next report as well.
+// A program that leaves its callback by longjmp still gets the next report.
 TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
   static LargeReports large;
   static std::atomic<int> calls;
@@ -72,7 +72,7 @@ TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
   large.SetCallback(
       [](void*, size_t bytes, void*) {
         ++calls;
-        // Not reported.
+        // Allocations in a callback are not reported.
         large.Allocated(object, bytes * 2);
         longjmp(out_of_report, 1);
       },
@@ -85,7 +85,8 @@ TEST(LargeReportsTest, ACallbackThatIsLeftHasEnded) {
   EXPECT_EQ(large.reports(), 10u);
 }
 
-// A program that works on large objects gets ever fewer reports: sixty are a factor of a thousand.
+// A program that works on large objects gets fewer and fewer reports: sixty reports raise the
+// threshold by a factor of a thousand.
 TEST(LargeReportsTest, ReportsBecomeRare) {
   LargeReports large;
   large.SetThreshold(size_t{1} << 20);
@@ -113,7 +114,7 @@ TEST(LargeReportsTest, NeverIsNever) {
   EXPECT_TRUE(reports.taken().empty());
 }
 
-// Allocations of a callback are counted and not reported; errno stays.
+// Allocations of a callback are counted but not reported, and errno stays unchanged.
 TEST(LargeReportsTest, ACallbackMayAllocate) {
   static LargeReports large;
   static int calls;
@@ -134,12 +135,12 @@ TEST(LargeReportsTest, ACallbackMayAllocate) {
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(large.allocations(), 2u);
   EXPECT_EQ(large.reports(), 1u);
-  large.Allocated(object, 9000);  // it removed itself
+  large.Allocated(object, 9000);  // the callback removed itself
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(large.reports(), 2u);
 }
 
-// Threads that reach a threshold at the same time: each threshold causes one report.
+// When several threads reach a threshold at the same time, it causes only one report.
 TEST(LargeReportsTest, ManyThreads) {
   constexpr size_t kThreads = 4;
   constexpr size_t kEach = 2000;

@@ -53,7 +53,7 @@ TEST_F(LimitsTest, AShareFollowsTheContainer) {
   Write("/g/memory.max", "500000000\n");
   UpdateContainerShare(heap_, root_);
   EXPECT_EQ(SoftLimit(), 400'000'000u);
-  // For a moment it cannot be read: nothing changes.
+  // While the control group cannot be read, the limit stays as it is.
   std::filesystem::rename(root_ + "/proc", root_ + "/gone");
   UpdateContainerShare(heap_, root_);
   EXPECT_EQ(SoftLimit(), 400'000'000u);
@@ -141,7 +141,7 @@ void Hear(int kind, size_t backed, size_t, void* context) {
   heard.last_backed = backed;
   errno = 55;
   if (heard.allocates) {
-    // As the slow path of an allocation in the callback does.
+    // Does what the slow path of an allocation in the callback does.
     LimitedAllocation limited(*heard.heap);
     Span* const span = heard.heap->page_heap.New(MiB(1000), SpanState::kLarge);
     limited.Ended(span == nullptr, 1000);
@@ -188,7 +188,7 @@ TEST_F(LimitsTest, TheHardLimitsCallbackRunsWhenTheAllocationFailed) {
   EXPECT_EQ(heard.kinds, std::vector<int>{0});
 }
 
-// What leaves the callback: longjmp, or an exception.
+// The way in which the callback is left.
 enum class Leaving { kByLongjmp, kByException };
 jmp_buf out_of_callback;
 int left_callbacks;
@@ -221,15 +221,16 @@ __attribute__((noinline)) void OverwriteStackBelow() {
 void ExpectAllCalls(Heap& heap, LimitCallback callback) {
   heap.page_heap.governor()->limit_watch().SetCallback(callback, nullptr);
   left_callbacks = 0;
-  // Calls of the same depth twice, of another one, and deeper ones.
+  // Two calls have the same depth, others have another depth or are deeper.
   static constexpr int kDepths[] = {3, 3, 0, 10, 0, 200};
   static std::atomic<size_t> call;
   for (call = 0; call < std::size(kDepths); ++call) {
     const int depth = kDepths[call];
-    // Each is a new excess.
+    // Each call exceeds the limit anew.
     SetMemoryLimit(heap, LimitKind::kSoft, kNoLimit);
     SetMemoryLimit(heap, LimitKind::kSoft, 10 * kMiB);
-    // Deeper calls may leave an abandoned mark as it is. It would count as running (see FrameMark).
+    // Deeper calls may not overwrite an abandoned mark, which would then count as running (see
+    // FrameMark).
     if (call > 0 && depth > kDepths[call - 1]) OverwriteStackBelow();
     if (setjmp(out_of_callback) == 0) {
       try {
@@ -258,7 +259,7 @@ TEST_F(LimitsTest, ACallbackIsNotCalledForItself) {
   ASSERT_NE(New(MiB(20)), nullptr);
   limited.Ended(false, 1000);
   EXPECT_EQ(heard.kinds, std::vector<int>{1});
-  // And for the next one again.
+  // The next allocation that the limit affects is reported again.
   LimitedAllocation failing(heap_);
   ASSERT_EQ(New(MiB(20)), nullptr);
   failing.Ended(true, 1000);

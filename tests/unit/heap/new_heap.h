@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A second Heap in the process, so that its figures start at zero. It is never destroyed: a heap
-// has no end.
+// A second Heap in the process, so that its figures start at zero. It is never destroyed, as no
+// heap is.
 #pragma once
 
 #include <sys/mman.h>

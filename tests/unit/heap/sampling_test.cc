@@ -14,7 +14,8 @@ namespace {
 
 class SamplingTest : public ::testing::Test {
  protected:
-  // As malloc: the fast path, else the slow one. True when the allocation is sampled.
+  // Counts as malloc does: on the fast path, else on the slow path. True if the allocation is
+  // sampled.
   bool Allocate(ThreadCache* cache, size_t bytes) {
     std::atomic<size_t>& counter = cache->table().bins().bytes_until_sample;
     const size_t left = counter.load();
@@ -38,9 +39,9 @@ TEST_F(SamplingTest, NothingIsSampledAtFirst) {
   }
 }
 
-// Sizes mixed, alarms in between, with a cache and without: the sum of the weights is
-// what was allocated, in numbers and in bytes, for each size, within three standard errors. Of 20
-// seeds and 4 sizes one may miss, and all together are within one percent.
+// Allocates mixed sizes, with alarms in between, with a cache and without. For each size, the sum
+// of the weights is the number of allocated objects and bytes, within three standard errors. One of
+// the 20 seeds times 4 sizes may miss, and all together are within one percent.
 TEST_F(SamplingTest, WeightsAddUpToWhatWasAllocated) {
   constexpr size_t kPeriod = 16384;
   constexpr size_t kSizes[] = {16, 400, 20'000, 300'000};

@@ -43,7 +43,7 @@ TEST(TrimTest, ReleasesFreePages) {
   const size_t bytes = span->bytes();
   memset(start, 1, bytes);
   ASSERT_EQ(ResidentBytes(start, bytes), bytes);
-  // In use: releases nothing of it.
+  // While the span is in use, none of it is released.
   EXPECT_EQ(Trim(heap, 0), 0u);
   ASSERT_EQ(ResidentBytes(start, bytes), bytes);
   heap.page_heap.Delete(span);
@@ -113,8 +113,8 @@ TEST(TrimTest, EmptiesOrphans) {
   EXPECT_EQ(Trim(heap, 0), s.page_heap_free_bytes);
 }
 
-// In spans in use: objects in caches return first, then the free objects' pages are released,
-// regardless of how much of the page heap's memory is to be kept.
+// Tests spans in use: objects in caches return first, then the pages of free objects are released,
+// no matter how much of the page heap's memory is to be kept.
 TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
@@ -123,14 +123,14 @@ TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   ASSERT_EQ(page, 4096u);
   TestThread thread(heap.registry);
   std::vector<void*> objects;
-  // Whole spans.
+  // Allocates all objects of whole spans.
   for (size_t i = 0; i < 100 * heap.central.free_list(c).objects_per_span(); ++i) {
     objects.push_back(thread.Allocate(c));
     memset(objects.back(), 1, 4096);
   }
   std::sort(objects.begin(), objects.end());
   Span* const large = heap.page_heap.New(Length(100), SpanState::kLarge);
-  // Free for the page heap when there is nothing else to distinguish it.
+  // This span becomes free memory of the page heap, which the call of Trim below keeps.
   FlushCaches(heap);
   const size_t free_before = CollectStats(heap).page_heap_free_bytes;
   heap.page_heap.Delete(large);
@@ -140,7 +140,8 @@ TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
     thread.Free(c, objects[i]);
     ++freed;
   }
-  // By its owner: the barrier is the process's own heap's, which may not be there.
+  // The owner flushes its cache. Another thread would need the barrier of the process's own heap,
+  // which may not exist.
   heap.registry.FlushAll(thread.cache());
   const HeapStats before = CollectStats(heap);
   EXPECT_EQ(before.hole_bytes, 0u);
@@ -160,7 +161,7 @@ TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   heap.CheckInvariants();
 }
 
-// The calling thread's own cache, on the process's heap.
+// Empties the calling thread's own cache, on the process's heap.
 TEST(TrimTest, EmptiesTheCallersCache) {
   ThreadCache* const cache = CurrentCache();
   ASSERT_NE(cache, nullptr);

@@ -23,7 +23,7 @@ void* MallocOfTheCLibrary(size_t size) {
 
 bool NoThreads(uintptr_t, uintptr_t) { return false; }
 
-// A thread with a frame that was seen somewhere below its control block.
+// Knows one thread: an address in its stack, somewhere below its control block.
 uintptr_t known_thread = 0;
 bool KnownThread(uintptr_t address, uintptr_t limit) {
   return address < known_thread && known_thread < limit;
@@ -58,8 +58,8 @@ TEST_F(CLibraryMallocTest, KnowsTheMainThreadsStack) {
   EXPECT_EQ(errno, 1234);
 }
 
-// The thread's stack is at the upper end of an area of the test's own, with other memory below it
-// and inaccessible pages in between: adjacent to the stack, but not in it.
+// The thread's stack is at the upper end of an area that the test maps. Other memory is below it,
+// with inaccessible pages in between: that memory is next to the stack, but not in it.
 TEST_F(CLibraryMallocTest, KnowsAThreadsStackByItsControlBlock) {
   constexpr size_t kGap = size_t{1} << 16;
   constexpr size_t kStack = size_t{1} << 20;
@@ -70,7 +70,7 @@ TEST_F(CLibraryMallocTest, KnowsAThreadsStackByItsControlBlock) {
   char* const stack = area + 3 * kGap;
   ASSERT_EQ(mprotect(memory, kGap, PROT_READ | PROT_WRITE), 0);
   ASSERT_EQ(mprotect(stack, kStack, PROT_READ | PROT_WRITE), 0);
-  MallocOfTheCLibrary(100);  // It is there and has allocated.
+  MallocOfTheCLibrary(100);  // The C library is loaded and has allocated.
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
   ASSERT_EQ(pthread_attr_setstack(&attributes, stack, kStack), 0);

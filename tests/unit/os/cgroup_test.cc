@@ -32,7 +32,7 @@ TEST(CgroupMembershipTest, ReadsBothVersions) {
   EXPECT_EQ(membership.path, "/docker/0638");
   EXPECT_EQ(PathOf("11:cpu,memory,pids:/a"), "/a");
   EXPECT_EQ(PathOf("0::/"), "/");
-  // A colon in a name.
+  // The name contains a colon.
   EXPECT_EQ(PathOf("0::/a:b/c"), "/a:b/c");
   EXPECT_EQ(PathOf("0::/../other"), "/../other");
 }
@@ -85,19 +85,19 @@ TEST(CgroupDirectoryTest, IsBelowTheMount) {
   EXPECT_EQ(DirectoryOf("/", "/sys/fs/cgroup", "/"), "/sys/fs/cgroup");
 }
 
-// A container without a cgroup namespace: the path is the host's, the mount is a part of the
-// hierarchy.
+// In a container without a cgroup namespace, the path is that of the host, and the mount shows a
+// part of the hierarchy.
 TEST(CgroupDirectoryTest, OfAMountedPart) {
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/ab"), "/m");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/ab/c/d"), "/m/c/d");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/abc"), "none");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker"), "none");
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/other"), "none");
-  // Mounted from outside the process's namespace.
+  // The mount is from outside the process's namespace.
   EXPECT_EQ(DirectoryOf("/../..", "/m", "/../../x"), "/m/x");
 }
 
-// The reverse: the process's path is the root, the mount is a part.
+// In the reverse case, the process's path is the root, and the mount shows a part.
 TEST(CgroupDirectoryTest, OfAProcessAtTheRootOfItsNamespace) {
   EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/"), "/m");
   EXPECT_EQ(DirectoryOf("/..", "/m", "/"), "/m");
@@ -115,7 +115,7 @@ TEST(CgroupDirectoryTest, NamesWithSpaces) {
   EXPECT_EQ(DirectoryOf("/", "/my\\040group\\134", "/a b"), "/my group\\/a b");
   EXPECT_EQ(DirectoryOf("/a\\040b", "/m", "/a b/c"), "/m/c");
   EXPECT_EQ(DirectoryOf("/a\\040b", "/m", "/a\\040b/c"), "none");
-  // No valid escapes: too large, too short, no digits.
+  // These are no valid escapes: they are too large, too short, or have no digits.
   EXPECT_EQ(DirectoryOf("/", "/m\\777\\04\\x40\\", "/"), "/m\\777\\04\\x40\\");
 }
 
@@ -131,7 +131,7 @@ TEST(CgroupLimitTest, Values) {
   EXPECT_EQ(Limit("536870912\n"), 536870912u);
   EXPECT_EQ(Limit("1152921504606846975\n"), (uint64_t{1} << 60) - 1);
   EXPECT_EQ(Limit("1152921504606846976\n"), kNoCgroupLimit);
-  // Version 1's largest value, which depends on the page size.
+  // These are the largest values of version 1, which depend on the page size.
   EXPECT_EQ(Limit("9223372036854771712\n"), kNoCgroupLimit);
   EXPECT_EQ(Limit("9223372036854710272\n"), kNoCgroupLimit);
   EXPECT_EQ(Limit("18446744073709551615\n"), kNoCgroupLimit);
@@ -142,7 +142,7 @@ TEST(CgroupLimitTest, Values) {
   }
 }
 
-// A file tree of the test's own.
+// Reads from a file tree that the test writes.
 class CgroupReadTest : public testing::Test {
  protected:
   void Write(const std::string& path, const std::string& text) { tree_.Write(path, text); }
@@ -172,7 +172,7 @@ TEST_F(CgroupReadTest, FindsTheSmallestLimitOfAllAncestors) {
   EXPECT_EQ(Read(), 2000000u);
   Write("/sys/fs/cgroup/memory.max", "1000000\n");
   EXPECT_EQ(Read(), 1000000u);
-  // Neither siblings nor groups above the mount count.
+  // Limits of siblings and of groups above the mount have no effect.
   Write("/sys/fs/cgroup/a/b/x/memory.max", "1\n");
   Write("/sys/fs/cgroup/x/memory.max", "1\n");
   Write("/sys/fs/memory.max", "1\n");
@@ -180,7 +180,7 @@ TEST_F(CgroupReadTest, FindsTheSmallestLimitOfAllAncestors) {
   EXPECT_EQ(Read(), 1000000u);
 }
 
-// A resize shows at the next reading.
+// The next reading returns a changed limit.
 TEST_F(CgroupReadTest, ReadsAgain) {
   Write("/proc/self/cgroup", "0::/\n");
   Write("/proc/self/mountinfo", kV2Mount);
@@ -204,7 +204,7 @@ TEST_F(CgroupReadTest, VersionOne) {
   EXPECT_EQ(Read(), 700000000u);
   Write("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "600000000\n");
   EXPECT_EQ(Read(), 600000000u);
-  // The other hierarchy of a mixed system.
+  // This is the other hierarchy of a mixed system.
   Write("/sys/fs/cgroup/unified/x/memory.max", "5000\n");
   EXPECT_EQ(Read(), 5000u);
 }
@@ -218,12 +218,13 @@ TEST_F(CgroupReadTest, InContainers) {
   EXPECT_EQ(Read(), 8000u);
   Write("/proc/self/cgroup", "0::/\n");
   EXPECT_EQ(Read(), 9000u);
-  // Another process's group.
+  // The mount shows the group of another container.
   Write("/proc/self/cgroup", "0::/docker/xy\n");
   EXPECT_EQ(Read(), kNoCgroupLimit);
 }
 
-// Mounted twice: both mounts show the same groups, one of them more ancestors.
+// The hierarchy is mounted twice: both mounts show the same groups, and one of them shows more
+// ancestors.
 TEST_F(CgroupReadTest, SeveralMounts) {
   Write("/proc/self/cgroup", "0::/a/b\n");
   Write("/proc/self/mountinfo",
@@ -249,14 +250,14 @@ TEST_F(CgroupReadTest, FailsWithoutFiles) {
 
 TEST_F(CgroupReadTest, LongLinesAndPaths) {
   Write("/sys/fs/cgroup/memory.max", "1000\n");
-  // The mounts of containers have long lists of layers; the last line may lack its newline.
+  // Mounts of containers have long lists of layers. The last line may lack its newline.
   Write("/proc/self/mountinfo", "20 1 0:20 / / rw - overlay overlay lowerdir=" +
                                     std::string(30000, 'l') + "\n" + kV2Mount + "31 1 0:1 / /x");
   Write("/proc/self/cgroup", "0::/\n");
   EXPECT_EQ(Read(), 1000u);
   Write("/proc/self/cgroup", "0::/\n5:memory:/" + std::string(20000, 'p'));
   EXPECT_EQ(Read(), 1000u);
-  // A path that does not fit is not cut off to another one.
+  // A path that is too long is not truncated to another path.
   Write("/proc/self/cgroup", "0::/" + std::string(5000, 'p') + "\n");
   EXPECT_EQ(Read(), kNoCgroupLimit);
   const std::string part(200, 'q');
@@ -281,7 +282,7 @@ TEST_F(CgroupReadTest, KeepsErrnoAndFileDescriptors) {
   EXPECT_EQ(before, after);
 }
 
-// A process without free file descriptors gets no answer, not "no limit".
+// A process without free file descriptors gets no answer instead of "no limit".
 TEST_F(CgroupReadTest, FailsWithoutFileDescriptors) {
   Write("/proc/self/cgroup", "0::/\n");
   Write("/proc/self/mountinfo", kV2Mount);
@@ -289,7 +290,7 @@ TEST_F(CgroupReadTest, FailsWithoutFileDescriptors) {
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
   const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  // Two files are open at the same time for the limits, one for the lists.
+  // Reading the limits needs two open files at the same time, reading the lists needs one.
   for (const rlim_t free_descriptors : {0, 1}) {
     const rlimit limit{static_cast<rlim_t>(next) + 1 + free_descriptors, old_limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -301,7 +302,7 @@ TEST_F(CgroupReadTest, FailsWithoutFileDescriptors) {
   EXPECT_EQ(Read(), 1000u);
 }
 
-// On any machine: an answer, the same one twice.
+// On any machine two readings have a result, and the same one.
 TEST(CgroupTest, OfThisProcess) {
   const std::optional<uint64_t> limit = ReadCgroupMemoryLimit();
   ASSERT_TRUE(limit.has_value());
@@ -309,7 +310,7 @@ TEST(CgroupTest, OfThisProcess) {
   EXPECT_EQ(ReadCgroupMemoryLimit(), limit);
 }
 
-// Any text has an answer, without reads beyond its end; the sanitizer build checks that.
+// The parsers handle any text without reading beyond its end. The sanitizer build checks this.
 TEST(CgroupParsersTest, SurviveRandomText) {
   SeededRandom random(1910);
   static constexpr char kAlphabet[] = "0123456789: /.\\-cgroup2memory,\n\xff";

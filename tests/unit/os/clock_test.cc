@@ -11,7 +11,7 @@ TEST(ClockTest, AdvancesWithTheSystemClock) {
   const timespec pause = {0, 60'000'000};
   ASSERT_EQ(nanosleep(&pause, nullptr), 0);
   const int64_t passed = CoarseMilliseconds() - start;
-  // Coarse: a tick of the kernel may be missing at the start.
+  // The clock is coarse: a tick of the kernel may be missing at the start.
   EXPECT_GE(passed, 40);
   int64_t last = CoarseMilliseconds();
   for (int i = 0; i < 100000; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prints each variable that ForEachEnvironmentVariable visits as "NAME[length]=VALUE[length]", one
-// a line. With the argument "kernel" it first clears `environ`, whose state is then that before the
-// C library is ready.
+// a line. With the argument "kernel" it first clears `environ`, as it is before the C library is
+// ready.
 #include <errno.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
       [](const char* name, size_t name_length, const char* value, void* context) {
         fprintf(static_cast<FILE*>(context), "%.*s[%zu]=%.20s[%zu]\n",
                 static_cast<int>(name_length), name, name_length, value, strlen(value));
-        // The caller does not see a change of errno by the visitor.
+        // The caller must not see that the visitor changes errno.
         errno = 99;
       },
       stdout);

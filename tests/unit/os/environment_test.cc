@@ -70,7 +70,8 @@ TEST(EnvironmentTest, VisitsAllThatTheCLibraryKnows) {
   EXPECT_EQ(Visited(), expected);
 }
 
-// Odd entries, which programs may pass on: without '=', without a name, with two, twice.
+// Unusual entries that programs may pass on: without '=', without a name, with two '=', or present
+// twice.
 const std::vector<std::string> kOddEnvironment = {"NORMAL=value", "EMPTY=",  "NOEQUALS", "=NONAME",
                                                   "TWO=a=b",      "TWICE=1", "TWICE=2",  ""};
 constexpr char kOddListing[] =
@@ -90,7 +91,8 @@ TEST(EnvironmentTest, ReadsTheKernelsCopyBeforeTheCLibraryIsReady) {
   EXPECT_EQ(ChildLists("kernel", {}), "");
 }
 
-// More than one read of the file, up to the longest entry that the kernel accepts.
+// Reading the file takes more than one read. The longest entry is the longest that the kernel
+// accepts.
 TEST(EnvironmentTest, ReadsLongEntriesFromTheKernelsCopy) {
   std::vector<std::string> environment;
   std::string expected;
@@ -101,7 +103,7 @@ TEST(EnvironmentTest, ReadsLongEntriesFromTheKernelsCopy) {
   EXPECT_EQ(ChildLists("kernel", environment), expected);
 }
 
-// Entries beyond 1 MiB are ignored; those before are complete.
+// Entries beyond 1 MiB are ignored, and those before are complete.
 TEST(EnvironmentTest, SurvivesAnEnvironmentThatIsTooLong) {
   std::vector<std::string> environment = {"FIRST=1"};
   for (int i = 0; i < 10; ++i) environment.push_back("LONG=" + std::string(120'000, 'x'));

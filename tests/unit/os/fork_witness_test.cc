@@ -10,10 +10,10 @@ namespace {
 
 constinit ForkWitness witness;
 
-// 0 when all is as it should be.
+// Returns 0 if all checks succeed, else the number of the failed one.
 int CheckChild(int forks_left) {
   if (!witness.InChild()) return 1;
-  // A nested Begin: of a signal handler that forks.
+  // A signal handler that forks calls Begin again.
   witness.Begin();
   if (!witness.InChild()) return 2;
   witness.End();

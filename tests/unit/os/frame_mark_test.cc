@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <setjmp.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <thread>
@@ -36,14 +37,34 @@ __attribute__((noinline)) void MarkAndJump() {
   longjmp(back, 1);
 }
 
-// Asks and marks in one function, like the callers: an abandoned mark would be at the address of
-// the next one.
+// Checks and marks in one function, as the callers do: an abandoned mark is at the address of the
+// next one.
 __attribute__((noinline)) bool MarkedAgain() {
   const bool lives = left_mark != nullptr && FrameMark::Lives(left_mark);
   const FrameMark mark;
   left_mark = &mark;
   if (!lives) longjmp(back, 1);
   return true;
+}
+
+TEST(IsReadableTest, UpToTheEndOfMemory) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  char* const pages = static_cast<char*>(
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(munmap(pages + page, page), 0);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(pages) + page;
+  errno = 1234;
+  EXPECT_TRUE(IsReadable(end - page));
+  EXPECT_TRUE(IsReadable(end - sizeof(void*)));
+  EXPECT_FALSE(IsReadable(end));
+  EXPECT_FALSE(IsReadable(0));
+  // This is the value with which the system call compares.
+  const uint32_t unlikely = 0x9d5c81e0;
+  memcpy(pages, &unlikely, sizeof(unlikely));
+  EXPECT_TRUE(IsReadable(end - page));
+  EXPECT_EQ(errno, 1234);
+  munmap(pages, page);
 }
 
 TEST(FrameMarkTest, LivesDuringCalls) {
@@ -95,7 +116,7 @@ TEST(FrameMarkTest, EndsWhenTheSameCallsAreRepeated) {
   EXPECT_EQ(times, 10);
 }
 
-// The unmapped stack of a coroutine, above this one.
+// The memory is like the unmapped stack of a coroutine, above this stack.
 TEST(FrameMarkTest, DoesNotReadUnmappedMemory) {
   constexpr size_t kBytes = size_t{1} << 16;
   // mmap returns memory below the main thread's stack; a thread's stack may be below that.

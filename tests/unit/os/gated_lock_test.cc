@@ -21,8 +21,8 @@
 namespace tcmalloc {
 namespace {
 
-// Takes the lock in a thread of its own, and then checks that `*value` is 2. `number`: of the
-// thread; 0: a new one.
+// Takes the lock in a thread of its own, and then checks that `*value` is 2. `number` is the
+// thread's number, or 0 for a new one.
 class Waiter {
  public:
   Waiter(GatedLock& lock, const int* value, uint32_t number = 0)
@@ -45,7 +45,7 @@ class Waiter {
   std::thread thread_;
 };
 
-// Has the lock, in a thread of its own, until it is told to free it.
+// Holds the lock in a thread of its own, until Free is called.
 template <typename Lock>
 class Holder {
  public:
@@ -70,8 +70,8 @@ class Holder {
   std::thread thread_;
 };
 
-// Lost exclusion loses additions, and ThreadSanitizer reports the race. A lost wake-up hangs the
-// test.
+// If two threads hold the lock at once, additions are lost, and ThreadSanitizer reports the race.
+// If a wake-up is lost, the test hangs.
 TEST(GatedLockTest, ExcludesWhileHoldsComeAndGo) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 3000;
@@ -125,6 +125,38 @@ TEST(GatedLockTest, TheForkingThreadPassesAndOthersWait) {
   SpinLock::EndForkHold();
 }
 
+TEST(GatedLockTest, TryLockWaitsForNothing) {
+  GatedLock lock(LockRank::kCentral);
+  {
+    Holder<GatedLock> holder(lock);
+    EXPECT_FALSE(lock.TryLock());
+  }
+  ASSERT_TRUE(lock.TryLock());
+  EXPECT_TRUE(lock.HeldByThisThread());
+  lock.Unlock();
+  EXPECT_FALSE(lock.HeldByThisThread());
+}
+
+// While the gate is closed, TryLock fails and leaves the lock unchanged: the forking thread must
+// not find it taken.
+TEST(GatedLockTest, TryLockStaysBeforeTheGate) {
+  GatedLock lock(LockRank::kCentral);
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  std::thread([&lock] {
+    const bool taken = lock.TryLock();
+    EXPECT_FALSE(taken);
+    if (taken) lock.Unlock();
+  }).join();
+  // The forking thread passes the gate.
+  const bool taken = lock.TryLock();
+  EXPECT_TRUE(taken);
+  if (taken) lock.Unlock();
+  SpinLock::EndForkHold();
+  ASSERT_TRUE(lock.TryLock());
+  lock.Unlock();
+}
+
 TEST(GatedLockTest, TheGateStaysClosedUntilTheOutermostHoldEnds) {
   GatedLock lock(LockRank::kCentral);
   int value = 0;
@@ -142,7 +174,7 @@ TEST(GatedLockTest, TheGateStaysClosedUntilTheOutermostHoldEnds) {
   EXPECT_FALSE(lock.HeldForForkByThisThread());
 }
 
-// 2^26 threads have started between the two.
+// Two threads have the same number when 2^26 threads have started between them.
 TEST(GatedLockTest, AThreadWithTheSameNumberWaitsToo) {
   GatedLock lock(LockRank::kCentral);
   int value = 0;
@@ -171,7 +203,8 @@ TEST(GatedLockTest, AHoldWaitsForAThreadWithTheSameNumber) {
   SpinLock::EndForkHold();
 }
 
-// A SpinLock that seems to be the thread's own may be so: the hold does not wait for it forever.
+// A SpinLock with the thread's number may really be held by this thread, so the hold does not wait
+// for it forever.
 TEST(SpinLockForkTest, AHoldWaitsForAThreadWithTheSameNumber) {
   while (!thread_numbers.MayRepeat()) thread_numbers.New();
   SpinLock lock(LockRank::kPageHeap);
@@ -212,7 +245,7 @@ TEST(GatedLockTest, AHoldWaitsForTheCriticalSection) {
   holder.join();
 }
 
-// So no page of theirs is copied in parent or child.
+// A hold writes to no free lock, so no page with locks is copied in parent or child.
 TEST(GatedLockTest, AHoldWritesToNoFreeLock) {
   void* const memory =
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -229,7 +262,7 @@ TEST(GatedLockTest, AHoldWritesToNoFreeLock) {
   munmap(memory, 4096);
 }
 
-// A thread of the parent had taken the lock when the process forked, and would have let go of it.
+// When the process forked, a thread of the parent had taken the lock and was about to free it.
 TEST(GatedLockTest, TheChildFreesLocksOfThreadsThatItLacks) {
   GatedLock used(LockRank::kCentral);
   GatedLock unused(LockRank::kCentral);
@@ -312,15 +345,15 @@ TEST(GatedLockTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   SpinLock::EndForkHold();
 }
 
-// Its first member.
+// The lock's state is its first member.
 uint32_t StateOf(const GatedLock& lock) {
   uint32_t state;
   memcpy(&state, &lock, sizeof(state));
   return state;
 }
 
-// An incomplete hold. One thread has a lock in its section, another one was about to look at the
-// gate. The same lock may be first one and then the other.
+// The hold is incomplete: one thread holds a lock in its critical section, another one was about to
+// check the gate. Both can happen to the same lock, one after the other.
 TEST(GatedLockTest, AChildOfAnIncompleteHoldFreesOnlyWhatIsConsistent) {
   GatedLock missed(LockRank::kCentral);
   GatedLock taken(LockRank::kCentral);

@@ -46,7 +46,7 @@ TEST(LineReaderTest, ReadsLines) {
   EXPECT_EQ(LinesOf<8>("12345678\n123456789\na\n123456789"), Lines({"12345678", "a"}));
 }
 
-// Ends of read buffers do not matter.
+// Lines are read correctly wherever read buffers end.
 TEST(LineReaderTest, ReadsLinesOfSeveralPieces) {
   std::string text;
   std::vector<std::string> lines;

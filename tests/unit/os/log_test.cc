@@ -26,9 +26,9 @@ TEST(LogTest, WritesToStderr) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "one two\n");
 }
 
-// A pipe has room for 64 KiB; then the writer sleeps. A signal interrupts the system call after a
-// part of the text, and a second one, while the pipe is full, before any text. All of the text
-// arrives.
+// A pipe has room for 64 KiB; then the writer sleeps. One signal interrupts the system call after a
+// part of the text was written. A second one interrupts it while the pipe is full, before any text
+// was written. All of the text arrives.
 TEST(LogTest, WritesAllOfALongTextAlsoWhenSignalsInterruptIt) {
   struct sigaction action = {};
   struct sigaction old_action;
@@ -82,6 +82,23 @@ TEST(LogTest, DropsUnwritableTextAndKeepsErrno) {
 TEST(LogDeathTest, AbortWithPrintsAndAborts) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(AbortWith("last words\n"), testing::KilledBySignal(SIGABRT), "^last words\n");
+}
+
+// Prints the line that a core dump contains.
+void PrintAbortLine(int) {
+  WriteToStderr("kept: ");
+  WriteToStderr(abort_line);
+  _exit(3);
+}
+
+TEST(LogDeathTest, AbortWithKeepsTheLine) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_STREQ(abort_line, "");
+  EXPECT_EXIT((signal(SIGABRT, &PrintAbortLine), AbortWith("last words\n")),
+              testing::ExitedWithCode(3), "kept: last words\n$");
+  const std::string longer(2 * kAbortLineBytes, 'w');
+  EXPECT_EXIT((signal(SIGABRT, &PrintAbortLine), AbortWith(longer)), testing::ExitedWithCode(3),
+              "kept: w{" + std::to_string(kAbortLineBytes - 1) + "}$");
 }
 
 TEST(LogDeathTest, CheckFailedPrintsOneLineAndCutsOffALongOne) {

@@ -31,12 +31,12 @@ bool KernelHasIt() {
 #define SKIP_WITHOUT_KERNEL_SUPPORT() \
   if (!KernelHasIt()) GTEST_SKIP() << "SKIP: this kernel has no expedited membarrier"
 
-// How sandboxes answer: with an error number instead of the call, or by ending the process.
+// A sandbox returns an error number instead of making the call, or ends the process.
 constexpr uint32_t Refuse(int error) { return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error); }
 constexpr uint32_t kEndProcess = SECCOMP_RET_KILL_PROCESS;
 
 // Makes `answer` the result of each membarrier of this process whose command is in `commands`.
-// Permanent: call it in a child.
+// This cannot be undone: call it in a child.
 bool Sandbox(uint32_t commands, uint32_t answer) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -83,8 +83,8 @@ TEST(MembarrierTest, IssuesWhileOtherThreadsRun) {
   other.join();
 }
 
-// The first test of its process when each test has its own, as under CTest. The kernel then refuses
-// the first barrier, as the test verifies.
+// If each test has a process of its own, as under CTest, no earlier test has registered. The test
+// verifies that the kernel then refuses the first barrier.
 TEST(MembarrierTest, IssueRegistersIfNecessary) {
   SKIP_WITHOUT_KERNEL_SUPPORT();
   if (testing::UnitTest::GetInstance()->test_to_run_count() == 1) {
@@ -116,7 +116,8 @@ TEST(MembarrierTest, WorksInAForkedChild) {
   other.join();
 }
 
-// A permanent refusal is not asked for again: a second filter would end the process.
+// After a permanent refusal the system call is not made again: a second filter would end the
+// process.
 TEST(MembarrierTest, ARefusalIsPermanent) {
   SKIP_WITHOUT_SANDBOXES();
   for (const int error : {EPERM, ENOSYS, EINVAL}) {
@@ -140,7 +141,7 @@ TEST(MembarrierTest, ARefusalIsPermanent) {
   }
 }
 
-// A sandbox that starts after initialisation, as usual.
+// The sandbox starts after initialisation, as usual.
 TEST(MembarrierTest, ALaterRefusalIsPermanent) {
   SKIP_WITHOUT_KERNEL_SUPPORT();
   SKIP_WITHOUT_SANDBOXES();
@@ -172,7 +173,7 @@ TEST(MembarrierTest, TriesAgainAfterATemporaryError) {
               if (membarrier.Issue() || errno != 1234) return 3;
               if (!membarrier.available()) return 4;
               if (!membarrier.Register()) return 5;
-              // Of two filters that refuse, the newer one's error counts.
+              // If two filters refuse a call, it returns the error of the newer one.
               if (!Sandbox(kIssue, Refuse(ENOSYS))) return 6;
               return membarrier.Issue() || membarrier.available() ? 7 : 0;
             }),

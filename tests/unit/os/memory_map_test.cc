@@ -27,7 +27,7 @@ bool Parses(const std::string& line) {
   return ParseMemoryMapping(line.c_str(), &mapping);
 }
 
-// 32-bit programs do not see the longer ones; here they have the lower halves.
+// 32-bit programs never see the longer addresses. Here they get the lower halves.
 TEST(ParseMemoryMappingTest, ReadsAddresses) {
   MemoryMapping mapping;
   ASSERT_TRUE(ParseMemoryMapping(
@@ -51,7 +51,7 @@ TEST(ParseMemoryMappingTest, KnowsTheMainStack) {
       "7ffd3a1e5000-7ffd3a206000 rw-p 00000000 00:00 0                          [stack]",
       &mapping));
   EXPECT_TRUE(mapping.is_main_stack);
-  // The result for the previous line does not stay.
+  // The result for the previous line is replaced.
   ASSERT_TRUE(ParseMemoryMapping("1000-2000 rw-p 00000000 00:00 0 [heap]", &mapping));
   EXPECT_FALSE(mapping.is_main_stack);
 }
@@ -151,7 +151,7 @@ TEST(ParseMemoryMappingTest, RefusesMalformedLines) {
   }
 }
 
-// Any text has an answer, without reads beyond its end; the sanitizer build checks that.
+// The parser handles any text without reading beyond its end. The sanitizer build checks this.
 TEST(ParseMemoryMappingTest, SurvivesRandomText) {
   SeededRandom random(5);
   static constexpr char kAlphabet[] = "0123456789abcdef- []stackrwxp/:\t\xff";
@@ -164,7 +164,7 @@ TEST(ParseMemoryMappingTest, SurvivesRandomText) {
       EXPECT_NE(strchr(text.data(), '-'), nullptr);
       EXPECT_NE(strchr(text.data(), ' '), nullptr);
     }
-    // Also at the end of the memory.
+    // Parses the text at the end of the memory, too.
     text.pop_back();
     MappingLine line;
     ParseMappingLine({text.data(), text.size()}, &line);
@@ -211,8 +211,8 @@ TEST(FindMemoryMappingTest, FindsHeapAndImage) {
   EXPECT_FALSE(mapping.is_main_stack);
 }
 
-// Its first and its last byte, and not the next one. Inaccessible memory on both sides keeps the
-// kernel from joining mappings.
+// The mapping is found by its first and last byte, but not by the next one. Inaccessible memory on
+// both sides keeps the kernel from merging mappings.
 TEST(FindMemoryMappingTest, FindsAllOfAMappingAndNoMore) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   char* const memory =
@@ -236,11 +236,11 @@ TEST(FindMemoryMappingTest, FindsNothingWhereNothingIs) {
   MemoryMapping mapping;
   EXPECT_FALSE(FindMemoryMapping(0, &mapping));
   EXPECT_FALSE(FindMemoryMapping(UINTPTR_MAX, &mapping));
-  // Not canonical on 64-bit machines.
+  // The address is not canonical on 64-bit machines.
   EXPECT_FALSE(FindMemoryMapping(UINTPTR_MAX / 4 + 1, &mapping));
 }
 
-// Lines longer than the buffer: mappings after a file with a long path are found.
+// A line may be longer than the buffer: mappings after a file with a long path are found.
 TEST(FindMemoryMappingTest, ReadsPastLongLines) {
   char directory[] = "/tmp/memory_map_test.XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
@@ -262,7 +262,7 @@ TEST(FindMemoryMappingTest, ReadsPastLongLines) {
   rmdir(directory);
 }
 
-// Every mapping that the file lists, by its first and its last byte.
+// Finds each listed mapping of a library by its first and its last byte.
 TEST(FindMemoryMappingTest, AgreesWithTheFile) {
   std::vector<std::string> lines;
   {
@@ -272,7 +272,7 @@ TEST(FindMemoryMappingTest, AgreesWithTheFile) {
   ASSERT_GT(lines.size(), 5u);
   size_t checked = 0;
   for (const std::string& line : lines) {
-    // Mappings that do not change while the test reads the file repeatedly.
+    // Mappings of libraries do not change while the test reads the file repeatedly.
     if (line.find(".so") == std::string::npos) continue;
     uintptr_t start = 0, end = 0;
     ASSERT_EQ(sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &start, &end), 2);

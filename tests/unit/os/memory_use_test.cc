@@ -40,7 +40,7 @@ TEST(ReadProcessMemoryTest, AnonymousMemoryIsAPart) {
   EXPECT_FALSE(ReadProcessMemory("/no/such/file").has_value());
 }
 
-// Any text has an answer, without reads beyond its end; the sanitizer build checks that.
+// The parser handles any text without reading beyond its end. The sanitizer build checks this.
 TEST(ProcessMemoryParserTest, SurvivesRandomText) {
   SeededRandom random(1947);
   static constexpr char kAlphabet[] = "0123456789 :kBanon\n\xff";

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -40,9 +42,9 @@ TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
   lock.Unlock();
 }
 
-// Many more threads than CPUs. Some yield the CPU with the lock held, so that others spin,
-// sleep and need a wake-up. A lost wake-up hangs the test. Lost exclusion loses additions, and
-// ThreadSanitizer reports the race.
+// There are many more threads than CPUs. Some yield the CPU with the lock held, so that others
+// spin, sleep and need a wake-up. If a wake-up is lost, the test hangs. If two threads hold the
+// lock at once, additions are lost, and ThreadSanitizer reports the race.
 TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {
   constexpr int kThreads = 32;
   constexpr int kRounds = 3000;
@@ -83,7 +85,7 @@ TEST(SpinLockTest, KnowsWhetherThisThreadHoldsAny) {
   inner.Lock();
   EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
   std::thread([] { EXPECT_TRUE(SpinLock::NoneHeldByThisThread()); }).join();
-  // In any order.
+  // Locks may be freed in any order.
   outer.Unlock();
   EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
   inner.Unlock();
@@ -139,7 +141,7 @@ TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
     const SpinLockHolder inner(metadata);
     EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
   }
-  // After TryLock too.
+  // The ranks are checked after TryLock, too.
   ASSERT_TRUE(metadata.TryLock());
   EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
   metadata.Unlock();
@@ -212,7 +214,8 @@ TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
     contender.Interrupt(SIGUSR1);
     contender.Interrupt(SIGUSR1);
     value = 1;
-    // Wakes with a system call, which cannot fail, and must not change errno either.
+    // Unlock wakes the thread with a system call. That cannot fail, and it must not change errno
+    // either.
     errno = 5678;
     lock.Unlock();
     EXPECT_EQ(errno, 5678);
@@ -242,7 +245,7 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   int value = 0;
   registry.HoldForFork();
   SpinLock::BeginForkHold();
-  // Two locks of one rank, which debug builds refuse to any other thread.
+  // The thread holds two locks of one rank, which debug builds refuse to any other thread.
   lock.HoldForFork();
   second.HoldForFork();
   value = 1;
@@ -259,7 +262,7 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
     std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
     Contender contender(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
     contender.WaitUntilAsleep();
-    // Passing through a lock does not let its waiters in.
+    // When the forking thread locks and unlocks, waiters still wait.
     lock.Lock();
     lock.Unlock();
     std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
@@ -269,13 +272,13 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   }
   second.ReleaseAfterForkInParent();
   registry.ReleaseAfterForkInParent();
-  // Ordinary locks again.
+  // After the fork they are ordinary locks again.
   ASSERT_TRUE(second.TryLock());
   std::thread([&second] { EXPECT_FALSE(second.TryLock()); }).join();
   second.Unlock();
 }
 
-// A thread that waits already when the mark is set.
+// A thread may wait already when the lock is marked as held for fork.
 TEST(SpinLockForkTest, EarlierWaitersKeepWaiting) {
   SpinLock lock(LockRank::kCentral);
   int value = 0;
@@ -318,7 +321,7 @@ TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
   contender.WaitUntilAsleep();
   const pid_t child = fork();
   if (child == 0) {
-    lock.Lock();  // Passes through.
+    lock.Lock();  // passes through
     lock.Unlock();
     SpinLock::EndForkHold();
     lock.ResetAfterForkInChild();
@@ -346,7 +349,7 @@ TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysHeld) {
   EXPECT_TRUE(lock.InterruptedByThisThread());
   EXPECT_FALSE(registry.HeldByThisThread());
   std::thread([&lock] { EXPECT_FALSE(lock.HeldByThisThread()); }).join();
-  // An outer lock, of lower rank than the one that is held: no inversion of ranks.
+  // The outer lock has a lower rank than the held one, but this is no inversion of ranks.
   ASSERT_TRUE(registry.LockForFork(false));
   SpinLock::BeginForkHold(false);
   registry.MarkHeldForFork();
@@ -383,7 +386,7 @@ TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   EXPECT_EQ(errno, 77);
   EXPECT_FALSE(lock.HeldByThisThread());
   SpinLock::EndForkHold();
-  // Other threads' locks are not released.
+  // Locks that other threads hold are not released.
   lock.ReleaseAfterForkInParent();
   EXPECT_FALSE(lock.TryLock());
   step = 2;
@@ -392,7 +395,7 @@ TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   lock.Unlock();
 }
 
-// A handler that forks during another fork's hold.
+// A handler forks during another fork's hold.
 TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
   SpinLock registry(LockRank::kRegistry);
   SpinLock first(LockRank::kCentral);
@@ -439,6 +442,48 @@ TEST(SpinLockForkTest, OwnersAreDistinguished) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(owners, 16 * 1000);
+}
+
+// The events of observed_lock that the observer was told.
+std::vector<std::string> observed;
+const SpinLock* observed_lock = nullptr;
+// A thread that begins to wait holds no lock.
+std::mutex observing;
+void Observe(const SpinLock& lock, const char* what) {
+  const std::lock_guard<std::mutex> holder(observing);
+  if (&lock == observed_lock) observed.push_back(what);
+}
+
+TEST(SpinLockTest, DebugBuildsTellAnObserver) {
+  if (!kDebugBuild) GTEST_SKIP() << "SKIP: release builds have no observer";
+  static constexpr SpinLock::Observer kObserver = {
+      .waits = [](const SpinLock& lock, LockRank) { Observe(lock, "waits"); },
+      .acquired = [](const SpinLock& lock, LockRank rank,
+                     bool) { Observe(lock, rank == LockRank::kHoles ? "acquired" : "rank"); },
+      .frees = [](const SpinLock& lock, LockRank) { Observe(lock, "frees"); }};
+  SpinLock lock(LockRank::kHoles);
+  observed_lock = &lock;
+  SpinLock::SetObserver(&kObserver);
+  lock.Lock();
+  lock.Unlock();
+  ASSERT_TRUE(lock.TryLock());
+  lock.Unlock();
+  EXPECT_EQ(observed, (std::vector<std::string>{"acquired", "frees", "acquired", "frees"}));
+  observed.clear();
+  lock.Lock();
+  std::atomic<pid_t> id{0};
+  std::thread thread([&] {
+    id = ThisThreadId();
+    lock.Lock();
+    lock.Unlock();
+  });
+  while (id == 0) sched_yield();
+  WaitUntilAsleep(id);
+  lock.Unlock();
+  thread.join();
+  SpinLock::SetObserver(nullptr);
+  EXPECT_EQ(observed,
+            (std::vector<std::string>{"acquired", "waits", "frees", "acquired", "frees"}));
 }
 
 }  // namespace

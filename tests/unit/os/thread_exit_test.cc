@@ -23,7 +23,7 @@
 namespace tcmalloc {
 namespace {
 
-// One hook for the process, as Init requires.
+// The process has one hook, as Init requires.
 std::atomic<int> exits{0};
 std::atomic<bool> hook_saw_destroyed_object{false};
 
@@ -63,7 +63,7 @@ TEST(ThreadExitTest, IgnoresThreadsThatAreNotArmed) {
   const int before = exits;
   std::thread([] {}).join();
   std::atomic<int> calls{0};
-  // Armed and disarmed.
+  // The thread arms the hook and disarms it.
   std::thread([&calls] {
     EXPECT_TRUE(ThreadExitHook::Arm(&calls));
     EXPECT_TRUE(ThreadExitHook::Arm(nullptr));
@@ -107,7 +107,7 @@ TEST(ThreadExitTest, DestructorsStillRunInAThreadThatDoesNotEnd) {
     errno = 1234;
     EXPECT_FALSE(ThreadExitHook::MayHavePassed());
     EXPECT_EQ(errno, 1234);
-    // Many programs do this in all threads but one.
+    // Many programs block all signals in all threads except one.
     sigset_t all;
     sigfillset(&all);
     ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &all, nullptr), 0);
@@ -121,7 +121,8 @@ TEST(ThreadExitTest, DestructorsMayHaveRunWhereTheCLibrarysSignalsAreBlocked) {
     ChangeMask(SIG_BLOCK, 32);
     EXPECT_TRUE(ThreadExitHook::MayHavePassed());
     EXPECT_EQ(errno, 1234);
-    // The next signal alone has no meaning: the C library's timers use it.
+    // If only the next signal is blocked, the thread need not be ending: the C library's timers use
+    // it.
     ChangeMask(SIG_BLOCK, 33);
     ChangeMask(SIG_UNBLOCK, 32);
     EXPECT_FALSE(ThreadExitHook::MayHavePassed());
@@ -144,7 +145,7 @@ TEST(ThreadExitTest, DestructorsStillRunInADestructor) {
   pthread_key_delete(key);
 }
 
-// A sandbox forbids the query.
+// A sandbox forbids the query of the signal mask.
 TEST(ThreadExitTest, MayHavePassedWhereTheQueryIsForbidden) {
   const int result = InChild([] {
     sock_filter filter[] = {

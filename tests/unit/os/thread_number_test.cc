@@ -35,7 +35,7 @@ TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbers) {
 }
 
 TEST(ThreadNumberTest, ANumberIsGivenAgainAfterAllOthers) {
-  // Around the last number, and around the last value of the count.
+  // Tests numbers around the last number, and around the last value of the count.
   for (const uint32_t given : {uint32_t{1} << kThreadNumberBits, uint32_t{0}}) {
     ThreadNumbers numbers(given - 100);
     std::set<uint32_t> seen;

@@ -23,7 +23,7 @@ TEST(WriteAllToTest, WritesAllDespiteShortWritesAndSignals) {
   static int signals;
   signals = 0;
   struct sigaction action = {}, before;
-  action.sa_handler = [](int) { ++signals; };  // and no SA_RESTART
+  action.sa_handler = [](int) { ++signals; };  // without SA_RESTART
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
   bool ok = false;
   std::thread writer([&] { ok = WriteAllTo(pipe_ends[1], text.data(), text.size()); });

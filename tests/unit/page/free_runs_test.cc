@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kNumSpans = 60;
 
-// Adjacent spans of 1 to 5 pages; some of them are free. All results follow from that.
+// There are adjacent spans of 1 to 5 pages, and some of them are free. All results follow from
+// that.
 class FreeRunsTest : public testing::Test {
  protected:
   FreeRunsTest() {

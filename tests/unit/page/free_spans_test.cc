@@ -20,8 +20,8 @@ class ListedSpans {
     return std::find(spans_.begin(), spans_.end(), span) != spans_.end();
   }
 
-  // The shortest span of at least `n` pages: among short ones the last inserted, among long ones
-  // the lowest.
+  // Returns the shortest span of at least `n` pages: among equal short ones the last inserted,
+  // among equal long ones the lowest.
   Span* BestFit(Length n) const {
     Span* best = nullptr;
     for (Span* const span : spans_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Governor alone: figures go in, plans come out.
+// Tests Governor alone: passes figures to it and checks its plans.
 #include "page/governor.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ using hugepage_policy::Need;
 
 class GovernorTest : public testing::Test {
  protected:
-  // A heap with `system_bytes` from the OS: `free_bytes` of them are free, the rest is in use; all
-  // are backed.
+  // A heap with `system_bytes` from the OS. `free_bytes` of them are free, the rest is in use, and
+  // all are backed.
   static Governor::Held Heap(size_t system_bytes, size_t free_bytes = 0) {
     return {.system = Length::ForBytes(system_bytes),
             .in_use = Length::ForBytes(system_bytes - free_bytes),
@@ -40,7 +40,7 @@ TEST_F(GovernorTest, GrowthIsProportionalToTheHeapWithinBounds) {
   EXPECT_EQ(Plan(Heap(80 * kMiB), Length(1)).wanted, MiB(80 / kTuning.growth.part));
   EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1)).wanted, kTuning.growth.max);
   EXPECT_EQ(Plan(Heap(80 * kMiB), MiB(200)).needed, MiB(200));
-  // Not more than the source of memory has.
+  // Growth is not larger than the room of the source of memory.
   EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1), Length(5)).wanted, Length(5));
 }
 
@@ -105,7 +105,7 @@ TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
   const ReleasePlan plan = governor_.DecideSoftRelease(above);
   EXPECT_EQ(plan.length, kTuning.release.slice);
   EXPECT_EQ(plan.max_slices, 1u);
-  // Little memory is not worth a system call.
+  // A small amount of memory is not worth a system call.
   EXPECT_EQ(governor_.DecideSoftRelease(Heap(80 * kMiB, kMiB / 8)).length, Length(0));
   EXPECT_TRUE(hints_.above_soft_limit.value());
   // Memory that the OS refuses to release is not tried again before the heap grows.
@@ -158,8 +158,8 @@ TEST_F(GovernorTest, NothingIsPrefaultedUnderALimit) {
   EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n));
 }
 
-// For random figures: no plan exceeds the room, or a hard limit in advance, and no request that a
-// decision lets grow exceeds the hard limit.
+// For random figures, no plan exceeds the room, growth in advance does not exceed a hard limit, and
+// a decision lets the heap grow only if the request does not exceed the hard limit.
 TEST_F(GovernorTest, AnyFigures) {
   SeededRandom random(20261125);
   for (int i = 0; i < 20000; ++i) {

@@ -26,7 +26,7 @@ TEST(HugepagePolicyTest, TheFirstMegabytesUseNoHugepagesEvenWhereTheOsMakesThemU
   EXPECT_FALSE(OptOut(HugepageMode::kAdvise, false)) << "nobody asked for any";
 }
 
-// An object of half a hugepage or more wastes little of it.
+// An object of half a hugepage or more wastes little of its hugepages.
 TEST(HugepagePolicyTest, HugeObjectsUseHugepagesFromAQuarterOfTheThreshold) {
   const Length quarter(kTuning.hugepages.threshold.pages() / 4);
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {

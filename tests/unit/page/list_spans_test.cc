@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap::ListSpans: every page of the heap in one span, in order, for every number of spans per
-// call.
+// PageHeap::ListSpans lists every page of the heap in exactly one span, in order, for every number
+// of spans per call.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 class ListSpansTest : public testing::Test {
  protected:
-  // All spans, `at_once` per call.
+  // Lists all spans, `at_once` per call.
   std::vector<SpanView> All(size_t at_once) {
     std::vector<SpanView> all;
     std::vector<SpanView> some(at_once);
@@ -70,7 +70,8 @@ TEST_F(ListSpansTest, AllPagesInOrder) {
   }
 }
 
-// From the middle of a span it lists that span, also where no span begins any more.
+// If it starts in the middle of a span, it lists that span, even after the last beginning of a
+// span.
 TEST_F(ListSpansTest, FromAnywhere) {
   Span* const span = heap_.heap.New(Length(100), SpanState::kLarge);
   Span* const behind = heap_.heap.New(Length(50), SpanState::kLarge);

@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-// Three bounds about the same memory, each with a margin of 10.
+// Three bounds on the same memory, each with a margin of 10.
 std::array<MemoryBound, 3> InUse(uint64_t in_use, uint64_t more = 0) {
   return {{{100, in_use, more, 10}, {200, in_use, more, 10}, {300, in_use, more, 10}}};
 }
@@ -36,7 +36,7 @@ TEST(MemoryLevelTest, ALevelIsLeftBelowItsMargin) {
   EXPECT_EQ(NextMemoryLevel(InUse(91), 0), 0);
   EXPECT_EQ(NextMemoryLevel(InUse(91), 1), 1);
   EXPECT_EQ(NextMemoryLevel(InUse(90), 1), 0);
-  // One level at a time, or several.
+  // The level may fall by one, or by several at once.
   EXPECT_EQ(NextMemoryLevel(InUse(291), 3), 3);
   EXPECT_EQ(NextMemoryLevel(InUse(290), 3), 2);
   EXPECT_EQ(NextMemoryLevel(InUse(95), 3), 1);
@@ -52,13 +52,13 @@ TEST(MemoryLevelTest, BoundsMayBeAboutDifferentMemory) {
   bounds[0] = {.limit = 10, .in_use = 0};
   bounds[2] = {.limit = 5, .in_use = 6};
   EXPECT_EQ(NextMemoryLevel(bounds, 0), 3);
-  // Close to the third, which was not entered, and far from the first.
+  // The memory is close to the third bound, whose level was not entered, and far from the first.
   bounds[2] = {.limit = 5, .in_use = 5, .margin = 1};
   EXPECT_EQ(NextMemoryLevel(bounds, 1), 0);
 }
 
-// For random figures: nothing overflows, a level that was entered is held, and more memory in use
-// never lowers the level.
+// For random figures, nothing overflows, a level that was entered is kept within its margin, and
+// more memory in use never lowers the level.
 TEST(MemoryLevelTest, AnyFigures) {
   SeededRandom random(1702);
   const auto figure = [&random]() -> uint64_t {

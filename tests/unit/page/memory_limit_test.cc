@@ -13,7 +13,7 @@
 namespace tcmalloc {
 namespace {
 
-// Sums of two sizes.
+// A type for sums of two sizes.
 #ifdef __SIZEOF_INT128__
 using Wide = unsigned __int128;
 #else
@@ -45,7 +45,7 @@ TEST(MemoryLimitTest, ReleasesTheExcessAndSomeSlack) {
   const MemoryLimits hard{.hard_bytes = 100 * kMiB};
   EXPECT_EQ(DecideGrowth(hard, 98 * kMiB, 5 * kMiB, false).release_bytes,
             3 * kMiB + LimitSlack(100 * kMiB));
-  // Also the excess that existed before: the request cannot be served otherwise.
+  // The release includes the excess that existed before: otherwise the request could not be served.
   EXPECT_EQ(DecideGrowth(hard, 300 * kMiB, 5 * kMiB, false).release_bytes,
             205 * kMiB + LimitSlack(100 * kMiB));
   const MemoryLimits soft{.soft_bytes = 100 * kMiB};
@@ -90,7 +90,8 @@ TEST(MemoryLimitTest, FreedMemoryIsReleasedAboveTheSoftLimit) {
   EXPECT_FALSE(ReleasesFreedMemory(soft, 64 * kMiB + 1, kMiB - 1));
 }
 
-// For random figures: nothing overflows, and each decision means what it should.
+// For random figures, nothing overflows, and each decision agrees with the definition of the
+// limits.
 TEST(MemoryLimitTest, AnyFigures) {
   SeededRandom random(1701);
   const auto figure = [&random] {
@@ -105,7 +106,7 @@ TEST(MemoryLimitTest, AnyFigures) {
     const size_t request = figure();
     const bool served = random.OneIn(2);
     const GrowthDecision decision = DecideGrowth(limits, backed, request, served);
-    // Exact where the compiler has 128 bits.
+    // The sum is exact if the compiler has a type of 128 bits.
     const auto after = static_cast<Wide>(backed) + request;
     const bool above_hard = limits.hard_bytes != kNoLimit && after > limits.hard_bytes;
     const bool above_soft = limits.soft_bytes != kNoLimit && after > limits.soft_bytes;
@@ -151,7 +152,8 @@ TEST(LimitWatchTest, NotifiesOnceThatTheHeapIsAboveTheLimit) {
   EXPECT_EQ(heard.backed, 65 * kMiB);
   EXPECT_EQ(heard.limit, 64 * kMiB);
   EXPECT_FALSE(watch.Take(&event));
-  // Slightly below and above again is not reported; well below and above again is.
+  // Memory in use that falls slightly below the limit and rises above it again causes no report. If
+  // it falls far below it, the next excess is reported.
   watch.InUse(64 * kMiB - 1, 64 * kMiB);
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_FALSE(due.value());

@@ -32,7 +32,8 @@ bool HasMark(const Piece& piece) {
                      [&piece](char c) { return c == piece.mark; });
 }
 
-// The promised alignment: a cache line from that size on, 16 below.
+// Checks the promised alignment: a cache line for records of that size or more, 16 for smaller
+// ones.
 void ExpectAligned(const void* memory, size_t bytes) {
   const size_t alignment = bytes < kCacheLineSize ? MetadataArena::kMinBytes : kCacheLineSize;
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % alignment, 0u) << bytes;
@@ -71,8 +72,8 @@ TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
 
 class MetadataArenaPageSizeTest : public testing::TestWithParam<size_t> {};
 
-// Random requests and returns: records are aligned, no byte is in two of them (each has its mark),
-// and every byte is accounted for.
+// After random requests and returns, records are aligned, no byte is in two of them (each is filled
+// with its mark), and every byte is accounted for.
 TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
   SeededRandom random(9);
   FakeVirtualMemory::Options options;
@@ -149,7 +150,7 @@ TEST(MetadataArenaTest, SmallRequestsShareAChunkToItsLastByte) {
   EXPECT_EQ(vm.map_calls(), 2u);
 }
 
-// What alignment skips is handed out as small pieces.
+// Memory that is skipped for alignment is allocated as small pieces.
 TEST(MetadataArenaTest, PaddingIsUsed) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
@@ -186,7 +187,7 @@ TEST(MetadataArenaTest, FailureToGrowReturnsNull) {
     void* const p = arena.Allocate(bytes);
     ASSERT_NE(p, nullptr);
     memset(p, 1, bytes);
-    // Served from existing memory while the OS refuses.
+    // While the OS refuses, existing memory serves the request.
     vm.FailMap(1, FakeVirtualMemory::kForever);
     arena.Free(p, bytes);
     EXPECT_EQ(arena.Allocate(bytes), p);
@@ -194,9 +195,9 @@ TEST(MetadataArenaTest, FailureToGrowReturnsNull) {
 }
 
 // While this thread is in a system call, another one adds a chunk and uses a little of it: both
-// chunks are used up.
+// chunks are then used completely.
 TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
-  // The request of this thread and that of the other.
+  // The sizes that this thread and the other one request.
   const size_t kRequests[] = {16, 64, 1000, kChunk / 4, kChunk / 2, kMax};
   for (const size_t mine : kRequests) {
     for (const size_t others : kRequests) {
@@ -253,7 +254,7 @@ TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddTwoChunks) {
 TEST(MetadataArenaTest, ContinuesWithTheLargerOfTwoChunks) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
-  // The other thread adds a whole chunk and uses little of it; then this one adds its own.
+  // The other thread adds a whole chunk and uses little of it. Then this thread adds its own.
   vm.OnNextMap([&] { EXPECT_NE(arena.Allocate(16), nullptr); });
   ASSERT_NE(arena.Allocate(kChunk / 2), nullptr);
   EXPECT_EQ(vm.map_calls(), 2u);
@@ -261,7 +262,7 @@ TEST(MetadataArenaTest, ContinuesWithTheLargerOfTwoChunks) {
   EXPECT_EQ(vm.map_calls(), 2u);
 }
 
-// Where the OS refuses, the fallback provides a chunk, which is not counted as mapped by the arena.
+// If the OS refuses, the fallback provides a chunk, which does not count as mapped by the arena.
 TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheOsRefuses) {
   FakeVirtualMemory vm, other;
   MetadataArena arena(vm);
@@ -277,7 +278,7 @@ TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheOsRefuses) {
   ASSERT_NE(arena.Allocate(kMax), nullptr);
   EXPECT_EQ(other.map_calls(), 1u);
   EXPECT_EQ(arena.mapped_bytes(), kChunk);
-  // All memory of the fallback is used.
+  // All memory of the fallback's chunk is used.
   other.FailMap(1, FakeVirtualMemory::kForever);
   size_t had = 0;
   for (size_t size = kMax; size > 0; size = size > 1024 ? size / 2 : size - 16) {

@@ -11,7 +11,7 @@ namespace {
 constexpr Length KiB(size_t n) { return Length((n << 10) >> kPageShift); }
 
 TEST(NearRunTest, SmallHeapsHaveShortRuns) {
-  EXPECT_EQ(NearRun(Length(0), 0), KiB(1024));  // no shard, nothing begun
+  EXPECT_EQ(NearRun(Length(0), 0), KiB(1024));  // no shards and no run begun
   EXPECT_EQ(NearRun(Length(0), 1), KiB(256));
   EXPECT_EQ(NearRun(MiB(7), 1), KiB(256));
   EXPECT_EQ(NearRun(MiB(8), 1), KiB(512));
@@ -27,7 +27,7 @@ TEST(NearRunTest, SoDoManyShards) {
   EXPECT_EQ(NearRun(MiB(1024), 64), KiB(1024));
 }
 
-// For random heaps: runs are not too short for the cache, and their sum is bounded.
+// In heaps of all sizes, runs are not too short for the cache, and their sum is bounded.
 TEST(NearRunTest, Bounds) {
   for (size_t shards = 1; shards <= 64; ++shards) {
     for (size_t mib = 1; mib < 4096; mib += 7) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much address space a page heap takes, compared with a naive model: one list of free runs
-// without states, best fit, and growth by the missing length. The heap has free memory in two
-// states, a policy that releases some, and limits. It must not take more than a quarter above the
-// model.
+// Compares how much address space a page heap takes with a naive model. The model has one list of
+// free runs without states, uses the best fit, and grows by the missing length. The heap has free
+// memory in two states, a policy that releases some of it, and limits. It may take at most a
+// quarter more than the model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,12 +28,12 @@ using Placement = FakeVirtualMemory::Placement;
 
 constexpr size_t kLiveBytes = 500 * kMiB;
 constexpr size_t kLimitBytes = 700 * kMiB;
-// Of objects with spans of their own.
+// The smallest objects that have spans of their own.
 constexpr size_t kSmallestBytes = size_t{264} << 10;
 
 int64_t address_clock_ms = 0;
 
-// Best fit with coalescing. Grows upwards from page 0, by at least a MiB.
+// Uses the best fit, and merges adjacent free runs. Grows upwards from page 0, by at least a MiB.
 class AddressModel {
  public:
   size_t New(size_t pages, size_t alignment) {
@@ -52,7 +52,7 @@ class AddressModel {
     if (start + pages < first + length) Insert(start + pages, first + length - start - pages);
     return start;
   }
-  // The pages after [first, first + pages) are free.
+  // Extends [first, first + pages) by `more` pages. False if the pages after it are not free.
   bool Extend(size_t first, size_t pages, size_t more) {
     const auto at = by_address_.find(first + pages);
     if (at == by_address_.end() || at->second < more) return false;
@@ -96,7 +96,7 @@ class AddressModel {
   size_t end_ = 0;
 };
 
-// The requests of the program.
+// The sizes that the program requests.
 struct Sizes {
   const char* name;
   size_t most_bytes;      // of a quarter of the objects
@@ -197,7 +197,7 @@ class Trace {
     live_.push_back({span, pages, model_.New(pages, alignment)});
     live_pages_ += pages;
   }
-  // Like realloc: in place, else elsewhere.
+  // Resizes an object like realloc: in place if possible, else in another place.
   void ResizeSome() {
     if (live_.empty()) return;
     const size_t pages = SomePages();
@@ -223,7 +223,7 @@ class Trace {
   }
   void SetSomeLimit() {
     const LimitKind kind = random_.OneIn(2) ? LimitKind::kSoft : LimitKind::kHard;
-    // The hard limit leaves room for an object that is copied.
+    // The hard limit leaves room for a second copy of an object.
     const size_t bytes =
         kind == LimitKind::kHard ? 2 * kLimitBytes : random_.Between(1, kLimitBytes);
     SetLimit(heap_, kind, random_.OneIn(2) ? kNoLimit : bytes);
@@ -241,11 +241,11 @@ class Trace {
 
 constexpr uint64_t kSeeds[] = {1, 2, 3};
 
-// The bound applies to the sum over the seeds: three objects fill the heap, each may be most of it,
-// and one growth more or less is chance, for the model too.
+// The bound applies to the sum over the seeds: three objects may fill the heap, and one of them may
+// be most of it, so one growth of the heap more or less is chance, in the model as well.
 void RunAll(Case c) {
   for (const Sizes& sizes : kSizes) {
-    // The model needs up to 1.4 GiB for objects of 400 MiB: 32-bit machines have no room for a
+    // For objects of 400 MiB the model needs up to 1.4 GiB. 32-bit machines have no room for a
     // quarter more.
     if (sizes.most_bytes > FakeVirtualMemory::kMaxRange / 8) continue;
     SCOPED_TRACE(sizes.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A page heap with what it needs: the pages come from one fake OS, metadata and page-map leaves
-// from another, so that the first can be out of memory.
+// A page heap and the parts that it needs. The pages come from one fake OS, metadata and page-map
+// leaves from another, so that the first can be out of memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,20 +26,20 @@ struct PageHeapUnderTest {
     const PageId first(vm.base() >> kPageShift);
     EXPECT_TRUE(page_map->EnsureLeaves(
         first - Length(1), Length::ForBytes(options.range_bytes) + Length(2), metadata_vm));
-    // The heap visits them in reverse order of adding.
+    // The heap visits the homes in the reverse order of adding.
     for (size_t i = kHomes; i > 0; --i) heap.AddHome(homes[i - 1]);
   }
 
   FakeVirtualMemory vm;
   FakeVirtualMemory metadata_vm;
-  // Large, and zero-filled as PageMap requires.
+  // The page map is large, and zero-filled as PageMap requires.
   const std::unique_ptr<PageMap> page_map = std::make_unique<PageMap>();
   MetadataArena arena{metadata_vm};
   PageHeap heap;
   std::array<SpanHome, kHomes> homes;
 };
 
-// The arguments are evaluated before the page heap is locked.
+// A function, so that its arguments are evaluated before the page heap is locked.
 inline void SetLimit(PageHeap& heap, LimitKind kind, size_t bytes,
                      LimitOrigin origin = LimitOrigin::kProgram) {
   heap.governor()->SetLimit(kind, bytes, origin);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A page heap and a naive model of it do the same random operations; some system calls fail. The
-// model is one byte per page. From it follows which span each request must get, what must be
-// released to the OS, and when the heap must grow, so that every result and every system call of
+// A page heap and a naive model of it do the same random operations, and some system calls fail.
+// The model has one byte for each page. It determines which span each request must get, which pages
+// must be released to the OS, and when the heap must grow. So every result and every system call of
 // the heap is compared.
 #include <gtest/gtest.h>
 
@@ -34,15 +34,15 @@ using Kind = FakeVirtualMemory::Kind;
 
 constexpr size_t kRangePages = 3200;
 
-// Small enough that heaps of this size save address space during a part of each run.
+// This is small enough that heaps of this size save address space during a part of each run.
 constexpr size_t kSparePages = 128;
 
-// More than one, and few enough that each has some spans.
+// There is more than one shard, and few enough that each has some spans.
 constexpr size_t kFuzzShards = 3;
 
 enum class PageState : uint8_t { kOutside, kBacked, kReleased, kInUse, kRefused, kCached };
 
-// A longest possible run of free pages of one state.
+// A run of free pages of one state that cannot be extended.
 struct Run {
   size_t first;
   size_t pages;
@@ -56,7 +56,7 @@ struct LiveSpan {
   uint64_t mark;
 };
 
-// In a span cache.
+// A span in a span cache.
 struct Kept {
   Span* span;
   size_t first;
@@ -134,7 +134,7 @@ class Fuzzer {
       case 7:
         return CheckOwnership();
       case 8:
-        // Frees nearly everything at once, now and then.
+        // Now and then frees nearly everything at once.
         if (random_.OneIn(5)) {
           for (size_t n = live_.size() * 9 / 10; n > 0 && !testing::Test::HasFailure(); --n) {
             DeleteSome();
@@ -173,8 +173,8 @@ class Fuzzer {
     std::fill_n(pages_.begin() + static_cast<ptrdiff_t>(first), n, state);
   }
 
-  // One of the returned runs must serve a request for `n` pages. A part of a run of both kinds
-  // stands for the run if that part must serve it.
+  // Returns the runs that may serve a request for `n` pages: one of them must. For a run of both
+  // kinds, returns the part that must serve it.
   std::vector<struct Run> BestFits(size_t n, size_t alignment, SpanState use,
                                    bool backed_only = false) const {
     const size_t needed = n + alignment - granule_;
@@ -183,7 +183,7 @@ class Fuzzer {
     if (backed.empty()) return backed_only ? backed : BestFreshFits(runs, n, alignment);
     if (use != SpanState::kLarge || backed.front().pages == n) return backed;
     if (system_pages_ <= most_in_use_ + most_in_use_ / 16 + kSparePages) return backed;
-    // Large objects are placed where the least free memory is around.
+    // Large objects are placed where the surrounding free memory is smallest.
     const std::vector<struct Run> fresh = BestFreshFits(runs, n, alignment);
     std::vector<struct Run> best;
     for (const struct Run& m : backed) {
@@ -198,8 +198,8 @@ class Fuzzer {
     return best;
   }
 
-  // As above, when no backed run is long enough: the shortest released run, or the shortest of both
-  // kinds if no more is free around it.
+  // As above, if no backed run is long enough: the shortest released run, or the shortest run of
+  // both kinds if no more pages around it are free.
   std::vector<struct Run> BestFreshFits(const std::vector<struct Run>& runs, size_t n,
                                         size_t alignment) const {
     const size_t needed = n + alignment - granule_;
@@ -229,13 +229,13 @@ class Fuzzer {
       if (run.state != state || run.pages < needed) continue;
       if (!best.empty() && run.pages > best.front().pages) continue;
       if (!best.empty() && run.pages < best.front().pages) best.clear();
-      // Among long ones, the lowest.
+      // Among equal long runs, the lowest one serves.
       if (!best.empty() && run.pages > FreeSpans::kMaxExactPages) continue;
       best.push_back(run);
     }
     return best;
   }
-  // The shortest sufficient ones that consist of several runs.
+  // Returns the shortest sequences of several adjacent runs that are long enough.
   static std::vector<struct Run> BestJoined(const std::vector<struct Run>& runs, size_t needed) {
     std::vector<struct Run> best;
     for (size_t i = 0; i < runs.size();) {
@@ -251,7 +251,7 @@ class Fuzzer {
     }
     return best;
   }
-  // The free pages around a free page.
+  // The number of adjacent free pages around a free page, itself included.
   size_t PagesAround(size_t page) const {
     size_t first = page;
     while (first > 0 && IsFree(first - 1)) --first;
@@ -265,7 +265,7 @@ class Fuzzer {
         std::count(from, from + static_cast<ptrdiff_t>(n), PageState::kReleased));
   }
 
-  // The recorded calls, one after the other.
+  // Returns the next recorded call if it is of this kind, else null.
   const Call* NextCall(Kind kind) {
     if (calls_.empty() || calls_.front().kind != kind) return nullptr;
     last_call_ = calls_.front();
@@ -289,15 +289,15 @@ class Fuzzer {
         return true;
       }
       ++refusals_of_map_;
-      // A shorter mapping would not suffice.
+      // A shorter mapping would be too short for the request.
       if (call->bytes == needed * kPageSize) return false;
     }
     return false;
   }
 
   // Models a pass that releases at least `at_least` pages, in slices of at most the rest of
-  // `at_most`: the longest backed runs first; what the OS refuses is set aside. Returns the number
-  // of released pages.
+  // `at_most`. The longest backed runs are released first, and runs that the OS refuses are set
+  // aside. Returns the number of released pages.
   size_t ReplayRelease(size_t at_least, size_t at_most) {
     size_t total = 0;
     while (total < at_least) {
@@ -390,7 +390,7 @@ class Fuzzer {
     ASSERT_EQ(span->first_page.index() % alignment, 0u);
     ASSERT_EQ(span->state.load(), use);
     const size_t released = CountReleased(first, n);
-    // A backed run would have sufficed.
+    // True if a backed run was long enough, too.
     const bool chosen = !BestOf(FreeRuns(), PageState::kBacked, needed).empty();
     ASSERT_EQ(span->zeroed(), released == n);
     served_across_ += released > 0 && released < n;
@@ -432,7 +432,8 @@ class Fuzzer {
     NoteLive(span, rounded, SpanState::kSmall);
   }
 
-  // The spans that DeleteToCache keeps, in the order in which they are handed out.
+  // Models DeleteToCache: keeps the span, in the order in which spans are handed out, or returns
+  // false.
   bool KeepInCache(const LiveSpan& live, size_t shard, bool near) {
     if (live.pages > kTuning.span_cache.max_pages) return false;
     const auto kept_bytes = [](const auto& cache) {
@@ -457,8 +458,8 @@ class Fuzzer {
     return true;
   }
 
-  // Models the draining of one span, the longest of the first shard that has any; false when there
-  // is none.
+  // Models the draining of one span, the longest of the first shard that keeps any. False if no
+  // shard keeps a span.
   bool ReplayDrainOfOne() {
     for (auto& cache : caches_) {
       for (auto at = cache.rbegin(); at != cache.rend(); ++at) {
@@ -500,12 +501,12 @@ class Fuzzer {
         .prompt_most = Length()};
     const Length due = policy_.Decide(fuzz_clock_ms, state, kTuning.release.slice).length;
     const Length released(ReplayRelease(due.pages(), due.pages()));
-    // The last granule is released whole.
+    // The last granule is released as a whole.
     if (released > due) policy_.ReleasedMore(released - due);
     released_by_policy_ += released.pages();
   }
 
-  // The words that the test writes: the first and the last of each 4 KiB.
+  // Calls f for the words that the test writes: the first and the last of each 4 KiB.
   template <typename F>
   void ForEachWord(const LiveSpan& live, F f) {
     char* const start = static_cast<char*>(live.span->start_address());
@@ -553,7 +554,7 @@ class Fuzzer {
     return page < pages_.size() &&
            (pages_[page] == PageState::kBacked || pages_[page] == PageState::kReleased);
   }
-  // After it there is free memory of both kinds.
+  // True if free memory of both kinds follows the object.
   bool IsBeforeAChange(const LiveSpan& live, size_t first) const {
     size_t page = first + live.pages;
     if (live.use != SpanState::kLarge || !IsFree(page)) return false;
@@ -565,7 +566,7 @@ class Fuzzer {
     if (live_.empty()) return;
     auto at = RandomLive();
     if (random_.OneIn(2)) {
-      // There are few of these.
+      // Such objects are rare, so they are chosen more often.
       const auto rare = std::find_if(live_.begin(), live_.end(), [&](const auto& entry) {
         return IsBeforeAChange(entry.second, entry.first);
       });
@@ -624,7 +625,7 @@ class Fuzzer {
     ASSERT_EQ(under_test_.page_map->SpanOf(live.span->last_page()), live.span);
   }
 
-  // Frees of pointers that are no large object, or not its start: refused, and nothing changes.
+  // Frees pointers that are not the start of a large object. This is refused, and nothing changes.
   void DeleteWrong() {
     if (!live_.empty()) {
       const auto at = RandomLive();
@@ -640,7 +641,7 @@ class Fuzzer {
       }
     }
     if (!stale_.empty()) {
-      // A record that was freed; it may be in use again, for a span that starts at the same place.
+      // The record was freed. It may be in use again, for a span that starts at the same place.
       const auto& [span, start] = stale_[random_.Below(stale_.size())];
       const size_t first = (reinterpret_cast<uintptr_t>(start) >> kPageShift) - base_;
       const auto at = live_.find(first);
@@ -715,7 +716,7 @@ class Fuzzer {
   // The model.
   std::vector<PageState> pages_;
   std::map<size_t, LiveSpan> live_;
-  // Per shard and length.
+  // The kept spans of each shard, by length.
   std::array<std::map<size_t, std::deque<Kept>>, kFuzzShards> caches_;
   ReleasePolicy policy_;
   double rate_ = kTuning.release.default_rate;
@@ -735,7 +736,7 @@ class Fuzzer {
   int served_released_ = 0;
   int served_from_cache_ = 0;
   int served_across_ = 0;
-  int chosen_fresh_ = 0;  // to save address space
+  int chosen_fresh_ = 0;  // unbacked memory, to save address space
   int extended_ = 0;
   int extended_across_ = 0;
   size_t released_by_policy_ = 0;
@@ -744,8 +745,7 @@ class Fuzzer {
   int drained_ = 0;
 };
 
-// Where the OS places mappings: each above the last, each below the last, or so that none are
-// adjacent.
+// The place of each mapping: above the last one, below the last one, or adjacent to no other.
 enum class Layout { kUpwards, kDownwards, kApart };
 
 using Param = std::tuple<Strength, size_t, Layout>;

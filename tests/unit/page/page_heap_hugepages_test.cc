@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page heap with hugepages: when it asks for them, where it places spans, what it releases, and
-// that released pages are not backed.
+// Tests the page heap with hugepages: when it requests them, where it places spans, what it
+// releases, and that released pages are not backed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,16 +38,16 @@ struct HugeHeap {
     heap.governor()->SetReleaseRate(0);
     heap.governor()->SetHugepages(setting);
     vm.RecordCalls();
-    // A trial showed that the program touches its objects.
+    // Acts as if a trial had shown that the program touches its objects.
     touched.NoteTrial(PageId(1));
     touched.NeedOf(kManySpans, Length(1), [](PageRange range) { return range.bytes(); });
   }
 
-  // All of the span is written to.
+  // Allocates a span and writes to all of it.
   Span* New(size_t pages, SpanState use = SpanState::kLarge) {
     return Written(heap.New(Length(pages), use));
   }
-  // As New, for small objects that need all of the span.
+  // As New, for a span of small objects that will be touched completely.
   Span* NewNeeded(size_t pages) {
     return Written(heap.NewNear(Length(pages), under_test.homes[0], kManySpans, &touched));
   }
@@ -64,7 +64,7 @@ struct HugeHeap {
   }
   size_t FreeMappedPages() { return heap.GetStats().free_backed_bytes / kPageSize; }
 
-  // No page of a released span is backed.
+  // Checks that no page of a released span is backed.
   void CheckResidency() {
     heap.CheckInvariants();
     const PageId begin(vm.base() >> kPageShift);
@@ -127,7 +127,7 @@ TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheOsMakesThemUnasked) {
   EXPECT_EQ(h.Count(Kind::kHugepages), 1u);
 }
 
-// Free memory counts, also where it is too short for the request: it is backed.
+// Free memory counts as backed, even if it is too short for the request.
 TEST(PageHeapHugepagesTest, BackedMemoryCountsWhetherInUseOrFree) {
   constexpr size_t kThreshold = 8 * kHugePages;
   constexpr size_t kShort = kHugePages / 4;
@@ -179,7 +179,7 @@ TEST(PageHeapHugepagesTest, TheRestOfALargeSpansHugepageServesSmallOnes) {
   EXPECT_EQ(h.vm.resident_bytes(), 2 * kHugepageSize);
 }
 
-// Otherwise each would begin in a hugepage of its own.
+// Otherwise each large span would begin in a hugepage of its own.
 TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfThePreviousHugepage) {
   HugeHeap h(Length(0));
   size_t pages = 0;
@@ -197,7 +197,8 @@ TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfThePreviousHugepage) {
 TEST(PageHeapHugepagesTest, AmongEqualFreeSpansTheOneInTheFullestHugepageIsTaken) {
   for (const bool first_is_fuller : {false, true}) {
     HugeHeap h(Length(0));
-    // Two hugepages, each with a free span of 8 pages, and one of them with another of 100.
+    // There are two hugepages, each with a free span of 8 pages, and one of them also has a free
+    // span of 100 pages.
     Span* holes[2];
     Span* larger[2];
     for (int i = 0; i < 2; ++i) {
@@ -242,7 +243,8 @@ TEST(PageHeapHugepagesTest, WholeHugepagesAreReleasedFirstAndTheirNeighboursStay
   h.CheckResidency();
   const PageStats stats = h.heap.GetStats();
   EXPECT_EQ(stats.hugepages_split, 0u);
-  // The rest of the three without the hundred and the ten, and the free pages after them.
+  // The rest of three hugepages without the 100 and the 10 pages in use is free, and the pages
+  // after them.
   EXPECT_EQ(h.FreeMappedPages(), 4 * kHugePages - 110 - 2 * kHugePages);
   EXPECT_GT(h.heap.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(h.FreeMappedPages(), 0u);
@@ -265,7 +267,7 @@ TEST(PageHeapHugepagesTest, AFewFreePagesStayInHugepagesThatAreInUse) {
     for (HugeHeap::clock_ms = 1; HugeHeap::clock_ms < 60'000; HugeHeap::clock_ms += 100) {
       h.heap.ReleaseDue(kAllPages, true);
     }
-    // 280 free pages with 4,840 in use; 4,320 with 800.
+    // In one case 280 pages are free and 4,840 in use, in the other 4,320 are free and 800 in use.
     EXPECT_EQ(h.heap.GetStats().hugepages_split > 0, in_use_pages < 100) << in_use_pages;
     h.CheckResidency();
   }
@@ -281,7 +283,7 @@ TEST(PageHeapHugepagesTest, SplitHugepagesStaySplitUntilTheHeapGrows) {
   EXPECT_EQ(h.Count(Kind::kNoHugepages), 1u);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
   h.CheckResidency();
-  // A page of it that is used again is backed alone.
+  // When a page of the split hugepage is used again, only that page is backed.
   const size_t resident = h.vm.resident_bytes();
   h.New(90);
   EXPECT_EQ(h.vm.resident_bytes(), resident);
@@ -297,8 +299,8 @@ TEST(PageHeapHugepagesTest, SplitHugepagesStaySplitUntilTheHeapGrows) {
   h.CheckResidency();
 }
 
-// Otherwise a write to a page in use that was never written to would back the released pages of the
-// same hugepage.
+// Released pages are excluded from hugepages. Otherwise the first write to a page in use would back
+// the released pages of the same hugepage.
 TEST(PageHeapHugepagesTest, AFirstWriteToAPageInUseDoesNotBackReleasedPages) {
   HugeHeap h(Length(0));
   Span* const untouched = h.heap.New(Length(100), SpanState::kLarge);
@@ -307,7 +309,8 @@ TEST(PageHeapHugepagesTest, AFirstWriteToAPageInUseDoesNotBackReleasedPages) {
   h.CheckResidency();
 }
 
-// As HoleRelease does: free pages inside used spans are not counted as released by the page heap.
+// Splits hugepages as HoleRelease does. The page heap does not count free pages inside used spans
+// as released.
 TEST(PageHeapHugepagesTest, HugepagesWithReleasedPagesInUsedSpansStaySplit) {
   HugeHeap h(Length(0));
   Span* const span = h.New(16, SpanState::kSmall);
@@ -316,7 +319,7 @@ TEST(PageHeapHugepagesTest, HugepagesWithReleasedPagesInUsedSpansStaySplit) {
   EXPECT_TRUE(h.vm.Release(span->start_address(), kPageSize));
   h.New(kHugePages);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
-  // When all of it is free, it is like any other hugepage.
+  // When the whole hugepage is free, it is like any other hugepage.
   h.heap.Delete(span);
   h.heap.Delete(rest);
   h.New(3 * kHugePages);
@@ -392,8 +395,8 @@ TEST(PageHeapHugepagesTest, AnOsThatCannotPrefaultIsNotAskedAgain) {
   EXPECT_EQ(h.Count(Kind::kPopulate), 1u);
 }
 
-// Random operations, with a fake OS that backs what is written to, and a whole hugepage where it
-// was asked for one and no page of it was backed.
+// Does random operations with a fake OS that backs the pages that are written to. It backs a whole
+// hugepage where one was requested and no page of it was backed.
 class PageHeapHugepagesFuzzTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(PageHeapHugepagesFuzzTest, ReleasedPagesAreNotBacked) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Page heaps with memory limits. Metadata comes from another fake than the pages. It counts too, so
-// limits are set relative to the heap's size.
+// Page heaps with memory limits. Metadata comes from another fake OS than the pages. Metadata
+// counts, too, so limits are set relative to the heap's size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class PageHeapLimitsTest : public testing::Test {
   }
 
   Span* New(Length n) { return heap_.New(n, SpanState::kLarge); }
-  // A limit of this many bytes above the heap's size.
+  // Sets a limit of `more_bytes` above the heap's size.
   void Limit(LimitKind kind, size_t more_bytes) {
     SetLimit(heap_, kind, heap_.GetStats().backed_bytes + more_bytes);
   }
@@ -51,8 +51,8 @@ class PageHeapLimitsTest : public testing::Test {
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
-// Not zero-filled: memory of files, of devices, of the program's own allocator. The source has more
-// than the limit allows, and the memory counts at once.
+// Memory of files, of devices and of the program's own allocator is not zero-filled. It counts as
+// backed at once, and its source has more than the limit allows.
 TEST_F(PageHeapLimitsTest, GrowthInAdvanceKeepsToTheHardLimit) {
   vm_.SetZeroFilled(false);
   ASSERT_NE(New(MiB(256)), nullptr);
@@ -64,7 +64,7 @@ TEST_F(PageHeapLimitsTest, GrowthInAdvanceKeepsToTheHardLimit) {
   EXPECT_LE(heap_.GetStats().backed_bytes, limit);
 }
 
-// The first page of a hugepage that is taken backs all of it.
+// When the first page of a hugepage is used, the whole hugepage is backed.
 TEST_F(PageHeapLimitsTest, WholeHugepagesKeepToTheHardLimit) {
   heap_.governor()->SetHugepages({HugepageMode::kAdvise});
   // A heap of this size asks for hugepages.
@@ -107,7 +107,7 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   ASSERT_NE(spans.back(), nullptr);
   EXPECT_EQ(New(Length(1)), nullptr);
   EXPECT_EQ(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
-  // Freed memory can be allocated again, in other lengths too.
+  // Freed memory can be allocated again, also in other lengths.
   heap_.Delete(spans.back());
   spans.back() = New(MiB(1));
   EXPECT_NE(spans.back(), nullptr);
@@ -117,7 +117,8 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   heap_.CheckInvariants();
 }
 
-// Free memory in pieces that are too short is released, and as much is taken elsewhere.
+// Free memory in pieces that are too short is released, and the same number of bytes is taken
+// elsewhere.
 TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsReleasedFirst) {
   Limit(LimitKind::kHard, 64 * kMiB);
   std::vector<Span*> spans;
@@ -127,7 +128,7 @@ TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsReleasedFirst) {
   Span* const longer = New(MiB(8));
   ASSERT_NE(longer, nullptr);
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
-  // Not more than needed, plus the slack.
+  // No more is released than needed, plus the slack.
   EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
   const size_t wanted =
       Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kHard))).bytes();
@@ -163,7 +164,8 @@ TEST_F(PageHeapLimitsTest, ARequestThatNeverFitsReleasesNothing) {
   EXPECT_TRUE(heap_.MayFitAfterFlush(MiB(60)));
 }
 
-// Memory under mlock is not released: the limit holds nevertheless, and the heap keeps the memory.
+// Memory under mlock cannot be released. The heap keeps it, and nevertheless does not exceed the
+// limit.
 TEST_F(PageHeapLimitsTest, MemoryThatCannotBeReleasedStillCounts) {
   Limit(LimitKind::kHard, 64 * kMiB);
   std::vector<Span*> spans;
@@ -195,7 +197,7 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   Limit(LimitKind::kHard, 40 * kMiB);
   std::vector<Span*> spans;
   while (Span* const span = New(Length(1))) spans.push_back(span);
-  // As many spans as pages: their records are memory, too.
+  // There are as many spans as pages, and their records are memory, too.
   EXPECT_GT(under_test_.arena.mapped_bytes(), 64 * spans.size());
   // The last records may have been added when the limit was reached.
   EXPECT_LE(heap_.GetStats().backed_bytes,
@@ -205,7 +207,7 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   heap_.CheckInvariants();
 }
 
-// A release of another thread, which the test can stop in the system call.
+// A release by another thread, which the test can hold up in the system call.
 class HeldUpRelease {
  public:
   HeldUpRelease(PageHeap& heap, FakeVirtualMemory& vm, Length n) {
@@ -219,7 +221,7 @@ class HeldUpRelease {
   }
   ~HeldUpRelease() { Join(); }
 
-  // It continues after this time at the latest.
+  // The release continues after `delay` at the latest.
   void GoOnIn(std::chrono::milliseconds delay) {
     delay_ = delay;
     may_go_on_.store(true);
@@ -237,7 +239,7 @@ class HeldUpRelease {
 };
 
 // A free of another thread is in a system call when this thread requests memory: the request waits
-// for it, however long that thread gets no CPU.
+// for it, no matter how long that thread does not run.
 TEST_F(PageHeapLimitsTest, WaitsForReleasesOfOtherThreads) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const freed = New(MiB(8));
@@ -266,8 +268,9 @@ TEST_F(PageHeapLimitsTest, ManyThreadsWaitForOneRelease) {
   EXPECT_EQ(served, 8);
 }
 
-// The release ends between the decision that room is needed and the check for releases under way:
-// here while this thread is in a system call of its own, which is refused.
+// The other release ends after this thread decided that it needs room and before it checks for
+// releases under way. Here that happens while this thread makes a system call of its own, which is
+// refused.
 TEST_F(PageHeapLimitsTest, ReleasesThatEndedMeanwhileCount) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const first = New(MiB(8));
@@ -285,7 +288,7 @@ TEST_F(PageHeapLimitsTest, ReleasesThatEndedMeanwhileCount) {
   EXPECT_EQ(vm_.release_failures(), 1u);
 }
 
-// A release that the OS refuses makes no room, whichever thread made it.
+// A release that the OS refuses makes no room, no matter which thread made it.
 TEST_F(PageHeapLimitsTest, RefusedReleasesOfOtherThreadsMakeNoRoom) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const freed = New(MiB(8));
@@ -297,7 +300,7 @@ TEST_F(PageHeapLimitsTest, RefusedReleasesOfOtherThreadsMakeNoRoom) {
     other.GoOnIn(std::chrono::milliseconds(50));
     EXPECT_EQ(New(MiB(10)), nullptr);
   }
-  // Threads whose refused passes always overlap.
+  // The refused passes of these threads always overlap.
   std::vector<std::thread> threads;
   std::atomic<int> served{0};
   for (int i = 0; i < 8; ++i) {
@@ -310,8 +313,8 @@ TEST_F(PageHeapLimitsTest, RefusedReleasesOfOtherThreadsMakeNoRoom) {
   heap_.CheckInvariants();
 }
 
-// A release that began after nothing was left to release is not waited for: otherwise threads that
-// are refused again and again might wait for each other for ever.
+// When nothing is left to release, a thread waits only for releases that have begun already.
+// Otherwise threads whose releases are refused again and again could wait for each other forever.
 TEST_F(PageHeapLimitsTest, WaitsOnlyForReleasesUnderWay) {
   Limit(LimitKind::kHard, 32 * kMiB);
   Span* const later = New(MiB(8));
@@ -369,24 +372,25 @@ TEST_F(PageHeapLimitsTest, TheSoftLimitReleasesThenGrows) {
   EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, wanted);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
-  // The slack: the next allocation needs no system call.
+  // Because of the slack, the next allocation needs no system call.
   const size_t releases = vm_.release_calls();
   ASSERT_NE(New(MiB(1)), nullptr);
   EXPECT_EQ(vm_.release_calls(), releases);
-  // More than all free memory: the heap grows beyond the limit, and no request fails.
+  // A request for more than all free memory does not fail: the heap grows beyond the limit.
   ASSERT_NE(New(MiB(100)), nullptr);
   EXPECT_GT(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
   heap_.CheckInvariants();
 }
 
-// For an earlier excess, one allocation releases no more than its own length and the slack.
+// If the heap was already above the limit, one allocation releases no more than its own length and
+// the slack.
 TEST_F(PageHeapLimitsTest, TheReleaseForTheSoftLimitIsBounded) {
   std::vector<Span*> spans;
   for (int i = 0; i < 4000; ++i) spans.push_back(New(Length(16)));
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   SetLimit(heap_, LimitKind::kSoft, 64 * kMiB);
   const size_t calls = vm_.release_calls();
-  // However many free spans there are, here in pieces of 128 KiB.
+  // This is true for any number of free spans, here of 128 KiB each.
   ASSERT_NE(New(Length(17)), nullptr);
   EXPECT_LE(vm_.release_calls() - calls, 32u);
   EXPECT_LE(Counts(LimitKind::kSoft).released_bytes, Length(17 + 16).bytes() + kMiB);
@@ -410,7 +414,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryIsReleased) {
     spans.pop_back();
     most_free = std::max(most_free, heap_.GetStats().free_backed_bytes);
   }
-  // Never more than the slack, and fewer system calls than the thousand frees.
+  // Never more than the slack stays free, with fewer system calls than the thousand frees.
   EXPECT_LE(most_free, kMiB + Length(16).bytes());
   EXPECT_LE(vm_.release_calls() - calls, 200u);
   EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 150 * kMiB);
@@ -454,7 +458,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceKeepsToTheLimits) {
   Span* const span = New(MiB(10));
   void* const p = span->start_address();
   Limit(LimitKind::kHard, 4 * kMiB);
-  // The heap has more address space after it, which is not backed.
+  // The address space after the object belongs to the heap, but is unbacked.
   ASSERT_FALSE(heap_.ResizeLargeAt(span, p, MiB(10) + MiB(20)));
   Span* const behind = New(MiB(90));
   ASSERT_EQ(behind, nullptr);
@@ -468,7 +472,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceKeepsToTheLimits) {
   heap_.CheckInvariants();
 }
 
-// Free backed memory after an object counts already.
+// Free backed memory after an object already counts as backed.
 TEST_F(PageHeapLimitsTest, ReallocationInPlaceTakesBackedMemoryAtTheLimit) {
   Span* const span = New(MiB(60));
   void* const p = span->start_address();
@@ -491,7 +495,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
   Span* const all = New(MiB(64));
   Span* const elsewhere = New(MiB(50));
   void* const p = all->start_address();
-  // An object, 44 MiB that are not backed, 50 MiB that are free and backed.
+  // The heap has an object of 20 MiB, then 44 MiB unbacked, and 50 MiB free and backed.
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(20)));
   heap_.ReleaseAtLeast(MiB(64));
   heap_.Delete(elsewhere);
@@ -500,7 +504,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(50)));
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
   EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
-  // At the soft limit it grows in any case.
+  // At the soft limit the object grows in any case.
   SetLimit(heap_, LimitKind::kHard, kNoLimit);
   SetLimit(heap_, LimitKind::kSoft, kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(60)));
@@ -526,7 +530,7 @@ TEST_F(PageHeapLimitsTest, EventsOfTheSoftLimit) {
   EXPECT_FALSE(heap_.governor()->limit_watch().Take(&event));
   EXPECT_NE(New(MiB(1)), nullptr);
   EXPECT_FALSE(heap_.hints().limit_event_due.value());
-  // Free memory is not released below the limit, but it is not in use.
+  // Free memory below the limit is not released, but does not count as in use.
   heap_.Delete(second);
   heap_.Delete(first);
   EXPECT_NE(New(MiB(10)), nullptr);
@@ -545,7 +549,7 @@ TEST_F(PageHeapLimitsTest, TheProgramsLimitReplacesAContainersLimit) {
   EXPECT_EQ(LimitOf(heap_, LimitKind::kSoft), kNoLimit);
 }
 
-// A release for a limit makes no other system call: no mapping is made, removed or split.
+// A release for a limit makes no other system calls: it does not create, remove or split mappings.
 TEST_F(PageHeapLimitsTest, ReleasingSplitsNoMappings) {
   Limit(LimitKind::kHard, 64 * kMiB);
   std::vector<Span*> spans;
@@ -560,8 +564,8 @@ TEST_F(PageHeapLimitsTest, ReleasingSplitsNoMappings) {
   }
 }
 
-// The OS refuses mappings (strict overcommit, too many of them) while a limit needs releases: the
-// heap stays correct whatever fails.
+// The OS refuses mappings (strict overcommit, too many mappings) while a limit requires releases.
+// The heap stays correct, no matter what fails.
 TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
   constexpr uint64_t kSeed = 90125;
   SeededRandom random(kSeed);
@@ -606,8 +610,8 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
     }
     const size_t after = heap_.GetStats().backed_bytes;
     const size_t records = under_test_.arena.mapped_bytes() - records_before;
-    // Records may also grow where the heap, above a limit that was lowered, only hands out free
-    // memory.
+    // The limit may have been lowered below the heap's size. Then the heap only hands out free
+    // memory, but its records may still grow.
     if (took && after - records > before) {
       ASSERT_LE(after - records, LimitOf(heap_, LimitKind::kHard)) << step;
     }
@@ -621,8 +625,8 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
 }
 
 // To save address space, a large object takes the shortest free memory, released or not. At the
-// hard limit that memory would have to be backed again: if the OS refuses to release other memory,
-// longer memory that is backed serves instead.
+// hard limit, other memory must be released before that memory can be backed again. If the OS
+// refuses that, longer backed memory serves instead.
 TEST(PageHeapLimitsPlaceTest, ABackedPlaceServesWhenTheTightestFitExceedsTheLimit) {
   for (const bool limited : {false, true}) {
     SCOPED_TRACE(limited);
@@ -648,8 +652,8 @@ TEST(PageHeapLimitsPlaceTest, ABackedPlaceServesWhenTheTightestFitExceedsTheLimi
   }
 }
 
-// All threads together want more than the limit: the heap is never above its limit, and memory that
-// one thread frees serves another.
+// All threads together request more than the limit. The heap never exceeds its limit, and memory
+// that one thread frees serves another.
 TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllThreadsTogether) {
   PageHeapUnderTest under_test(AddressOnly());
   PageHeap& heap = under_test.heap;
@@ -673,7 +677,7 @@ TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllThreadsTogether) {
           heap.Delete(spans.back());
           spans.pop_back();
         }
-        // Records, some thousands, may exceed it.
+        // Some thousands of records may exceed the limit.
         ASSERT_LE(heap.GetStats().backed_bytes, kLimit + 2 * kMiB);
       }
       for (Span* const span : spans) heap.Delete(span);

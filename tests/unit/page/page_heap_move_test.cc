@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large objects whose pages are moved: when they are, the state of both places afterwards, and the
+// Tests when pages of large objects are moved, the state of both places afterwards, and the
 // contents.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ FakeVirtualMemory::Options Backed(size_t hardware_page_size) {
   return options;
 }
 
-// Every word of an object holds its object and its position.
+// Every word of an object contains the object's number and the word's position.
 uint64_t WordAt(uint64_t object, size_t i) { return object << 32 | i; }
 
 int64_t move_clock_ms = 0;
@@ -51,13 +51,13 @@ struct MovingHeap {
   }
   Span* Move(Span* span, Length n) { return heap.MoveLargeAt(span, span->start_address(), n); }
   bool Resize(Span* span, Length n) { return heap.ResizeLargeAt(span, span->start_address(), n); }
-  // Writes all but the first `kept` pages.
+  // Writes to all pages except the first `kept` ones.
   void Fill(Span* span, Length kept, uint64_t object) {
     vm.Touch((span->first_page + kept).start_address(), span->bytes() - kept.bytes());
     auto* const words = static_cast<uint64_t*>(span->start_address());
     for (size_t i = kept.bytes() / 8; i < span->bytes() / 8; ++i) words[i] = WordAt(object, i);
   }
-  // The first `n` pages are as they were written.
+  // Checks that the first `n` pages have the contents that were written.
   static void ExpectHolds(const Span* span, Length n, uint64_t object) {
     const auto* const words = static_cast<const uint64_t*>(span->start_address());
     size_t wrong = 0;
@@ -69,7 +69,7 @@ struct MovingHeap {
     for (const Call& call : vm.TakeCalls()) count += call.kind == kind;
     return count;
   }
-  // Released pages are not backed.
+  // Checks that released pages are not backed.
   void Check() {
     heap.CheckInvariants();
     EXPECT_FALSE(heap.address_space().is_moving());
@@ -117,7 +117,7 @@ TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   EXPECT_EQ(stats.large_spans, 2u);
   EXPECT_EQ(stats.large_span_bytes, MiB(65).bytes());
   h.Check();
-  // The old place is free, not backed, and serves other requests.
+  // The old place is free and unbacked, and serves other requests.
   Span* const next = h.heap.New(MiB(3), SpanState::kLarge);
   EXPECT_EQ(next->first_page, was);
   EXPECT_TRUE(next->zeroed());
@@ -160,7 +160,7 @@ TEST(PageHeapMoveTest, LockedMemoryIsNotMoved) {
   h.vm.RefuseMayMove(1);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   EXPECT_TRUE(h.vm.TakeCalls().empty());
-  // Nor to a place where it would be locked.
+  // It is not moved to a place where it would be locked, either.
   const size_t mapped = h.vm.mapped_bytes();
   h.vm.RefuseMayMove(2);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
@@ -196,7 +196,7 @@ TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {
   h.vm.FailMap(1);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   h.Check();
-  // All records are used up.
+  // Uses up all records.
   for (size_t spare = 0; spare < 100; ++spare) {
     h.under_test.metadata_vm.FailMap(1, FakeVirtualMemory::kForever);
     while (h.under_test.arena.Allocate(8) != nullptr) {
@@ -219,7 +219,7 @@ TEST(PageHeapMoveTest, MemoryThatIsNotZeroFilledIsNotMoved) {
   h.vm.SetZeroFilled(true);
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   Span* const own = h.New(MiB(80), 2);
-  // Memory from another source that arrives meanwhile stays in the heap.
+  // The heap grew by memory from another source for the move. That memory stays in the heap.
   h.vm.SetZeroFilled(false);
   EXPECT_EQ(h.Move(own, MiB(90)), nullptr);
   EXPECT_EQ(h.Count(Kind::kMove), 0u);
@@ -256,12 +256,12 @@ TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
   EXPECT_EQ(moved_bytes, MiB(6).bytes()) << "1.2 MiB before it, 1.8 after it";
   EXPECT_EQ(moved->first_page - HugepageStart(moved->first_page), offset);
   MovingHeap::ExpectHolds(moved, MiB(9), 1);
-  // All of the new place is hugepages, for the heap and for the OS.
+  // Both the heap and the OS use hugepages for the whole new place.
   const PageStats stats = h.heap.GetStats();
   EXPECT_EQ(stats.hugepage_bytes, stats.system_bytes);
   h.Fill(moved, MiB(9), 1);
   h.Check();
-  // A second time, from the end of the first place.
+  // Moves the object a second time, from the end of the first place.
   h.New(MiB(1), 3);
   Span* const again = h.Move(moved, MiB(60));
   ASSERT_NE(again, nullptr);
@@ -317,7 +317,7 @@ TEST(PageHeapMoveTest, KeepsToTheLimits) {
 TEST(PageHeapMoveTest, MovesAreNumbered) {
   MovingHeap h(HugepageMode::kNever);
   size_t moves = 0;
-  // Each time the heap has no free span that fits.
+  // The heap never has a free span that fits.
   for (size_t i = 0; i < 1100; ++i) {
     Span* object = h.heap.New(MiB(1), SpanState::kLarge);
     ASSERT_NE(object, nullptr);

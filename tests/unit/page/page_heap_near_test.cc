@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap: the spans of one shard lie together, and which kept spans of other shards a shard may
-// use.
+// Tests that PageHeap places the spans of one shard together, and which kept spans of other shards
+// a shard may use.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,8 +45,8 @@ class PageHeapNearTest : public testing::Test {
     DeleteToCache(heap_, span, under_test_.homes[shard], true);
   }
 
-  // The number of ranges of pages that belong to one shard: each ends where a page of another shard
-  // begins.
+  // The lengths of the ranges of pages that belong to one shard. Each range ends where a page of
+  // another shard begins.
   std::vector<size_t> Stretches() const {
     std::vector<size_t> lengths;
     const size_t kNobody = SIZE_MAX;
@@ -78,8 +78,8 @@ TEST_F(PageHeapNearTest, SpansOfAShardFollowEachOther) {
   heap_.CheckInvariants();
 }
 
-// For any number of shards and lengths: on average a range is a near run, except at the ends of
-// mappings.
+// For any number of shards and any lengths, a range is on average as long as a near run, except at
+// the ends of mappings.
 TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
   SeededRandom random(kSeed);
   for (size_t i = 0; i < 4000; ++i) {
@@ -100,7 +100,7 @@ TEST_F(PageHeapNearTest, ARequestWithoutAShardGetsTheBestFit) {
   EXPECT_EQ(heap_.New(Length(12), SpanState::kLarge)->first_page, first->first_page);
 }
 
-// Backed memory is used before fresh memory, also where it is no near run.
+// Backed memory is used before fresh memory, even if it is not in the shard's near run.
 TEST_F(PageHeapNearTest, BackedMemoryComesFirst) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 6; ++i) spans.push_back(NewNear(4, 0));
@@ -110,7 +110,7 @@ TEST_F(PageHeapNearTest, BackedMemoryComesFirst) {
   heap_.CheckInvariants();
 }
 
-// A tightest fit in which another shard continues does not hide other fits.
+// If the tightest fit belongs to the near run of another shard, other fits are still found.
 TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
   std::vector<Span*> spans;
   for (const size_t pages : {1, 3, 1, 5, 1, 7, 1}) spans.push_back(NewNear(pages, 2));
@@ -133,7 +133,8 @@ TEST_F(PageHeapNearTest, AShardsOwnKeptSpansComeBeforeFreshMemory) {
   EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
 }
 
-// Then the kept spans of other shards, several at once, so that there is room for a near run.
+// After that, kept spans of other shards are drained, several at once, so that there is room for a
+// near run.
 TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsComeNextSeveralAtOnce) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 12; ++i) spans.push_back(NewNear(8, 3));
@@ -148,8 +149,8 @@ TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsComeNextSeveralAtOnce) {
   heap_.CheckInvariants();
 }
 
-// A request for backed memory gets free and kept spans. It fails where the heap would have to use
-// memory that is not backed, and changes nothing.
+// A request for backed memory gets free and kept spans. If the heap would have to use unbacked
+// memory, the request fails and changes nothing.
 TEST_F(PageHeapNearTest, BackedMemoryOnly) {
   const auto new_backed = [this](size_t pages, size_t shard) {
     return heap_.NewNear(Length(pages), under_test_.homes[shard], 0, nullptr, Memory::kBacked);
@@ -164,13 +165,14 @@ TEST_F(PageHeapNearTest, BackedMemoryOnly) {
   heap_.Delete(freed);
   Keep(kept, 3);
   const PageId first = freed->first_page;
-  // The only kept span is drained, and there is another look at the free ones.
+  // The only kept span is drained, and then the free spans are searched again.
   EXPECT_EQ(new_backed(16, 4)->first_page, first);
   EXPECT_EQ(new_backed(1, 4), nullptr);
   heap_.CheckInvariants();
 }
 
-// When the OS refuses, all free memory serves: other shards' near runs, then their kept spans.
+// When the OS refuses, any free memory serves: first near runs of other shards, then their kept
+// spans.
 TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsServeWhenTheOsRefuses) {
   std::vector<Span*> spans = {NewNear(8, 0)};
   vm_.FailMap(1, FakeVirtualMemory::kForever);

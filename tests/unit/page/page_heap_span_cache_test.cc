@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeap with its span caches: which spans are kept for a shard, how they count, and who else may
-// use them.
+// Tests PageHeap with its span caches: which spans are kept for a shard, how they are counted, and
+// which other shards may use them.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -54,6 +55,7 @@ class PageHeapSpanCacheTest : public testing::Test {
   }
 
   static inline int64_t clock_ms_ = 0;
+  static inline std::function<void()> on_look_;  // as the heap's free_observer
 
   PageHeapUnderTest under_test_;
   PageHeap& heap_ = under_test_.heap;
@@ -92,7 +94,7 @@ TEST_F(PageHeapSpanCacheTest, KeptSpansAreHandedOutAgainAndCountAsFree) {
   stats = heap_.GetStats();
   EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
   EXPECT_EQ(stats.free_backed_bytes, 0u);
-  // It has been written to since the OS mapped it.
+  // The span has been written to since the OS mapped it.
   EXPECT_FALSE(span->zeroed());
   EXPECT_EQ(span->state.load(), SpanState::kSmall);
   EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[5]), nullptr);
@@ -171,8 +173,8 @@ TEST_F(PageHeapSpanCacheBigPagesTest, LengthsAreWholeHardwarePages) {
   EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[2]), span);
 }
 
-// Requests of other shards. They try in this order: free backed memory, kept spans, released or
-// fresh memory, growth.
+// Requests of other shards use, in this order: free backed memory, kept spans, released or fresh
+// memory, growth.
 TEST_F(PageHeapSpanCacheTest, KeptSpansStayWhileThereIsBackedMemory) {
   Span* const kept = New(8);
   Span* const free = New(8);
@@ -242,8 +244,59 @@ TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastReleasesKeptSpans) {
   heap_.CheckInvariants();
 }
 
-// Before fork all locks are held, each once, the page heap's own last: a thread that drains a span
-// cache waits for that one.
+// Each time that the drain has returned some spans, another thread keeps as many.
+TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
+  constexpr size_t kPages = kTuning.span_cache.max_pages;
+  constexpr size_t kSpansPerLook = kTuning.release.look_every.pages() / kPages;
+  heap_.hints().retention.SetTotal(1024 * kMiB);
+  heap_.governor()->SetReleaseRate(1);
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 8 * kHomes * kSpansPerLook; ++i) spans.push_back(New(kPages));
+  const auto keep_one = [&](size_t home) {
+    Keep(spans.back(), home);
+    spans.pop_back();
+  };
+  for (size_t i = 0; i < kHomes * kSpansPerLook; ++i) keep_one(i % kHomes);
+  const size_t kept = heap_.GetStats().kept_span_bytes;
+  ASSERT_EQ(kept, kHomes * kSpansPerLook * Length(kPages).bytes());
+  size_t looks = 0;
+  on_look_ = [&] {
+    ++looks;
+    for (size_t i = 0; i < kSpansPerLook && !spans.empty(); ++i) keep_one(0);
+  };
+  heap_.hints().free_observer.store([] { on_look_(); });
+  EXPECT_EQ(heap_.DrainSpanCaches(), kept);
+  heap_.hints().free_observer.store(nullptr);
+  EXPECT_EQ(looks, kHomes);
+  EXPECT_EQ(heap_.GetStats().kept_span_bytes, kept);
+  // Nobody is there any more.
+  EXPECT_EQ(heap_.DrainSpanCaches(), kept);
+  EXPECT_EQ(heap_.GetStats().kept_span_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+// During each system call another thread frees as much as it releases.
+TEST_F(PageHeapSpanCacheTest, AReleaseOfEverythingEndsAlthoughOthersFreeMeanwhile) {
+  std::vector<Span*> spans;
+  for (size_t i = 0; i < 16; ++i) spans.push_back(New(kPagesInMiB, SpanState::kLarge));
+  const auto free_one = [&] {
+    heap_.Delete(spans.back());
+    spans.pop_back();
+  };
+  for (size_t i = 0; i < 4; ++i) free_one();
+  const std::function<void()> free_more = [&] {
+    for (size_t i = 0; i < 4 && !spans.empty(); ++i) free_one();
+    vm_.OnNextRelease(free_more);
+  };
+  vm_.OnNextRelease(free_more);
+  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kPagesInMiB));
+  EXPECT_FALSE(spans.empty());
+  vm_.OnNextRelease(nullptr);
+  heap_.CheckInvariants();
+}
+
+// Before fork all locks are held, each once, and the page heap's own lock last: a thread that
+// drains a span cache waits for that lock.
 TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
   std::vector<void*> locks;
   heap_.ForEachLock([&](auto& lock) { locks.push_back(&lock); });
@@ -260,7 +313,7 @@ TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
       EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[shard]), spans[shard]);
       taken = true;
     });
-    // It cannot end before the locks are free, however long that takes.
+    // The thread cannot end before the locks are free, no matter how long that takes.
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(taken) << shard;
     SpinLock::EndForkHold();

@@ -26,7 +26,7 @@ namespace {
 
 using Strength = FakeVirtualMemory::Strength;
 
-// On 32-bit machines a part of the addresses.
+// On 32-bit machines this is a part of the address space.
 constexpr auto kRange =
     static_cast<size_t>(std::min<uint64_t>(uint64_t{64} << 30, FakeVirtualMemory::kMaxRange));
 
@@ -56,7 +56,8 @@ TEST_F(PageHeapTest, SpansInUseKnowWhenTheyWereHandedOut) {
   Span* const early = New(3);
   clock_ms_ = 2000;
   Span* const late = New(2);
-  // Long enough to be in the tree of free spans, whose links share their place.
+  // These spans are long enough to be in the tree of free spans, whose links share memory with the
+  // time.
   std::vector<Span*> long_ones;
   for (size_t i = 0; i < 20; ++i) long_ones.push_back(New(300 + i));
   clock_ms_ = 3000;
@@ -68,7 +69,7 @@ TEST_F(PageHeapTest, SpansInUseKnowWhenTheyWereHandedOut) {
   heap_.CheckInvariants();
   Span* const again = New(310);
   EXPECT_EQ(again->in_use.handed_out_ms, 3000);
-  // Longer or shorter, the object is what it was.
+  // A resized object is still the same object.
   clock_ms_ = 4000;
   ASSERT_TRUE(heap_.ResizeLargeAt(again, again->start_address(), Length(200)));
   EXPECT_EQ(again->in_use.handed_out_ms, 3000);
@@ -92,8 +93,8 @@ TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
   EXPECT_EQ(vm_.map_calls(), 1u);
   const size_t most = std::min<size_t>(4096, kRange / kMiB / 4 * 3);
   for (size_t mib = 1; mib < most; ++mib) New(kMiB / kPageSize);
-  // Eighths of the heap, from 1 MiB up to 64 MiB: 8 at the smallest, some 30 while it grows by an
-  // eighth, then 64 MiB each.
+  // The heap grows by an eighth of its size, at least 1 MiB and at most 64 MiB: 8 times by 1 MiB,
+  // some 30 times by an eighth, then by 64 MiB each.
   EXPECT_LE(vm_.map_calls(), 120u);
   EXPECT_LE(heap_.GetStats().system_bytes, (most + 64) * kMiB);
   heap_.CheckInvariants();
@@ -131,7 +132,7 @@ TEST_F(PageHeapTest, RefusesMoreThanAnyAddressSpace) {
     const Length alignment(size_t{1} << shift);
     EXPECT_EQ(heap_.New(Length(1), SpanState::kLarge, alignment), nullptr) << shift;
     EXPECT_EQ(heap_.New(alignment, SpanState::kLarge, alignment), nullptr) << shift;
-    // The sum of both is small again.
+    // The sum of length and alignment overflows to a small number.
     EXPECT_EQ(heap_.New(Length(SIZE_MAX - 5), SpanState::kLarge, alignment), nullptr);
     EXPECT_EQ(heap_.New(Length(SIZE_MAX - 5), SpanState::kLarge, Length(64)), nullptr);
   }
@@ -140,7 +141,7 @@ TEST_F(PageHeapTest, RefusesMoreThanAnyAddressSpace) {
 }
 
 // One fake OS for records, leaves and pages refuses the nth mapping and all later ones. Nothing
-// leaks, and all works again when it no longer refuses.
+// leaks, and when the OS no longer refuses, the heap works again.
 TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
   for (size_t nth = 1; nth <= 12; ++nth) {
     FakeVirtualMemory vm;
@@ -183,7 +184,7 @@ TEST_F(PageHeapTest, JoinsBackedAndReleasedNeighboursWhenTheOsRefuses) {
   heap_.CheckInvariants();
 }
 
-// Spans a, b and c between spans in use; b is the longest.
+// The spans a, b and c lie between spans in use, and b is the longest.
 class PageHeapReleaseTest : public PageHeapTest {
  protected:
   PageHeapReleaseTest() {
@@ -243,7 +244,7 @@ TEST_F(PageHeapReleaseTest, ADueReleaseSkipsLockedMemoryToo) {
   heap_.CheckInvariants();
 }
 
-// With much locked memory, a free does not try to release all of it.
+// If a large part of the memory is locked, a free does not try to release all of it.
 TEST_F(PageHeapTest, ADueReleaseEndsAfterSomeRefusals) {
   std::vector<Span*> spans;
   for (int i = 0; i < 1000; ++i) {
@@ -260,26 +261,28 @@ TEST_F(PageHeapTest, ADueReleaseEndsAfterSomeRefusals) {
   EXPECT_GT(vm_.release_calls(), 0u);
   EXPECT_LE(vm_.release_calls(), 64u);
   heap_.CheckInvariants();
-  // A release on request tries all of it.
+  // A requested release tries all of it.
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_GE(vm_.release_calls(), 1000u);
   heap_.CheckInvariants();
 }
 
-// Whatever the heap did before, it has records for the rest of a span that is cut for a release.
+// No matter what the heap did before, it has records for the rest of a span that is cut for a
+// release.
 TEST(PageHeapSliceTest, NeverReleasesMoreThanASliceAtOnce) {
   for (size_t splits = 0; splits < 40; ++splits) {
     PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
     PageHeap& heap = under_test.heap;
     heap.governor()->SetReleaseRate(0);
     Span* const longest = heap.New(Length(5000), SpanState::kLarge);
-    // Each takes a record; the last one, which leaves pages on both sides, two.
+    // Each of these spans takes a record, and the last one, which leaves pages on both sides, takes
+    // two.
     for (size_t i = 0; i < splits; ++i) heap.New(Length(1), SpanState::kSmall);
     heap.New(Length(1), SpanState::kSmall, Length(64));
     heap.Delete(longest);
     under_test.vm.RecordCalls();
     EXPECT_EQ(heap.ReleaseAtLeast(Length(1)), Length(1)) << splits;
-    // There is still a record for the rest of a span that is taken for records.
+    // When a part of a span becomes metadata, there is still a record for the rest.
     size_t bytes = 1;
     EXPECT_NE(heap.TakeForMetadata(&bytes), nullptr);
     EXPECT_EQ(bytes, kPageSize) << splits;
@@ -317,7 +320,7 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
       EXPECT_FALSE(heap.DeleteLargeAt(b, b->start_address()));
       if (!released) under_test.vm.FailRelease(1);
     });
-    // Where the OS refuses b, the pass continues with the neighbours.
+    // If the OS refuses b, the pass continues with the adjacent spans.
     EXPECT_EQ(heap.ReleaseAtLeast(Length(64)), Length(64));
     heap.CheckInvariants();
     EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
@@ -337,24 +340,24 @@ TEST(PageHeapMemoryTest, MemoryThatIsNotZeroFilledNeverCountsAsZeroFilled) {
   under_test.vm.SetZeroFilled(false);
   Span* const span = heap.New(Length(100), SpanState::kLarge);
   EXPECT_FALSE(span->zeroed());
-  // It may be backed from the beginning.
+  // The memory may be backed from the beginning.
   EXPECT_EQ(heap.GetStats().free_backed_bytes, kMiB - span->bytes());
   EXPECT_EQ(heap.GetStats().free_released_bytes, 0u);
   heap.Delete(span);
   heap.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap.GetStats().free_released_bytes, kMiB);
   heap.CheckInvariants();
-  // Cut at the front, in the middle and at the end.
+  // Cuts the free span at the front, in the middle and at the end.
   EXPECT_FALSE(heap.New(Length(1), SpanState::kLarge)->zeroed());
   EXPECT_FALSE(heap.New(Length(1), SpanState::kLarge, Length(16))->zeroed());
   EXPECT_FALSE(heap.New(Length(30), SpanState::kSmall)->zeroed());
-  // Metadata must not lie in it: a forked child may share it.
+  // Metadata must not lie in this memory, because a forked child may share it.
   size_t bytes = kPageSize;
   EXPECT_EQ(heap.TakeForMetadata(&bytes), nullptr);
 }
 
-// Neighbours of both kinds are joined: the whole then does not count as zero-filled, and neither do
-// its parts.
+// Adjacent spans of both kinds are merged. The whole then does not count as zero-filled, and
+// neither do its parts.
 TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
   // The second of three spans is not zero-filled. The spans are released in this order.
   constexpr int kPairs[][2] = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
@@ -374,7 +377,7 @@ TEST(PageHeapMemoryTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
     }
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
     EXPECT_FALSE(heap.New(Length::ForBytes(2 * kMiB), SpanState::kLarge)->zeroed());
-    // A span that was not joined with it is unchanged.
+    // A span that was not merged is unchanged.
     heap.Delete(spans[3 - first - second]);
     heap.ReleaseAtLeast(kAllPages);
     EXPECT_TRUE(heap.New(Length::ForBytes(kMiB), SpanState::kLarge)->zeroed());
@@ -398,7 +401,7 @@ TEST(PageHeapMemoryTest, AnObjectThatGrewIntoOtherMemoryIsNotZeroFilled) {
   EXPECT_FALSE(heap.New(n + n, SpanState::kLarge)->zeroed());
 }
 
-// Sources of memory with large units give more than requested.
+// Sources of memory with large units return more than requested.
 TEST(PageHeapMemoryTest, UsesTheWholeMapping) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   under_test.vm.SetMore(kMiB + 3 * kPageSize + 4096);
@@ -410,7 +413,8 @@ TEST(PageHeapMemoryTest, UsesTheWholeMapping) {
   heap.CheckInvariants();
 }
 
-// Growth in advance stops at a bound that is known beforehand, so that the bound can be reached.
+// Growth in advance stops at the known limit of the source, so that the limit can be reached
+// exactly.
 TEST(PageHeapMemoryTest, GrowsOnlyByTheRoomOfTheSource) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30));
   PageHeap& heap = under_test.heap;
@@ -418,17 +422,18 @@ TEST(PageHeapMemoryTest, GrowsOnlyByTheRoomOfTheSource) {
   ASSERT_NE(heap.New(Length(2), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap.GetStats().system_bytes, 5 * kPageSize);
   under_test.vm.SetRoom(0);
-  // Beyond it the heap grows by what is needed, and the OS may refuse.
+  // Beyond that limit the heap grows by the needed length, and the OS may refuse.
   ASSERT_NE(heap.New(Length(7), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize);
-  // A rest that is too short: another source serves the request, with the usual growth.
+  // If the rest of the source is too short, another source serves the request, with the usual
+  // growth.
   under_test.vm.SetRoom(4096);
   ASSERT_NE(heap.New(Length(7), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap.GetStats().system_bytes, 12 * kPageSize + kMiB);
 }
 
-// When the heap grows past a multiple of 4 GiB, the page map needs a leaf. The leaf does not lie
-// between the heap's mappings: they could not become one free span.
+// When the heap grows past a multiple of 4 GiB, the page map needs another leaf. The leaf must not
+// lie between the heap's mappings, which then could not become one free span.
 TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
   if (sizeof(void*) == 4) GTEST_SKIP() << "SKIP: there is one mapping of leaves on 32 bits";
   SystemVirtualMemory vm;
@@ -442,15 +447,15 @@ TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
     constexpr size_t kNumSpans = 80;
     const Length length = Length::ForBytes(64 * kMiB);
     std::vector<Span*> spans;
-    // The test never touches them, so they take no memory.
+    // The test never touches the spans, so they take no memory.
     for (size_t i = 0; i < kNumSpans; ++i) {
       spans.push_back(heap.New(length, SpanState::kLarge));
       ASSERT_NE(spans.back(), nullptr);
     }
     std::sort(spans.begin(), spans.end(),
               [](const Span* a, const Span* b) { return a->first_page < b->first_page; });
-    // The OS puts a mapping elsewhere where the process has mapped something else, as other tests
-    // do.
+    // If the process has other mappings in the way, for example of other tests, the OS places a
+    // mapping elsewhere.
     size_t pieces = 1;
     bool past_a_leaf = false;
     for (size_t i = 1; i < kNumSpans; ++i) {
@@ -489,9 +494,9 @@ TEST(PageHeapAddressSpaceTest, MappingsAreWholePages) {
   munmap(map_memory, sizeof(PageMap));
 }
 
-// The heap reaches a limit on address space. The first request that fits nowhere in one piece is
-// served by unmapping free memory and mapping it anew. When most of the heap is free, it is
-// unmapped.
+// The heap reaches a limit on address space. The first request that does not fit into one piece is
+// served by unmapping free memory and mapping it again. When most of the heap is free, the free
+// memory is unmapped.
 TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLeft) {
   SystemVirtualMemory system;
   class Limited final : public VirtualMemory {
@@ -556,14 +561,14 @@ TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLef
   heap.Delete(large);
   for (Span* const span : kept) heap.Delete(span);
   heap.CheckInvariants();
-  // Most of it is available to the rest of the process.
+  // Most of the address space is available to the rest of the process.
   EXPECT_LT(heap.GetStats().system_bytes, 40 * kMiB);
   EXPECT_LT(vm.mapped, 60 * kMiB);
   EXPECT_NE(heap.New(Length::ForBytes(80 * kMiB), SpanState::kLarge), nullptr);
   heap.CheckInvariants();
 }
 
-// The number of threads that may release memory at the same time.
+// Many threads may release memory at the same time.
 TEST_F(PageHeapTest, ManyReleasesMayBeInFlight) {
   constexpr int kDepth = 20;
   std::vector<Span*> spans;
@@ -589,7 +594,7 @@ TEST_F(PageHeapTest, ManyReleasesMayBeInFlight) {
   heap_.CheckInvariants();
 }
 
-// Two threads grow at once: the mappings meet, in either order, and are joined.
+// Two threads grow the heap at once. Their mappings are adjacent, in either order, and are merged.
 TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
   for (const auto placement :
        {FakeVirtualMemory::Placement::kUpwards, FakeVirtualMemory::Placement::kDownwards}) {
@@ -614,7 +619,7 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
   }
 }
 
-// A fork in the middle of a release: in the child the heap has the pages again, and all of it
+// The process forks in the middle of a release. In the child, the heap has the pages again and
 // works.
 TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
   FakeVirtualMemory::Options options;
@@ -628,7 +633,7 @@ TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
   memset(b->start_address(), 'x', b->bytes());
   heap.Delete(b);
   int status = -1;
-  // By another thread.
+  // Another thread forks.
   const auto fork_inside = [&] {
     heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
     const pid_t child = fork();
@@ -657,8 +662,7 @@ TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
   heap.CheckInvariants();
 }
 
-// A signal handler forks, having interrupted the release itself: the release continues in the
-// child, too.
+// A signal handler that interrupted the release forks. The release continues in the child, too.
 TEST(PageHeapForkTest, AReleaseOfTheForkingThreadContinuesInTheChild) {
   FakeVirtualMemory::Options options;
   options.range_bytes = kMiB;
@@ -684,7 +688,8 @@ TEST(PageHeapForkTest, AReleaseOfTheForkingThreadContinuesInTheChild) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// As above, with spans that were refused and are set aside until the end of the pass.
+// As above, with spans that the OS refused to release and that are set aside until the end of the
+// pass.
 TEST(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(kMiB));
   PageHeap& heap = under_test.heap;
@@ -697,7 +702,7 @@ TEST(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   heap.Delete(a);
   heap.Delete(b);
   int status = -1;
-  // By another thread.
+  // Another thread forks.
   const auto fork_inside = [&] {
     EXPECT_EQ(under_test.vm.release_failures(), 1u);
     heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
@@ -721,36 +726,26 @@ TEST(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   heap.CheckInvariants();
 }
 
-TEST_F(PageHeapTest, RegionsAreFoundInTheOrderOfAddresses) {
+TEST_F(PageHeapTest, OwnsRangesThatLieInOneRegion) {
   FakeVirtualMemory::Options options = FakeVirtualMemory::AddressOnly(size_t{1} << 30);
   options.gaps = true;
   options.hardware_page_size = kPageSize;
   options.placement = FakeVirtualMemory::Placement::kDownwards;
   PageHeapUnderTest under_test(options);
   PageHeap& heap = under_test.heap;
-  PageId first;
-  PageId end;
-  EXPECT_FALSE(heap.store()->FindRegion(PageId(0), &first, &end));
-  // Each mapping is a region; later ones are lower.
-  std::vector<Span*> spans;
+  EXPECT_FALSE(heap.store()->Owns(PageId(0)));
+  // Each mapping is a region. Later ones have lower addresses.
   for (size_t i = 0; i < 3; ++i) {
-    spans.insert(spans.begin(), heap.New(Length(1000 + i), SpanState::kLarge));
-  }
-  PageId page;
-  for (const Span* const span : spans) {
+    const Span* const span = heap.New(Length(1000 + i), SpanState::kLarge);
     const Length n = span->num_pages;
-    ASSERT_TRUE(heap.store()->FindRegion(page, &first, &end));
-    EXPECT_EQ(first, span->first_page);
-    EXPECT_EQ(end, span->first_page + n);
-    // From the middle of a region: its rest.
-    ASSERT_TRUE(heap.store()->FindRegion(span->first_page + Length(5), &first, &end));
-    EXPECT_EQ(first, span->first_page + Length(5));
-    EXPECT_EQ(end, span->first_page + n);
-    ASSERT_TRUE(heap.store()->FindRegion(span->last_page(), &first, &end));
-    EXPECT_EQ(first, span->last_page());
-    page = end;
+    EXPECT_TRUE(heap.store()->Owns(span->first_page, n));
+    EXPECT_FALSE(heap.store()->Owns(span->first_page, n + Length(1)));
+    EXPECT_TRUE(heap.store()->Owns(span->first_page + Length(5), n - Length(5)));
+    EXPECT_FALSE(heap.store()->Owns(span->first_page + Length(5), n - Length(4)));
+    EXPECT_TRUE(heap.store()->Owns(span->last_page()));
+    EXPECT_FALSE(heap.store()->Owns(span->end()));
+    EXPECT_FALSE(heap.store()->Owns(span->first_page - Length(1), Length(2)));
   }
-  EXPECT_FALSE(heap.store()->FindRegion(page, &first, &end));
 }
 
 TEST_F(PageHeapTest, OwnsTheMemoryFromTheOs) {
@@ -764,7 +759,7 @@ TEST_F(PageHeapTest, OwnsTheMemoryFromTheOs) {
   EXPECT_TRUE(heap_.store()->Owns(span->first_page));
 }
 
-// ReleasePolicy decides how much and when; this tests that Delete obeys it.
+// ReleasePolicy decides how much is released and when. This tests that Delete obeys it.
 TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
   heap_.governor()->SetReleaseRate(1);
   Span* const large = New(5000);
@@ -780,7 +775,7 @@ TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
   EXPECT_EQ(heap_.GetStats().released_total_bytes, kTuning.release.slice.bytes());
 }
 
-// One free of a large object releases all that the policy does not keep, slice by slice.
+// One free of a large object releases all memory that the policy does not keep, slice by slice.
 TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
   heap_.governor()->SetReleaseRate(1);
   heap_.hints().prompt_release.Set(true);
@@ -875,9 +870,9 @@ TEST_F(PageHeapDeathTest, CheckInvariantsSeesDamage) {
   EXPECT_DEATH((b->state = SpanState::kFreeReleased, heap_.CheckInvariants()), "check failed");
 }
 
-// Two spans of 64 pages in a system that has no more than these; the first one was written to, is
-// free, and its memory stays (mlock). It cannot serve a request for a larger alignment, which the
-// heap tries to serve by unmapping it.
+// A system has memory for exactly two spans of 64 pages. The first one was written to and is free,
+// and its memory cannot be released (mlock). It cannot serve a request for a larger alignment, so
+// the heap tries to unmap it.
 class PageHeapUnmapTest : public testing::Test {
  protected:
   static FakeVirtualMemory::Options OneMebibyte() {
@@ -929,7 +924,7 @@ TEST_F(PageHeapUnmapTest, UnmappedMemoryIsMappedAnewAndZeroed) {
   heap_.CheckInvariants();
 }
 
-// Records of regions are taken and returned with the mappings.
+// The record of a region is taken when it is mapped, and returned when it is unmapped.
 TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
   size_t after_first_rounds = 0;
   for (int round = 0; round < 200; ++round) {
@@ -943,14 +938,14 @@ TEST_F(PageHeapUnmapTest, UnmappingLeaksNoRecords) {
   EXPECT_EQ(under_test_.arena.allocated_bytes(), after_first_rounds);
 }
 
-// The longer one of two free spans stays mapped: memory from sbrk cannot be unmapped.
+// The longer one of two free spans cannot be unmapped, like memory from sbrk.
 TEST(PageHeapAddressSpaceTest, SpansThatCannotBeUnmappedAreSkipped) {
   PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(512 * kPageSize),
                                {.unmap_when_short = true});
   PageHeap& heap = under_test.heap;
   FakeVirtualMemory& vm = under_test.vm;
   heap.governor()->SetReleaseRate(0);
-  // All of it belongs to the heap, in one piece.
+  // The heap takes the whole address space, in one piece.
   heap.Delete(heap.New(Length(512), SpanState::kLarge));
   Span* spans[5];
   const size_t lengths[5] = {10, 200, 10, 150, 142};
@@ -974,8 +969,8 @@ TEST(PageHeapAddressSpaceTest, SpansThatCannotBeUnmappedAreSkipped) {
   heap.CheckInvariants();
 }
 
-// Random use of a small address space, where much is unmapped and the OS sometimes refuses: no byte
-// is in two spans, none leaks, and zeroed() is true.
+// A small address space is used at random, free memory is often unmapped, and the OS sometimes
+// refuses. No byte is in two spans, none leaks, and zeroed() tells the truth.
 TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
   for (uint64_t seed = 20; seed < 24; ++seed) {
     SeededRandom random(seed);
@@ -989,7 +984,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
       uint64_t mark;
     };
     std::vector<Mine> live;
-    // The first word of each page.
+    // Calls f for the first word of each page.
     const auto for_each_word = [](const Mine& mine, const auto& f) {
       char* const start = static_cast<char*>(mine.span->start_address());
       for (size_t at = 0; at < mine.span->bytes(); at += kPageSize) {
@@ -1013,7 +1008,7 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
         size_t bytes = random.Between(1, 100'000);
         if (heap.TakeForMetadata(&bytes) != nullptr) metadata_bytes += bytes;
       }
-      // Waves: at times most of it is in use, at times most of it is free.
+      // At times most of the memory is in use, at times most of it is free.
       if (random.Below(100) < (step / 500 % 2 == 0 ? 70u : 25u)) {
         const Length n(random.OneIn(10) ? random.Between(1, 1500) : random.Between(1, 100));
         const Length alignment(random.OneIn(8) ? 64 : 1);

@@ -26,7 +26,7 @@ SizeClass Class(size_t index) { return static_cast<SizeClass>(index); }
 
 class PageMapTest : public testing::Test {
  protected:
-  // The bytes that the OS maps for one leaf, or for all where they are mapped together.
+  // The bytes that the OS maps for one leaf, or for all leaves if they are mapped together.
   size_t LeafBytes() {
     const auto map = std::make_unique<PageMap>();
     FakeVirtualMemory vm;
@@ -39,7 +39,7 @@ class PageMapTest : public testing::Test {
   static size_t BytesOf(size_t n) { return (kLeavesComeTogether ? 1 : n) * PageMap::leaf_bytes(); }
 
   FakeVirtualMemory vm_;
-  // Large, and zero-filled as PageMap requires.
+  // The page map is large, and zero-filled as PageMap requires.
   const std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
 };
 
@@ -67,17 +67,17 @@ TEST_F(PageMapTest, KnowsWhichAddressesAreInRange) {
   };
   EXPECT_TRUE(in_range(0));
   EXPECT_TRUE(in_range(kEnd - 1));
-  // Where pointers have no more bits, every address is in range.
+  // If pointers have no more bits, every address is in range.
   constexpr bool kAllAre = kEnd - 1 == UINTPTR_MAX;
   EXPECT_EQ(in_range(kEnd), kAllAre);
   EXPECT_EQ(in_range(UINTPTR_MAX / 2 + 1), kAllAre);
   EXPECT_EQ(in_range(UINTPTR_MAX), kAllAre);
-  // Like the addresses of the kernel.
+  // This is like an address of the kernel.
   EXPECT_EQ(in_range(~(kEnd / 2 - 1)), kAllAre);
 }
 
 // Random runs of pages in a few leaves, the first and the last of the address space among them, get
-// classes and spans. A std::map has the expected result of each page, of its neighbours, and of
+// classes and spans. A std::map has the expected results for each page, for adjacent pages, and for
 // addresses with other high bits.
 TEST_F(PageMapTest, AgreesWithAStdMap) {
   SeededRandom random(8);
@@ -92,7 +92,7 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
   std::vector<Span> records(50);
   const auto random_page = [&] {
     PageId page = centres[random.Below(std::size(centres))] + Length(random.Below(100));
-    // Also past the middle: runs cross the boundary of leaves.
+    // Pages lie on both sides of the centre, so that runs cross the boundary of leaves.
     if (random.OneIn(2) && page.index() > 50) page = page - Length(50);
     return page;
   };
@@ -145,8 +145,8 @@ TEST_F(PageMapTest, LeavesAreMappedOnceEach) {
   } else {
     EXPECT_EQ(kLeafPages, size_t{1} << 14);
     EXPECT_EQ(PageMap::kRootEntries, 32u);
-    // An entry for each page to its span, and two bytes for its size class; what is known of the 64
-    // hugepages; all leaves in whole pages of any hardware.
+    // Each page has a pointer to its span and two bytes for its size class, and each of the 64
+    // hugepages has a record. All leaves together are rounded up to whole pages of any hardware.
     const size_t leaves = 32 * ((size_t{64} << 10) + (size_t{32} << 10) + 64 * sizeof(Hugepage));
     EXPECT_EQ(leaf, (leaves + 0xffff) & ~size_t{0xffff});
   }
@@ -162,7 +162,7 @@ TEST_F(PageMapTest, LeavesAreMappedOnceEach) {
   EXPECT_EQ(map_->SpanOf(border - Length(1)), &span);
   EXPECT_EQ(map_->ClassOf((border - Length(1)).start_address()), Class(3));
   EXPECT_EQ(map_->ClassOf(border.start_address()), SizeClass::kNone);
-  // All pages of both, and the page after them.
+  // Makes leaves for all pages of both leaves, then for the page after them.
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages), vm_));
   EXPECT_EQ(map_->mapped_bytes(), BytesOf(2));
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(kLeafPages), Length(2 * kLeafPages + 1), vm_));
@@ -194,7 +194,7 @@ TEST_F(PageMapTest, AFailureKeepsWhatIsThereAndMayBeRepeated) {
   EXPECT_EQ(map_->SpanOf(PageId(17)), kept > 0 ? &span : nullptr);
 }
 
-// Another thread adds the leaf while this one is in a system call: the second leaf is unmapped
+// Another thread adds the leaf while this one is in a system call. The second leaf is unmapped
 // again.
 TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
   Span span;
@@ -209,7 +209,7 @@ TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
   EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
 }
 
-// As above, but the other thread adds another leaf, and with it, perhaps, this one.
+// As above, but the other thread adds another leaf, which may be mapped together with this one.
 TEST_F(PageMapTest, TheSlowerOfTwoThreadsHasItsOwnLeafAfterwards) {
   Span spans[2];
   vm_.OnNextMap([&] {
@@ -225,8 +225,8 @@ TEST_F(PageMapTest, TheSlowerOfTwoThreadsHasItsOwnLeafAfterwards) {
   EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
 }
 
-// Many threads need the same leaves; each writes pages of its own and reads those of all.
-// ThreadSanitizer checks it.
+// Many threads need the same leaves. Each writes entries of its own pages and reads those of all
+// threads. ThreadSanitizer checks this.
 TEST_F(PageMapTest, ManyThreadsMayAddLeavesAtOnce) {
   constexpr size_t kThreads = 8;
   constexpr size_t kLeaves = 12;

@@ -19,7 +19,7 @@ constexpr Length kPerSecond(kTuning.release.bytes_per_second >> kPageShift);
 
 class ReleasePolicyTest : public testing::Test {
  protected:
-  // A program that had `peak` in use at time 0 and needs `in_use` from then on.
+  // Acts as a program that had `peak` MiB in use at time 0 and needs `in_use` MiB from then on.
   void Fall(size_t peak, size_t in_use) {
     policy_.Demand(Mib(peak));
     in_use_ = Mib(in_use);
@@ -64,7 +64,7 @@ TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKept) {
   }
 }
 
-// A thread reads the clock before it has the lock.
+// Time may go backwards, because a thread reads the clock before it has the lock.
 TEST_F(ReleasePolicyTest, TimeThatGoesBackAllowsNothing) {
   Fall(10'000, 10);
   EXPECT_EQ(Decide(10'000), kPerSecond);
@@ -84,7 +84,7 @@ TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
   Decide(0);
   in_use_ = Mib(10);
   free_backed_ = Mib(90);
-  // At some time in the next minute all of it was in use.
+  // At some time in the next minute all memory was in use.
   policy_.Demand(Mib(100));
   EXPECT_EQ(Decide(60'000), Length(0));
   EXPECT_EQ(Decide(60'000 + kTuning.release.memory_ms / 2), Length(0));
@@ -96,7 +96,8 @@ TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
     policy_ = ReleasePolicy();
     policy_.SetRate(rate);
     Fall(8192, 10);
-    // Even if no decision was made for a long time, one second's worth.
+    // Even if no decision was made for a long time, it releases no more than the pages of one
+    // second.
     const auto second = Length(static_cast<size_t>(rate * static_cast<double>(kPerSecond.pages())));
     EXPECT_EQ(Decide(20'000), second) << rate;
     Length went;
@@ -114,7 +115,7 @@ TEST_F(ReleasePolicyTest, WhatWasAllowedAndNotDecidedIsNotLost) {
   EXPECT_EQ(Decide(20'000), Length(0));
 }
 
-// Threads read the clock before they take the lock.
+// Times may come in the wrong order, because threads read the clock before they take the lock.
 TEST_F(ReleasePolicyTest, TimesThatComeInTheWrongOrderDoNotUndoTheRate) {
   Fall(8192, 10);
   Length went = Decide(20'000);
@@ -163,7 +164,8 @@ TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   EXPECT_TRUE(may_split(800, 51));
 }
 
-// At every step of a drop the heap keeps half of the peak, or what is in use and a little.
+// While the memory in use drops, the heap keeps all memory down to half of the peak, then the
+// memory in use and a little more.
 TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
   prompt_ = true;
   Take(300, 1);
@@ -177,7 +179,7 @@ TEST_F(ReleasePolicyTest, APromptHeapFollowsADrop) {
     }
   }
   EXPECT_LE(Backed(), Mib(50 * 2 + 8));
-  // No peak is forgotten in this time.
+  // In this time no peak is forgotten, so without prompt release nothing is released.
   prompt_ = false;
   EXPECT_EQ(Decide(3), Length(0));
 }
@@ -190,7 +192,7 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsWhatFluctuates) {
     ASSERT_EQ(Decide(now), Length(0)) << now;
     Take(45, now);
   }
-  // Free memory that was too short for a request does not make a drop of the memory in use.
+  // Free memory that was too short for a request does not make the memory in use count as a drop.
   Free(45);
   policy_.Demand(in_use_, Mib(200));
   EXPECT_EQ(Decide(kTuning.release.memory_ms * 3), Length(0));
@@ -203,7 +205,8 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsLittle) {
   EXPECT_EQ(Decide(2), Length(0));
 }
 
-// Memory that is needed again was released in vain: this happens once in prompt_pause_ms.
+// If released memory is needed again, releasing it was useless. This happens only once in
+// prompt_pause_ms.
 TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {
   prompt_ = true;
   int releases = 0;
@@ -215,7 +218,8 @@ TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {
     Take(140, now + 500);
   }
   EXPECT_EQ(releases, 2);
-  // A program that has not used it for long enough: the first rule releases it.
+  // If the program does not use the memory for long enough, the rule for forgotten peaks releases
+  // it.
   Free(140);
   EXPECT_EQ(Decide(now), Length(0));
   EXPECT_GT(Decide(now + kTuning.release.memory_ms + 1000), Length(0));
@@ -247,7 +251,8 @@ TEST_F(ReleasePolicyTest, LooksOnceInAMebibyteOfFreedPages) {
   EXPECT_GT(policy_.PagesFreed(kAll), Length(0));
 }
 
-// Also what the program needed a moment ago, since there may be no later decision.
+// Even memory that the program needed a moment ago is released, since there may be no later
+// decision.
 TEST_F(ReleasePolicyTest, APromptHeapNeverKeepsMoreThanItsPart) {
   prompt_ = true;
   prompt_most_ = Mib(30);
@@ -261,7 +266,7 @@ TEST_F(ReleasePolicyTest, RatesAboveOneDivideWhatIsKept) {
   const Length kept = policy_.PromptlyKept(Mib(100));
   policy_.SetRate(10);
   EXPECT_EQ(policy_.PromptlyKept(Mib(100)).pages(), kept.pages() / 10);
-  // Time to decide comes sooner.
+  // A decision is due after fewer freed pages.
   EXPECT_GT(policy_.PagesFreed(Length(kTuning.release.look_every.pages() / 10)), Length(0));
   policy_.SetRate(0.5);
   EXPECT_EQ(policy_.PromptlyKept(Mib(100)), kept);

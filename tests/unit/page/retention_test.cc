@@ -61,7 +61,7 @@ TEST(RetentionTest, ManyThreadsThatHoldMuchRaiseTheirShare) {
   EXPECT_EQ(many.kept_spans, one.kept_spans) << "the other shares stay";
   EXPECT_EQ(many.free_pages, one.free_pages);
   EXPECT_EQ(many.inherited_caches, one.inherited_caches);
-  // At most a part of the memory in use.
+  // The share of thread caches is at most a part of the memory in use.
   EXPECT_EQ(ShareRetention({.in_use_bytes = kMuch, .thread_caches = 1'000'000}).thread_caches,
             kMuch / kRules.thread_caches_in_use_part);
   EXPECT_EQ(ShareRetention({.in_use_bytes = 1_MiB, .thread_caches = 1'000'000}).total,

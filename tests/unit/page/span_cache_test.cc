@@ -25,7 +25,7 @@ constexpr bool kFar = false;
 
 class SpanCacheTest : public testing::Test {
  protected:
-  // A span record; its pages do not exist and are not accessed.
+  // Makes a span record. Its pages do not exist and are never accessed.
   Span* Make(size_t pages) {
     spans_.push_back(std::make_unique<Span>());
     Span* const span = spans_.back().get();
@@ -39,7 +39,7 @@ class SpanCacheTest : public testing::Test {
     EXPECT_TRUE(TryPut(span, near));
     return span;
   }
-  // One span.
+  // Puts or takes one span.
   bool TryPut(Span* span, bool near) { return cache_.Put(&span, 1, near, kMost) == 1; }
   Span* TryTake(Length n) {
     Span* span = nullptr;
@@ -210,7 +210,7 @@ TEST_F(SpanCacheTest, AgreesWithDeques) {
 TEST_F(SpanCacheTest, ManyThreads) {
   constexpr size_t kThreads = 4;
   constexpr size_t kSpans = 40;
-  // All fit at once.
+  // All spans fit into the cache at once.
   constexpr size_t kPages = 4;
   static_assert(Length(kThreads * kSpans * (1 + kPages) / 2).bytes() <= kMost);
   for (size_t i = 0; i < kThreads * kSpans; ++i) Make(1 + i % kPages);

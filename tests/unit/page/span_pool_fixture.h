@@ -14,7 +14,7 @@
 
 namespace tcmalloc {
 
-// Pools as parts of a page heap: that is how spans come and go.
+// Tests pools as parts of a page heap, which provides and takes their spans.
 class SpanPoolTest : public testing::Test {
  protected:
   explicit SpanPoolTest(size_t hardware_page_size = 4096)
@@ -39,7 +39,7 @@ class SpanPoolTest : public testing::Test {
     EXPECT_EQ(span->num_pages, heap_.RoundUp(Length(pages)));
     return span;
   }
-  // From the page heap itself: no pool takes a chunk.
+  // Allocates from the page heap itself, so that no pool takes a chunk.
   Span* Direct(size_t pages) {
     Span* const span = heap_.New(Length(pages), SpanState::kLarge);
     EXPECT_NE(span, nullptr);

@@ -70,8 +70,8 @@ TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
   heap_.CheckInvariants();
 }
 
-// A request that the free memory cannot serve takes one kept span that is long enough, of any home,
-// and all of them only when none is.
+// A request that the free memory cannot serve takes one kept span that is long enough, of any home.
+// If none is long enough, it takes all of them.
 TEST_F(SpanPoolTest, TheHeapTakesBackBeforeItGrows) {
   Span* const a = Direct(30);
   Direct(1);
@@ -123,7 +123,7 @@ TEST_F(SpanPoolTest, CountsKeptSpansAsFree) {
   EXPECT_EQ(stats.kept_span_bytes, 40 * kPageSize);
   EXPECT_EQ(stats.free_backed_bytes, before.free_backed_bytes + 40 * kPageSize);
   EXPECT_EQ(lengths.exact[39].backed, 1u);
-  // Three objects of what were two.
+  // Three objects take the memory of the former two.
   New(10);
   New(10);
   New(20);
@@ -167,7 +167,7 @@ TEST_F(SpanPoolTest, OnePoolKeepsTheShare) {
   EXPECT_GE(Pool().bytes(), share - kMiB);
 }
 
-// No thread would return it later.
+// A pool keeps less while prompt release is on, because no thread would release the memory later.
 TEST_F(SpanPoolTest, APromptHeapKeepsLess) {
   constexpr size_t kMost = kTuning.span_pool.prompt_bytes;
   heap_.hints().prompt_release.Set(true);
@@ -182,7 +182,7 @@ TEST_F(SpanPoolTest, APromptHeapKeepsLess) {
 }
 
 TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
-  // The pools leave each other their chunks, since these are few of the pages in use.
+  // The pools leave each other's chunks alone, since these are a small part of the pages in use.
   Direct(2 * kTuning.span_pool.left_to_others_part * kTuning.span_pool.chunk.pages());
   Span* const a = New(10);
   EXPECT_GT(Pool().bytes(), 0u);
@@ -192,7 +192,7 @@ TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
   EXPECT_EQ(b->first_page, a->end());
   EXPECT_EQ(Pool().bytes(), rest - 10 * kPageSize);
   EXPECT_EQ(heap_.GetStats().large_spans, 3u);
-  // Objects of another home do not lie between them.
+  // Objects of another home do not lie between those of this home.
   Span* const other = New(10, 1);
   EXPECT_EQ(New(10)->first_page, b->end());
   EXPECT_NE(other->first_page, b->end());
@@ -214,7 +214,8 @@ TEST_F(SpanPoolTest, WhatWasNeverWrittenReadsAsZeroes) {
   EXPECT_FALSE(New(5)->zeroed());
   const PageId begin_of_b = b->first_page;
   EXPECT_TRUE(Free(b));
-  // The last part of what was `a`, what was `b`, and pages that no object had.
+  // The span has the last part of the former `a`, the former `b`, and pages that no object used
+  // before.
   Span* const joined = New(20);
   EXPECT_EQ(joined->first_page, begin_of_b - Length(5));
   EXPECT_EQ(joined->in_use.written, Length(15));
@@ -236,7 +237,7 @@ TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
   EXPECT_EQ(b->num_pages, Length(25));
   EXPECT_EQ(Pool().bytes(), kept - 15 * kPageSize);
   heap_.CheckInvariants();
-  // Into the whole rest.
+  // Grows the object into the whole rest.
   const size_t rest = Pool().bytes() / kPageSize;
   ASSERT_TRUE(Resize(b, 25 + rest));
   EXPECT_EQ(Pool().bytes(), 0u);
@@ -245,13 +246,13 @@ TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
   heap_.CheckInvariants();
   EXPECT_TRUE(Free(b));
   EXPECT_FALSE(Resize(b, 30)) << "it is free";
-  // Into pages that were written.
+  // Grows the object into pages that were written to.
   ASSERT_TRUE(Resize(a, 12));
   EXPECT_EQ(a->in_use.written, Length(12));
   heap_.CheckInvariants();
 }
 
-// A pool leaves others what they keep while it is little.
+// A pool does not take the kept spans of others while these are few.
 TEST_F(SpanPoolTest, LittleThatOthersKeepIsLeftToThem) {
   Span* const kept = Direct(20);
   Direct(20 * kTuning.span_pool.left_to_others_part + 100);
@@ -305,8 +306,8 @@ TEST_F(SpanPoolTest, TheSampleIsTakenOut) {
   EXPECT_EQ(New(20)->sample, nullptr);
 }
 
-// Joining frees records, cutting takes them. Both in turn, for long: the pool has records when it
-// needs them, and does not hoard the page heap's.
+// Merging spans frees records, cutting spans takes them. After many rounds of both, the pool has
+// records when it needs them, and does not hoard those of the page heap.
 TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
   constexpr size_t kObjects = 6 * kTuning.span_pool.records;
   size_t warm_bytes = 0;
@@ -386,7 +387,7 @@ TEST_F(SpanPoolTest, AnOldEntryOfThePageMapIsNoNeighbour) {
   EXPECT_EQ(New(30), kept);
 }
 
-// A chunk, too, counts among what a pool keeps.
+// A chunk also counts as memory that a pool keeps.
 TEST_F(SpanPoolTest, NoChunkBeyondTheShare) {
   heap_.hints().retention.SetTotal(kTuning.span_pool.chunk.bytes());
   New(10);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kLastHome = PageHeapUnderTest::kHomes - 1;
 
-// Threads replace objects in two pools, and drain them. A page of an object never belongs to two.
+// Threads replace objects in two pools, and drain the pools. A page never belongs to two objects.
 TEST_F(SpanPoolTest, ThreadsShareNothing) {
   constexpr size_t kThreads = 4;
   constexpr size_t kPages = 1 << 14;
@@ -71,11 +71,11 @@ TEST_F(SpanPoolTest, ThreadsShareNothing) {
   heap_.CheckInvariants();
 }
 
-// The program frees an object in two threads by mistake: exactly one of them frees it.
+// The program frees an object in two threads by mistake. Exactly one of the frees succeeds.
 TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
   for (int round = 0; round < 2000; ++round) {
     Span* const span = Direct(20);
-    // Keeps the next round's span from joining this one, and so from changing it.
+    // Keeps the next round's span from merging with this one and changing it.
     Direct(1);
     std::atomic<int> won{0};
     std::atomic<int> ready{0};
@@ -112,7 +112,7 @@ class Interruption {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGUSR1);
-    // For the other thread.
+    // The other thread must inherit the blocked signal.
     ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &signals, nullptr), 0);
     std::thread thread([&] {
       for (int number = 1; number <= times; ++number) {
@@ -143,11 +143,11 @@ class Interruption {
   static inline std::atomic<int> answered_{0};
 };
 
-// The program frees an object that another thread resizes, by mistake. A resize after the free
-// finds no object, and one before it is complete.
+// By mistake, the program frees an object that another thread resizes. A resize after the free
+// finds no object, and a resize before the free is complete.
 TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
-  // From the page heap itself: a thread that is interrupted with the pool's lock held would not
-  // let the other one free into the pool.
+  // The object comes from the page heap itself: a thread that is interrupted with the pool's lock
+  // held would keep the other one from freeing into the pool.
   Span* span = Direct(40);
   void* const object = span->start_address();
   Interruption::Run(
@@ -160,7 +160,7 @@ TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
         if (span->IsLargeAt(object)) return;
         heap_.DrainSpanCaches();
         ASSERT_EQ(heap_.GetStats().large_span_bytes, 0u);
-        // It may be freed again at once.
+        // The other thread may free it again at once.
         span = Direct(40);
         ASSERT_EQ(span->first_page, PageId::Containing(object));
       },
@@ -171,7 +171,7 @@ TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
   heap_.CheckInvariants();
 }
 
-// One thread frees the object into a pool, the other one to the free spans.
+// One thread frees the object into a pool, the other one into the free spans.
 TEST_F(SpanPoolTest, AFreeWithAPoolAndOneWithoutExclude) {
   std::atomic<Span*> current{nullptr};
   std::atomic<int> freed{0};
@@ -195,9 +195,9 @@ TEST_F(SpanPoolTest, AFreeWithAPoolAndOneWithoutExclude) {
   heap_.CheckInvariants();
 }
 
-// A reader of the statistics sees each home at a moment of its own.
+// A reader of the statistics reads each home at a different moment.
 TEST_F(SpanPoolTest, StatisticsOfMovingSpansAreNotNegative) {
-  // The records that both pools need come from the page heap.
+  // Takes the records that both pools need from the page heap.
   for (const size_t home : {size_t{0}, kLastHome}) {
     EXPECT_TRUE(Free(New(40, home), kLastHome - home));
   }
@@ -223,8 +223,8 @@ TEST_F(SpanPoolTest, StatisticsOfMovingSpansAreNotNegative) {
   EXPECT_LE(most_bytes, 40 * kPageSize);
 }
 
-// While a span is on the way from a pool to the page heap, no thread can fork: the child would lose
-// it.
+// While a span moves from a pool to the page heap, no thread can fork: the child would lose the
+// span.
 TEST_F(SpanPoolTest, ASpanLeavesWithTheLockHeld) {
   EXPECT_TRUE(Free(Direct(40)));
   Span* span = nullptr;

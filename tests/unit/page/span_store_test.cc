@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpanStore alone, compared with a naive model: one byte for each page. No lock, no system call.
+// Compares SpanStore alone with a naive model, one byte for each page, without locks and system
+// calls.
 #include "page/span_store.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ constexpr char kReleasedPage = 'r';
 constexpr char kUsed = 'u';
 constexpr char kOnItsWay = 'w';
 
-// A longest possible run of pages of one state, or of two.
+// A run of pages of one state, or of two, that cannot be extended.
 struct Stretch {
   size_t first = 0;
   size_t pages = 0;
@@ -66,7 +67,7 @@ class SpanStoreTest : public testing::Test {
   std::vector<Stretch> StretchesOf(char state) const {
     return Stretches([state](char s) { return s == state; });
   }
-  // The shortest run of at least `n` pages; without pages when there is none.
+  // The length of the shortest run of at least `n` pages, or 0 if there is none.
   static size_t BestFit(const std::vector<Stretch>& runs, size_t n) {
     size_t best = 0;
     for (const Stretch& run : runs) {
@@ -79,7 +80,7 @@ class SpanStoreTest : public testing::Test {
     for (const Stretch& run : runs) longest = std::max(longest, run.pages);
     return longest;
   }
-  // The free pages around a free page.
+  // The number of adjacent free pages around a free page, itself included.
   size_t Around(size_t page) const {
     size_t first = page;
     while (first > 0 && IsFree(At(first - 1))) --first;
@@ -202,7 +203,7 @@ class SpanStoreTest : public testing::Test {
     store_.ReturnRecord(span);
   }
 
-  // All spans in order of their addresses, as the model has them.
+  // Checks that ListSpans returns the spans of the model in the order of their addresses.
   void CheckSpans() const {
     std::vector<SpanView> views(kPages);
     const size_t n = store_.ListSpans(PageId(), views.data(), views.size());
@@ -221,18 +222,17 @@ class SpanStoreTest : public testing::Test {
 
   void CheckRegions() const {
     const std::vector<Stretch> regions = Stretches([](char s) { return s != kOutside; });
-    PageId page;
-    PageId end;
+    size_t end = 0;
     for (const Stretch& region : regions) {
-      PageId first;
-      ASSERT_TRUE(store_.FindRegion(page, &first, &end));
-      ASSERT_EQ(first, Page(region.first));
-      ASSERT_EQ(end, Page(region.first + region.pages));
-      ASSERT_TRUE(store_.Owns(first));
-      ASSERT_FALSE(store_.Owns(end));
-      page = end;
+      if (region.first > end) {
+        ASSERT_FALSE(store_.Owns(Page(end)));
+      }
+      end = region.first + region.pages;
+      ASSERT_TRUE(store_.Owns(Page(region.first), Length(region.pages)));
+      ASSERT_FALSE(store_.Owns(Page(region.first), Length(region.pages + 1)));
+      ASSERT_FALSE(store_.Owns(Page(end)));
     }
-    ASSERT_FALSE(store_.FindRegion(page, &page, &end));
+    ASSERT_FALSE(store_.Owns(Page(kPages)));
   }
 
   SeededRandom random_{20261125};
@@ -241,7 +241,7 @@ class SpanStoreTest : public testing::Test {
   const std::unique_ptr<PageMap> page_map_ = std::make_unique<PageMap>();
   SpanHomes homes_;
   std::vector<Span> records_{2 * kPages};
-  // So large that no large object is placed to save address space.
+  // The last argument is so large that no large object is placed to save address space.
   SpanStore store_{*page_map_, homes_, Length(1), Length((SIZE_MAX >> 1) >> kPageShift)};
 
   std::string pages_ = std::string(kPages, kOutside);
@@ -281,7 +281,7 @@ TEST_F(SpanStoreTest, AgreesWithABytePerPage) {
     ASSERT_EQ(store_.free(SpanStore::kBacked), Length(backed));
     ASSERT_EQ(store_.in_use(), Length(used));
   }
-  // Places across several spans begin in a span of either kind.
+  // Some places across several spans begin in a backed span, others in a released one.
   EXPECT_GT(across_[0], 20);
   EXPECT_GT(across_[1], 20);
   // No record leaks.
@@ -293,8 +293,7 @@ TEST_F(SpanStoreTest, AgreesWithABytePerPage) {
   EXPECT_EQ(store_.counts.system_bytes, 0u);
 }
 
-// Large objects take the tightest free memory where address space is to be saved, else backed
-// memory.
+// Large objects take the tightest free memory if address space is to be saved, else backed memory.
 TEST_F(SpanStoreTest, TheTightestPlaceIsTakenWhereMuchIsToSpare) {
   store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   store_.AddPages(Range(200, 10), SpanState::kFreeReleased, true);
@@ -309,7 +308,7 @@ TEST_F(SpanStoreTest, TheTightestPlaceIsTakenWhereMuchIsToSpare) {
   EXPECT_EQ(place.span->first_page, Page(1200));
   EXPECT_TRUE(place.by_choice);
   EXPECT_EQ(saving.FindBackedPlace(request).span->first_page, Page(1000));
-  // Small objects do not.
+  // Small objects do not take the tightest memory.
   EXPECT_EQ(
       saving.FindPlace({.length = Length(8), .use = SpanState::kSmall}, false).span->first_page,
       Page(1000));
@@ -330,7 +329,7 @@ TEST_F(SpanStoreTest, AMovedObjectLeavesReleasedPagesBetweenItsEnds) {
 TEST_F(SpanStoreTest, MetadataTakesAWholeSpanWhereRecordsAreShort) {
   store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   store_.AddPages(Range(200, 50), SpanState::kFreeBacked, false);
-  EXPECT_EQ(store_.TakeForMetadata(Length(40), true), nullptr);  // not the process's own
+  EXPECT_EQ(store_.TakeForMetadata(Length(40), true), nullptr);  // not the process's own memory
   EXPECT_EQ(store_.TakeForMetadata(Length(60), true)->num_pages, Length(60));
   std::vector<Span> records(2);
   SpanStore poor(*page_map_, homes_, Length(1), Length(0));

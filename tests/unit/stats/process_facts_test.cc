@@ -61,7 +61,17 @@ TEST(ProcessFactsTest, Banner) {
   EXPECT_EQ(banner(), lines + "A=1 B=2\n");
 }
 
-// File names have any bytes.
+TEST(ProcessFactsTest, BannerWithoutProc) {
+  ProcessFacts facts;
+  const std::string banner = Written([&](TextWriter* out) { WriteBanner(facts, out); });
+  EXPECT_NE(banner.find(", (unknown file)\nProcess 0, (unknown file), 1970-"), std::string::npos)
+      << banner;
+  EXPECT_NE(banner.find("\nResident memory unknown: /proc/self/statm cannot be read\nSettings"),
+            std::string::npos)
+      << banner;
+}
+
+// File names may contain any bytes.
 TEST(ProcessFactsTest, JsonIsAscii) {
   ProcessFacts facts;
   strcpy(facts.program, "/a\"b\\c\n\x7f\xc3\xa4");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The formats of a snapshot. tests/process/statistics_test.py parses them.
+// Tests the formats of a snapshot. tests/process/statistics_test.py parses them.
 #include "stats/stats_formats.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace tcmalloc {
 namespace {
 
-// Every figure is another number, so that no two can be mistaken for each other.
+// Every figure has a different value, so that a format cannot confuse two of them unnoticed.
 HeapSnapshot Filled() {
   HeapSnapshot s;
   HeapStats& t = s.totals;
@@ -52,6 +52,7 @@ HeapSnapshot Filled() {
   t.prefaults = 59;
   t.large_allocations = 61;
   t.large_allocation_reports = 67;
+  t.guarded_bytes = 700027;
   t.pressure_sources = 97;
   t.pressure_sources_failed = 101;
   t.pressure_events = 103;
@@ -78,7 +79,7 @@ HeapSnapshot Filled() {
   return s;
 }
 
-// The largest possible figures: lines become longer, nothing overflows.
+// A snapshot with the largest possible figures: lines become longer, but nothing overflows.
 HeapSnapshot Largest() {
   HeapSnapshot s = Filled();
   s.totals = HeapStats();
@@ -111,7 +112,8 @@ std::string Written(Format format, const HeapSnapshot& snapshot) {
   return std::string(out.text());
 }
 
-// For each size of the buffer: it gets the beginning, and the length is that of the whole text.
+// For each size of the buffer, it gets the beginning of the text, and the returned length is that
+// of the whole text.
 TEST(StatsFormatsTest, CutAnywhere) {
   const HeapSnapshot snapshot = Filled();
   for (const Format format : kFormats) {
@@ -127,7 +129,7 @@ TEST(StatsFormatsTest, CutAnywhere) {
   }
 }
 
-// In pieces it is the same text.
+// A text that is written in pieces is the same.
 TEST(StatsFormatsTest, InPieces) {
   for (const HeapSnapshot& snapshot : {Filled(), Largest()}) {
     for (const Format format : kFormats) {
@@ -177,7 +179,7 @@ TEST(StatsFormatsTest, FiguresHaveGoodNames) {
   }
 }
 
-// No two figures are one value by mistake, and none is forgotten in a format.
+// No two figures read the same value by mistake, and no format lacks a figure.
 TEST(StatsFormatsTest, FiguresAreDifferent) {
   const HeapSnapshot snapshot = Filled();
   const std::string json = Written(&WriteJson, snapshot);
@@ -203,7 +205,8 @@ TEST(StatsFormatsTest, NoLimitIsZero) {
   EXPECT_NE(json.find("\"size_classes\":[],"), std::string::npos);
 }
 
-// The lines that tools read, letter by letter; the lines after them are ours.
+// Checks the lines that tools read, character by character. The lines after them have no fixed
+// format.
 TEST(StatsFormatsTest, TheSumsOfTheText) {
   const std::string text = Written(kFormats[0], Filled());
   EXPECT_EQ(text.substr(0, text.find("Tcmalloc page size\n") + 19),

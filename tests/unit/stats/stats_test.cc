@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The figures of a heap against a program that knows what it holds.
+// Compares the figures of a heap with a program that knows its own objects.
 #include "stats/stats.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(StatsTest, AnEmptyHeap) {
   EXPECT_EQ(s.growths, 0u);
 }
 
-// Random operations; whenever the program is quiet the figures are exact.
+// Does random operations. While no operation is running, the figures are exact.
 TEST(StatsTest, ExactWhenQuiet) {
   constexpr uint64_t kSeed = 8642;
   Heap& heap = NewHeap();
@@ -128,7 +128,7 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.span_tail_bytes, tails);
   }
   EXPECT_GT(CollectStats(heap).released_total_bytes, 0u);
-  // All released: nothing is in use, nothing is in a cache.
+  // After everything is freed and released, nothing is in use and nothing is in a cache.
   for (const Small& s : small) one.Free(s.c, s.object);
   for (Span* const span : large) heap.page_heap.Delete(span);
   one.Exit();
@@ -236,7 +236,8 @@ TEST(StatsTest, TheTextHasTheFigures) {
   heap.page_heap.Delete(span);
 }
 
-// Memory that was released inside spans in use is not in use, and has a line of its own.
+// Memory that was released inside spans in use does not count as in use, and the text has a line
+// for it.
 TEST(StatsTest, HolesAreReleasedMemory) {
   Heap& heap = NewHeap();
   heap.page_heap.governor()->SetReleaseRate(0);
@@ -247,7 +248,8 @@ TEST(StatsTest, HolesAreReleasedMemory) {
   for (size_t i = 0; i < objects.size(); ++i) {
     if (i % 4 != 0) thread.Free(c, objects[i]);
   }
-  // By its owner: the barrier is the process's own heap's, which may not be there.
+  // The owner flushes its cache. Another thread would need the barrier of the process's own heap,
+  // which may not exist.
   heap.registry.FlushAll(thread.cache());
   Trim(heap, SIZE_MAX);
   const HeapStats s = CollectStats(heap);
@@ -282,7 +284,7 @@ TEST(StatsTest, LimitsAreInTheText) {
   EXPECT_GT(s.soft_limit.released_bytes, 0u);
   EXPECT_EQ(NumberOf(text, "soft limit: bytes released because of it"),
             s.soft_limit.released_bytes);
-  // Past events stay.
+  // Counts of past events stay.
   heap.page_heap.governor()->SetLimit(LimitKind::kHard, kNoLimit);
   text = Text(heap, 1);
   EXPECT_EQ(NumberOf(text, "hard limit (0 for none)"), 0u);
@@ -309,7 +311,7 @@ TEST(StatsTest, LevelTwoHasALineForEachClassInUse) {
     std::vector<size_t> found;
     for (size_t n; numbers >> n;) found.push_back(n);
     const size_t objects = 1 + s.thread_cache_objects + s.central_objects;
-    // Percent without the tenths: reading the number stops at the point.
+    // The percentage is read without tenths: reading the number stops at the decimal point.
     EXPECT_EQ(found,
               (std::vector<size_t>{Index(c), s.object_size, s.spans, 1, s.thread_cache_objects,
                                    s.central_objects, objects * s.object_size, 100 / objects}));
@@ -338,7 +340,7 @@ TEST(StatsTest, LevelTwoHasALineForEachLengthOfFreeSpans) {
   HeapSnapshot snapshot;
   CollectSnapshot(heap, &snapshot);
   ExpectLengthsAddUp(snapshot);
-  // All of them in one run. The pages between them keep the free ones apart.
+  // All spans lie in one run. The pages between them keep the free spans apart.
   heap.page_heap.Delete(heap.page_heap.New(Length(1024), SpanState::kLarge));
   std::vector<Span*> spans;
   for (const size_t pages : {300, 1, 3, 1, 200, 1, 3, 1, 128, 1, 5, 1}) {
@@ -420,7 +422,7 @@ TEST(StatsTest, ASnapshotIsOneCount) {
   EXPECT_GT(snapshot.totals.thread_cache_array_bytes, 0u);
 }
 
-// Figures that were read during changes: whatever they are, the parts fit into the whole.
+// Figures may be read during changes. For any values, the parts do not exceed the whole.
 TEST(StatsTest, PartsFitWhateverWasRead) {
   constexpr uint64_t kSeed = 271828;
   SeededRandom random(kSeed);
@@ -448,7 +450,7 @@ TEST(StatsTest, PartsFitWhateverWasRead) {
   }
 }
 
-// Printed to stderr, it is the same text below a banner, in pieces that fit on a small stack.
+// The text on stderr is the same below a banner, written in pieces that fit on a small stack.
 TEST(StatsTest, PrintedAsWritten) {
   Heap& heap = NewHeap();
   TestThread thread(heap.registry);

@@ -8,7 +8,7 @@
 
 namespace tcmalloc {
 
-// Whether `body` came to its end: there is no cancellation point in it.
+// True if `body` ran to its end: then it contains no cancellation point.
 inline bool IsNoCancellationPoint(const std::function<void()>& body) {
   struct Call {
     const std::function<void()>& body;

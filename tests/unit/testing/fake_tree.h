@@ -25,7 +25,7 @@ class FakeTree {
   FakeTree& operator=(const FakeTree&) = delete;
 
   std::string root() const { return root_; }
-  // The path outside of the tree; the folder that it is in exists.
+  // Returns the file's path outside of the tree, and creates the folder that contains it.
   std::string Path(const std::string& path) const {
     const std::filesystem::path file(root_ + path);
     std::filesystem::create_directories(file.parent_path());
@@ -57,7 +57,7 @@ inline int NumDescriptors() {
   return count;
 }
 
-// The number of the next descriptor.
+// The number that the next opened descriptor gets.
 inline int NextDescriptor() {
   const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   close(fd);

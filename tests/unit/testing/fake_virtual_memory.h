@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FakeVirtualMemory: a VirtualMemory for tests. It hands out parts of one range of addresses, in an
 // order that the test chooses, has the hardware page size that the test chooses, counts and records
-// calls, fails those that the test names, and checks what VirtualMemory requires of its callers.
+// calls, fails the calls that the test names, and checks what VirtualMemory requires of its
+// callers.
 //
-// Two kinds. kBacked has real memory at its addresses, which Release really releases. kAddressOnly
-// has none: for logic that never touches the pages it manages, at any size and at addresses that
-// repeat from run to run. Thread safety: any, except the functions that prepare failures and hooks.
+// There are two kinds. kBacked has real memory at its addresses, which Release really releases.
+// kAddressOnly has no memory: it is for logic that never touches the pages it manages, at any size
+// and at addresses that repeat from run to run. All functions are thread-safe, except those that
+// prepare failures and hooks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,7 +61,8 @@ class FakeVirtualMemory final : public VirtualMemory {
     bool gaps = false;
   };
 
-  // kAddressOnly, with a range of that many bytes, or as many as 32-bit machines have at `base`.
+  // Options for kAddressOnly with a range of `range_bytes`, or of as many bytes as a 32-bit machine
+  // has at `base`.
   static Options AddressOnly(uint64_t range_bytes) {
     Options options;
     options.strength = Strength::kAddressOnly;
@@ -197,7 +200,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     return ok;
   }
 
-  // As far as Touch and Populate have told.
+  // Only pages that were passed to Touch or Populate count as backed.
   size_t BackedBytes(void* memory, size_t bytes) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -264,7 +267,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
   void FailUnmap(size_t nth, size_t count = 1) { unmap_failure_ = {nth, count}; }
   void FailPopulate(size_t nth, size_t count = 1) { populate_failure_ = {nth, count}; }
-  // The target of a move is not mapped afterwards.
+  // After a failed move the target is not mapped.
   void FailMove(size_t nth, size_t count = 1) { move_failure_ = {nth, count}; }
   void StopFailing() {
     map_failure_ = release_failure_ = unmap_failure_ = populate_failure_ = Failure();
@@ -292,15 +295,16 @@ class FakeVirtualMemory final : public VirtualMemory {
     locked_end_ = locked_start_ + bytes;
   }
 
-  // What Map reports about its memory from now on (the test knows what kBacked memory holds).
+  // From now on Map reports that its memory is zero-filled, or that it is not (the test knows the
+  // contents of kBacked memory).
   void SetZeroFilled(bool zero_filled) { zero_filled_ = zero_filled; }
   // Map returns this much more than requested.
   void SetMore(size_t bytes) { more_bytes_ = bytes; }
   void SetRoom(size_t bytes) { room_ = bytes; }
   size_t Room() override { return room_; }
 
-  // Runs once, at the beginning of the next Map, Release or Move: acts for another thread while
-  // this one is in a system call.
+  // The hook runs once, at the beginning of the next Map, Release or Move: it acts as another
+  // thread would while this one is in a system call.
   void OnNextMap(std::function<void()> hook) { on_map_ = std::move(hook); }
   void OnNextRelease(std::function<void()> hook) { on_release_ = std::move(hook); }
   void OnNextMove(std::function<void()> hook) { on_move_ = std::move(hook); }
@@ -372,7 +376,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     if (record_calls_) calls_.push_back(call);
   }
 
-  // First fit from the chosen end; 0 when there is no room.
+  // Returns the address of the first fit from the chosen end, or 0 if there is no room.
   uintptr_t FindRoom(size_t bytes, size_t alignment) const {
     const size_t gap = options_.gaps ? options_.hardware_page_size : 0;
     const uintptr_t end = base_ + options_.range_bytes;
@@ -394,7 +398,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     return at >= base_ ? at : 0;
   }
 
-  // Every byte of the range lies in some mapping.
+  // True if every byte of the range lies in some mapping.
   bool IsMapped(uintptr_t start, size_t bytes) const {
     const uintptr_t end = start + bytes;
     while (start < end) {
@@ -444,7 +448,8 @@ class FakeVirtualMemory final : public VirtualMemory {
   // Guards the members below. Not a SpinLock: that one is under test.
   std::mutex mutex_;
   std::map<uintptr_t, size_t> mapped_;
-  // Hardware pages: those with requested hugepages, and the backed ones.
+  // Hardware pages: in advised_ those for which hugepages were requested, in resident_ the backed
+  // ones.
   std::set<uintptr_t> advised_;
   std::set<uintptr_t> resident_;
   std::vector<Call> calls_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A heap of its own for tests of the parts above the page heap: metadata arena, page map, page heap
+// A separate heap for tests of the parts above the page heap: metadata arena, page map, page heap
 // and central cache on fake memory, with a hardware page size of the test's choice.
 #pragma once
 
@@ -98,7 +98,7 @@ struct TestHeap {
 
 inline SizeClass ClassForSize(size_t size) { return kSizeClasses.ClassOf(size); }
 
-// As messages about misuse write it.
+// The pointer as messages about misuse print it.
 inline std::string PointerText(const void* p) {
   char buffer[32];
   return std::string(TextWriter(buffer, sizeof(buffer)).Pointer(p).text());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs a part of a test in a forked child, for what cannot be undone: limits, sandboxes.
+// Runs a part of a test in a forked child, for changes that cannot be undone: limits, sandboxes.
 #pragma once
 
 #include <sys/wait.h>
@@ -9,8 +9,8 @@
 
 namespace tcmalloc {
 
-// Runs `body` in a child; it returns 0 for success. Returns what it returned, or more than 1000
-// when the child did not get that far.
+// Runs `body`, which returns 0 for success, in a child. Returns the result of `body`, or more than
+// 1000 if the child ended before `body` returned.
 inline int InChild(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());

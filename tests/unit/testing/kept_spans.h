@@ -8,7 +8,7 @@
 
 namespace tcmalloc {
 
-// Null: the home keeps none.
+// Returns null if the home keeps no span.
 inline Span* NewFromCache(PageHeap& heap, Length n, SpanHome& home) {
   Span* span = nullptr;
   return heap.NewFromCache(n, home, &span, 1) == 1 ? span : nullptr;

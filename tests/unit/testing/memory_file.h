@@ -25,7 +25,7 @@ inline bool HoldsOnly(const void* start, size_t bytes, char value) {
   return true;
 }
 
-// A folder on tmpfs, removed at the end; it must be empty then.
+// A folder on tmpfs. It is removed with the object, and must be empty then.
 class MemoryFolder {
  public:
   MemoryFolder() {

@@ -22,7 +22,7 @@ class SeededRandom {
   uint64_t Next() { return engine_(); }
   // Requires: limit > 0. The remainder's slight preference for small numbers does not matter here.
   size_t Below(size_t limit) { return static_cast<size_t>(engine_() % limit); }
-  // In [low, high].
+  // Returns a number in [low, high].
   size_t Between(size_t low, size_t high) { return low + Below(high - low + 1); }
   // True once in `n` times.
   bool OneIn(size_t n) { return Below(n) == 0; }

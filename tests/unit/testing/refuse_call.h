@@ -12,7 +12,8 @@
 
 namespace tcmalloc {
 
-// What mmap calls: the older one of 32-bit machines finds its arguments in memory.
+// The system call that mmap makes: on 32-bit machines the older call reads its arguments from
+// memory.
 #ifdef SYS_mmap2
 inline constexpr uint32_t kMmapCall = SYS_mmap2;
 #else

@@ -17,7 +17,8 @@ namespace tcmalloc {
 
 inline pid_t ThisThreadId() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-// The rest of the line that starts with `field` in the thread's status file; empty when it is gone.
+// The rest of the line that starts with `field` in the thread's status file; empty when the thread
+// is gone.
 inline std::string ThreadStatusField(pid_t thread, const std::string& field) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/status");
   for (std::string line; std::getline(file, line);) {
@@ -26,13 +27,12 @@ inline std::string ThreadStatusField(pid_t thread, const std::string& field) {
   return "";
 }
 
-// Returns when the thread sleeps, or is gone.
+inline bool IsAsleepOrGone(pid_t thread) {
+  const std::string state = ThreadStatusField(thread, "State");
+  return state.empty() || state[0] == 'S';
+}
 inline void WaitUntilAsleep(pid_t thread) {
-  for (;;) {
-    const std::string state = ThreadStatusField(thread, "State");
-    if (state.empty() || state[0] == 'S') return;
-    sched_yield();
-  }
+  while (!IsAsleepOrGone(thread)) sched_yield();
 }
 
 // Sends a signal to a thread that sleeps in a system call, and returns when it has woken and sleeps

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TouchWatch: records which pages of some memory are touched, and where first. A watched page is
-// protected until its first touch, so no touch is missed. One at a time; it records this process's.
+// TouchWatch: records which pages of some memory are touched, and the address of each first touch.
+// A watched page is protected until its first touch, so no touch is missed. Only one may exist at a
+// time; it records touches of this process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ class TouchWatch {
     active_ = nullptr;
   }
 
-  // Whole pages, so far readable and writable.
+  // Requires: whole pages that are readable and writable until now.
   void Watch(const void* start, size_t bytes) {
     ranges_.push_back({reinterpret_cast<uintptr_t>(start), bytes});
     // The handler must not allocate.
@@ -70,7 +71,7 @@ class TouchWatch {
       Protect(address / PageSize() * PageSize(), PageSize(), PROT_READ | PROT_WRITE);
       return;
     }
-    // Not a watched page: the fault happens again, and the former handler gets it.
+    // The page is not watched: the fault happens again, and the previous handler gets it.
     sigaction(SIGSEGV, &active_->previous_, nullptr);
   }
 

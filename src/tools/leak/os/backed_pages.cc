@@ -2,6 +2,7 @@
 #include "tools/leak/os/backed_pages.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +19,32 @@ constexpr uint64_t kPresent = uint64_t{1} << 63;
 constexpr uint64_t kSwapped = uint64_t{1} << 62;
 constexpr uint64_t kOfFileOrShared = uint64_t{1} << 61;
 constexpr uint64_t kGuard = uint64_t{1} << 58;
+
+// The structures page_region and pm_scan_arg, which headers before Linux 6.7 lack.
+struct ScannedRegion {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t categories = 0;
+};
+struct ScanArguments {
+  uint64_t size = sizeof(ScanArguments);
+  uint64_t flags = 0;
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t walk_end = 0;
+  uint64_t regions = 0;
+  uint64_t num_regions = 1;
+  uint64_t max_pages = 1;
+  uint64_t category_inverted = 0;
+  uint64_t category_mask = 0;
+  uint64_t category_anyof_mask = 0;
+  uint64_t return_mask = 0;
+};
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+constexpr uint64_t kScanPresent = uint64_t{1} << 3;
+constexpr uint64_t kScanSwapped = uint64_t{1} << 4;
+// A newer kernel adds this flag.
+constexpr uint64_t kScanGuard = uint64_t{1} << 8;
 
 bool ReadAt(int fd, void* to, size_t bytes, uint64_t offset, size_t* read) {
   for (;;) {
@@ -67,6 +94,31 @@ uint64_t BackedPages::EntryAt(uintptr_t page) {
   return entries_[page - first_page_];
 }
 
+uintptr_t BackedPages::SkipOthers(uintptr_t page, uintptr_t end, Want want) {
+  bool& may_scan = want == Want::kGuard ? may_scan_guards_ : may_scan_;
+  if (!may_scan) return page;
+  const ErrnoKeeper keeper;
+  ScannedRegion region;
+  ScanArguments arguments;
+  arguments.start = uint64_t{page} * page_bytes_;
+  arguments.end = uint64_t{end} * page_bytes_;
+  arguments.regions = reinterpret_cast<uintptr_t>(&region);
+  arguments.category_anyof_mask = arguments.return_mask =
+      want == Want::kGuard ? kScanGuard : kScanPresent | kScanSwapped;
+  long n;
+  do {
+    n = syscall(SYS_ioctl, fd_, kPagemapScan, &arguments);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    // The kernel is older, a sandbox forbids the call, or the kernel does not support these
+    // addresses.
+    may_scan = false;
+    return page;
+  }
+  if (n == 0) return end;
+  return std::clamp<uintptr_t>(static_cast<uintptr_t>(region.start / page_bytes_), page, end);
+}
+
 bool BackedPages::TakeFirst(AddressRange* range, Want want, AddressRange* part) {
   if (range->start >= range->end) return false;
   if (fd_ < 0) {
@@ -84,7 +136,13 @@ bool BackedPages::TakeFirst(AddressRange* range, Want want, AddressRange* part) 
   };
   const uintptr_t end_page = (range->end - 1) / page_bytes_ + 1;
   uintptr_t page = range->start / page_bytes_;
-  while (page < end_page && !is_wanted(EntryAt(page))) ++page;
+  const uintptr_t not_before = page + kEntries;
+  while (page < end_page && !is_wanted(EntryAt(page))) {
+    ++page;
+    if (page >= not_before && page - first_page_ >= num_entries_) {
+      page = SkipOthers(page, end_page, want);
+    }
+  }
   if (page == end_page) {
     range->start = range->end;
     return false;

@@ -14,6 +14,12 @@
 #include "base/compiler.h"
 #include "os/errno_keeper.h"
 
+#if defined(__aarch64__)
+// The function of the C library, or of a library that was loaded before it.
+extern "C" __attribute__((weak)) int __libc_start_main(int (*)(int, char**, char**), int, char**,
+                                                       void (*)(), void (*)(), void (*)(), void*);
+#endif
+
 namespace tcmalloc {
 namespace {
 
@@ -27,8 +33,8 @@ constinit Function called_before = nullptr;
 constinit StartFunction next_start = nullptr;
 constinit MainFunction program_main = nullptr;
 
-// More than the frames of the program's constructors, and of library functions that they call,
-// take.
+// The frames of the program's constructors, and of library functions that they call, take less than
+// this.
 constexpr size_t kStackOfConstructors = size_t{16} << 10;
 
 // Clears the stack below its caller's frame. Constructors leave words there, which later frames, of
@@ -91,11 +97,11 @@ class Program {
     }
   }
 
-  // The program contains this code: its first instructions have made their call before its
-  // constructors run.
+  // True if the program contains this code. Then its first instructions have called the C library
+  // before this constructor runs.
   bool contains_this_code() const { return contains_this_code_; }
 
-  // The word that holds the address of a function of another library; null: there is none.
+  // The word that holds the address of a function of another library; null if there is none.
   uintptr_t* FindWordOf(const char* function) const {
     if (dynamic_ == nullptr) return nullptr;
     const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(Address(DT_SYMTAB));
@@ -134,7 +140,7 @@ class Program {
     }
     return 0;
   }
-  // Some dynamic linkers replace the file's values by addresses, others do not.
+  // Some dynamic linkers replace the values of the file by addresses; others do not.
   uintptr_t Address(ElfW(Sxword) tag) const {
     const uintptr_t value = Value(tag);
     return value == 0 || value >= bias_ ? value : value + bias_;
@@ -171,7 +177,15 @@ bool CallBeforeMain(void (*function)()) {
   uintptr_t* const word = program.FindWordOf("__libc_start_main");
   if (word == nullptr || *word == 0) return false;
   called_before = function;
+#if defined(__aarch64__)
+  // Before the first call of a function, its word has the address of code that all functions share
+  // on this machine, and that gets the function's word in a register. (On x86 each function has
+  // separate code.)
+  next_start = &__libc_start_main;
+  if (next_start == nullptr) return false;
+#else
   next_start = reinterpret_cast<StartFunction>(*word);
+#endif
   return program.Write(word, reinterpret_cast<uintptr_t>(&Start));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Decoder for Base64 (RFC 4648, section 4: with + and /, padded with =). A pure function. It
-// rejects line ends, missing padding and unused bits that are not 0, so that bytes have one
+// rejects line ends, missing padding and unused bits that are not 0, so that bytes have only one
 // spelling. Cost: a few nanoseconds per character.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace tcmalloc {
 
 // Writes the decoded bytes to `bytes`, which has room for `size`, and returns their number. No
-// value when the text is malformed or needs more room; some bytes may have been written by then.
+// value when the text is malformed or needs more room; then some bytes may have been written.
 constexpr std::optional<size_t> DecodeBase64(std::string_view text, char* bytes, size_t size) {
   if (text.size() % 4 != 0) return std::nullopt;
   size_t padding = 0;

@@ -32,7 +32,7 @@ int OpenIn(std::string_view directory, std::string_view name, int flags) {
   return fd < 0 ? -errno : fd;
 }
 
-// Returns 0 or an error number. The kernel accepts a registration only in one write.
+// Returns 0 or an error number. The kernel accepts a registration only as one write.
 int Register(std::string_view directory, std::string_view text) {
   const int control = OpenIn(directory, "/cgroup.event_control", O_WRONLY);
   if (control < 0) return -control;
@@ -60,7 +60,7 @@ int OpenRegistered(std::string_view directory, std::string_view name, std::strin
     error = Register(directory, text.text());
     if (error != 0) Close(event);
   }
-  // Needed for the registration only: the kernel keeps the group by itself.
+  // The descriptor was needed only for the registration; the kernel itself keeps the group.
   Close(watched);
   return error == 0 ? event : -error;
 }
@@ -89,7 +89,7 @@ bool ParseMemoryEvents(std::string_view text, MemoryEvents* events) {
 int OpenMemoryEvents(std::string_view directory) {
   const ErrnoKeeper keeper;
   const int fd = OpenIn(directory, "/memory.events", O_RDONLY);
-  // Poll reports a descriptor that was never read at once.
+  // Poll reports an event at once for a descriptor that was never read.
   if (fd >= 0 && !ReadMemoryEvents(fd).has_value()) {
     Close(fd);
     return -EIO;
@@ -99,8 +99,8 @@ int OpenMemoryEvents(std::string_view directory) {
 
 std::optional<MemoryEvents> ReadMemoryEvents(int fd) {
   const ErrnoKeeper keeper;
-  // Some seven short lines, which the kernel returns in one piece. In a longer text the last line
-  // is dropped, since its number may be cut off.
+  // The file has some seven short lines, which the kernel returns in one piece. If the text is
+  // longer, the last line is dropped, since its number may be cut off.
   char text[512];
   ssize_t n;
   do {

@@ -6,9 +6,10 @@
 // Source: the kernel's documentation, cgroup-v2.rst and cgroup-v1/memory.rst, and the kernel's
 // behaviour under poll. `directory` is a result of FindCgroupDirectories. The caller owns the
 // descriptors, which are non-blocking and close-on-exec. Functions that open return a descriptor or
-// a negative error number: ENOENT where the OS has no such file (also for an empty `directory`),
-// EACCES where this user may not open it. Thread safety: any, but one thread at a time reads a
-// descriptor. Never allocates, no cancellation point, keeps errno. Cost: two to seven system calls.
+// a negative error number: ENOENT if the OS has no such file (also for an empty `directory`),
+// EACCES if this user may not open it. Thread safety: any, but one thread at a time reads a
+// descriptor. Never allocates, is no cancellation point, keeps errno. Cost: two to seven system
+// calls.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@
 
 namespace tcmalloc {
 
-// Version 2. How often, since the group exists, it and its descendants had to reclaim memory
-// because they were above memory.high, and about to exceed memory.max.
+// Version 2. How often, since the group was created, it and its descendants had to reclaim memory
+// because they were above memory.high (`high`), or about to exceed memory.max (`max`).
 struct MemoryEvents {
   uint64_t high = 0;
   uint64_t max = 0;
@@ -30,18 +31,18 @@ struct MemoryEvents {
 // read, by this function or by ReadMemoryEvents, and keeps reporting until the next read.
 int OpenMemoryEvents(std::string_view directory);
 
-// No value when it cannot be read: the group is gone.
+// No value when it cannot be read because the group was removed.
 std::optional<MemoryEvents> ReadMemoryEvents(int fd);
 
 // Version 1. An eventfd that becomes readable (POLLIN) whenever the group's memory use, page cache
 // included, crosses `threshold_bytes` in either direction. Read it with DiscardInput. It stays
-// registered until every process that has it has closed it.
+// registered until every process that has the descriptor has closed it.
 int OpenMemoryThreshold(std::string_view directory, uint64_t threshold_bytes);
 
-// Version 1. Like OpenMemoryThreshold, for reclaim of memory of the group or of descendants without
-// listeners: memory is being reclaimed (low), with cost (medium), or hardly any can be (critical).
-// Each level includes the more severe ones. The file is deprecated: newer kernels log a line when
-// it is first used.
+// Version 1. Like OpenMemoryThreshold, for the reclaim of memory of the group, or of descendants
+// without listeners. Memory is being reclaimed (low), the reclaim is costly (medium), or hardly any
+// memory can be reclaimed (critical). Each level includes the more severe ones. The file is
+// deprecated: newer kernels log a line when it is first used.
 enum class MemoryPressureLevel : uint8_t { kLow, kMedium, kCritical };
 int OpenMemoryPressureLevel(std::string_view directory, MemoryPressureLevel level);
 

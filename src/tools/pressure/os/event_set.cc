@@ -39,13 +39,17 @@ uint32_t MaskFor(EventSet::When when) {
 bool EventSet::Open() {
   const ErrnoKeeper keeper;
   epoll_fd_ = MoveDescriptorUp(static_cast<int>(syscall(SYS_epoll_create1, EPOLL_CLOEXEC)));
-  timer_fd_ = MoveDescriptorUp(
-      static_cast<int>(syscall(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
-  if (epoll_fd_ >= 0 && timer_fd_ >= 0 && Add(timer_fd_, When::kReadable, kAlarmTag)) {
+  if (epoll_fd_ >= 0) {
+    timer_fd_ = MoveDescriptorUp(
+        static_cast<int>(syscall(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
+  }
+  open_error_ =
+      timer_fd_ >= 0 ? Control(EPOLL_CTL_ADD, timer_fd_, When::kReadable, kAlarmTag) : errno;
+  if (open_error_ == 0) {
     SetAlarm(-1);
     return true;
   }
-  // No one else knows these descriptors yet.
+  // No other code knows these descriptors yet.
   if (epoll_fd_ >= 0) tcmalloc::Close(epoll_fd_);
   if (timer_fd_ >= 0) tcmalloc::Close(timer_fd_);
   epoll_fd_ = -1;
@@ -59,8 +63,8 @@ void EventSet::Close() {
   const bool alarm_is_ours = AlarmIsOurs();
   const int epoll_fd = epoll_fd_;
   const int timer_fd = timer_fd_;
-  // Cleared first: a child that is forked in between leaves them open, and does not close other
-  // files that got their numbers.
+  // The members are cleared first, so that a child that is forked in between leaves the descriptors
+  // open, and does not close other files with the same numbers.
   epoll_fd_ = -1;
   timer_fd_ = -1;
   if (is_intact) tcmalloc::Close(epoll_fd);
@@ -86,25 +90,25 @@ bool EventSet::Holds(int fd) const {
   return false;
 }
 
-bool EventSet::Control(int operation, int fd, When when, uint32_t tag) const {
+int EventSet::Control(int operation, int fd, When when, uint32_t tag) const {
   const ErrnoKeeper keeper;
   epoll_event event = {};
   event.events = MaskFor(when);
   event.data.u32 = tag;
-  return syscall(SYS_epoll_ctl, epoll_fd_, operation, fd, &event) == 0;
+  return syscall(SYS_epoll_ctl, epoll_fd_, operation, fd, &event) == 0 ? 0 : errno;
 }
 
 bool EventSet::Add(int fd, When when, uint32_t tag) {
-  return Control(EPOLL_CTL_ADD, fd, when, tag);
+  return Control(EPOLL_CTL_ADD, fd, when, tag) == 0;
 }
 
 void EventSet::Rearm(int fd, When when, uint32_t tag) { Control(EPOLL_CTL_MOD, fd, when, tag); }
 
-bool EventSet::Remove(int fd) { return Control(EPOLL_CTL_DEL, fd, When::kReadable, 0); }
+bool EventSet::Remove(int fd) { return Control(EPOLL_CTL_DEL, fd, When::kReadable, 0) == 0; }
 
 void EventSet::SetAlarm(int64_t ms) {
   const ErrnoKeeper keeper;
-  // Time 0 disarms the alarm.
+  // The time 0 disarms the alarm.
   AlarmTime alarm = {.interval_seconds = kMarkSeconds, .interval_nanoseconds = kMarkNanoseconds};
   if (ms > 0) {
     alarm.seconds = static_cast<long>(ms / 1000);
@@ -113,7 +117,7 @@ void EventSet::SetAlarm(int64_t ms) {
     alarm.nanoseconds = 1;
   }
   syscall(SYS_timerfd_settime, timer_fd_, 0, &alarm, nullptr);
-  // It may have gone off before.
+  // The alarm may have gone off before.
   Rearm(timer_fd_, When::kReadable, kAlarmTag);
 }
 

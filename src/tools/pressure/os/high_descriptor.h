@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gives the library's descriptors high numbers. A program may rely on the next open returning the
 // lowest number that it just closed (daemons reopen 0 to 2 that way). A program that closes all
-// descriptors it does not know gets low numbers again afterwards, so it does not reuse the
-// library's. The numbers stay below 1024, the usual limit and that of `select`.
+// descriptors that it did not open gets low numbers again afterwards, so it does not reuse the
+// library's numbers. The numbers stay below 1024, the usual limit and that of `select`.
 //
-// Thread safety: any. Never allocates, no cancellation point, keeps errno. Cost: two system calls.
+// Thread safety: any. Never allocates, is no cancellation point, keeps errno. Cost: two system
+// calls.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 namespace tcmalloc {
 
 // Moves an open file to a descriptor of Tuning::BackingFiles::first_descriptor or more, which exec
-// closes. Returns `fd` itself where the process may not have such numbers. Requires: no one else
+// closes. Returns `fd` itself if the process may not have such numbers. Requires: no other code
 // knows the descriptor yet.
 inline int MoveDescriptorUp(int fd) {
   if (fd < 0 || fd >= kTuning.backing_files.first_descriptor) return fd;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much memory the process, its control group and the system use and have, as os/memory_use.h
-// counts it: the OS reclaims page cache, which a group's use includes, by itself.
+// Figures for the memory that the process, its control group and the system use and have. As in
+// os/memory_use.h, only anonymous memory counts as used: the OS by itself reclaims the page cache,
+// which a group's use includes.
 //
 // Source: the kernel's documentation, proc.rst, cgroup-v1/memory.rst and cgroup-v2.rst. Thread
-// safety: any. Never allocates, no cancellation point, keeps errno. No value means that the figure
-// cannot be read.
+// safety: any. Never allocates, is no cancellation point, keeps errno. A function returns no value
+// if the figure cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +30,17 @@ struct SystemMemory {
   uint64_t available_bytes = 0;
 };
 
-// From /proc/meminfo; in a container, too, these are the machine's. `root` as above. Cost: tens of
-// microseconds.
+// Reads /proc/meminfo. In a container, too, the figures are those of the machine. `root` as above.
+// Cost: tens of microseconds.
 std::optional<SystemMemory> ReadSystemMemory(std::string_view root = "");
 
-// A line of memory.stat, memory.events or /proc/meminfo: a name (with a colon in the last) and a
-// number, mostly of KiB in the last, as the line says.
+// A line of memory.stat, memory.events or /proc/meminfo: a name and a number. In /proc/meminfo a
+// colon follows the name, and most numbers have the unit KiB.
 struct MemoryFigure {
   std::string_view name;  // refers to the line, without the colon
-  uint64_t value = 0;     // in bytes where the line has a unit
+  uint64_t value = 0;     // in bytes if the line has a unit
 };
-// False for a malformed line, and for more than 64 bits.
+// False for a malformed line, and for a number of more than 64 bits.
 bool ParseMemoryFigure(std::string_view line, MemoryFigure* figure);
 
 }  // namespace tcmalloc

@@ -21,11 +21,11 @@
 namespace tcmalloc {
 namespace {
 
-// The bytes of one read.
+// The most bytes of one read.
 constexpr size_t kDiscardBytes = 512;
 
-// The type of the file at `path` (S_IFMT). Does not open the file, which may have effects. 0 and
-// errno on failure.
+// The type of the file at `path` (S_IFMT). Does not open the file, since that may have effects.
+// Returns 0 and sets errno on failure.
 mode_t TypeOf(const char* path) {
   const int fd = OpenFile(path, O_PATH);
   if (fd < 0) return 0;
@@ -109,7 +109,8 @@ PressureWatch OpenPressureWatch(const char* watch, const char* write, std::strin
       opened.fd = OpenForBoth(path.c_str());
       break;
     case S_IFIFO:
-      // Also for writing: otherwise poll reports the end forever after the last writer has left.
+      // The FIFO is opened for writing, too: otherwise poll reports its end forever after the last
+      // writer has closed it.
       opened.fd = OpenForBoth(path.c_str());
       break;
     case S_IFSOCK:

@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-// Parses an integer with a unit; false for other text, or more than kMaxPsiWindowUs.
+// Parses an integer with a unit; false for other text, or a time of more than kMaxPsiWindowUs.
 bool ParseMicroseconds(std::string_view text, uint32_t* us) {
   uint64_t number;
   if (!TakeNumber(&text, &number) || number > kMaxPsiWindowUs) return false;
@@ -60,7 +60,8 @@ int OpenPsiTrigger(std::string_view front, std::string_view rest, const PsiTrigg
     fd = OpenFile(path.c_str(), O_RDWR | O_NONBLOCK | O_NOCTTY);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) return -errno;
-  // The kernel overwrites the last character with a zero, so write one more than the text.
+  // The kernel overwrites the last character with a zero, so one character more than the text is
+  // written.
   const ssize_t bytes = static_cast<ssize_t>(text.text().size()) + 1;
   ssize_t written;
   do {

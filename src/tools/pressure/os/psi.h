@@ -6,12 +6,12 @@
 // window, and POLLERR when the group is gone; a descriptor without a trigger reports both
 // endlessly. A descriptor has at most one trigger, which ends when it is closed. A window has at
 // most 10 s, and at least 500 ms on older kernels. Older kernels refuse a process without
-// CAP_SYS_RESOURCE (EPERM); newer ones allow it windows that are multiples of 2 s (otherwise
-// EINVAL). Where the kernel has no PSI, or it is disabled, the file is missing (ENOENT) or refuses
-// (EOPNOTSUPP).
+// CAP_SYS_RESOURCE (EPERM); newer ones allow such a process only windows that are multiples of 2 s
+// (otherwise EINVAL). If the kernel has no PSI, or PSI is disabled, the file is missing (ENOENT) or
+// cannot be used (EOPNOTSUPP).
 //
-// Times are microseconds. Thread safety: any. Never allocates, no cancellation point, keeps errno.
-// Cost: two system calls; a trigger of a privileged process starts a kernel thread.
+// Times are microseconds. Thread safety: any. Never allocates, is no cancellation point, keeps
+// errno. Cost: two system calls; a trigger of a privileged process starts a kernel thread.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ inline constexpr std::string_view kCgroupPsiFile = "/memory.pressure";
 
 // Fires when the waiting time within the window reaches the stall time.
 struct PsiTrigger {
-  bool full = false;  // count time in which all tasks wait, not any of them
+  bool full = false;  // counts only time in which all tasks wait, not time in which any task waits
   uint32_t stall_us = 0;
   uint32_t window_us = 0;
 
@@ -44,7 +44,7 @@ struct PsiTrigger {
 // window, a window above kMaxPsiWindowUs.
 bool ParsePsiTrigger(std::string_view text, PsiTrigger* trigger);
 
-// The kernel's format: "some 200000 2000000".
+// Writes the kernel's format: "some 200000 2000000".
 void WritePsiTrigger(const PsiTrigger& trigger, TextWriter* text);
 
 // Opens the file whose path is `front` followed by `rest`, for example the directory of a group and

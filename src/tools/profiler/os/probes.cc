@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/profiler/os/probes.h"
 
-// Every build has its probes: the notes are written here, since <sys/sdt.h>, which makes them, is
-// not installed everywhere. A note "stapsdt" of type 3 holds three addresses (the instruction; one
-// byte that shows how far a prelinker has moved the file; the counter), then three strings:
+// The notes are written here, because <sys/sdt.h>, which makes them, is not installed everywhere;
+// so every build has its probes. A note "stapsdt" of type 3 holds three addresses (the instruction;
+// one byte that shows how far a prelinker has moved the file; the counter), then three strings:
 // provider, name, and the arguments, each as BYTES@OPERAND in the assembler's notation.
 #if defined(__LP64__)
 #define TC_PROBE_ADDRESS ".8byte "
@@ -13,8 +13,8 @@
 #define TC_PROBE_BYTES "4"
 #endif
 
-// The note goes with the function's section ("?"): a linker that drops one drops both. Its address
-// is no run-time relocation, since notes of this kind are not loaded.
+// The note belongs to the function's section ("?"), so a linker that drops one drops both. Its
+// address needs no run-time relocation, since notes of this kind are not loaded.
 #define TC_PROBE(name, arguments)                                                        \
   "990: nop\n"                                                                           \
   ".pushsection .note.stapsdt,\"?\",\"note\"\n"                                          \

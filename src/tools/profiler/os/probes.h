@@ -5,9 +5,9 @@
 //   otel_memory:free(object)                   a sampled object is freed
 //
 // Names and arguments are those that open-telemetry's memory profiler expects. A probe is an
-// instruction that does nothing, a note in the ELF file that gives its address, and a count of
-// attached tracers: the arguments are computed only while it is not 0. Every build of the full
-// library has them.
+// instruction that does nothing, a note in the ELF file that has its address, and a count of
+// attached tracers. The arguments are computed only while the count is not 0. Every build of the
+// full library has them.
 #pragma once
 
 #include <cstddef>

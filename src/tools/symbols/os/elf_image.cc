@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-// More than linkers produce; a header with more counts as invalid.
+// Linkers produce fewer; a header with more counts as invalid.
 constexpr size_t kMaxSegments = 64;
 constexpr size_t kMaxNotes = 64;
 
@@ -77,7 +77,7 @@ bool FindBuildId(const ImageReader& reader, uintptr_t address, const ElfW(Phdr) 
 bool ReadOwnMemory(uintptr_t address, void* to, size_t bytes) {
   const iovec local = {to, bytes};
   const iovec remote = {reinterpret_cast<void*>(address), bytes};
-  // A system call: getpid may return a value cached before a fork.
+  // This is a system call, since getpid may return a value that was cached before a fork.
   const long self = syscall(SYS_getpid);
   return syscall(SYS_process_vm_readv, self, &local, 1L, &remote, 1L, 0L) ==
          static_cast<long>(bytes);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads what the image of a program or library in this process's memory says about itself.
+// Reads the headers of the image of a program or library in this process's memory.
 //
-// It reads by a system call, which fails where a load would end the process: memory that looks like
-// an image may be a truncated file, or something else. The dynamic linker is not called, since
-// another thread may hold its lock. Allocates nothing; any thread. Changes errno.
+// It reads by a system call, which fails in cases in which a load would end the process: memory
+// that looks like an image may belong to a truncated file, or may be other data. The dynamic linker
+// is not called, since another thread may hold its lock. Allocates nothing; any thread. Changes
+// errno.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +27,11 @@ struct ElfImage {
 };
 
 // Reads the headers of the image whose first byte is mapped at `start`. Reads nothing at or above
-// `limit`, the end of the image's mappings. False when it is no image for this machine. Cost: some
-// ten system calls.
+// `limit`, the end of the image's mappings. False when it is not an image for this machine. Cost:
+// some ten system calls.
 bool ReadElfImage(uintptr_t start, uintptr_t limit, ElfImage* image);
 
-// The entry point of the main executable; 0 where it is not known.
+// The entry point of the main executable; 0 if it is unknown.
 uintptr_t ProgramEntry();
 
 }  // namespace tcmalloc

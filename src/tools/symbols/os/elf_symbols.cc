@@ -19,7 +19,7 @@ constexpr size_t kMaxProgramHeaders = 64;
 constexpr size_t kMaxDynamic = 256;
 constexpr size_t kMaxSections = 4096;
 constexpr size_t kMaxSymbols = size_t{1} << 24;
-// Longer names are cut off: only C++ names are that long.
+// Longer names are cut off; only C++ names are that long.
 constexpr size_t kMaxName = 400;
 
 // The sources of bytes: this process's memory, or a file.
@@ -159,7 +159,8 @@ bool FindDynamicTable(const Memory& memory, uintptr_t start, uintptr_t limit, ui
                       uintptr_t dynamic, SymbolTable* table) {
   uintptr_t hash = 0;
   uintptr_t gnu_hash = 0;
-  // Some dynamic linkers store addresses there, others keep the file's values.
+  // Some dynamic linkers store addresses in the dynamic section; others keep the values of the
+  // file.
   const auto address_of = [&](uintptr_t value) {
     return value >= start && value < limit ? value : value + bias;
   };
@@ -189,7 +190,7 @@ void ForEachElfFunction(uintptr_t start, uintptr_t limit, const char* path,
   ElfW(Ehdr) header;
   if (!ReadElfImage(start, limit, &image) || !memory.Read(start, &header, sizeof(header))) return;
   {
-    // The path may name another file by now; its header then differs, almost always.
+    // The path may name another file by now; then its header almost always differs.
     const File file(path);
     ElfW(Ehdr) in_file;
     SymbolTable table;
@@ -203,7 +204,7 @@ void ForEachElfFunction(uintptr_t start, uintptr_t limit, const char* path,
     const auto at = start + static_cast<uintptr_t>(header.e_phoff) + i * sizeof(segment);
     if (!memory.Read(at, &segment, sizeof(segment))) return;
     if (segment.p_type != PT_DYNAMIC) continue;
-    // Data comes after the code, perhaps beyond `limit`.
+    // The data follow the code, perhaps beyond `limit`.
     const Memory all(UINTPTR_MAX);
     SymbolTable table;
     const auto dynamic = image.bias + static_cast<uintptr_t>(segment.p_vaddr);

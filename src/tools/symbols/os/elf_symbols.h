@@ -21,9 +21,9 @@ struct ElfFunctionVisitor {
   void* context;
 };
 
-// `path`: the file of the image whose first byte is mapped at `start`. Nothing at or above `limit`,
-// the end of the image's mappings, is read. A function may be visited twice, or under several
-// names.
+// Visits the functions of an image. `path` is the file of the image, whose first byte is mapped at
+// `start`. Nothing at or above `limit`, the end of the image's mappings, is read. A function may be
+// visited twice, or under several names.
 void ForEachElfFunction(uintptr_t start, uintptr_t limit, const char* path,
                         const ElfFunctionVisitor& visitor);
 

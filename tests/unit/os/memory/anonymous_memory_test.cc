@@ -41,7 +41,8 @@ TEST(AnonymousMemoryTest, UsesOnlySbrk) {
   EXPECT_TRUE(mapping.zero_filled);
   EXPECT_TRUE(IsBelowBreak(mapping.start));
   memset(mapping.start, 'x', kMiB);
-  // It can be released, but not unmapped: that would move the break down past it.
+  // Memory from the break can be released, but not unmapped: that would move the break down past
+  // it.
   EXPECT_FALSE(memory.Unmap(mapping.start, mapping.bytes));
   EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
   EXPECT_TRUE(memory.Release(mapping.start, mapping.bytes));
@@ -116,7 +117,7 @@ TEST(AnonymousMemoryTest, ListsMemoryThatCannotBeUnmapped) {
   memory.Configure({});
   const Mapping mapped = memory.Map(kMiB, 4096);
   ASSERT_NE(mapped.start, nullptr);
-  // The OS refuses: not a whole page.
+  // The OS refuses to unmap it because it does not begin at a page.
   EXPECT_FALSE(memory.Unmap(static_cast<char*>(mapped.start) + 1, kMiB - 1));
   EXPECT_TRUE(IsListed(&memory, mapped.start, kMiB));
   EXPECT_TRUE(memory.Unmap(mapped.start, kMiB));
@@ -142,6 +143,21 @@ TEST(AnonymousMemoryTest, HoldsNoLockThatAForkDoesNotTake) {
   std::vector<SpinLock*> locks;
   memory.ForEachLock([&](SpinLock& lock) { locks.push_back(&lock); });
   EXPECT_NE(std::find(locks.begin(), locks.end(), &memory.mapped().lock()), locks.end());
+}
+
+// A sandbox may end the process if it asks the OS which pages are backed.
+TEST(AnonymousMemoryTest, CountsAllAsBackedWhereItMayNotAsk) {
+  AnonymousMemory memory;
+  memory.Configure({});
+  const size_t page = memory.hardware_page_size();
+  char* const pages = static_cast<char*>(memory.Map(4 * page, page).start);
+  ASSERT_NE(pages, nullptr);
+  pages[page] = 1;
+  // Untouched pages may be part of a hugepage.
+  EXPECT_GE(memory.BackedBytes(pages, 4 * page), page);
+  memory.Configure({.ask_backed = false});
+  EXPECT_EQ(memory.BackedBytes(pages, 4 * page), 4 * page);
+  EXPECT_TRUE(memory.Unmap(pages, 4 * page));
 }
 
 }  // namespace

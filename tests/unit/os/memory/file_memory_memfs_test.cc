@@ -22,7 +22,7 @@
 namespace tcmalloc {
 namespace {
 
-// On tmpfs, which every system has.
+// The file is on tmpfs, which every system has.
 class MemfsMemoryTest : public testing::Test {
  protected:
   void Open(FileMemory::MemfsOptions options = {}) {
@@ -48,7 +48,7 @@ TEST_F(MemfsMemoryTest, IsAFileWithoutANameThatIsNotInherited) {
   EXPECT_EQ(status.st_nlink, 0u);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   EXPECT_EQ(fcntl(descriptor_, F_GETFD), FD_CLOEXEC);
-  // Descriptors that programs expect to be free stay free.
+  // Low descriptor numbers, which programs expect to be free, stay free.
   EXPECT_GT(descriptor_, 100);
 }
 
@@ -95,7 +95,7 @@ TEST_F(MemfsMemoryTest, StartsAtTheAlignment) {
   }
 }
 
-// No part of the file is mapped twice, or skipped.
+// No part of the file is mapped twice, and none is skipped.
 TEST_F(MemfsMemoryTest, ThreadsGetMemoryOfTheirOwn) {
   Open();
   constexpr size_t kThreads = 4;
@@ -161,7 +161,8 @@ TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   EXPECT_EQ(Map(kHardwarePage), nullptr);
   EXPECT_EQ(errno, 1234);
   EXPECT_EQ(memory_.Room(), kMiB - kHardwarePage);
-  // When the file is back, so is the memory; the failures have used up no offsets.
+  // When the descriptor has the file again, it provides memory again. The failures have used up no
+  // offsets.
   ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
   EXPECT_NE(Map(kHardwarePage), nullptr);
   EXPECT_EQ(BytesOfFile(descriptor_), 2 * kHardwarePage);
@@ -213,7 +214,8 @@ TEST_F(MemfsMemoryTest, ReturnsWhyTheFileCannotBeCreated) {
   EXPECT_EQ(Map(kHardwarePage), nullptr);
 }
 
-// Far more than the memory there is: other users must keep theirs.
+// The request is larger than the whole file system. Nothing is reserved for it, so other users keep
+// their memory.
 TEST_F(MemfsMemoryTest, ReservesNothingWhenTheFileSystemIsTooSmall) {
   Open({.ignore_failures = true});
   struct statfs status;
@@ -226,7 +228,7 @@ TEST_F(MemfsMemoryTest, ReservesNothingWhenTheFileSystemIsTooSmall) {
   EXPECT_NE(Map(kHardwarePage), nullptr);
 }
 
-// Other users may also take the room in between.
+// Other users may take the room while the piece is being reserved.
 TEST_F(MemfsMemoryTest, ReturnsAPartlyReservedPiece) {
   const int result = InChild([this] {
     Open();
@@ -238,7 +240,7 @@ TEST_F(MemfsMemoryTest, ReturnsAPartlyReservedPiece) {
   EXPECT_EQ(result, 0);
 }
 
-// A large array may stay mostly empty.
+// A large piece is not reserved, because a large array may stay mostly unused.
 TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
   Open();
   struct statfs status;

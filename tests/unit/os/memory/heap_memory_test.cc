@@ -42,7 +42,7 @@ class HeapMemoryTest : public testing::Test {
     unsigned char resident[4096];
     return mincore(p, bytes, resident) == 0;
   }
-  // Memory unknown to the heap, at a multiple of a MiB. Stays mapped.
+  // Maps memory that the heap does not know, at a multiple of a MiB. It stays mapped.
   static char* ProgramsOwnMemory(size_t bytes) {
     void* const start =
         mmap(nullptr, bytes + kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -103,7 +103,7 @@ TEST_F(HeapMemoryTest, ReleasesSharedMemoryFromTheFile) {
   EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), kMiB / 2);
   EXPECT_TRUE(HoldsOnly(p, 8192, 'x'));
   EXPECT_TRUE(HoldsOnly(p + 8192 + kMiB / 2, kMiB / 2 - 8192, 'x'));
-  // It can be written again.
+  // The memory can be written again.
   memset(p, 'y', kMiB);
   EXPECT_TRUE(HoldsOnly(p, kMiB, 'y'));
   EXPECT_FALSE(memory_.Unmap(p, kMiB));
@@ -143,7 +143,7 @@ TEST_F(HeapMemoryTest, KeepsADevicesMemory) {
   EXPECT_TRUE(HoldsOnly(p, kMiB, 'x'));
 }
 
-// The page heap joins adjacent spans of different sources.
+// The page heap merges adjacent spans of different sources, so one range may have several sources.
 TEST_F(HeapMemoryTest, ReleasesARangeOfSeveralSourcesPartByPart) {
   class Fixed final : public CustomMemory {
    public:
@@ -164,14 +164,14 @@ TEST_F(HeapMemoryTest, ReleasesARangeOfSeveralSourcesPartByPart) {
   EXPECT_TRUE(HoldsOnly(p + kMiB, kMiB, 'x'));
   EXPECT_TRUE(HoldsOnly(p + 2 * kMiB, kMiB, 0));
   EXPECT_TRUE(memory_.Release(p + 2 * kMiB, kMiB));
-  // Unmapping is all or nothing.
+  // A range is unmapped as a whole or not at all.
   EXPECT_FALSE(memory_.Unmap(p, 3 * kMiB));
   EXPECT_FALSE(memory_.Unmap(p, 2 * kMiB));
   EXPECT_TRUE(HoldsOnly(p + kMiB, kMiB, 'x'));
   EXPECT_TRUE(memory_.Unmap(p, kMiB));
 }
 
-// For example an allocator of the program that only counts, or sets a limit.
+// An allocator of the program may only count bytes or set a limit, and pass requests on.
 TEST_F(HeapMemoryTest, ReleasesMemoryPassedOnByTheProgramsAllocator) {
   class PassesOn final : public CustomMemory {
    public:
@@ -198,7 +198,7 @@ TEST_F(HeapMemoryTest, ReleasesMemoryPassedOnByTheProgramsAllocator) {
       EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), 0u);
     }
     EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
-    // The program may keep account of it.
+    // The memory is not unmapped, since the program may count it.
     EXPECT_FALSE(memory_.Unmap(p, kMiB));
   }
 }
@@ -216,7 +216,7 @@ TEST_F(HeapMemoryTest, MemfsOnly) {
   EXPECT_EQ(errno, 1234);
 }
 
-// With no other source, a failure is not final: there may be room later.
+// If there is no other source, a failure is not final: there may be room later.
 TEST_F(HeapMemoryTest, MemfsOnlyIsTriedAgain) {
   HeapMemory::Options options = Memfs(0);
   options.memfs_only = true;
@@ -285,7 +285,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {
   EXPECT_EQ(Map(), nullptr);
   EXPECT_EQ(custom.asked_bytes, kMiB);
   EXPECT_EQ(custom.asked_alignment, kPageSize);
-  // Too few bytes, and a wrong alignment.
+  // The program's allocator returns too few bytes, then a wrong alignment.
   custom.start = p;
   custom.actual = kMiB - 1;
   EXPECT_EQ(Map(), nullptr);
@@ -293,7 +293,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {
   custom.actual = kMiB;
   EXPECT_EQ(Map(), nullptr);
   EXPECT_EQ(errno, 1234);
-  // More than requested, in whole pages.
+  // The program's allocator returns more than requested. Whole pages of it are used.
   custom.start = p;
   custom.actual = 2 * kMiB + 100;
   const Mapping mapping = memory_.Map(kMiB, kPageSize);
@@ -303,7 +303,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {
   EXPECT_FALSE(memory_.Release(p + kMiB, kMiB));
   EXPECT_FALSE(memory_.Unmap(p, kMiB));
   EXPECT_TRUE(memory_.Release(p + 2 * kMiB, kMiB));
-  // It may fall back to the previous sources, by another function.
+  // The program's allocator may use the previous sources through another function.
   ASSERT_NE(memory_.MapWithoutCustom(kMiB, kPageSize).start, nullptr);
   EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), kMiB);
   memory_.SetCustom(nullptr);

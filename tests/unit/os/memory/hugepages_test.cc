@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The OS's setting, from files that the test writes, and the opt-out of a process.
+// Reads the OS's setting from files that the test writes, and tests the opt-out of a process.
 #include "os/memory/hugepages.h"
 
 #include <errno.h>
@@ -35,7 +35,8 @@ class HugepagesTest : public testing::Test {
   }
   void Remove(const std::string& name) { std::filesystem::remove_all(directory_ + "/" + name); }
   HugepageSetting Read() { return ReadHugepageSetting(directory_.c_str()); }
-  // With pages so large that the size of hugepages must be read.
+  // Reads the setting for a page size that does not determine the size of hugepages, so that it
+  // must be read.
   HugepageSetting ReadWithLargePages() {
     return ReadHugepageSetting(directory_.c_str(), size_t{16} << 10);
   }
@@ -51,7 +52,8 @@ TEST_F(HugepagesTest, TheWordInBracketsCounts) {
   EXPECT_EQ(mode("[always] madvise never\n"), HugepageMode::kAlways);
   EXPECT_EQ(mode("always [madvise] never\n"), HugepageMode::kAdvise);
   EXPECT_EQ(mode("always madvise [never]\n"), HugepageMode::kNever);
-  // An unknown word, perhaps of a later kernel, and invalid settings: advice does no harm.
+  // For an unknown word, perhaps of a later kernel, and for invalid settings, advice is used: it
+  // does no harm.
   for (const char* const unknown :
        {"", "\n", "always madvise never\n", "always never [sometimes]\n", "[alway", "garbage\n"}) {
     EXPECT_EQ(mode(unknown), HugepageMode::kAdvise) << unknown;
@@ -65,7 +67,7 @@ TEST_F(HugepagesTest, MissingFiles) {
   Write("enabled", "[always] madvise never\n");
   Remove("hpage_pmd_size");
   EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
-  // A directory is no file.
+  // A directory of that name cannot be read.
   std::filesystem::create_directory(directory_ + "/hpage_pmd_size");
   EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
   std::filesystem::remove_all(directory_);
@@ -78,12 +80,12 @@ TEST_F(HugepagesTest, HugepagesOfAnotherSizeDoNotCount) {
     Write("hpage_pmd_size", other);
     EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kNever) << other;
   }
-  // No numbers, and one that overflows 64 bits to 2 MiB.
+  // These are no numbers, except the last one, which overflows 64 bits to 2 MiB.
   for (const char* const none : {"", "\n", "x\n", "-2097152\n", "18446744073711648768\n"}) {
     Write("hpage_pmd_size", none);
     EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways) << none;
   }
-  // Where the page size determines it, it is not read.
+  // The size of hugepages is not read if the page size determines it.
   if (sizeof(void*) == 8) {
     Write("hpage_pmd_size", "33554432\n");
     EXPECT_EQ(ReadHugepageSetting(directory_.c_str(), 4096).mode, HugepageMode::kAlways);
@@ -97,7 +99,7 @@ TEST_F(HugepagesTest, AProcessThatOptedOut) {
               return Read().mode == HugepageMode::kNever ? 0 : 1;
             }),
             0);
-  // Inherited.
+  // A child inherits the opt-out.
   EXPECT_EQ(InChild([this] {
               if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) return 2;
               return InChild([this] { return Read().mode == HugepageMode::kNever ? 0 : 1; });

@@ -72,7 +72,7 @@ TEST(MappedRangesTest, Contains) {
   EXPECT_TRUE(ranges.Contains(At(320), 10));
   EXPECT_FALSE(ranges.Contains(At(99), 10));
   EXPECT_FALSE(ranges.Contains(At(190), 11));
-  EXPECT_FALSE(ranges.Contains(At(150), 200));  // from one into the next
+  EXPECT_FALSE(ranges.Contains(At(150), 200));  // reaches from one range into the next
   EXPECT_FALSE(ranges.Contains(At(200), 10));
   EXPECT_FALSE(ranges.Contains(At(400), 1));
 }
@@ -115,7 +115,7 @@ TEST(MappedRangesTest, ListsItsOwnMemory) {
   ASSERT_EQ(listed.size(), kMany + 1);
   const auto& [start, end] = listed.back();
   EXPECT_GE(end - start, kMany * sizeof(AddressRange));
-  // The first range can be read there.
+  // The mapping contains the array, which begins with the first range.
   EXPECT_EQ(reinterpret_cast<const AddressRange*>(start)->start, 100u);
   EXPECT_EQ(reinterpret_cast<const AddressRange*>(start)->end, 110u);
   ranges.CheckInvariants();
@@ -149,7 +149,7 @@ TEST(MappedRangesTest, RandomOperations) {
         expected.back().second = a + 1;
       }
       Pairs listed = Listed(&ranges);
-      // The array's own mapping.
+      // The last range may be the mapping of the array itself.
       if (!listed.empty() && listed.back().first > kAddresses) listed.pop_back();
       ASSERT_EQ(listed, expected) << "round " << round << ", operation " << i;
     }

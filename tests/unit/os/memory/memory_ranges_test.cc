@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-// Units of one address space, with the kind under which each was listed.
+// The model has the kind under which each unit of an address space was listed.
 class MemoryRangesTest : public testing::Test {
  protected:
   static constexpr uintptr_t kBase = uintptr_t{1} << 30;
@@ -26,7 +26,7 @@ class MemoryRangesTest : public testing::Test {
     return true;
   }
 
-  // PartAt may return a short part, but no wrong kind, and continues.
+  // PartAt may return a part that is shorter than necessary, but never a wrong kind.
   void Check(size_t first, size_t units) {
     size_t at = first;
     while (at < first + units) {
@@ -73,7 +73,7 @@ TEST_F(MemoryRangesTest, ManyScatteredRangesNeedMemoryForTheirRecords) {
   while (Add(30000 + 2 * more, 1, MemoryKind::kKept)) ++more;
   EXPECT_LT(more, 10000u);
   Check(0, 40000);
-  // A range that can be joined can still be listed.
+  // A range that joins another one can still be listed.
   EXPECT_TRUE(Add(1, 1, MemoryKind::kSharedFile));
   Check(0, 40000);
 }

@@ -52,7 +52,7 @@ TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
     char* const programs = static_cast<char*>(sbrk(static_cast<intptr_t>(bytes)));
     ASSERT_NE(programs, reinterpret_cast<char*>(-1));
     if (random.OneIn(3)) {
-      // It may also undo its last extension.
+      // The program may also take back its last extension of the break.
       memset(programs, 0x55, bytes);
       ASSERT_NE(sbrk(-static_cast<intptr_t>(bytes)), reinterpret_cast<void*>(-1));
     } else {
@@ -122,14 +122,14 @@ TEST(SbrkMemoryTest, FailsWhereSbrkFails) {
         SbrkMemory memory;
         errno = 1234;
         uintptr_t before = Break();
-        // Negative as a signed number: the break must not move down.
+        // These numbers are negative as signed ones: the break must not move down.
         for (const size_t bytes : {SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
           if (memory.Map(bytes & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) != nullptr)
             return 1;
         }
         if (memory.Map(kHardwarePage, SIZE_MAX / 2 + 1, kHardwarePage) != nullptr) return 2;
         if (Break() != before) return 3;
-        // 32-bit machines may have one quarter or another.
+        // On 32-bit machines, some quarters of the address space may be free.
         int quarters = 0;
         while (memory.Map(SIZE_MAX / 4 & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) !=
                nullptr) {

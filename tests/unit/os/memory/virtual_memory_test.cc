@@ -29,7 +29,7 @@ bool IsZero(const char* p, size_t bytes) {
   return true;
 }
 
-// Address space in use, in bytes.
+// Returns the bytes of address space in use.
 size_t AddressSpace() {
   FILE* const file = fopen("/proc/self/statm", "r");
   size_t pages = 0;
@@ -56,7 +56,7 @@ TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   for (const size_t bytes : {page, 3 * page, kMiB}) {
-    // Not aligned to the large alignments, because of an odd mapping before.
+    // An odd mapping makes it unlikely that the next ones have large alignments by chance.
     void* const odd = vm.Map(page, page).start;
     for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
       errno = 1234;
@@ -121,7 +121,7 @@ TEST(SystemVirtualMemoryTest, UnmapsAPart) {
   errno = 1234;
   EXPECT_TRUE(vm.Unmap(p + page, page));
   EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(ResidentBytes(p + page, page), SIZE_MAX);  // Not mapped.
+  EXPECT_EQ(ResidentBytes(p + page, page), SIZE_MAX);  // not mapped
   p[0] = p[2 * page] = 'x';
   EXPECT_TRUE(vm.Unmap(p, page));
   EXPECT_TRUE(vm.Unmap(p + 2 * page, 2 * page));
@@ -227,18 +227,18 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
               const size_t before = AddressSpace();
               struct rlimit limit;
               if (getrlimit(RLIMIT_AS, &limit) != 0) return 1;
-              // Room for one mapping of 64 MiB and some, not for two.
+              // Leaves room for one mapping of 64 MiB and a little more, but not for two.
               limit.rlim_cur = before + 96 * kMiB;
               if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
               errno = 1234;
               void* const first = vm.Map(64 * kMiB, page).start;
               if (first == nullptr) return 3;
               if (vm.Map(64 * kMiB, page).start != nullptr) return 4;
-              // Forced alignment: 16 MiB fit, the padding to 1 GiB does not.
+              // 16 MiB fit, but not the padding for an alignment of 1 GiB.
               if (vm.Map(16 * kMiB, size_t{1} << 30).start != nullptr) return 5;
               if (errno != 1234) return 6;
-              // The failures left nothing mapped: there is still room for a fitting mapping, and
-              // again after Unmap.
+              // The failures left nothing mapped: there is still room for a mapping of 16 MiB, and
+              // after Unmap for one of 64 MiB.
               void* const second = vm.Map(16 * kMiB, page).start;
               if (second == nullptr) return 7;
               EXPECT_TRUE(vm.Unmap(first, 64 * kMiB));
@@ -250,7 +250,7 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
 
 TEST(VirtualMemoryTest, UnmapReportsARefusal) {
   SystemVirtualMemory vm;
-  // Not the start of a page.
+  // The address is not the start of a page.
   EXPECT_FALSE(vm.Unmap(reinterpret_cast<void*>(1), 4096));
 }
 
@@ -269,7 +269,7 @@ TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
   EXPECT_DEATH((void)vm.Release(p, page), "NoneHeldByThisThread");
 }
 
-// The fake on which the tests of other folders rely.
+// Tests the fake on which the tests of other folders rely.
 
 TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
   FakeVirtualMemory::Options options;
@@ -323,7 +323,7 @@ TEST(FakeVirtualMemoryTest, FailsTheChosenCalls) {
   EXPECT_EQ(vm.mapped_bytes(), 4096u);
 }
 
-// Eight pages with their numbers in them.
+// Maps eight pages and fills each one with its number.
 char* NewPages(SystemVirtualMemory& vm, size_t page) {
   char* const memory = static_cast<char*>(vm.Map(8 * page, page).start);
   for (size_t i = 0; i < 8; ++i) memset(memory + i * page, static_cast<int>(i + 1), page);
@@ -346,26 +346,27 @@ TEST(SystemVirtualMemoryTest, MovesPages) {
   EXPECT_TRUE(ArePages(to + 4 * page, page));
   for (size_t i = 0; i < 8 * page; ++i) ASSERT_EQ(from[i], 0) << i;
   for (size_t i = 12 * page; i < 16 * page; ++i) ASSERT_EQ(to[i], 0) << i;
-  // And again, with the added pages.
+  // Moves the memory again, with the added pages.
   memset(to + 12 * page, 9, 4 * page);
   char* const next = static_cast<char*>(vm.Map(20 * page, page).start);
   ASSERT_TRUE(vm.Move(to + 4 * page, 12 * page, next, 20 * page));
   EXPECT_TRUE(ArePages(next, page));
   for (size_t i = 8 * page; i < 20 * page; ++i) ASSERT_EQ(next[i], i < 12 * page ? 9 : 0) << i;
   EXPECT_TRUE(vm.Unmap(next, 20 * page));
-  // All of it is writable.
+  // All of the old and the new memory is writable.
   memset(from, 1, 8 * page);
   memset(to, 1, 16 * page);
   EXPECT_TRUE(vm.Unmap(from, 8 * page));
   EXPECT_TRUE(vm.Unmap(to, 16 * page));
 }
 
-// Memory in several mappings is not moved, or moved whole: Linux 6.17 could move a part of it.
+// Memory in several mappings is moved as a whole or not at all. (Linux 6.17 could move a part of
+// it.)
 TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
   char* const from = NewPages(vm, page);
-  // The last two pages are a mapping of their own, which may not be moved with these flags.
+  // The last two pages are a separate mapping, which cannot be moved with these flags.
   char* const shared = from + 6 * page;
   ASSERT_EQ(
       mmap(shared, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
@@ -386,7 +387,7 @@ TEST(SystemVirtualMemoryTest, LockedMemoryMayNotBeMoved) {
   const size_t page = vm.hardware_page_size();
   char* const memory = NewPages(vm, page);
   EXPECT_TRUE(vm.MayMove(memory, page));
-  // Not mlock(), which sanitizers disable.
+  // The test does not use mlock(), which sanitizers disable.
   if (syscall(SYS_mlock, memory, 8 * page) != 0) GTEST_SKIP() << "memory must not be locked here";
   EXPECT_FALSE(vm.MayMove(memory, page));
   EXPECT_TRUE(vm.Unmap(memory, 8 * page));

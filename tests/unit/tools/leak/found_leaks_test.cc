@@ -2,6 +2,7 @@
 #include "tools/leak/found_leaks.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstring>
 #include <string>
@@ -42,7 +43,7 @@ class FoundLeaksTest : public testing::Test {
  protected:
   FoundLeaksTest() : leaks_(vm_) { leaks_.outcome = LeakOutcome::kDone; }
 
-  // The text of the check `name` with at most `most_sites` sites.
+  // Returns the text of the check `name` with at most `most_sites` sites.
   std::string Text(std::string_view name, uint64_t most_sites) {
     // The frames of these tests are in no library.
     const LeakSymbols symbols(leaks_, most_sites, vm_);
@@ -97,7 +98,8 @@ TEST_F(FoundLeaksTest, WithoutStacksSitesDifferBySize) {
 
 TEST_F(FoundLeaksTest, WithoutStacksSitesDifferByAge) {
   const uintptr_t frames[] = {0x10, 0x20};
-  // Objects of two sizes; their spans were handed out at these times, by a clock that shows 100 s.
+  // The objects have two sizes. Their spans were handed out at these times, and the clock now shows
+  // 100 s.
   for (const int64_t ms : {20'000, 39'000, 41'000, 91'000, 99'500, 99'999, 100'000}) {
     for (const size_t size : {size_t{64}, size_t{128}}) {
       const AgeBucket age = AgeBucketOf(100'000 - ms);
@@ -145,7 +147,7 @@ TEST_F(FoundLeaksTest, EveryFormatMarksTheNearestSiteAsAHint) {
   Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false, AgeBucket::kMinute);
   std::vector<uintptr_t> frames = {0x11, 0x21};
   ASSERT_TRUE(leaks_.SetNearestStack(leaks_.begin(), frames.data(), frames.size()));
-  frames.assign(2, 0);  // the report has its own
+  frames.assign(2, 0);  // the report has a copy
   ASSERT_TRUE(leaks_.Finish());
   EXPECT_EQ(
       Text("name", 2),
@@ -289,6 +291,11 @@ TEST_F(FoundLeaksTest, TextWithoutLeaksAndWithoutResult) {
   leaks_.bytes_in_use = 3456;
   EXPECT_EQ(Text("x", 20),
             "tcmalloc: leak check \"x\": no leaks found, 12 objects, 3456 bytes checked\n");
+  leaks_.objects_in_use = 0;
+  EXPECT_EQ(Text("x", 20),
+            "tcmalloc: leak check \"x\": no object is in use, so nothing was checked; the program "
+            "may have another malloc\n");
+  leaks_.objects_in_use = 12;
   leaks_.outcome = LeakOutcome::kNotStopped;
   leaks_.error = 1;
   EXPECT_EQ(Text("x", 20),
@@ -306,6 +313,10 @@ TEST_F(FoundLeaksTest, TextWithoutLeaksAndWithoutResult) {
       Text("x", 20),
       "tcmalloc: leak check \"x\": not checked: the check was ended by signal 11; the program "
       "was not affected\n");
+  leaks_.signal = SIGSYS;
+  EXPECT_EQ(Text("x", 20),
+            "tcmalloc: leak check \"x\": not checked: a sandbox ended the check at a system call; "
+            "allow those that docs/system-calls.md lists for leak checks\n");
   leaks_.stuck_thread = 4711;
   EXPECT_EQ(
       Text("x", 20),

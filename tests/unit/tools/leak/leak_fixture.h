@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The objects of the process's heap as a check finds them, in a test that itself allocates with the
+// Finds the objects of the process's heap as a leak check does. The test itself allocates with the
 // C library's malloc.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace tcmalloc {
 
 inline uintptr_t AddressOf(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-// The index at construction; no other thread uses the heap then.
+// Builds the index when it is constructed. Requires: no other thread uses the heap then.
 struct Look {
   Look() : memory(vm), index(memory) {
     HoldHeap();
@@ -30,7 +30,7 @@ struct Look {
     EXPECT_TRUE(built);
   }
 
-  // Their starts and sizes.
+  // Returns the starts and sizes of the objects.
   std::map<uintptr_t, size_t> Objects() const {
     std::map<uintptr_t, size_t> objects;
     size_t numbers = 0;

@@ -12,7 +12,7 @@ TEST(LeakRequestTest, SettingsOfPointers) {
   EXPECT_EQ(LeakRequestBySettings(settings).max_pointer_offset, 77u);
   settings.heap_check_max_pointer_offset = -1;
   EXPECT_EQ(LeakRequestBySettings(settings).max_pointer_offset, SIZE_MAX);
-  // The largest power of two up to that, and up to a word.
+  // The alignment is the largest power of two that exceeds neither the setting nor a word.
   const size_t word = sizeof(uintptr_t);
   const size_t alignments[][2] = {{0, 1}, {1, 1},       {2, 2},     {3, 2},
                                   {4, 4}, {word, word}, {100, word}};
@@ -48,7 +48,7 @@ TEST(LeakRequestTest, ModesOfProgramCheck) {
       {HeapCheckMode::kAsIs, true, true, true, true, true, false, 0},
       {HeapCheckMode::kAsIs, false, true, true, false, true, false, 0},
       {HeapCheckMode::kAsIs, true, false, true, true, false, false, 0},
-      // Without any root everything is unreachable: only recorded objects count.
+      // Without any roots everything is unreachable, so only recorded objects count.
       {HeapCheckMode::kAsIs, false, false, false, false, false, true, 0},
   };
   for (const Case& c : cases) {

@@ -25,8 +25,8 @@ namespace {
 
 size_t HardwarePageSize() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Memory that is neither the heap's nor the checker's, with unmapped pages around it, so that its
-// end is not the start of something else.
+// Memory that belongs neither to the heap nor to the checker. Inaccessible pages surround it, so
+// that its end is not the start of another mapping.
 class Pages {
  public:
   explicit Pages(size_t bytes)
@@ -53,7 +53,7 @@ class Pages {
   void* start_;
 };
 
-// An index, and the marks from what the test adds.
+// An index, and the marks of objects that are reachable from the roots that the test adds.
 struct MarkedLook : Look {
   explicit MarkedLook(const Marker::Options& options = {}) : marker(index, memory, options) {
     EXPECT_TRUE(marker.Prepare());
@@ -83,7 +83,7 @@ struct MarkedLook : Look {
   Marker marker;
 };
 
-// Marks by definition: sets, and a list of what is to be scanned.
+// Marks according to the definition, with sets and a list of the ranges to scan.
 class ReachableModel {
  public:
   ReachableModel(std::map<uintptr_t, size_t> objects, const Marker::Options& options)
@@ -165,7 +165,8 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
       conditional.push_back(std::make_unique<Pages>(4096 * random.Between(1, 100)));
     }
     Pages root(8192);
-    // About as many pointers as objects: some objects are reached, some are not.
+    // There are about as many pointers as objects, so that some objects are reached and some are
+    // not.
     const auto any_word = [&]() -> uintptr_t {
       const auto& [p, bytes] = objects[random.Below(n)];
       const uintptr_t start = AddressOf(p);
@@ -210,7 +211,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     for (size_t i = random.Between(1, 10); i > 0; --i) {
       store(reinterpret_cast<char*>(root.words()), root.bytes());
     }
-    // Freed objects are not scanned, whatever they contain.
+    // Freed objects are not scanned, no matter what they contain.
     std::vector<bool> freed(n);
     for (size_t i = 0; i < n; ++i) {
       freed[i] = random.OneIn(10);
@@ -222,7 +223,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
       ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
       model.AddConditional(*pages);
     }
-    // Ranges with any start and end.
+    // The range may start and end at any address.
     const uintptr_t start = root.start() + random.Below(40);
     const uintptr_t end = root.end() - random.Below(40);
     ASSERT_TRUE(look.marker.AddRange(start, end));
@@ -233,7 +234,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     look.Run();
     model.Run();
     ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
-    // One more root, after the first run.
+    // Adds one more root after the first run.
     const uintptr_t second = any_word();
     ASSERT_TRUE(look.marker.AddPointer(second));
     model.AddPointer(second);
@@ -241,7 +242,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     model.Run();
     ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
 
-    // Direct objects: all leaked ones are reachable from them, and not without any one of them.
+    // All leaked objects are reachable from the direct ones, but not if one of these is left out.
     ASSERT_TRUE(look.marker.FindIndirect());
     ReachableModel all(look.Objects(), options);
     const std::set<uintptr_t> lost = look.Unmarked();
@@ -304,7 +305,7 @@ TEST(MarkerTest, ReaderAndLoadsFindTheSame) {
     auto* const holder = static_cast<char*>(tc_malloc(kBytes));
     memset(holder, 0, kBytes);
     std::vector<void*> objects;
-    // Also across the ends of pages.
+    // Some words lie across the ends of pages.
     for (size_t at = 0; at + sizeof(void*) <= kBytes; at += 4096 - alignment) {
       objects.push_back(tc_malloc(64));
       memset(objects.back(), 0, 64);
@@ -323,7 +324,7 @@ TEST(MarkerTest, ReaderAndLoadsFindTheSame) {
   }
 }
 
-// Only unreadable memory is left out, both where it is named and where a reader finds it.
+// Only unreadable memory is left out, both if the caller names it and if a reader finds it.
 TEST(MarkerTest, UnreadablePartOfAnObjectIsSkipped) {
   const MemoryReader reader(/*guarded=*/false);
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -375,7 +376,7 @@ TEST(MarkerTest, LeakedCycleHasOneDirectObject) {
     EXPECT_EQ(direct, 1);
     EXPECT_TRUE(look.IsIndirect(objects[3]));
   }
-  // With a pointer into the cycle from a leaked object at a higher or lower address.
+  // A leaked object at a higher or lower address points into the cycle.
   void** const other = static_cast<void**>(tc_calloc(1, 100000));
   void** const pointed_to[] = {objects[0], objects[1], objects[2]};
   for (void** const object : pointed_to) {
@@ -421,7 +422,7 @@ TEST(MarkerTest, NoObjectIsDroppedWhenTheRingIsFull) {
   SeededRandom random(9301);
   for (size_t i = 0; i < kObjects; ++i) {
     array[i] = static_cast<void**>(tc_calloc(1, random.Between(16, 200)));
-    // Points to an object that nothing else points to.
+    // Each object points to another one, which has no other pointer to it.
     array[i][0] = tc_malloc(16);
     *static_cast<void**>(array[i][0]) = nullptr;
   }
@@ -441,7 +442,7 @@ TEST(MarkerTest, NoObjectIsDroppedWhenTheRingIsFull) {
   tc_free(array);
 }
 
-// Each range points to the next; the last one to an object.
+// Each range points to the next one, and the last range points to an object.
 TEST(MarkerTest, ConditionalRangesReachEachOther) {
   void** const object = static_cast<void**>(tc_calloc(1, 64));
   void** const lost = static_cast<void**>(tc_calloc(1, 64));
@@ -459,7 +460,8 @@ TEST(MarkerTest, ConditionalRangesReachEachOther) {
       ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
     }
     ASSERT_TRUE(look.marker.AddConditional(alone.start(), alone.end()));
-    // Right after the last, right before the first: neither.
+    // These words do not point into a range: one is 0 or the start of the chain, the other is right
+    // after the last range.
     uintptr_t highest = 0;
     for (const auto& pages : chain) highest = std::max(highest, pages->end());
     const uintptr_t words[] = {reached ? chain[0]->start() : 0, std::max(highest, alone.end())};
@@ -478,7 +480,7 @@ long Faults() {
   return usage.ru_minflt;
 }
 
-// 1 GiB that was allocated and hardly used: only touched pages are read.
+// Of 1 GiB that was allocated and hardly used, only touched pages are read.
 TEST(MarkerTest, UntouchedPagesAreNotRead) {
   if (!BackedPages(HardwarePageSize()).Open())
     GTEST_SKIP() << "the system does not say which pages were touched";
@@ -506,7 +508,7 @@ TEST(MarkerTest, UntouchedPagesAreNotRead) {
   tc_free(large);
 }
 
-// Objects that a stopped thread has in frames of the allocator's functions.
+// A stopped thread has objects in frames of the allocator's functions.
 TEST(MarkerTest, FindsObjectsInFlightOnAStack) {
   std::vector<void*> objects;
   for (int i = 0; i < 300; ++i) objects.push_back(tc_calloc(1, 48));
@@ -517,7 +519,8 @@ TEST(MarkerTest, FindsObjectsInFlightOnAStack) {
     BinArraysInFlight arrays;
     alignas(BinArray) char memory[2][sizeof(BinArray) + 12 * sizeof(BinSlot)] = {};
   } frame;
-  // Objects of one word of a bitmap: the class's are 64 apart from its first.
+  // The objects of one word of a bitmap are 64 adjacent ones, counted from the first object of the
+  // span.
   LiveObject object;
   {
     const Look look;
@@ -532,7 +535,7 @@ TEST(MarkerTest, FindsObjectsInFlightOnAStack) {
       mask |= uint64_t{1} << bit;
       expected.insert(AddressOf(p));
     }
-    // The record has it like any pointer.
+    // The record contains this address, which counts like any pointer.
     if (AddressOf(p) == word_start) expected.insert(word_start);
   }
   frame.words.words[0] = {word_start, mask};
@@ -546,7 +549,7 @@ TEST(MarkerTest, FindsObjectsInFlightOnAStack) {
       array->slots()[slot] = AddressOf(objects[200 + 10 * a + slot]);
       expected.insert(array->slots()[slot]);
     }
-    // After the objects: what was in the array before.
+    // The slot after the objects has an old value.
     array->slots()[11] = AddressOf(objects[299]);
     chain = array;
   }
@@ -568,13 +571,13 @@ TEST(MarkerTest, FindsObjectsInFlightOnAStack) {
     look.Run();
     size_t marked = 0;
     for (void* const p : objects) marked += look.IsMarked(p);
-    // The word's own first object, if it is one.
+    // The record's address marks the first object of the word, if there is one.
     EXPECT_LE(marked, 1u);
   }
   for (void* const p : objects) tc_free(p);
 }
 
-// An allocation stopped before the object's address was on the stack.
+// A thread was stopped in an allocation before the object's address was on its stack.
 TEST(MarkerTest, RecordOfALargeObjectOnAStackIsAPointerToIt) {
   void* const large = tc_malloc(1 << 20);
   const uintptr_t words[] = {AddressOf(global_page_map.SpanOf(PageId::Containing(large)))};

@@ -48,7 +48,7 @@ void FreeAll(const Objects& objects) {
   for (const auto& [start, bytes] : objects) tc_free(reinterpret_cast<void*>(start));
 }
 
-// A size of any class, aligned or not, or of a large object.
+// Allocates an object of any class, aligned or not, or a large object.
 void* AllocateAny(SeededRandom& random) {
   switch (random.Below(8)) {
     case 0:
@@ -91,7 +91,7 @@ TEST(ObjectIndexTest, FindsObjectsOfEverySizeUnlessFreed) {
     size_t bytes = 0;
     for (const auto& [start, size] : own) bytes += size;
     EXPECT_EQ(look.index.object_bytes(), bytes);
-    // Some go to bins, some to spans, some to caches of spans.
+    // Some freed objects go to bins, some to spans, and some spans to span caches.
     for (auto object = own.begin(); object != own.end();) {
       const bool keep = random.OneIn(3);
       if (!keep) tc_free(reinterpret_cast<void*>(object->first));
@@ -126,7 +126,8 @@ TEST(ObjectIndexTest, FindsAnObjectByAnyAddressInside) {
       ASSERT_EQ(object.start, start);
       ASSERT_EQ(object.bytes, bytes);
       ASSERT_TRUE(look.index.IsInUse(object.number));
-      ASSERT_EQ(look.index.ObjectWithNumber(object.number).start, start);
+      const auto& record = look.index.RecordWithNumber(object.number);
+      ASSERT_EQ(record.start + (object.number - record.first_number) * record.object_bytes, start);
     }
     LiveObject behind;
     if (look.index.Find(start + bytes, &behind)) {
@@ -188,20 +189,20 @@ TEST(ObjectIndexTest, ListsSamplesAndTimesOfSpans) {
     const int64_t ms = look.index.HandedOutMs(object);
     EXPECT_LE(ms, CoarseMilliseconds());
     since_start += ms >= start_ms;
-    // A span of its own, made for it.
+    // A sampled object has a span of its own, which is as new as the object.
     if (sampled) {
       EXPECT_GE(ms, start_ms);
     }
   });
   EXPECT_EQ(samples.size(), with_sample);
   EXPECT_GT(with_sample, 100u);
-  // All but those in spans from before.
+  // The other objects are in spans that existed before.
   EXPECT_GT(since_start, own.size() / 2);
   FreeAll(own);
 }
 
-// 8 threads allocate, free their own and others' objects, and stop with what their caches hold.
-// Then they end, and other threads inherit their caches.
+// 8 threads allocate and free their own and others' objects, and stop while their caches hold
+// objects. Then they end, and other threads inherit their caches.
 TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
   constexpr size_t kThreads = 8;
   constexpr size_t kRounds = 6;
@@ -219,7 +220,7 @@ TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
         std::vector<void*>& mine = kept[t];
         mine.clear();
         for (int i = 0; i < kObjects; ++i) mine.push_back(AllocateAny(random));
-        // What the thread before this one has left.
+        // Frees the objects that a thread of the previous round has left.
         for (void* const p : given[(t + 1) % kThreads]) tc_free(p);
         std::shuffle(mine.begin(), mine.end(), random.engine());
         while (mine.size() > 2000) {
@@ -251,7 +252,7 @@ TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
   EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
-// A thread stopped between the two stores of Bins::Push.
+// A thread may be stopped between the two stores of Bins::Push.
 TEST(ObjectIndexTest, HalfPushedObjectIsInFlight) {
   std::vector<void*> objects;
   for (int i = 0; i < 10; ++i) objects.push_back(tc_malloc(100));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A library that is loaded late: its data, and thread-local storage that each thread gets at its
-// first use.
+// A library that is loaded late, with data, and with thread-local storage that each thread gets at
+// its first use.
 namespace {
 
 int something;
-void* volatile data = &something;  // not zero: not in .bss
+void* volatile data = &something;  // not null, so it is not in .bss
 void* volatile zero_data;
-// Pages of the file that no code writes to.
+// No code writes to these pages of the file.
 void* volatile table[100'000] = {nullptr, &something};
 thread_local void* volatile own_data;
 

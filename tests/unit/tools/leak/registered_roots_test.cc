@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tools/leak/registered_roots.h"
+#include "tools/annotations/registered_roots.h"
 
 #include <gtest/gtest.h>
 

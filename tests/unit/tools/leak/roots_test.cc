@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The roots of this very process: its malloc is the C library's, and the heap that is checked
-// serves the tc_ functions.
+// Tests the roots of this process. Its malloc is that of the C library, and the heap that is
+// checked serves the tc_ functions.
 #include "tools/leak/roots.h"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ namespace {
 
 uintptr_t AddressOf(const volatile void* p) { return reinterpret_cast<uintptr_t>(p); }
 
-// Memory of several kinds for the test's pointers.
+// Several kinds of memory for the test's pointers.
 int something;
 void* volatile in_data = &something;
 void* volatile in_bss;
@@ -42,7 +42,7 @@ thread_local void* volatile in_thread = nullptr;
 // The only pointer to some memory.
 void* volatile the_pointer;
 
-// What Gather found, and what is reached from it.
+// The roots that Gather found, and the memory that is reached from them.
 class Found {
  public:
   explicit Found(RegisteredRoots& registered)
@@ -79,7 +79,7 @@ class Found {
     std::sort(words_.begin(), words_.end());
   }
 
-  // The kinds of the ranges that the word at `address` lies in.
+  // The kinds of the ranges that contain the word at `place`.
   std::string KindsAt(const volatile void* place) const {
     const uintptr_t address = AddressOf(place);
     std::string kinds;
@@ -103,7 +103,7 @@ class Found {
     const std::string kinds = KindsAt(place);
     return !kinds.empty() && kinds != "not reached";
   }
-  // Whether this word is anywhere in the searched memory.
+  // True if this word is anywhere in the searched memory.
   bool HasWord(uintptr_t word) const {
     return std::binary_search(words_.begin(), words_.end(), word);
   }
@@ -135,7 +135,7 @@ class Found {
   size_t num_threads_ = 0;
   std::vector<bool> reached_;
   std::vector<size_t> waiting_;
-  // In memory that is not searched.
+  // This array lies in memory that is not searched.
   MappedArray<uintptr_t> words_;
 };
 
@@ -190,7 +190,7 @@ TEST_F(RootsTest, DataOfTheProgram) {
 }
 
 TEST_F(RootsTest, DataOfALibrary) {
-  // Of a library loaded at start: the C library's pointer to the first environment variable.
+  // The C library is loaded at start. Its data has a pointer to the first environment variable.
   const Found before(registered_);
   EXPECT_EQ(before.KindsAt(dlsym(RTLD_DEFAULT, "environ")), "data");
   void* const plugin = dlopen(LEAK_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
@@ -217,7 +217,7 @@ TEST_F(RootsTest, DataOfALibrary) {
     EXPECT_EQ(found.KindsAt(zero_data), "data");
     EXPECT_EQ(found.KindsAt(table), "data");
   }
-  // Storage that a thread gets at its first use is in the C library's malloc.
+  // Storage that a thread gets at its first use comes from the C library's malloc.
   void* volatile* own = place("PluginThreadData");
   void* volatile* other = nullptr;
   {
@@ -264,7 +264,7 @@ TEST_F(RootsTest, StacksAndThreadLocalStorage) {
   other.join();
 }
 
-// A thread in a signal handler on its own stack, and its other stack.
+// A thread runs a signal handler on an alternate stack. Both of its stacks are roots.
 std::atomic<void* volatile*> in_handler{nullptr};
 std::atomic<bool> handler_done{false};
 
@@ -305,7 +305,8 @@ TEST_F(RootsTest, SignalHandlerOnAnotherStack) {
   munmap(alternate, kBytes);
 }
 
-// Memory of the search in place of the program's is not the program's.
+// Gathered roots are no longer valid when the checker's own memory has taken the place of the
+// program's.
 TEST_F(RootsTest, OwnMemoryInPlaceOfProgramMemoryIsDetected) {
   const size_t page = static_cast<size_t>(getpagesize());
   char* const memory = static_cast<char*>(MapPages(3 * page));
@@ -355,7 +356,7 @@ TEST_F(RootsTest, ThreadThatRunsOnAnObject) {
 
 TEST_F(RootsTest, TheProgramsOwnMappings) {
   constexpr size_t kBytes = size_t{1} << 20;
-  // Not adjacent to each other or to anything else.
+  // The three mappings are adjacent neither to each other nor to other mappings.
   char* const all = static_cast<char*>(MapPages(7 * kBytes));
   void** const with_pointer = reinterpret_cast<void**>(all + kBytes);
   void** const behind = reinterpret_cast<void**>(all + 3 * kBytes);
@@ -365,7 +366,7 @@ TEST_F(RootsTest, TheProgramsOwnMappings) {
   behind[0] = &something;
   lost[0] = &something;
   the_pointer = with_pointer;
-  // The test's own copies of the addresses must not count: it keeps a sum.
+  // The test's own copies of the address must not be found as pointers, so it keeps a sum.
   const uintptr_t lost_and_one = AddressOf(lost) + 1;
   {
     const Found found(registered_);
@@ -377,17 +378,21 @@ TEST_F(RootsTest, TheProgramsOwnMappings) {
     const Found found(registered_);
     EXPECT_EQ(found.KindsAt(lost).substr(0, 10), "registered");
     EXPECT_EQ(found.KindsAt(lost + 100 / sizeof(*lost)).find("registered"),
-              std::string::npos);  // it ends there
+              std::string::npos);  // the registered range ends there
   }
   ASSERT_TRUE(registered_.Unregister(reinterpret_cast<void*>(lost_and_one - 1), 100));
   munmap(all, 7 * kBytes);
 }
 
-// No word on this thread's stack has the address.
+// Returns a complement, so that no word on this thread's stack is the address. Freed memory may
+// contain an old pointer to a library, with up to three bytes overwritten by the end of a text.
+// Such a word is not the address, either: the kernel places mappings next to the libraries, and 64
+// MiB are further away than three bytes reach.
 TC_OUT_OF_LINE uintptr_t MapLost() {
-  char* const memory = static_cast<char*>(MapPages(3 << 20));
+  constexpr size_t kBytes = size_t{64} << 20;
+  char* const memory = static_cast<char*>(MapPages(kBytes));
   mprotect(memory, 1 << 20, PROT_NONE);
-  mprotect(memory + (2 << 20), 1 << 20, PROT_NONE);
+  mprotect(memory + (2 << 20), kBytes - (2 << 20), PROT_NONE);
   *reinterpret_cast<void**>(memory + (1 << 20)) = &something;
   return ~AddressOf(memory + (1 << 20));
 }
@@ -396,12 +401,13 @@ TC_OUT_OF_LINE void WipeStack() {
   for (volatile char& byte : waste) byte = 0;
 }
 
-// A random number of the C library's (the stack's canary, pointers that it mangles) looks like an
-// address of a mapping in 2 of 1,000 runs in 32 bits: the test fails if that happens to four.
+// With 32 bits, in 2 of 1,000 runs a random number of the C library (the stack canary, mangled
+// pointers) looks like an address of a mapping. So the test fails only if that happens to four
+// mappings.
 TEST_F(RootsTest, MappingWithoutAPointerIsNotReached) {
   std::string kinds;
   for (int i = 0; i < (sizeof(void*) == 4 ? 4 : 1) && kinds != "not reached"; ++i) {
-    const uintptr_t not_address = MapLost();  // stays mapped, so that the next one is elsewhere
+    const uintptr_t not_address = MapLost();  // stays mapped: the next one is elsewhere
     WipeStack();
     const Found found(registered_);
     kinds = found.KindsAt(reinterpret_cast<void*>(~not_address));
@@ -409,7 +415,7 @@ TEST_F(RootsTest, MappingWithoutAPointerIsNotReached) {
   EXPECT_EQ(kinds, "not reached");
 }
 
-// Objects of both parts of the C library's malloc: the data segment, mappings of large objects, and
+// Objects of the C library's malloc lie in the data segment, in mappings of large objects, and in
 // the arenas of other threads.
 TEST_F(RootsTest, ObjectsOfTheCLibrary) {
   void** const large = static_cast<void**>(malloc(size_t{8} << 20));
@@ -437,7 +443,7 @@ TEST_F(RootsTest, ObjectsOfTheCLibrary) {
 
 TEST_F(RootsTest, TheHeapsOwnMemory) {
   Heap& heap = ExistingHeap();
-  // Small and large objects, records, and an array for the list of mappings.
+  // The places are in small and large objects, records, and an array for the list of mappings.
   std::vector<const void*> places;
   std::vector<void*> objects;
   for (size_t size = 16; size <= size_t{8} << 20; size *= 2) {
@@ -470,12 +476,12 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
     }
   }
   for (void* const object : objects) tc_free(object);
-  // They must not be found in free memory of the C library.
+  // Later tests must not find these addresses in free memory of the C library.
   std::fill(objects.begin(), objects.end(), nullptr);
   std::fill(places.begin(), places.end(), nullptr);
 }
 
-// Objects whose addresses are kept only as complements.
+// Allocates objects and keeps only the complements of their addresses.
 TC_OUT_OF_LINE void Allocate(size_t n, size_t size, std::vector<uintptr_t>* complements) {
   for (size_t i = 0; i < n; ++i) {
     void* const object = tc_malloc(size);
@@ -491,7 +497,7 @@ TEST_F(RootsTest, CachesAreNotSearched) {
   std::vector<uintptr_t> complements;
   for (const size_t size : {16, 64, 1000, 5000}) Allocate(2000, size, &complements);
   WipeStack();
-  // A few remain in frames. The arrays of a cache hold hundreds.
+  // A few addresses remain in old frames, but the arrays of a cache hold hundreds.
   constexpr int kStale = 16;
   const auto count = [&](const Found& found) {
     return std::count_if(complements.begin(), complements.end(),
@@ -505,14 +511,15 @@ TEST_F(RootsTest, CachesAreNotSearched) {
   WipeStack();
   const Found found(registered_);
   EXPECT_LE(count(found), kStale) << "of free objects";
-  // They are found in memory that is searched:
+  // An address that is in searched memory is found.
   in_data = reinterpret_cast<void*>(~complements[0]);
   const Found found_again(registered_);
   EXPECT_TRUE(found_again.HasWord(~complements[0]));
   in_data = &something;
 }
 
-// Writes a word all over the memory below the caller's frame, and returns where that is.
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
+// Fills the memory below the caller's frame with a word, and returns the start of that memory.
 constexpr size_t kFilled = 1500;
 TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
   void* volatile words[kFilled];
@@ -521,10 +528,9 @@ TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
   return start;
 }
 
-#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__))
 // The C library keeps the stacks of ended threads for new ones.
 TEST_F(RootsTest, StacksOfEndedThreads) {
-  constexpr size_t kThreads = 3;  // it keeps the stacks of a few
+  constexpr size_t kThreads = 3;  // the C library keeps the stacks of a few
   constexpr size_t kLive = 1;
   std::vector<void* volatile*> on_stack(kThreads);
   std::vector<void* volatile*> in_storage(kThreads);
@@ -534,7 +540,7 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
     in_thread = reinterpret_cast<void*>(secret + 100 + i);
     in_storage[i] = &in_thread;
   };
-  // All at once, so that no thread gets another's stack; then one goes on.
+  // All threads run at once, so that none gets the stack of another. Then all end except one.
   std::barrier<> ready(kThreads + 1);
   std::barrier<> end(2);
   std::vector<std::thread> threads;
@@ -554,7 +560,7 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
     EXPECT_EQ(found.num_threads(), 2u);
     for (size_t i = 0; i < kThreads; ++i) {
       if (i == kLive) continue;
-      // Later calls have overwritten some.
+      // Later calls have overwritten some of the words.
       void* volatile* const place =
           std::find(on_stack[i], on_stack[i] + kFilled, reinterpret_cast<void*>(secret + 1 + i));
       EXPECT_NE(place, on_stack[i] + kFilled) << i;
@@ -564,7 +570,7 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
       EXPECT_FALSE(found.HasWord(secret + 100 + i)) << i;
     }
     EXPECT_EQ(found.KindsAt(in_storage[kLive]), "stack");
-    // Words that its calls have left below its stack pointer do not count.
+    // Words that the thread's earlier calls have left below its stack pointer do not count.
     EXPECT_EQ(found.KindsAt(on_stack[kLive]), "");
   }
   end.arrive_and_wait();
@@ -578,7 +584,7 @@ TEST_F(RootsTest, RepeatedGather) {
   size_t listed = 0;
   size_t found = 0;
   for (int i = 0; i < 30; ++i) {
-    // Mapped by others meanwhile.
+    // Other threads might map memory meanwhile.
     void* const more = MapPages(size_t{1} << 20);
     struct Call {
       Roots& roots;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads stopped anywhere in the allocator: no object that they hold is reported as leaked, and
-// leaked objects are found every time. A signal stops them: its frame has the thread's registers on
-// its stack.
+// Threads are stopped anywhere in the allocator. No object that they hold is reported as leaked,
+// and leaked objects are found every time. A signal stops a thread, and its frame has the thread's
+// registers on the stack.
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ constexpr size_t kSlots = 2000;
 constexpr size_t kLost = 10;
 constexpr int kRounds = 200;
 
-// The threads' objects: the only root beside their stacks.
+// The threads' objects. This table is the only root except their stacks.
 std::array<std::atomic<void*>, kSlots> table;
 std::atomic<bool> ends{false};
 
@@ -105,7 +105,7 @@ void ForEachOtherThread(F f) {
   close(fd);
 }
 
-// Ending threads count until they are gone.
+// The number of threads. An ending thread counts until it is gone.
 size_t NumThreads() {
   struct stat list;
   return stat("/proc/self/task", &list) == 0 ? list.st_nlink - 2 : 0;
@@ -114,12 +114,12 @@ size_t NumThreads() {
 void StopOthers() {
   num_parked = 0;
   for (Parked& one : parked) one.thread_id = 0;
-  // The list of threads may be incomplete if one ends meanwhile: check their number.
+  // The list of threads may be incomplete if one ends meanwhile, so this checks their number.
   while (num_parked != NumThreads() - 1) {
     ForEachOtherThread([&](pid_t id) {
       if (IsParked(id)) return;
       syscall(SYS_tgkill, getpid(), id, SIGUSR1);
-      // An ending thread blocks signals at last.
+      // A thread blocks signals before it ends.
       while (!IsParked(id) && IsThere(id)) sched_yield();
     });
   }
@@ -130,7 +130,7 @@ void LetOthersGo() {
   syscall(SYS_futex, &rounds_ended, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// What the threads do.
+// The work of the threads.
 
 void Keep(SeededRandom& random, void* p) {
   if (p != nullptr) memset(p, 0, std::min<size_t>(tc_malloc_size(p), 64));
@@ -161,7 +161,7 @@ void AllocateSome(SeededRandom& random, int n) {
         Keep(random, tc_memalign(size_t{1} << random.Below(15), size));
         break;
       case 6: {
-        // More than a bin holds: batches, whole arrays.
+        // There are more objects than a bin holds, so batches and whole arrays are moved.
         std::array<void*, 3000> objects;
         for (void*& p : objects) p = tc_malloc(size % 512);
         for (void* const p : objects) tc_free(p);
@@ -177,7 +177,7 @@ void Work(uint64_t seed) {
   SeededRandom random(seed);
   while (!ends) {
     AllocateSome(random, 2000);
-    // Threads that start and end: caches that are left and inherited, or emptied.
+    // Starts threads that end soon, so that caches are inherited or emptied.
     const uint64_t next = random.Next();
     std::thread([next] {
       SeededRandom short_lived(next);
@@ -240,8 +240,8 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
-  // Hidden from the stack of the marking thread. Not the first object of a span, nor of a word of
-  // its bitmap: these addresses occur in the allocator's own frames.
+  // The leaked objects are hidden from the stack of the marking thread. None is the first object of
+  // a span or of a word of its bitmap: such addresses occur in the allocator's own frames.
   std::array<uintptr_t, kLost> hidden;
   std::vector<void*> others;
   for (size_t i = 0; i < kLost;) {
@@ -260,7 +260,7 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) threads.emplace_back(&Work, 9500 + t);
   int settled = 0;
-  // How often each hidden object was not found.
+  // The number of times that each hidden object was not found.
   std::array<int, kLost> missed = {};
   size_t stacks = 0;
   for (int round = 0; round < kRounds; ++round) {
@@ -287,7 +287,7 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   for (const int times : missed) printf(" %d", times);
   printf(" times\n");
   // A function of the allocator may have computed the address of an adjacent object. If it leaves
-  // that on the stack of a thread that lives on, one object is held as long.
+  // that address on the stack of a living thread, one object stays reachable for as long.
   std::sort(missed.begin(), missed.end());
   EXPECT_LE(std::accumulate(missed.begin(), missed.end() - 1, 0), settled / 10);
   EXPECT_GT(settled, kRounds * 3 / 4);

@@ -51,7 +51,7 @@ TEST_F(OutputPathTest, Errors) {
 
 TEST_F(OutputPathTest, Permissions) {
   ASSERT_EQ(chmod(folder_.c_str(), 0500), 0);
-  // Root may write anyway.
+  // Root may write nevertheless.
   EXPECT_EQ(ErrorOfCreating(Path("new").c_str()), geteuid() == 0 ? 0 : EACCES);
   ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
 }

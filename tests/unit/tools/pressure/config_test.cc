@@ -127,7 +127,7 @@ TEST(PressureConfigTest, SaysWhichWordIsWrong) {
   EXPECT_EQ(Wrong("auto,,psi=off"), "");
 }
 
-// For every text: the parser reads no word past its end (AddressSanitizer checks this).
+// For every text, the parser reads no byte past the end (AddressSanitizer checks this).
 TEST(PressureConfigTest, AnyTextIsReadOrRefused) {
   constexpr unsigned kSeed = 20261122;
   SCOPED_TRACE(kSeed);
@@ -138,7 +138,7 @@ TEST(PressureConfigTest, AnyTextIsReadOrRefused) {
   for (int i = 0; i < 20000; ++i) {
     std::string made;
     for (size_t n = random() % 8; n > 0; --n) made += parts[random() % std::size(parts)];
-    // In a buffer that ends with the text.
+    // The buffer ends with the text.
     const std::vector<char> text(made.begin(), made.end());
     const std::string_view view(text.data(), text.size());
     PressureConfig config;

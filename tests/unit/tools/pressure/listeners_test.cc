@@ -119,7 +119,7 @@ TEST(PressureListenersTest, RemoveWaitsUntilTheListenerIsNotCalledAnyMore) {
     listeners.Remove(&node);
     left_before_removed = blocker.left.load();
   });
-  // However far it is, it must not have returned yet.
+  // No matter how far the remover is, it must not have returned yet.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   blocker.leave = true;
   remover.join();
@@ -138,7 +138,7 @@ TEST(PressureListenersTest, ThreadsComeAndGoWhileOneTells) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {
-        // Poisoned as soon as Remove has returned.
+        // A sanitizer detects a use of this variable after Remove has returned.
         std::atomic<int> context{0};
         PressureListener node;
         node.notify = [](int, void* c) { static_cast<std::atomic<int>*>(c)->fetch_add(1); };

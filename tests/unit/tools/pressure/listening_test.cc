@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Listening on a simulated system: files of control groups and of the kernel, systemd's FIFO and
-// socket. Only the clock is real.
+// Tests listening on a simulated system: files of control groups and of the kernel, and the FIFO
+// and socket of systemd. Only the clock is real.
 #include "tools/pressure/listening.h"
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ class ListeningTest : public testing::Test {
     tree_.Write(kGroup + "/memory.stat", "cache 77\ntotal_rss " + std::to_string(bytes) + "\n");
   }
 
-  // The other end, which does not block.
+  // Makes a FIFO and returns the test's end of it, which does not block.
   int AddFifo(const std::string& path) {
     EXPECT_EQ(mkfifo(tree_.Path(path).c_str(), 0600), 0);
     const int fd = open(tree_.Path(path).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -81,7 +81,7 @@ class ListeningTest : public testing::Test {
     return std::string(text, n > 0 ? static_cast<size_t>(n) : 0);
   }
 
-  // The registrations since the last call.
+  // The registrations that the library made since the last call.
   struct Registration {
     int event;
     int file;
@@ -95,7 +95,7 @@ class ListeningTest : public testing::Test {
       Registration one = {};
       int length = 0;
       char argument[64] = {};
-      // Event numbers are high, with three digits; thresholds here have more or fewer.
+      // Event numbers are high and have three digits. Thresholds here have more or fewer digits.
       if (sscanf(at, "%3d %d %63[a-z]%n", &one.event, &one.file, argument, &length) != 3 &&
           sscanf(at, "%3d %d %9[0-9]%n", &one.event, &one.file, argument, &length) != 3) {
         ADD_FAILURE() << "not understood: " << at;
@@ -118,10 +118,10 @@ class ListeningTest : public testing::Test {
     ASSERT_TRUE(ParsePressureConfig(text, &config, &wrong)) << wrong;
     listening_.emplace(heap_, config, listeners_, root_);
     ASSERT_TRUE(listening_->Open());
-    // The first reading.
+    // Handles the first reading.
     EXPECT_EQ(listening_->monitor().Handle(10'000), 0);
   }
-  // Handles events until an action; returns 0 if none follows in this time.
+  // Handles events until an action, and returns its level, or 0 if there is none within `ms`.
   int Await(int64_t ms) {
     for (const int64_t end_ms = CoarseMilliseconds() + ms; CoarseMilliseconds() < end_ms;) {
       const int level =
@@ -169,13 +169,13 @@ TEST_F(ListeningTest, ThresholdsOfAGroupOfVersion1AreRegistered) {
   EXPECT_EQ(Sources(), 4U);
   EXPECT_EQ(Failed(), 0U);
   for (const Registration& one : told) EXPECT_GE(one.event, kTuning.backing_files.first_descriptor);
-  // A threshold causes a reading at once, and the memory in use decides.
+  // An event of a threshold causes a reading at once. The memory in use decides the level.
   SetInUse(kLimit / 100 * 91);
   Tell(told[2].event);
   EXPECT_EQ(Await(500), 2);
   EXPECT_EQ(told_, std::vector<int>{2});
   EXPECT_EQ(Events(), 0U);
-  // The kernel finds it hard to reclaim memory: the highest level.
+  // The kernel has difficulty reclaiming memory: this calls for the highest level.
   Tell(told[0].event);
   EXPECT_EQ(Await(500), 3);
   EXPECT_EQ(Events(), 1U);
@@ -186,7 +186,7 @@ TEST_F(ListeningTest, ThresholdsOfAGroupOfVersion1AreRegistered) {
 // While it listens, the group's limit rises, falls and disappears.
 TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
   BeInGroupOfVersion1();
-  // Near the threshold at first: ten readings a second.
+  // The memory in use is near the threshold at first, so there are ten readings a second.
   SetInUse(kLimit / 100 * 70);
   Open("level1=80%,level3=90%cgroup,level2=3G");
   std::vector<Registration> told = Registrations();
@@ -224,7 +224,7 @@ TEST_F(ListeningTest, AGroupThatVanishesIsMissedByNobody) {
   const std::vector<Registration> told = Registrations();
   ASSERT_EQ(told.size(), 4U);
   std::filesystem::remove_all(root_ + kGroup);
-  // As the kernel does when a group is removed.
+  // The kernel sends all events when a group is removed.
   for (const Registration& one : told) Tell(one.event);
   Await(300);
   EXPECT_EQ(told_.size(), 1U) << "the event of reclaiming";
@@ -280,7 +280,7 @@ TEST_F(ListeningTest, AServiceManagersFifo) {
   EXPECT_EQ(Sources(), 1U);
   EXPECT_EQ(write(fifo, "x", 1), 1);
   EXPECT_EQ(Await(500), 3);
-  // Writers may come and go.
+  // Writers may open and close the FIFO.
   EXPECT_EQ(Await(50), 0);
   EXPECT_EQ(Failed(), 0U);
 }
@@ -308,8 +308,8 @@ TEST_F(ListeningTest, AServiceManagersSocketThatGoes) {
   EXPECT_EQ(Failed(), 1U);
 }
 
-// Stalls of the group if it has them, else of the machine; neither if systemd names a source; none
-// if systemd turns them off.
+// The library listens to the stalls of the group if it has them, else to those of the machine. It
+// listens to neither if systemd names a source or turns them off.
 TEST_F(ListeningTest, OneSpeaksOfStalls) {
   const int machine = AddFifo("/proc/pressure/memory");
   Open("psi=some:200ms/2s,watch=on");
@@ -334,7 +334,7 @@ TEST_F(ListeningTest, OneSpeaksOfStalls) {
     listening_.reset();
   }
   EXPECT_EQ(Failed(), 0U);
-  // If its source cannot be opened, the system's own files serve instead.
+  // If the source of systemd cannot be opened, the system's own files are used instead.
   setenv("MEMORY_PRESSURE_WATCH", "/run/nothing", 1);
   Open("psi=some:200ms/2s,watch=on");
   EXPECT_EQ(ReadAll(group), std::string("some 200000 2000000\0", 20));
@@ -346,7 +346,7 @@ double ThreadSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// A listener that adds and removes others, and one that removes itself, while events come.
+// While events arrive, one listener adds and removes others, and one removes itself.
 TEST_F(ListeningTest, ListenersMayChangeWhileTheyAreTold) {
   const int fifo = AddFifo("/run/watch");
   setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1);
@@ -371,8 +371,8 @@ TEST_F(ListeningTest, ListenersMayChangeWhileTheyAreTold) {
   EXPECT_EQ(told_.size(), 3U);
 }
 
-// A thousand events a second over all kinds of sources cost at most a hundredth of a CPU, by the
-// clock of the thread that handles them. Another thread makes the storm.
+// A thousand events a second from all kinds of sources take at most a hundredth of a CPU, by the
+// CPU clock of the thread that handles them. Another thread causes the events.
 TEST_F(ListeningTest, AStormCostsAHundredthOfAProcessor) {
   constexpr int kSeconds = 3;
   BeInGroupOfVersion1();
@@ -388,7 +388,7 @@ TEST_F(ListeningTest, AStormCostsAHundredthOfAProcessor) {
     for (; Microseconds() - begin_us < kSeconds * 1'000'000; ++sent) {
       for (const Registration& one : told) Tell(one.event);
       if (write(fifo, "x", 1) != 1 && errno != EAGAIN) return;
-      // Each at its time: if the thread was late, it catches up.
+      // Each event has a fixed time. If the thread was late, it catches up.
       const int64_t next_us = begin_us + static_cast<int64_t>(sent + 1) * 1000;
       while (Microseconds() < next_us) {
         const timespec pause = {.tv_sec = 0, .tv_nsec = 200'000};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The monitor in a simulated world: time, memory and actions are fakes, descriptors are pipes and
-// eventfds. Real time passes only in tests of the alarm.
+// Tests the monitor in a simulated world: time, memory and actions are fakes, and descriptors are
+// pipes and eventfds. Real time passes only in tests of the alarm.
 #include "tools/pressure/monitor.h"
 
 #include <arpa/inet.h>
@@ -64,7 +64,7 @@ class PressureMonitorTest : public testing::Test {
     for (const int fd : fds_) close(fd);
   }
 
-  // The end to write to.
+  // Adds a pipe as a source and returns the end to write to.
   int AddStream() {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
@@ -73,7 +73,7 @@ class PressureMonitorTest : public testing::Test {
     return ends[1];
   }
   static void Tell(int fd) { EXPECT_EQ(write(fd, "x", 1), 1); }
-  // Does not wait; the alarm may be among the events.
+  // Handles events without waiting. The alarm may be among them.
   int Handle() { return monitor_.Handle(0); }
   bool IsReadable() const {
     pollfd poll_fd = {monitor_.fd(), POLLIN, 0};
@@ -104,7 +104,7 @@ TEST_F(PressureMonitorTest, ReadsOnceEachTimeAndOnceMoreBehindAnAction) {
 }
 
 TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
-  // Urgent data on a socket gives the event of a PSI trigger.
+  // Urgent data on a socket causes the same event as a PSI trigger.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -130,7 +130,7 @@ TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
   EXPECT_EQ(counts_.events.value(), 1U);
 }
 
-// The counter of a removed group: an event for ever, and nothing to read.
+// The counter of a removed group reports an event forever, but nothing can be read.
 TEST_F(PressureMonitorTest, ACounterThatCannotBeReadIsDropped) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
@@ -159,11 +159,11 @@ TEST_F(PressureMonitorTest, SourcesOfAKindAreReplaced) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// The program has closed a source's descriptor and uses its number for a file of its own.
+// The program closed a source's descriptor and uses the number for a file of its own.
 TEST_F(PressureMonitorTest, WhatGotASourcesNumberIsNotRead) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-  // Another descriptor of the same file exists, so the kernel goes on reporting it.
+  // Another descriptor of the same file exists, so the kernel continues to report its events.
   const int copy = dup(ends[0]);
   const int number = MoveDescriptorUp(ends[0]);
   ASSERT_TRUE(monitor_.AddSource(number, PressureSource::kStream));
@@ -192,7 +192,7 @@ TEST_F(PressureMonitorTest, AnEventAsksForAllThatCanBeDone) {
   EXPECT_EQ(counts_.events.value(), 1U);
 }
 
-// Here the policy's time is that of the alarm.
+// In this test the policy uses the same clock as the alarm.
 TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
   TestWorld::now_ms = -1;
   PressureMonitor monitor(world_.World(), 100, counts_);
@@ -209,7 +209,7 @@ TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
     ++wakes;
     monitor.Handle(0);
   }
-  // Each at most one tick of the clock early.
+  // Each action may be early by at most one tick of the clock.
   EXPECT_GE(CoarseMilliseconds() - begin_ms, 4 * (100 - 10));
   EXPECT_LE(wakes, 2 * world_.actions.size() + 2);
   close(ends[1]);

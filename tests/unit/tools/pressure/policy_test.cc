@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kPolicyIntervalMs = 1000;
 constexpr uint64_t kMuch = 100 * kMiB;
 
-// All levels are about the same memory, with thresholds of 800, 900 and 950 MiB.
+// All levels apply to the same memory, with thresholds of 800, 900 and 950 MiB.
 PressureReadings InUse(uint64_t mib) {
   return {{{mib * kMiB, 800 * kMiB}, {mib * kMiB, 900 * kMiB}, {mib * kMiB, 950 * kMiB}}};
 }
@@ -68,7 +68,7 @@ TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
   policy.ActedByUse(kPolicyIntervalMs, kMuch, 776 * kMiB);
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs, InUse(774)), 0);
   EXPECT_EQ(policy.level(), 0);
-  // Entered again, its action is due at once.
+  // When the level is entered again, its action is due at once.
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs + 1, InUse(800)), 1);
 }
 
@@ -103,7 +103,7 @@ TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
     ++actions;
     policy.ActedByUse(now, 0, 850 * kMiB);
   }
-  // After 1, 2, 4 ... 64, 64 ... intervals.
+  // The actions come after 1, 2, 4 ... 64, 64 ... intervals.
   EXPECT_EQ(wait, kTuning.pressure.max_waits * kPolicyIntervalMs);
   EXPECT_EQ(actions, 12);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The figures of a simulated system: limits that change, groups that vanish, files that do not
-// exist.
+// Reads the figures of a simulated system: limits change, groups vanish, and files do not exist.
 #include "tools/pressure/process_figures.h"
 
 #include <gtest/gtest.h>

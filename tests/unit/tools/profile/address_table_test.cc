@@ -17,7 +17,7 @@ TEST(AddressTableTest, NumbersInOrderOfFirstInsertion) {
   std::map<uintptr_t, uint32_t> expected;
   SeededRandom random(11);
   for (int i = 0; i < 200'000; ++i) {
-    // Adjacent addresses, as return addresses of a program are, and 0.
+    // The addresses are close together, as return addresses of a program are, and include 0.
     const uintptr_t address = random.Below(60'000);
     const auto [at, is_new] =
         expected.try_emplace(address, static_cast<uint32_t>(expected.size() + 1));

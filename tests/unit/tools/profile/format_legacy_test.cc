@@ -54,7 +54,7 @@ TEST(LegacyFormatTest, EmptyProfile) {
             "heap profile: 0: 0 [0: 0] @ heapprofile\n\nMAPPED_LIBRARIES:\n");
 }
 
-// Lines longer than any buffer, and more of them.
+// The lines are longer than any buffer, and many.
 TEST(LegacyFormatTest, LongStacks) {
   std::vector<uintptr_t> frames(5000, 0x12345);
   ProfileEntry entry;

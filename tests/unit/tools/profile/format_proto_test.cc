@@ -22,14 +22,14 @@ std::string WrittenProto(const Profile& profile, std::string_view maps = kMaps) 
   return collector.text;
 }
 
-// The only number of that field; 0 when it is missing.
+// Returns the only number of that field, or 0 if it is missing.
 uint64_t Only(std::string_view message, uint32_t number) {
   const std::vector<uint64_t> values = Numbers(message, number);
   EXPECT_LE(values.size(), 1u);
   return values.empty() ? 0 : values[0];
 }
 
-// The string with the number in that field.
+// Returns the string whose number is in that field.
 std::string_view String(std::string_view profile, std::string_view message, uint32_t number) {
   const std::vector<std::string_view> table = Texts(profile, 6);
   const uint64_t index = Only(message, number);
@@ -90,7 +90,7 @@ TEST(ProtoFormatTest, Mappings) {
   for (const std::string_view m : Texts(text, 3)) {
     mappings.emplace_back(Only(m, 1), Only(m, 2), Only(m, 3), Only(m, 4), String(text, m, 5),
                           String(text, m, 6));
-    // Set, one of these would keep a reader from looking for names.
+    // If one of these fields were set, a reader would not look for names.
     for (uint32_t field = 7; field <= 10; ++field) EXPECT_TRUE(Numbers(m, field).empty());
   }
   const decltype(mappings) expected = {{1, 0x12000, 0x18000, 0x2000, "/bin/the program", ""},
@@ -102,7 +102,7 @@ TEST(ProtoFormatTest, Mappings) {
 TEST(ProtoFormatTest, ProgramIsTheFirstMapping) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);
-  // After a library.
+  // The program is mapped after a library.
   char maps[200];
   const unsigned long long entry = ProgramEntry();
   snprintf(maps, sizeof(maps),
@@ -122,7 +122,7 @@ TEST(ProtoFormatTest, LocationsAreCallsInTheirMapping) {
   const std::string text = WrittenProto(known.profile());
   std::map<uint64_t, std::pair<uint64_t, uint64_t>> locations;
   for (const std::string_view location : Texts(text, 4)) {
-    EXPECT_TRUE(Texts(location, 4).empty());  // no lines
+    EXPECT_TRUE(Texts(location, 4).empty());  // there are no lines
     const bool is_new =
         locations.emplace(Only(location, 1), std::pair(Only(location, 2), Only(location, 3)))
             .second;
@@ -238,10 +238,10 @@ TEST(ProtoFormatTest, WithoutMemory) {
     if (ok) break;
     ++failures;
   }
-  EXPECT_EQ(failures, 2u);  // the table of addresses, the numbers of a stack
+  EXPECT_EQ(failures, 2u);  // for the table of addresses and for the numbers of a stack
 }
 
-// Time is linear: a quadratic algorithm would not end.
+// The time is linear: a quadratic algorithm would take too long.
 TEST(ProtoFormatTest, ManyEntries) {
   constexpr size_t kEntries = 200'000;
   std::vector<uintptr_t> frames(kEntries + 10);

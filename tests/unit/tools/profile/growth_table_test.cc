@@ -56,7 +56,7 @@ TEST_F(GrowthTableTest, InTheOrderOfTime) {
             (std::vector<Growth>{{{1, 2, 3}, 100, 1}, {{4}, 50, 1}, {{1, 2, 3}, 100, 1}}));
 }
 
-// Memory is bounded, and the sum stays right.
+// The table's memory is bounded, and the sum stays right.
 TEST_F(GrowthTableTest, FullTable) {
   for (size_t i = 0; i < kTuning.sampling.max_growth_stacks; ++i) Add(10, {i % 100, 7});
   const size_t used = arena_.allocated_bytes();
@@ -76,7 +76,7 @@ TEST_F(GrowthTableTest, FullTable) {
   }
   EXPECT_EQ(times, kTuning.sampling.max_growth_stacks + 4);
   EXPECT_EQ(bytes, 10 * kTuning.sampling.max_growth_stacks + 3700);
-  // The last record with an equal stack has counted it.
+  // The last record with an equal stack counts further growths.
   const size_t last = (kTuning.sampling.max_growth_stacks - 6) / 100 * 100 + 5;
   EXPECT_EQ(growths[last], (Growth{{5, 7}, 3010, 3}));
   EXPECT_EQ(growths.back(), (Growth{{}, 700, 2}));
@@ -84,7 +84,7 @@ TEST_F(GrowthTableTest, FullTable) {
 
 TEST_F(GrowthTableTest, WithoutMemoryForARecord) {
   arena_memory_.FailMap(1, SIZE_MAX);
-  // What remains in the arena is used first.
+  // The memory that remains in the arena is used first.
   const std::vector<uintptr_t> stack(kMaxStackDepth, 2);
   for (int i = 0; i < 1000; ++i) Add(10, stack);
   Add(5, {3});

@@ -30,7 +30,7 @@ class ObjectTableTest : public testing::Test {
     return site;
   }
 
-  // Figures by the frame of the site.
+  // Returns the figures by the frame of the site.
   std::map<uintptr_t, ProfileEntry> Entries() {
     std::vector<ProfileEntry> entries(sites_.num_sites() + 1);
     entries.resize(sites_.Read(entries.data(), entries.size()));
@@ -72,7 +72,7 @@ TEST_F(ObjectTableTest, CountsObjectsInUse) {
   EXPECT_EQ(entries[2].allocated_bytes, 0u);
 }
 
-// Its free was not recorded: the address is in use again.
+// The free of the first object was not recorded, and its address is in use again.
 TEST_F(ObjectTableTest, SecondObjectAtAnAddressFreesTheFirst) {
   EXPECT_TRUE(Insert(0x1000, SiteAt(1), 10));
   EXPECT_TRUE(Insert(0x1000, SiteAt(2), 20));
@@ -101,7 +101,8 @@ TEST_F(ObjectTableTest, ClearFreesAllObjectsAndMemory) {
   EXPECT_EQ(Entries()[1].allocated_objects, 1u);
 }
 
-// As the header says. Adjacent objects, as an allocator returns them.
+// The memory per object is what the header says. The objects are adjacent, as an allocator returns
+// them.
 TEST_F(ObjectTableTest, BytesPerObject) {
   EXPECT_LE(ObjectTable::kBytesPerSlot, 8 + 2 * sizeof(void*));
   constexpr double kSlot = ObjectTable::kBytesPerSlot;
@@ -110,7 +111,7 @@ TEST_F(ObjectTableTest, BytesPerObject) {
   const uintptr_t kObjects = 1000000;
   for (uintptr_t i = 1; i <= kObjects; ++i) {
     ASSERT_TRUE(Insert(i * 32, site, 1));
-    // Shards grow at different moments; the first kilobytes are an exception.
+    // Shards grow at different moments, except for the first kilobytes.
     if (i < 100000 || (i & (i - 1)) != 0) continue;
     const double bytes = static_cast<double>(arena_.allocated_bytes() - before);
     EXPECT_LE(bytes / static_cast<double>(i), 2.83 * kSlot);
@@ -138,7 +139,7 @@ TEST_F(ObjectTableTest, OneLargeShard) {
 TEST_F(ObjectTableTest, TrafficIsReportedAboveTheThreshold) {
   objects_.SetTrafficThreshold(100);
   Site* const site = SiteAt(1);
-  // The same address: the same shard.
+  // The same address is always in the same shard.
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(Insert(0x1000, site, 10));
     EXPECT_TRUE(Remove(0x1000));
@@ -169,7 +170,7 @@ TEST_F(ObjectTableTest, WithoutMemory) {
   EXPECT_EQ(objects_.num_objects(), 0u);
 }
 
-// Random operations compared with a map. Few addresses, so that they collide.
+// Compares random operations with a map. There are few addresses, so that they collide.
 TEST_F(ObjectTableTest, AgainstAModel) {
   constexpr uint64_t kSeed = 90210;
   SeededRandom random(kSeed);
@@ -179,7 +180,7 @@ TEST_F(ObjectTableTest, AgainstAModel) {
   std::map<uintptr_t, std::pair<size_t, size_t>> model;  // object: site, bytes
   std::map<uintptr_t, ProfileEntry> expected;
   for (int step = 0; step < 400000; ++step) {
-    // Phases with more insertions, and phases with more removals.
+    // Phases with more insertions and phases with more removals alternate.
     const bool fills = (step / 20000) % 2 == 0;
     const uintptr_t object = 16 * (1 + random.Below(20000));
     if (random.Below(10) < (fills ? 8u : 2u)) {
@@ -219,8 +220,8 @@ TEST_F(ObjectTableTest, AgainstAModel) {
   EXPECT_EQ(objects_.num_objects(), 0u);
 }
 
-// Each thread has its own objects, at sites that all share. One reads meanwhile, and finds no site
-// with negative figures.
+// Each thread has its own objects, and all share the sites. Another thread reads meanwhile, and
+// finds no site with negative figures.
 TEST_F(ObjectTableTest, ManyThreads) {
   constexpr int kThreads = 4;
   constexpr uintptr_t kObjects = 3000;

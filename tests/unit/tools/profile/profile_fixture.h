@@ -16,7 +16,7 @@
 
 namespace tcmalloc {
 
-// Keeps what it receives, up to `limit` bytes; refuses the rest.
+// Keeps the text that it receives, up to `limit` bytes, and refuses the rest.
 struct Collector {
   std::string text;
   size_t limit = SIZE_MAX;
@@ -38,11 +38,11 @@ struct Collector {
 // A field of a message, as it is encoded.
 struct ProtoField {
   uint32_t number = 0;
-  uint64_t value = 0;     // of a number
-  std::string_view text;  // of other types
+  uint64_t value = 0;     // if it is a number
+  std::string_view text;  // if it has another type
 };
 
-// A number at the front of `text`.
+// Takes a number from the front of `text`.
 inline uint64_t TakeVarint(std::string_view* text) {
   uint64_t value = 0;
   for (unsigned shift = 0; !text->empty(); shift += 7) {
@@ -86,7 +86,7 @@ inline std::vector<ProtoField> ProtoFields(std::string_view text) {
   return fields;
 }
 
-// The fields of a message with one number: as numbers, or as texts.
+// Return the values of all fields of a message that have the given number, as numbers or as texts.
 inline std::vector<uint64_t> Numbers(std::string_view message, uint32_t number) {
   std::vector<uint64_t> values;
   for (const ProtoField& field : ProtoFields(message)) {
@@ -111,7 +111,7 @@ inline constexpr std::string_view kMaps =
     "00700000-00701000 r--p 00000000 08:01 8      /lib/a;b.so (deleted)\n"
     "00701000-00702000 r-xp 00002000 08:01 8      /lib/a;b.so (deleted)\n";
 
-// An image at 0x700000 has a build id; at 0x10000 is one without.
+// The image at 0x700000 has a build ID, and the one at 0x10000 has none.
 inline bool ReadFakeImage(uintptr_t start, uintptr_t limit, ElfImage* image) {
   *image = {};
   image->bias = start;
@@ -124,7 +124,7 @@ inline bool ReadFakeImage(uintptr_t start, uintptr_t limit, ElfImage* image) {
   return limit > start;
 }
 
-// Two stacks; the first with two sizes of objects.
+// A profile of two stacks. The first one has objects of two sizes.
 class KnownProfile {
  public:
   explicit KnownProfile(ProfileKind kind, size_t sample_period = 1000) {
@@ -143,7 +143,7 @@ class KnownProfile {
 
   Profile& profile() { return profile_; }
 
-  // In the library, in the program, nowhere.
+  // The addresses are in the library, in the program, and nowhere.
   static constexpr uintptr_t kFirst[] = {0x701011, 0x12345, 0xabc};
   static constexpr uintptr_t kSecond[] = {0x12346, 0x12345};
 

@@ -17,7 +17,7 @@
 namespace tcmalloc {
 namespace {
 
-// A profile's objects by stack (one frame) and size.
+// The number of a profile's objects by stack (one frame) and size.
 using Objects = std::map<std::pair<uintptr_t, size_t>, uint64_t>;
 
 class SampleTableTest : public ::testing::Test {
@@ -46,7 +46,7 @@ class SampleTableTest : public ::testing::Test {
       if (!allocations) {
         EXPECT_EQ(entry.allocated_objects, n);
       }
-      // Entries of one stack and size were joined.
+      // No two entries have the same stack and size.
       EXPECT_TRUE(objects.emplace(std::pair(entry.frames[0], entry.object_size), n).second);
     }
     return objects;
@@ -75,7 +75,8 @@ TEST_F(SampleTableTest, StacksAreCompleteAndWeightsAddUp) {
   EXPECT_EQ(table_.GetTotals().bytes, 480u);
 }
 
-// Readers scale the recorded figures by the profile's period, so it has to be the samples'.
+// Readers scale the recorded figures by the profile's period, so it must be the period of the
+// samples.
 TEST_F(SampleTableTest, SeveralPeriods) {
   ProfileMemory profile;
   ASSERT_TRUE(table_.Snapshot(ProfileKind::kHeap, 1000, memory_, &profile));
@@ -93,7 +94,7 @@ TEST_F(SampleTableTest, SeveralPeriods) {
   EXPECT_EQ(profile.profile.entries[0].estimated_live_objects, 31);
 }
 
-// Compared with a model that keeps everything, with and without recordings.
+// Compares the table with a model that keeps everything, with and without recordings.
 TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
   std::mt19937_64 random(20261122);
   std::vector<Sample*> live;
@@ -108,7 +109,7 @@ TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
     if (((*objects)[key] += static_cast<uint64_t>(by)) == 0) objects->erase(key);
   };
   for (int i = 0; i < 20'000; ++i) {
-    // The heap grows and shrinks, so that there are many peaks, and long times without.
+    // The heap grows and shrinks, so that there are many peaks, and long times without a peak.
     const bool grows = i / 500 % 3 != 2;
     if (live.empty() || random() % 10 < (grows ? 6 : 3)) {
       Sample* const sample = Add(random() % 7, 8 + 8 * (random() % 5));
@@ -148,12 +149,12 @@ TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
       ASSERT_EQ(table_.GetTotals().peak_bytes, peak_bytes);
     }
   }
-  // Memory is that of the peak's samples, not of all samples ever taken.
+  // The table takes memory for the samples of the peak, not for all samples ever taken.
   for (Sample* const sample : live) table_.Remove(sample);
   EXPECT_LT(arena_.allocated_bytes(), (peak_bytes / 8 + 100) * 128);
 }
 
-// A reader stops the process while it copies the records.
+// The records lie together because a reader stops the process while it copies them.
 TEST_F(SampleTableTest, RecordsLieTogether) {
   constexpr size_t kBlockBytes = kTuning.sampling.record_block_bytes;
   constexpr size_t kSamples = 3 * (kBlockBytes / sizeof(Sample));
@@ -205,7 +206,7 @@ TEST_F(SampleTableTest, NoProfileWithoutMemory) {
   EXPECT_EQ(profile.profile.num_entries, 0u);
 }
 
-// For the sanitizers: threads that add and remove, and one that reads.
+// Threads add and remove samples while one reads. The sanitizers check this.
 TEST_F(SampleTableTest, ManyThreads) {
   std::atomic<bool> done{false};
   std::thread looks([&] {

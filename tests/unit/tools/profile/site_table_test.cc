@@ -129,7 +129,7 @@ TEST_F(SiteTableTest, AgainstAModel) {
   EXPECT_EQ(sum, 100000u);
 }
 
-// The same stacks at the same time from all threads.
+// All threads look up the same stacks at the same time.
 TEST_F(SiteTableTest, ManyThreads) {
   constexpr int kThreads = 4;
   constexpr uintptr_t kStacks = 3000;

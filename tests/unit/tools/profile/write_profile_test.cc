@@ -33,7 +33,7 @@ TEST(WriteProfileTest, EveryFormatHasItsSignature) {
   EXPECT_TRUE(Written(known.profile(), ProfileFormat::kFolded).ends_with(" 100000\n"));
 }
 
-// A piece is a system call where the sink is a file.
+// If the sink is a file, each piece is a system call.
 TEST(WriteProfileTest, WritesFewPieces) {
   KnownProfile known(ProfileKind::kHeap);
   for (const ProfileFormat format : kFormats) {
@@ -43,7 +43,7 @@ TEST(WriteProfileTest, WritesFewPieces) {
   }
 }
 
-// The line of the C library's code is there as the system writes it.
+// The text contains the line of the C library's code as the system writes it.
 TEST(WriteProfileTest, LegacyTextEndsWithProcMaps) {
   KnownProfile known(ProfileKind::kHeap);
   const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
@@ -71,7 +71,7 @@ TEST(WriteProfileTest, FramesAreResolvedInThisProgram) {
   EXPECT_NE(text.find("profile_test+0x"), std::string::npos) << text;
 }
 
-// In a process that may open no file: the same profile without libraries.
+// A process that may open no file writes the same profile without libraries.
 TEST(WriteProfileTest, WithoutProc) {
   const int result = InChild([] {
     KnownProfile known(ProfileKind::kHeap);

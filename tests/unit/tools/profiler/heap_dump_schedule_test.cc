@@ -49,7 +49,8 @@ TEST_F(HeapDumpScheduleTest, FreedBytes) {
   EXPECT_EQ(Reason(), "2 MB freed cumulatively");
 }
 
-// More than an interval above the most that was in use when a file was written.
+// A file is due when the bytes in use are more than an interval above the most that was in use when
+// a file was written.
 TEST_F(HeapDumpScheduleTest, BytesInUse) {
   const HeapDumpIntervals intervals = {.in_use_bytes = kMiB};
   schedule.Begin(intervals, 0);

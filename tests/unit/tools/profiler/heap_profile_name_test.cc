@@ -25,7 +25,7 @@ TEST(HeapProfileNameTest, NumbersHaveFourDigitsOrMore) {
   EXPECT_EQ(NameOf("app", 4711, 2), "app_4711.0002.heap");
 }
 
-// What process managers set, and the resulting prefix and names.
+// Tests variables that process managers set, and the resulting prefix and names.
 TEST(HeapProfileNameTest, Settings) {
   struct Case {
     const char* pmix;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Samples of allocations through the entry points.
+// Tests samples of allocations through the entry points.
 #include "tools/profiler/sampler.h"
 
 #include <gtest/gtest.h>
@@ -41,8 +41,8 @@ class SamplerTest : public ::testing::Test {
   SampleTable::Totals before_;
 };
 
-// Small and large, aligned and zeroed, by every way of allocation and free: a sample behaves like
-// any other object, and is dropped when it is freed.
+// A sampled object behaves like any other one, whether small or large, aligned or zeroed, no matter
+// how it is allocated and freed. Its sample is dropped when it is freed.
 TEST_F(SamplerTest, SampledObjectsBehaveLikeOthers) {
   SampleEverything();
   for (const size_t size : {size_t{64}, size_t{1000}, size_t{1025}, size_t{20'000}, kMaxSmallSize,
@@ -88,7 +88,7 @@ TEST_F(SamplerTest, Realloc) {
     ASSERT_TRUE(IsSampled(p)) << i;
     ASSERT_EQ(tc_malloc_size(p), AllocationSize(size, 1));
   }
-  // Without sampling it is no sample afterwards.
+  // Without sampling, a resized object has no sample.
   SetSamplePeriod(heap_, 0);
   p = static_cast<char*>(tc_realloc(p, 10 * kMiB));
   EXPECT_EQ(Samples(), 0u);
@@ -96,8 +96,8 @@ TEST_F(SamplerTest, Realloc) {
   tc_free(p);
 }
 
-// An object that realloc leaves in place stays there when it is sampled, and stays a sample:
-// otherwise objects would lose their samples by realloc.
+// An object that realloc would leave in place stays there if it is sampled, and stays sampled.
+// Otherwise objects would lose their samples by realloc.
 TEST_F(SamplerTest, ReallocWithinTheClassKeepsTheSample) {
   SampleEverything();
   void* const p = tc_malloc(60);
@@ -122,7 +122,7 @@ TEST_F(SamplerTest, FailedReallocKeepsTheSample) {
   tc_free(p);
 }
 
-// Sized frees of the wrong size are detected in sampled objects too.
+// A sized free with a wrong size is also detected for sampled objects.
 TEST_F(SamplerTest, WrongSizeIsDetected) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   SampleEverything();
@@ -132,7 +132,7 @@ TEST_F(SamplerTest, WrongSizeIsDetected) {
   tc_free_sized(p, 100);
 }
 
-// A period takes effect at once in existing threads, and so does its end.
+// Setting a period and ending sampling take effect in existing threads at once.
 TEST_F(SamplerTest, PeriodChangesReachAllThreads) {
   std::atomic<int> stage{0};
   std::atomic<int> waiting{0};
@@ -143,7 +143,7 @@ TEST_F(SamplerTest, PeriodChangesReachAllThreads) {
   };
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 1000; ++i) tc_free(tc_malloc(64));  // the cache is filled
+      for (int i = 0; i < 1000; ++i) tc_free(tc_malloc(64));  // fills the cache
       wait_for(1);
       void* const p = tc_malloc(1000);
       EXPECT_TRUE(IsSampled(p));
@@ -168,8 +168,8 @@ TEST_F(SamplerTest, PeriodChangesReachAllThreads) {
   EXPECT_EQ(Samples(), 0u);
 }
 
-// Threads allocate and free at random: the estimate is what is in use, within three standard
-// errors, and nothing is left in the end.
+// Threads allocate and free at random. The estimate equals the bytes in use, within three standard
+// errors, and no sample is left in the end.
 TEST_F(SamplerTest, EstimateMatchesMemoryInUse) {
   constexpr size_t kPeriod = 16384;
   constexpr int kThreads = 4;

@@ -38,13 +38,13 @@ void Append(T value, Bytes* to) {
   to->insert(to->end(), bytes, bytes + sizeof(value));
 }
 
-// An object between unreadable pages: .eh_frame_hdr with one entry, the common entry and the
-// description of a function of kFunctionBytes, at the end of the readable pages.
+// An object at the end of readable pages, between unreadable ones. It has .eh_frame_hdr with one
+// entry, the common entry, and the description of a function of kFunctionBytes.
 class Object {
  public:
   static constexpr size_t kFunctionBytes = 100;
   static constexpr size_t kPages = 2;
-  static constexpr size_t kPage = 4096;
+  static constexpr size_t kPage = size_t{64} << 10;  // a multiple of any machine's page
 
   Object() {
     area_ = static_cast<char*>(
@@ -54,7 +54,8 @@ class Object {
   ~Object() { munmap(area_, (kPages + 2) * kPage); }
   Object(const Object&) = delete;
 
-  // `initial` and `program` are programs; `letters` those of the common entry.
+  // `initial` and `program` are instructions of call frame information; `letters` is the common
+  // entry's augmentation string.
   void Make(const Bytes& initial, const Bytes& program, const std::string& letters = "zR") {
     Bytes common;
     Append<uint32_t>(0, &common);
@@ -71,7 +72,7 @@ class Object {
     }
     common.insert(common.end(), initial.begin(), initial.end());
     Bytes bytes;
-    // The header, 20 bytes with its entry; the common entry after it.
+    // The header has 20 bytes with its entry. The common entry follows it.
     for (const uint8_t byte : {0x01, 0x1b, 0x03, 0x3b}) bytes.push_back(byte);
     Append<int32_t>(16, &bytes);
     Append<uint32_t>(1, &bytes);
@@ -96,7 +97,7 @@ class Object {
     memcpy(reinterpret_cast<void*>(begin_), bytes.data(), bytes.size());
   }
 
-  // Moves the object to the start of the pages: memory below it is unreadable.
+  // Moves the object to the start of the pages, so that memory below it is unreadable.
   void PlaceLow(const Bytes& bytes) {
     bytes_ = bytes;
     begin_ = reinterpret_cast<uintptr_t>(area_) + kPage;
@@ -133,7 +134,7 @@ void Expect(const Rule& rule, Rule::Address address, Rule::Register from, int64_
 class CallFrameInfoTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!kKnown) GTEST_SKIP() << "SKIP: the machine's registers are not known";
+    if (!kKnown) GTEST_SKIP() << "SKIP: the test's rules have the register numbers of x86";
     EXPECT_TRUE(kHasCallFrameInfo);
   }
   Object object;
@@ -141,7 +142,7 @@ class CallFrameInfoTest : public testing::Test {
 };
 
 TEST_F(CallFrameInfoTest, FramePointerFunction) {
-  // push fp at 1, mov fp at 4, pop at 50, ret.
+  // The function has push fp at 1, mov fp at 4, pop at 50, then ret.
   object.Make(Initial(), {0x41, 0x0e, 2 * kWord, 0x80 | kFramePointer, 2, 0x43, 0x0d, kFramePointer,
                           0x02, 46, 0x0c, kStackPointer, kWord, 0xc0 | kFramePointer});
   ASSERT_TRUE(object.Find(0, &rule));
@@ -175,7 +176,8 @@ TEST_F(CallFrameInfoTest, RememberedStates) {
     EXPECT_EQ(rule.address_offset, expected[i]) << i;
     EXPECT_EQ(rule.base_place, i == 1 || i == 2 ? Rule::kFromAddress : Rule::kUnchanged) << i;
   }
-  // More is restored than was remembered, and more remembered than there is room for.
+  // One program restores more states than it remembered, the other one remembers more than there is
+  // room for.
   object.Make(Initial(), {0x0b});
   EXPECT_FALSE(object.Find(0, &rule));
   object.Make(Initial(), Bytes(5, 0x0a));
@@ -191,7 +193,7 @@ TEST_F(CallFrameInfoTest, Outermost) {
 }
 
 TEST_F(CallFrameInfoTest, AlignedFrame) {
-  // The frame's address is in memory; the saved frame pointer is where that points to.
+  // The frame's address is in memory, and points to the saved frame pointer.
   object.Make(Initial(), {0x0f, 3, static_cast<uint8_t>(0x70 + kFramePointer), 0x80 - kWord, 0x06,
                           0x10, kFramePointer, 2, static_cast<uint8_t>(0x70 + kFramePointer), 0});
   ASSERT_TRUE(object.Find(0, &rule));
@@ -249,16 +251,16 @@ TEST_F(CallFrameInfoTest, LinkersStubs) {
   EXPECT_EQ(pushed, 4u * 5);
 }
 
-// Unsupported forms are reported as such, and not followed to a wrong place.
+// Unsupported forms are reported as such, and do not lead to a wrong address.
 TEST_F(CallFrameInfoTest, ReportsUnsupportedRules) {
   const Bytes programs[] = {
-      {0x0c, 13, 8},                                // another register
-      {0x0e, 0x81, 0x80, 0x80, 0x80, 0x01},         // too large a frame
-      {0x09, kFramePointer, 0},                     // in another register
+      {0x0c, 13, 8},                                // uses another register
+      {0x0e, 0x81, 0x80, 0x80, 0x80, 0x01},         // the frame is too large
+      {0x09, kFramePointer, 0},                     // saved in another register
       {0x11, kFramePointer, 0x80, 0x80, 0x01},      // too far away
       {0x0f, 1, 0x06},                              // an expression of another kind
       {0x0f, 3, 0x70 + kStackPointer, 8, 0x22},     //
-      {0x16, kReturn, 2, 0x70 + kStackPointer, 8},  // a value, not a place
+      {0x16, kReturn, 2, 0x70 + kStackPointer, 8},  // a value instead of an address
       {0x14, kFramePointer, 1},                     //
       {0x08, kReturn},                              // the return address in a register
   };
@@ -267,7 +269,7 @@ TEST_F(CallFrameInfoTest, ReportsUnsupportedRules) {
     ASSERT_TRUE(object.Find(0, &rule)) << static_cast<int>(program[0]);
     EXPECT_EQ(rule.address, Rule::kUnknown) << static_cast<int>(program[0]);
   }
-  // Unknown operations, or operations cut off, make the program invalid.
+  // Unknown or truncated operations make the program invalid.
   for (const Bytes& program : {Bytes{0x3f}, Bytes{0x0c, kStackPointer, 0x80}, Bytes{0x04, 1, 0}}) {
     object.Make(Initial(), program);
     EXPECT_FALSE(object.Find(0, &rule));
@@ -296,7 +298,7 @@ TEST_F(CallFrameInfoTest, FingerprintCoversAllInputsOfTheRule) {
   EXPECT_EQ(CallFrameFingerprint(object.range(), 0), fingerprint);
 }
 
-// With any bytes, nothing is read outside the object: no pages exist there.
+// For any bytes, nothing outside of the object is read: the pages there are inaccessible.
 TEST_F(CallFrameInfoTest, MalformedBytes) {
   constexpr uint64_t kSeed = 1234567;
   SeededRandom random(kSeed);
@@ -333,7 +335,8 @@ TEST_F(CallFrameInfoTest, MalformedBytes) {
   EXPECT_GT(fingerprints, 20000u);
 }
 
-// Call frame information written by compilers and by hand in the C library.
+// Tests call frame information of this process, which compilers wrote, or people by hand for the C
+// library.
 struct Counts {
   size_t functions = 0;
   size_t none = 0;
@@ -362,7 +365,7 @@ int VisitObject(dl_phdr_info* info, size_t, void* context) {
     for (const size_t offset : {0, 1, 10, 30}) {
       CallFrameResult result;
       if (!FindCallFrameRule(object, function + offset, &result)) {
-        // Short functions.
+        // The offset may be after the end of a short function.
         if (offset == 0) ++counts.none;
         continue;
       }

@@ -7,7 +7,7 @@
 namespace tcmalloc {
 namespace {
 
-// A stack of the test's own: words of a page, with an unreadable page after it.
+// The test's own stack: the words of a page, with an unreadable page after it.
 class FrameStepTest : public testing::Test {
  protected:
   static constexpr size_t kPageBytes = 4096;
@@ -36,7 +36,7 @@ class FrameStepTest : public testing::Test {
 };
 
 TEST_F(FrameStepTest, RuleOfACall) {
-  // The caller's frame is 4 words up; the frame pointer is saved, RBX is not.
+  // The caller's frame is 4 words higher. The frame pointer is saved, RBX is not.
   const CallFrameRule rule = {.address = CallFrameRule::kRegister,
                               .frame_place = CallFrameRule::kFromAddress,
                               .frame_words = -2,
@@ -87,7 +87,23 @@ TEST_F(FrameStepTest, ValuesBelowTheStackPointerArePopped) {
   EXPECT_EQ(registers.pc, 1008u);
 }
 
-// Where a rule leads nowhere, the registers stay unchanged.
+// The return address is in the link register: the function has no frame, or one without it.
+TEST_F(FrameStepTest, ReturnAddressInARegister) {
+  CallFrameRule rule = {.address = CallFrameRule::kRegister,
+                        .return_place = CallFrameRule::kUnchanged};
+  registers.values[CallFrameRule::kBase] = 0x1230;
+  ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);
+  EXPECT_EQ(registers.pc, 0x1230u);
+  EXPECT_EQ(registers.sp(), At(8));
+  EXPECT_EQ(registers.fp(), At(20));
+  rule.address_offset = 2 * kUnit;
+  ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);
+  EXPECT_EQ(registers.sp(), At(10));
+  rule.address_offset = -kUnit;
+  EXPECT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kEnd);
+}
+
+// If a rule does not lead to a frame, the registers stay unchanged.
 TEST_F(FrameStepTest, RulesThatLeadNowhere) {
   const FrameRegisters before = registers;
   const auto step = [&](const CallFrameRule& rule) {
@@ -99,7 +115,7 @@ TEST_F(FrameStepTest, RulesThatLeadNowhere) {
   EXPECT_EQ(step({}), FrameStep::kNoRule);
   EXPECT_EQ(step({.address = CallFrameRule::kOutermost}), FrameStep::kEnd);
   // The caller's frame is not above this one, or its return address is in the unreadable page, or
-  // too far away.
+  // it is too far away.
   EXPECT_EQ(step({.address = CallFrameRule::kRegister, .address_offset = 0}), FrameStep::kEnd);
   EXPECT_EQ(step({.address = CallFrameRule::kRegister, .address_offset = -kUnit}), FrameStep::kEnd);
   const int64_t to_end = static_cast<int64_t>(kWords - 8) * kUnit;
@@ -115,7 +131,7 @@ TEST_F(FrameStepTest, RulesThatLeadNowhere) {
   EXPECT_EQ(registers.pc, 1000 + kWords - 1);
 }
 
-// Without trust in rules each page needs a system call; the result is the same.
+// If rules are not trusted, each page needs a system call, but the result is the same.
 TEST_F(FrameStepTest, RuleWithoutTrust) {
   EXPECT_EQ(memory.Trusted(At(8)), kPageBytes - 8 * sizeof(uintptr_t));
   memory.DistrustRules();
@@ -131,7 +147,8 @@ TEST_F(FrameStepTest, FramePointer) {
   EXPECT_EQ(registers.pc, 1021u);
   EXPECT_EQ(registers.sp(), At(22));
   EXPECT_EQ(registers.fp(), At(40));
-  // Below the stack pointer, not aligned, in the unreadable page, half in it.
+  // These frame pointers are below the stack pointer, not aligned, in the unreadable page, half in
+  // it, or null.
   for (const uintptr_t fp : {At(8), At(40) + 1, At(kWords), At(kWords - 1), uintptr_t{0}}) {
     registers.values[CallFrameRule::kFramePointer] = fp;
     EXPECT_EQ(StepByFramePointer(&registers, &memory), FrameStep::kEnd);

@@ -20,7 +20,8 @@ struct Part {
   uintptr_t end;
 };
 
-// This program, with the table that the linker wrote, and its parts that are constant.
+// This program with the table that the linker wrote, and the program's constant parts, those
+// without code first.
 struct Program {
   Program() {
     dl_iterate_phdr(
@@ -40,7 +41,10 @@ struct Program {
       if (segment.p_type != PT_LOAD) continue;
       object.begin = std::min(object.begin, begin);
       object.end = std::max(object.end, begin + segment.p_memsz);
-      if (segment.p_flags == PF_R) constants.push_back({begin, begin + segment.p_filesz});
+      // Linkers for aarch64 put constants into the segment of the code.
+      const Part part = {begin, begin + segment.p_filesz};
+      if (segment.p_flags == PF_R) constants.insert(constants.begin(), part);
+      if (segment.p_flags == (PF_R | PF_X)) constants.push_back(part);
     }
   }
 
@@ -59,7 +63,7 @@ struct Program {
   std::vector<Part> constants;
 };
 
-// A table in the heap, and the object that it is of.
+// A table in the heap, and the object that it describes.
 struct Made {
   Made(const CallFrameObject& program, const CallFrameSection& section)
       : memory(MadeCallFrameTable::Bytes(section.descriptions) / sizeof(uint64_t) + 1),
@@ -78,7 +82,7 @@ struct Made {
 class MadeCallFrameTableTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!kHasCallFrameInfo) GTEST_SKIP() << "SKIP: the machine's registers are not known";
+    if (!kHasInterruptedFrameInfo) GTEST_SKIP() << "SKIP: the machine's registers are not known";
     ASSERT_NE(program.object.header, 0u);
     section = program.FindSection();
     ASSERT_NE(section.begin, 0u);
@@ -121,12 +125,12 @@ TEST_F(MadeCallFrameTableTest, IsNotFoundWithoutTheFunction) {
   }
 }
 
-// A copy of the section before an unreadable page. Functions are as far from it as from the
-// original.
+// Tests a copy of the section before an unreadable page. Functions have the same distance from the
+// copy as from the original.
 class CallFrameSectionCopyTest : public MadeCallFrameTableTest {
  protected:
   static constexpr size_t kPage = 4096;
-  static constexpr size_t kAlignment = 4;  // of entries
+  static constexpr size_t kAlignment = 4;  // the alignment of entries
 
   void SetUp() override {
     MadeCallFrameTableTest::SetUp();

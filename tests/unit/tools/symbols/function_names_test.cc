@@ -69,13 +69,13 @@ TEST(FunctionNamesTest, ProgramAndLibraries) {
            static_cast<size_t>(own + 1 - library->image.bias));
   EXPECT_EQ(n.Written(own + 1), expected);
   EXPECT_EQ(n.Written(0x10), "0x10");
-  // For an address that was not added only the file is known.
+  // For an address that was not added, only the file is known.
   EXPECT_EQ(n.Written(own).substr(0, strlen(program)), program);
 }
 
 TEST(FunctionNamesTest, FirstToLastByteOfAFunction) {
   const auto start = reinterpret_cast<uintptr_t>(&lfind);
-  // The dynamic linker says how long it is.
+  // The dynamic linker knows the length of the function.
   Dl_info info;
   void* found = nullptr;
   ASSERT_NE(dladdr1(reinterpret_cast<void*>(start), &info, &found, RTLD_DL_SYMENT), 0);

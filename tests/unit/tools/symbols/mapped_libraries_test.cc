@@ -57,7 +57,7 @@ TEST(MappedLibrariesTest, KeepsExecutableMappingsThatHaveANameAndSkipsMalformedL
   const decltype(asked) expected_asked = {{0x1000, 0x4000}, {0x7000, 0x8000}, {0xc000, 0xd000}};
   EXPECT_EQ(asked, expected_asked);
   EXPECT_EQ(libraries.Find(0x2000)->image.bias, 0x1001u);
-  // Without its first mapping, address less bias is the file offset.
+  // If the first mapping of a file is missing, address minus bias is the file offset.
   EXPECT_EQ(libraries.Find(0x8000)->image.bias, 0x4000u);
 }
 
@@ -113,7 +113,7 @@ TEST(MappedLibrariesTest, WithoutMemory) {
   EXPECT_EQ(vm.mapped_bytes(), 0u);
 }
 
-// The program and the C library, compared with the dynamic linker's data.
+// Compares the program and the C library with the dynamic linker's data.
 TEST(MappedLibrariesTest, ReadsThisProcess) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);

@@ -20,7 +20,7 @@ TEST(StopPhaseTest, AwaitIsAPhaseOfItsOwn) {
   EXPECT_EQ(phase.Get(), StopPhase::kStopping);
   EXPECT_TRUE(phase.Await(0, [] {}));
   EXPECT_EQ(phase.awaited(), 7) << "0 is no thread";
-  // The caller's patience ends while the task waits.
+  // The caller stops waiting while the task still waits.
   EXPECT_FALSE(phase.Await(
       8, [&] { EXPECT_TRUE(phase.Change(StopPhase::kAwaiting, StopPhase::kAbandoned)); }));
   EXPECT_EQ(phase.Get(), StopPhase::kAbandoned);
@@ -48,7 +48,7 @@ TEST(StopPhaseTest, ResultOfTask) {
   };
   const Case cases[] = {
       {done, {StopPhase::kStopped, 0, 9}, StopOutcome::kDone, 0, 0},
-      // The task gave the reason for its failure.
+      // The task reported the reason for its failure.
       {{StopOutcome::kTraced, EPERM, 0, 0},
        {StopPhase::kFailed, 0, 9},
        StopOutcome::kTraced,
@@ -57,7 +57,8 @@ TEST(StopPhaseTest, ResultOfTask) {
       {late, {StopPhase::kFailed, 0, 9}, StopOutcome::kNotInTime, ETIMEDOUT, 9},
       // The caller killed it.
       {none, {StopPhase::kAbandoned, SIGKILL, 9}, StopOutcome::kNotInTime, ETIMEDOUT, 9},
-      // A sandbox killed it before the function ran; later the function is to blame.
+      // A sandbox killed the task before the function ran. If it dies later, the function is the
+      // cause.
       {none, {StopPhase::kStopping, SIGSYS, 9}, StopOutcome::kForbidden, ENOSYS, 0},
       {none, {StopPhase::kStopped, SIGSYS, 9}, StopOutcome::kTaskDied, SIGSYS, 0},
       {none, {StopPhase::kStopped, SIGSEGV, 9}, StopOutcome::kTaskDied, SIGSEGV, 0},

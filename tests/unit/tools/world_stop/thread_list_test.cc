@@ -12,7 +12,7 @@
 namespace tcmalloc {
 namespace {
 
-// A struct linux_dirent64, padded as by the kernel.
+// Returns a struct linux_dirent64, padded as the kernel does it.
 std::string ThreadEntry(std::string_view name) {
   std::string entry(19, '\x5a');
   entry.append(name);
@@ -24,7 +24,7 @@ std::string ThreadEntry(std::string_view name) {
 }
 
 struct ThreadEntries {
-  // Parses a copy of exactly that size, so that a sanitizer detects a read beyond it.
+  // Parses a copy of exactly the text's size, so that a sanitizer detects a read beyond it.
   explicit ThreadEntries(std::string_view text, size_t most = SIZE_MAX) {
     const std::vector<char> copy(text.begin(), text.end());
     well_formed = ForEachThreadEntry({copy.data(), copy.size()}, &stopped, [&](int id) {
@@ -62,7 +62,7 @@ TEST(ThreadListTest, TruncatedEntries) {
 }
 
 TEST(ThreadListTest, MalformedEntries) {
-  // Lengths that are too small or too large, and a name without an end.
+  // The entries have lengths that are too small or too large, or a name without a terminator.
   for (const uint16_t length : {0, 1, 18, 19, 25, 0xffff}) {
     std::string entry = ThreadEntry("123");
     memcpy(entry.data() + 16, &length, sizeof(length));
@@ -72,7 +72,7 @@ TEST(ThreadListTest, MalformedEntries) {
   for (size_t i = 19; i < endless.size(); ++i) endless[i] = '1';
   EXPECT_FALSE(ThreadEntries(endless).well_formed);
   EXPECT_TRUE(ThreadEntries(endless).ids.empty());
-  // Random bytes.
+  // Changes random bytes.
   SeededRandom random(99);
   size_t well_formed = 0;
   for (int i = 0; i < 20000; ++i) {

@@ -41,7 +41,7 @@ TEST(ThreadStatusTest, NumberOfThreads) {
   uint64_t threads = 0;
   EXPECT_TRUE(ParseThreadCount("17 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 42 0 99\n",
                                &threads));
-  // Field 20 of proc(5).
+  // The count is field 20 of the file (see proc(5)).
   EXPECT_EQ(threads, 42u);
   EXPECT_FALSE(ParseThreadCount("17 (x) S 1 2\n", &threads));
   EXPECT_FALSE(ParseThreadCount("", &threads));
@@ -56,7 +56,7 @@ TEST(ThreadStatusTest, OfThisProcess) {
   const auto run = [&] {
     while (!done) std::this_thread::yield();
   };
-  // A sanitizer may add a thread of its own with the first one.
+  // A sanitizer may start a thread of its own with the first one.
   std::thread first(run);
   uint64_t before = 0;
   ASSERT_TRUE(CountThreads(AT_FDCWD, "/proc/self/stat", &before));

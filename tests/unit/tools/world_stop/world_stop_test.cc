@@ -58,7 +58,7 @@ StopResult StopOnce(VirtualMemory& vm, const Function& function, int64_t patienc
       const_cast<Function*>(&function), patience_ms);
 }
 
-// Tries again, like callers: on a busy machine a thread may sleep in the kernel for longer than an
+// Tries again, as callers do: on a busy machine a thread may sleep in the kernel for longer than an
 // attempt waits.
 StopResult Stop(VirtualMemory& vm, const Function& function,
                 int64_t patience_ms = kTuning.leak_check.runnable_patience_ms) {
@@ -95,7 +95,7 @@ void WriteNowhere() {
 
 int ThreadId() { return static_cast<int>(syscall(SYS_gettid)); }
 
-// Without the C library's functions, which a stopped thread may be in.
+// Waits without functions of the C library, because a stopped thread may be in one of them.
 void Pass(int64_t microseconds) {
   const auto now = [] {
     timespec time = {};
@@ -116,7 +116,7 @@ bool Holds(const StoppedThread& thread, uintptr_t value) {
   return std::count(thread.registers, thread.registers + thread.num_registers, value) > 0;
 }
 
-// Threads that count as fast as they can until the object ends.
+// Threads that count as fast as they can until the object is destroyed.
 class Counters {
  public:
   explicit Counters(int n) : counters_(n), ids_(n) {
@@ -229,7 +229,7 @@ TEST_F(WorldStopTest, OtherThreadsAreStopped) {
   EXPECT_TRUE(counters.Moves());
 }
 
-// Threads with common activities, each until it is told to end.
+// Threads that do common things until they are told to end.
 class Bustle {
  public:
   Bustle() {
@@ -238,14 +238,14 @@ class Bustle {
     read_end_ = ends[0];
     write_end_ = ends[1];
     Start([this] { Work(); });
-    Start([this] {  // with all signals blocked
+    Start([this] {  // blocks all signals
       sigset_t all;
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, nullptr);
       Work();
     });
     for (int i = 0; i < 2; ++i) {
-      Start([this] {  // starts others, which start one more
+      Start([this] {  // starts threads that start one more each
         while (!done_) {
           std::thread child([this] {
             Work(100);
@@ -255,7 +255,7 @@ class Bustle {
         }
       });
     }
-    Start([this] {  // starts others that end when they like
+    Start([this] {  // starts threads that end at any time
       while (!done_) {
         ++running_;
         std::thread([this] {
@@ -265,7 +265,7 @@ class Bustle {
         while (running_ > 20) std::this_thread::yield();
       }
     });
-    for (int i = 0; i < 3; ++i) {  // each starts its successor, and ends
+    for (int i = 0; i < 3; ++i) {  // each starts its successor and ends
       ++running_;
       std::thread([this] { Succeed(); }).detach();
     }
@@ -305,7 +305,7 @@ class Bustle {
     close(write_end_);
   }
 
-  // The counter by which the test sees that the next thread works, whichever thread it is.
+  // Counts the work of all threads, so that the test sees whether any thread works.
   uint64_t work() const { return work_.load(); }
 
  private:
@@ -330,7 +330,7 @@ class Bustle {
 
   std::atomic<bool> done_{false};
   std::atomic<uint64_t> work_{0};
-  // Detached threads: the last thing that they do here.
+  // The number of detached threads. Decrementing it is their last access to this object.
   std::atomic<int> running_{0};
   int read_end_;
   int write_end_;
@@ -376,8 +376,8 @@ TEST_F(WorldStopTest, TwoHundredStopsOfBusyThreads) {
          static_cast<double>(total_ns) / 200e6, static_cast<double>(longest_ns) / 1e6);
 }
 
-// A read of the thread list is cut off at a thread that ends meanwhile; a thread that this one
-// started comes after it.
+// A read of the thread list is cut off at a thread that ends meanwhile. A thread that the ended one
+// started would come after it.
 TEST_F(WorldStopTest, MissesNoThreadWhenThreadsStartTheirSuccessors) {
   constexpr int kChains = 8;
   constexpr int kStops = 2000;
@@ -414,7 +414,7 @@ TEST_F(WorldStopTest, LeavesTheProcessUnchanged) {
   ASSERT_EQ(stop(), StopOutcome::kDone);
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, nullptr, &before);
-  // Once before it counts: the C library's heap may grow for these.
+  // Calls these functions once before counting, because the C library's heap may grow for them.
   CountEntries("/proc/self/task");
   CountMappedBytes();
   const size_t files = CountEntries("/proc/self/fd");
@@ -481,8 +481,8 @@ TEST_F(WorldStopTest, StackAndThreadPointer) {
 #endif
 }
 
-#if defined(__x86_64__) || defined(__i386__)
-// Whether a word of the stack from `start` to `end` equals this one. AddressSanitizer forbids reads
+#if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
+// True if a word of the stack from `start` to `end` equals `secret`. AddressSanitizer forbids reads
 // between variables.
 __attribute__((no_sanitize("address"))) bool StackHolds(uintptr_t start, uintptr_t end,
                                                         uintptr_t secret) {
@@ -495,6 +495,37 @@ __attribute__((no_sanitize("address"))) bool StackHolds(uintptr_t start, uintptr
 // Only a register holds `Secret(n)` while a thread is in Hold.
 uintptr_t Secret(uintptr_t n) { return n * static_cast<uintptr_t>(0x9e3779b97f4a7c15); }
 
+#if defined(__aarch64__)
+// Loops with the secret in a callee-saved register, until `*done`.
+TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
+  asm volatile(
+      "ldr x19, =0x9e3779b97f4a7c15\n\t"
+      "mul x19, x19, %[n]\n\t"
+      "mov w9, #1\n\t"
+      "str w9, [%[begun]]\n\t"
+      "1: ldr w9, [%[done]]\n\t"
+      "cbz w9, 1b\n\t"
+      "mov x19, xzr\n\t"
+      :
+      : [n] "r"(n), [begun] "r"(begun), [done] "r"(done)
+      : "x9", "x19", "memory");
+}
+
+// As HoldInRegister, with a vector register.
+TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
+  asm volatile(
+      "ldr x9, =0x9e3779b97f4a7c15\n\t"
+      "mul x9, x9, %[n]\n\t"
+      "fmov d5, x9\n\t"
+      "mov w9, #1\n\t"
+      "str w9, [%[begun]]\n\t"
+      "1: ldr w9, [%[done]]\n\t"
+      "cbz w9, 1b\n\t"
+      :
+      : [n] "r"(n), [begun] "r"(begun), [done] "r"(done)
+      : "x9", "v5", "memory");
+}
+#else
 // Loops with the secret in a callee-saved register, until `*done`.
 TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
   asm volatile(
@@ -523,7 +554,7 @@ TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::at
 #endif
 }
 
-// As above, with a vector register.
+// As HoldInRegister, with a vector register.
 TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
   asm volatile(
 #if defined(__x86_64__)
@@ -545,9 +576,10 @@ TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atom
 #if defined(__x86_64__)
       : "rax", "xmm5", "memory");
 #else
-      : "eax", "memory");  // the compiler uses none of the others here
+      : "eax", "memory");  // the compiler uses no vector registers here
 #endif
 }
+#endif
 
 TEST_F(WorldStopTest, ReadsRegistersOfStoppedThreads) {
   for (auto* const hold : {&HoldInRegister, &HoldInVector}) {
@@ -575,6 +607,7 @@ TEST_F(WorldStopTest, ReadsRegistersOfStoppedThreads) {
       thread.join();
       EXPECT_TRUE(held);
       EXPECT_FALSE(in_stack);
+      // There are 16 or 32 vector registers of 16 bytes, and all general registers.
       EXPECT_GE(num_registers * sizeof(uintptr_t), 512u + 17 * sizeof(uintptr_t));
     }
   }
@@ -582,7 +615,7 @@ TEST_F(WorldStopTest, ReadsRegistersOfStoppedThreads) {
 #endif
 
 #if defined(__x86_64__)
-// The caller's own registers: their values at its call are in the list or on its stack.
+// The values of the caller's own registers at its call are in the list or on its stack.
 TEST_F(WorldStopTest, ReadsRegistersOfTheCaller) {
   bool held = false;
   const Function look = [&](const WorldStop& world) {
@@ -664,7 +697,7 @@ TEST_F(WorldStopTest, SystemCallsContinue) {
       errno = 0;
       EXPECT_EQ(call(), expected) << what << ": " << strerror(errno);
       ++returned;
-      // These wait for time to pass, all of it, and do not start again.
+      // These calls wait for a fixed time. A stop neither shortens it nor starts it again.
       const std::string name = what;
       if (name.find("sleep") == std::string::npos && name.find("poll") == std::string::npos) return;
       EXPECT_GE(Clock::now() - called, kLong) << what;
@@ -733,7 +766,7 @@ TEST_F(WorldStopTest, SystemCallsContinue) {
 
 thread_local volatile uint64_t handled = 0;
 
-// Threads that signal themselves all the time, so that some are about to receive a signal.
+// Threads signal themselves all the time, so that some are about to receive a signal.
 TEST_F(WorldStopTest, NoSignalIsLost) {
   const int signal = SIGRTMIN + 3;
   struct sigaction action = {};
@@ -800,7 +833,7 @@ TEST_F(WorldStopTest, AStoppedProcessContinuesAtSigcont) {
   EXPECT_GT(stops, 3);
 }
 
-// Tasks of the kernel are listed as threads, and have no registers of the program.
+// Tasks of the kernel are listed as threads, but have no registers of the program.
 TEST_F(WorldStopTest, IgnoresTasksOfIoUring) {
   io_uring_params parameters = {};
   parameters.flags = IORING_SETUP_SQPOLL;
@@ -819,8 +852,8 @@ TEST_F(WorldStopTest, IgnoresTasksOfIoUring) {
 
 // ---- Where a stop is impossible.
 
-// In a child: tries a stop with two more threads, and checks the outcome, the errno, and that these
-// continue. 0: as expected.
+// Runs in a child: tries a stop with two more threads, and checks the outcome, the errno, and that
+// the threads continue. Returns 0 if all is as expected.
 int Expect(StopOutcome outcome, int error) {
   Counters counters(2);
   bool ran = false;
@@ -844,11 +877,11 @@ TEST_F(WorldStopTest, WherePtraceIsForbidden) {
 
 TEST_F(WorldStopTest, AProcessThatIsNotDumpable) {
   EXPECT_EQ(InChild([] {
-              // Root may attach to any process.
+              // Root may attach to any process, so the child gives up being root.
               if (getuid() == 0 && setresuid(65534, 65534, 65534) != 0) return 100;
               if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return 101;
               if (const int wrong = Expect(StopOutcome::kForbidden, EPERM)) return wrong;
-              // It is not changed without the program's knowledge.
+              // The library does not change the flag without the program's knowledge.
               if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0) return 102;
               if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return 103;
               return Stop([](const WorldStop&) {}).outcome == StopOutcome::kDone ? 0 : 104;
@@ -881,7 +914,7 @@ TEST_F(WorldStopTest, UnderADebugger) {
   for (const int fd : {ends[0], ends[1], begun[0], begun[1]}) close(fd);
 }
 
-// A debugger that is attached to one thread only, and not to the caller.
+// A debugger is attached to one thread only, and not to the caller.
 TEST_F(WorldStopTest, OneThreadHasADebugger) {
   int ends[2];
   int ids[2];
@@ -905,7 +938,7 @@ TEST_F(WorldStopTest, OneThreadHasADebugger) {
   ASSERT_EQ(read(ids[0], &id, sizeof(id)), ssize_t{sizeof(id)});
   ASSERT_EQ(ptrace(PTRACE_SEIZE, id, nullptr, nullptr), 0);
   ASSERT_EQ(write(ends[1], "x", 1), 1);
-  // The child may fail; it then writes nothing more.
+  // The child may fail and then writes nothing more.
   struct pollfd answer = {ids[0], POLLIN, 0};
   if (poll(&answer, 1, 20'000) == 1 && read(ids[0], &id, sizeof(id)) == sizeof(id)) {
     ASSERT_EQ(ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr), 0);
@@ -931,7 +964,7 @@ TEST_F(WorldStopTest, WithoutProc) {
             0);
 }
 
-// Memory for a limited number of calls of Map.
+// Has memory for a limited number of calls of Map.
 class ScarceMemory final : public VirtualMemory {
  public:
   explicit ScarceMemory(int left) : left_(left) {}
@@ -968,7 +1001,7 @@ TEST_F(WorldStopTest, WithoutMemory) {
     EXPECT_EQ(result.outcome, StopOutcome::kNoMemory);
     EXPECT_EQ(result.error, ENOMEM);
   }
-  // The stack and three tables.
+  // A stop allocates its stack and three tables.
   EXPECT_GE(failures, 4);
 }
 
@@ -977,7 +1010,7 @@ TEST_F(WorldStopTest, AThreadThatDoesNotStop) {
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   Counters counters(1);
   std::atomic<int> id{0};
-  // The parent of a vfork sleeps, and reacts to SIGKILL alone, until the child has another address
+  // The parent of a vfork sleeps and reacts only to SIGKILL until the child has another address
   // space.
   struct Shared {
     int fd;
@@ -1008,7 +1041,7 @@ TEST_F(WorldStopTest, AThreadThatDoesNotStop) {
   EXPECT_EQ(result.error, ETIMEDOUT);
   EXPECT_EQ(result.thread_id, id);
   EXPECT_FALSE(ran);
-  // Some 20 ms, and not the patience for runnable threads.
+  // The stop gives up after some 20 ms, not after the time that it waits for runnable threads.
   EXPECT_LT(elapsed, std::chrono::milliseconds(kTuning.leak_check.runnable_patience_ms / 2));
   EXPECT_TRUE(counters.Moves());
   ASSERT_EQ(write(ends[1], "x", 1), 1);
@@ -1040,7 +1073,7 @@ TEST_F(WorldStopTest, TheTaskDies) {
 }
 
 // The task must not end by a signal: before Linux 5.16 a signal that dumps core ends the process,
-// too. A thread that waits for any child sees how the task ended, if it comes before the caller.
+// too. A thread that waits for any child gets the task's status if it is faster than the caller.
 TEST_F(WorldStopTest, NoSignalEndsTheTask) {
   struct Case {
     void (*fault)();
@@ -1048,7 +1081,11 @@ TEST_F(WorldStopTest, NoSignalEndsTheTask) {
   };
   const Case cases[] = {
       {&WriteNowhere, SIGSEGV},
+#if defined(__aarch64__)
+      {[] { __builtin_trap(); }, SIGTRAP},
+#else
       {[] { __builtin_trap(); }, SIGILL},
+#endif
       {[] { syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGBUS); }, SIGBUS},
       {[] { syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGSYS); }, SIGSYS},
       {[] { syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), SIGFPE); }, SIGFPE},
@@ -1102,7 +1139,7 @@ TEST_F(WorldStopTest, TheTasksStackOverflows) {
             0);
 }
 
-// Unreadable bytes are skipped, one by one, and the function continues.
+// A guarded reader skips unreadable bytes one by one, and the function continues.
 TEST_F(WorldStopTest, AGuardedReaderSurvivesFaults) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   SystemVirtualMemory vm;
@@ -1135,7 +1172,7 @@ TEST_F(WorldStopTest, AGuardedReaderSurvivesFaults) {
 }
 
 TEST_F(WorldStopTest, TheProcessIsKilled) {
-  // The child and its task have the write end.
+  // The child and its task hold the write end of the pipe.
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const pid_t child = fork();
@@ -1180,7 +1217,7 @@ TEST_F(WorldStopTest, TheFirstThreadHasEnded) {
               static Counters* counters;
               counters = new Counters(2);
               std::thread([] {
-                // A first thread that has ended stays as a zombie until all others have ended.
+                // If the first thread has ended, it stays as a zombie until all others have ended.
                 while (!ThreadStatusField(getpid(), "State").starts_with('Z')) sched_yield();
                 for (int i = 0; i < 20; ++i) {
                   size_t n = 0;
@@ -1196,7 +1233,7 @@ TEST_F(WorldStopTest, TheFirstThreadHasEnded) {
                 }
                 _exit(counters->Moves() ? 0 : 3);
               }).detach();
-              // Not pthread_exit: the code on the way would catch the unwinding.
+              // This does not call pthread_exit, because callers would catch the unwinding.
               syscall(SYS_exit, 0);
               return 100;
             }),
@@ -1219,8 +1256,8 @@ TEST_F(WorldStopTest, InAForkedChild) {
   }
 }
 
-// A program may have a thread that waits for any child of any kind: it may get the task's status
-// instead of the caller.
+// A program may have a thread that waits for any child of any kind. That thread may get the task's
+// status instead of the caller.
 TEST_F(WorldStopTest, AnotherThreadWaitsForAnyChild) {
   const pid_t child = fork();
   if (child == 0) {

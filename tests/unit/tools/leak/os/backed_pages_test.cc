@@ -18,7 +18,8 @@ namespace tcmalloc {
 namespace {
 
 using Want = BackedPages::Want;
-// The first page and the one after the last, counted from the start of the test's memory.
+// The first page of each part, and the page after its last one, counted from the start of the
+// test's memory.
 using Parts = std::vector<std::pair<size_t, size_t>>;
 
 class BackedPagesTest : public ::testing::Test {
@@ -62,7 +63,7 @@ TEST_F(BackedPagesTest, NothingIsBackedUntilItIsTouched) {
   MapAnonymous();
   EXPECT_EQ(All(Want::kAny), Parts());
   EXPECT_EQ(All(Want::kWritten), Parts());
-  // The query itself backs none.
+  // The query itself does not back pages.
   EXPECT_EQ(All(Want::kAny), Parts());
 }
 
@@ -78,7 +79,7 @@ TEST_F(BackedPagesTest, PartsAreAsLongAsPossible) {
   EXPECT_EQ(All(Want::kAny, 4, 512), (Parts{{4, 5}, {511, 512}}));
   EXPECT_EQ(All(Want::kAny, 5, 511), Parts());
   for (size_t page = 0; page < kPages; ++page) Write(page);
-  ASSERT_TRUE(backed_.Open());  // drops the entries that it has read
+  ASSERT_TRUE(backed_.Open());  // drops the entries that were read
   EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
 }
 
@@ -102,8 +103,8 @@ TEST_F(BackedPagesTest, TheEndsOfARangeAreKept) {
   EXPECT_FALSE(backed_.TakeFirst(&range, Want::kAny, &part));
 }
 
-// A copy of a file's page belongs to the process once it is written; before that, the page is the
-// file's.
+// Once a page of a private mapping is written, the process has its own copy. Before that, the page
+// belongs to the file.
 TEST_F(BackedPagesTest, PagesOfAFile) {
   const int fd = static_cast<int>(syscall(SYS_memfd_create, "test", 0));
   ASSERT_GE(fd, 0);
@@ -166,14 +167,37 @@ TEST_F(BackedPagesTest, HugePages) {
   AddressRange range = {start, start + kHuge};
   AddressRange part;
   ASSERT_TRUE(backed_.TakeFirst(&range, Want::kWritten, &part));
-  // All of it, or only the page where the OS had no hugepage.
+  // The whole hugepage is backed, or only the page if the OS had no hugepage.
   EXPECT_LE(part.start, start + kHuge / 2);
   EXPECT_GE(part.end, start + kHuge / 2 + page_);
   EXPECT_TRUE(part.end - part.start == kHuge || part.end - part.start == page_);
   munmap(raw, 2 * kHuge);
 }
 
-// Compares with a list of written pages: parts are complete, for ranges between any two addresses.
+// A newer kernel searches for the pages itself. On others, reading two billion bytes of entries
+// takes seconds.
+TEST_F(BackedPagesTest, ASparseTerabyte) {
+  MapAnonymous();
+  if constexpr (sizeof(void*) == 4) GTEST_SKIP() << "32-bit machines do not have the addresses";
+  const size_t bytes = static_cast<size_t>(uint64_t{1} << 40);
+  char* const start = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (start == MAP_FAILED) GTEST_SKIP() << "this process may not map a terabyte";
+  madvise(start, bytes, MADV_NOHUGEPAGE);
+  const std::vector<size_t> written = {1, 600, bytes / page_ / 3, bytes / page_ - 1};
+  for (const size_t page : written) start[page * page_] = 1;
+  AddressRange range = {reinterpret_cast<uintptr_t>(start),
+                        reinterpret_cast<uintptr_t>(start) + bytes};
+  std::vector<size_t> found;
+  for (AddressRange part; backed_.TakeFirst(&range, Want::kWritten, &part);) {
+    EXPECT_EQ(part.end - part.start, page_);
+    found.push_back((part.start - reinterpret_cast<uintptr_t>(start)) / page_);
+  }
+  EXPECT_EQ(found, written);
+  munmap(start, bytes);
+}
+
+// Compares with a list of written pages, for ranges between any two addresses: all parts are found.
 TEST_F(BackedPagesTest, RandomPages) {
   SeededRandom random(8801);
   MapAnonymous();

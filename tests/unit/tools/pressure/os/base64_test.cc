@@ -74,7 +74,7 @@ TEST(Base64Test, RejectsOtherText) {
     EXPECT_EQ(Decode(text), std::nullopt) << text;
   }
   EXPECT_EQ(Decode(std::string_view("Zm\0v", 4)), std::nullopt);
-  // Unused bits that are not 0: each text has one spelling only.
+  // Unused bits must be 0, so that the same bytes have only one spelling.
   EXPECT_EQ(Decode("Zh=="), std::nullopt);
   EXPECT_EQ(Decode("Zm9="), std::nullopt);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FindCgroupDirectories, which os/cgroup.h declares.
+// Tests FindCgroupDirectories.
 #include "tools/pressure/os/cgroup_directories.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ constexpr char kV2Mount[] =
 
 class CgroupDirectoriesTest : public testing::Test {
  protected:
-  // "V1 V2" without the root; "none" where they cannot be read.
+  // Returns "V1 V2", the directories without the root, or "none" if they cannot be read.
   std::string Find() {
     CgroupDirectories found;
     memset(&found, 'x', sizeof(found));
@@ -82,7 +82,7 @@ TEST_F(CgroupDirectoriesTest, InContainers) {
               "30 23 0:26 /docker/ab /my\\040groups rw - cgroup2 cgroup2 rw\n");
   MakeDirectory("/my groups/sub");
   EXPECT_EQ(Find(), "- /my groups/sub");
-  // Another process's group.
+  // The mount does not show this group.
   tree_.Write("/proc/self/cgroup", "0::/docker/xy/sub\n");
   EXPECT_EQ(Find(), "- -");
 }
@@ -110,7 +110,7 @@ TEST_F(CgroupDirectoriesTest, FailsWithoutLists) {
   EXPECT_EQ(Find(), "- -");
 }
 
-// A path that is too long is never cut off to that of another group.
+// A path that is too long is never truncated to the path of another group.
 TEST_F(CgroupDirectoriesTest, LongNames) {
   std::string path;
   for (int i = 0; i < 19; ++i) path += "/" + std::string(200, 'q');
@@ -149,7 +149,7 @@ TEST_F(CgroupDirectoriesTest, KeepsErrnoAndFileDescriptors) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// On any machine: an answer, the same one twice, and the paths name directories.
+// On any machine two readings have a result, and the same one, and the paths name directories.
 TEST(CgroupDirectoriesOfThisProcessTest, AreFolders) {
   CgroupDirectories found, again;
   ASSERT_TRUE(FindCgroupDirectories(&found));

@@ -52,7 +52,7 @@ TEST(OpenMemoryEventsTest, ReadsAgain) {
   EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{1, 2}));
   tree.Write("/g/memory.events", "low 0\nhigh 3\nmax 2\n");
   EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{3, 2}));
-  // Longer than the buffer: no number is cut off.
+  // The file is longer than the buffer, but no number is truncated.
   tree.Write("/g/memory.events", "high 4\n" + std::string(498, 'x') + "\nmax 123456\n");
   EXPECT_EQ(ReadMemoryEvents(fd), (MemoryEvents{4, 0}));
   tree.Write("/g/memory.events", "");
@@ -85,7 +85,8 @@ class RegistrationTest : public testing::Test {
     tree_.Write("/g/memory.pressure_level", "");
   }
 
-  // The data written, without the two descriptors, which must be the eventfd and another one.
+  // Returns the written data without the two descriptors, which must be the eventfd and another
+  // one.
   std::string Registered(int fd) {
     const std::string text = tree_.Read(kControl);
     const std::string own = std::to_string(fd) + " ";
@@ -108,7 +109,7 @@ TEST_F(RegistrationTest, OfAThreshold) {
   EXPECT_EQ(Registered(fd), "18446744073709551615");
   EXPECT_TRUE(IsClosedByExec(fd));
   EXPECT_TRUE(NeverBlocks(fd));
-  // An eventfd: readable after an event, and not after the read.
+  // The descriptor is an eventfd: it is readable after an event until it is read.
   pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&polled, 1, 0), 0);
   const uint64_t one = 1;
@@ -160,7 +161,7 @@ TEST_F(RegistrationTest, WithoutFileDescriptors) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
   const int next = NextDescriptor();
   const int before = NumDescriptors();
-  // The file, the eventfd, the control file.
+  // Registering needs descriptors for the file, the eventfd and the control file.
   for (const int free_descriptors : {0, 1, 2}) {
     const rlimit limit{static_cast<rlim_t>(next + free_descriptors), old_limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -188,7 +189,7 @@ TEST_F(RegistrationTest, IsNoCancellationPoint) {
   }
 }
 
-// The kernel's own files: a group that grows beyond the threshold gets an event.
+// Uses the kernel's own files: a group that grows beyond the threshold gets an event.
 TEST(MemoryThresholdTest, OfThisProcessesGroup) {
   CgroupDirectories directories;
   ASSERT_TRUE(FindCgroupDirectories(&directories));

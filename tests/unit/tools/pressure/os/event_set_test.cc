@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Real descriptors; tests wait only for the alarm.
+// The tests use real descriptors, and wait only for the alarm.
 #include "tools/pressure/os/event_set.h"
 
 #include <errno.h>
@@ -98,6 +98,20 @@ TEST(EventSetTest, UsesHighDescriptorsWherePossible) {
   EXPECT_LT(set.fd(), next + 8);
 }
 
+TEST(EventSetTest, SaysWhyItDoesNotOpen) {
+  rlimit old_limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  const rlimit limit{0, old_limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EventSet set;
+  const bool opened = set.Open();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  EXPECT_FALSE(opened);
+  EXPECT_EQ(set.open_error(), EMFILE);
+  EXPECT_TRUE(set.Open());
+  EXPECT_EQ(set.open_error(), 0);
+}
+
 // A query changes nothing: a descriptor that was not added is not added afterwards.
 TEST(EventSetTest, KnowsItsDescriptors) {
   EventSet set;
@@ -118,7 +132,8 @@ TEST(EventSetTest, KnowsItsDescriptors) {
   ASSERT_EQ(set.Wait(0, events, 4), 1);
   EXPECT_EQ(events[0].tag, 1U);
   EXPECT_TRUE(set.Holds(held)) << "held without Rearm, too";
-  // The same file by another number, another file by the same number.
+  // The set holds neither the same file under another number nor another file under the same
+  // number.
   const int copy = dup(held);
   EXPECT_FALSE(set.Holds(copy));
   ASSERT_EQ(dup2(other, held), held);
@@ -140,7 +155,8 @@ TEST(EventSetTest, LeavesFilesThatReuseItsNumbersAlone) {
   close(number);
 }
 
-// A very similar set: an event loop of the program's own, with a timer, at the same numbers.
+// The program has an event loop of its own, with a timer, under the same numbers: it is very
+// similar to the set.
 TEST(EventSetTest, DetectsAnotherEventLoopAtItsNumbers) {
   EventSet set;
   ASSERT_TRUE(set.Open());

@@ -74,7 +74,7 @@ TEST(ReadProcessAnonymousBytesTest, OfATree) {
   EXPECT_FALSE(ReadProcessAnonymousBytes(std::string(5000, '/')).has_value());
 }
 
-// Memory that the process touches shows, and memory that it releases.
+// The figure changes with memory that the process touches or releases.
 TEST(ReadProcessAnonymousBytesTest, OfThisProcess) {
   constexpr size_t kBytes = size_t{64} << 20;
   const std::optional<uint64_t> before = ReadProcessAnonymousBytes();
@@ -87,7 +87,7 @@ TEST(ReadProcessAnonymousBytesTest, OfThisProcess) {
   munmap(memory, kBytes);
   const std::optional<uint64_t> after = ReadProcessAnonymousBytes();
   ASSERT_TRUE(during.has_value() && after.has_value());
-  // Some pages per CPU may be missing; a sixteenth is more than those.
+  // The count may lack some pages per CPU. A sixteenth is more than those.
   EXPECT_GT(*during, *before + kBytes / 16 * 15);
   EXPECT_LT(*after, *during - kBytes / 16 * 15);
 }
@@ -101,7 +101,8 @@ TEST(ReadCgroupAnonymousBytesTest, VersionTwo) {
   EXPECT_EQ(errno, 77);
   tree.Write("/g/memory.stat", "anon 123456\nfile 1\nanon_thp 2\ninactive_anon 3\n");
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 123456u);
-  // In any position: also last, without a newline, and after any number of others.
+  // The figure may be in any position: also the last one, without a newline, and after any number
+  // of others.
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "figure_" + std::to_string(i) + " 1\n";
   tree.Write("/g/memory.stat", text + "anon 77");
@@ -117,7 +118,7 @@ TEST(ReadCgroupAnonymousBytesTest, VersionOne) {
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 5000u);
   tree.Write("/g/memory.stat", "total_rss 6000\nrss 1000\n");
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 6000u);
-  // Without the figures of descendant groups.
+  // The file lacks the figures that include descendant groups.
   tree.Write("/g/memory.stat", "cache 1\nrss 1000\nrss_huge 2\n");
   EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 1000u);
   tree.Write("/g/memory.stat", "anon 1000\n");
@@ -147,7 +148,7 @@ TEST(ReadSystemMemoryTest, OfATree) {
   ASSERT_TRUE(memory.has_value());
   EXPECT_EQ(memory->total_bytes, uint64_t{24684084} << 10);
   EXPECT_EQ(memory->available_bytes, uint64_t{23206308} << 10);
-  // Half of it is no answer: older kernels do not estimate available memory.
+  // One of the two figures is no answer: older kernels do not estimate available memory.
   tree.Write("/proc/meminfo", "MemTotal:       24684084 kB\nMemFree:        21228420 kB\n");
   EXPECT_FALSE(ReadSystemMemory(tree.root()).has_value());
   tree.Write("/proc/meminfo", "MemAvailable:   24684084 kB\n");
@@ -177,7 +178,7 @@ TEST(MemoryUseTest, HasNoCancellationPointAndLeaksNoDescriptor) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// Any text has an answer, without reads beyond its end; the sanitizer build checks that.
+// The parsers handle any text without reading beyond its end. The sanitizer build checks this.
 TEST(MemoryUseParsersTest, SurviveRandomText) {
   SeededRandom random(1947);
   static constexpr char kAlphabet[] = "0123456789 :kBanon\n\xff";

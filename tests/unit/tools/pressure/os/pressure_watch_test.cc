@@ -56,7 +56,7 @@ class PressureWatchTest : public testing::Test {
     }
     return watched;
   }
-  // The error of a watch that must fail.
+  // Returns the error of a watch that must fail.
   int ErrorOf(const std::string& path, const char* write = kTriggerBase64) {
     const PressureWatch watched = Open(path, write);
     EXPECT_EQ(watched.fd, -1);
@@ -87,13 +87,13 @@ TEST_F(PressureWatchTest, ARegularFileIsAPsiFile) {
   EXPECT_EQ(watched.kind, PressureWatchKind::kPsiFile);
   EXPECT_EQ(tree_.Read("/memory.pressure"), kTriggerBytes);
   close(watched.fd);
-  // Any bytes.
+  // The trigger may have any bytes.
   tree_.Write("/memory.pressure", "");
   close(Open("/memory.pressure", "//4A").fd);
   EXPECT_EQ(tree_.Read("/memory.pressure"), std::string("\xff\xfe\0", 3));
 }
 
-// Poll would report it forever.
+// A PSI file without a trigger is an error, because poll would report it forever.
 TEST_F(PressureWatchTest, APsiFileWithoutATrigger) {
   tree_.Write("/memory.pressure", "");
   EXPECT_EQ(ErrorOf("/memory.pressure", nullptr), ENODATA);
@@ -106,7 +106,7 @@ TEST_F(PressureWatchTest, UsesTheRoot) {
       OpenPressureWatch("/run/memory.pressure", kTriggerBase64, tree_.root());
   EXPECT_EQ(watched.kind, PressureWatchKind::kPsiFile);
   close(watched.fd);
-  // Also where the name means that there is nothing to watch.
+  // The root also applies to the name that means that there is nothing to watch.
   EXPECT_EQ(OpenPressureWatch("/dev/null", nullptr, tree_.root()).error, 0);
 }
 
@@ -115,7 +115,7 @@ TEST_F(PressureWatchTest, AFifo) {
   const PressureWatch watched = Open("/fifo", nullptr);
   ASSERT_EQ(watched.kind, PressureWatchKind::kStream);
   EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  // More than one read returns.
+  // The text is longer than one read returns.
   const int writer = open(tree_.Path("/fifo").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
   ASSERT_GE(writer, 0);
   const std::string text(3000, 'x');
@@ -125,7 +125,7 @@ TEST_F(PressureWatchTest, AFifo) {
     EXPECT_TRUE(DiscardInput(watched.fd));
     EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
   }
-  // The last writer's end is not the end: another writer may come.
+  // When the last writer closes the FIFO, the watch does not end: another writer may open it.
   close(writer);
   EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
   EXPECT_TRUE(DiscardInput(watched.fd));
@@ -144,7 +144,7 @@ TEST_F(PressureWatchTest, AFifoIsWrittenTo) {
   close(watched.fd);
 }
 
-// The other end of a socket in the file system.
+// The listening end of a socket in the file system.
 class Listener {
  public:
   explicit Listener(const std::string& path, int backlog = 5)
@@ -183,7 +183,7 @@ TEST_F(PressureWatchTest, ASocket) {
   EXPECT_EQ(Polled(watched.fd, POLLIN), POLLIN);
   EXPECT_TRUE(DiscardInput(watched.fd));
   EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  // The end is one.
+  // When the other end of a socket is closed, the watch ends.
   close(peer);
   EXPECT_NE(Polled(watched.fd, POLLIN) & POLLIN, 0);
   EXPECT_FALSE(DiscardInput(watched.fd));
@@ -204,14 +204,14 @@ TEST_F(PressureWatchTest, ASocketAndNothingToWrite) {
 
 TEST_F(PressureWatchTest, SocketsThatCannotBeUsed) {
   {
-    // The queue of the socket is full: an error, not a wait.
+    // If the queue of the socket is full, the result is an error instead of a wait.
     Listener listener(tree_.Path("/socket"), 0);
     const PressureWatch first = Open("/socket");
     EXPECT_EQ(first.kind, PressureWatchKind::kStream);
     EXPECT_EQ(ErrorOf("/socket"), EAGAIN);
     close(first.fd);
   }
-  // No one listens any more.
+  // No process listens to the socket any more.
   EXPECT_EQ(ErrorOf("/socket"), ECONNREFUSED);
   const std::string folder = "/" + std::string(120, 'd');
   std::filesystem::create_directory(tree_.root() + folder);
@@ -219,7 +219,7 @@ TEST_F(PressureWatchTest, SocketsThatCannotBeUsed) {
   EXPECT_EQ(ErrorOf(folder + "/socket"), ENAMETOOLONG);
 }
 
-// The other end may close before the write: that must not raise a signal, which would end the
+// The other end may close before the write. That must not raise a signal, which would end the
 // process.
 TEST_F(PressureWatchTest, NeverRaisesASignal) {
   struct sigaction action = {}, before;
@@ -250,7 +250,7 @@ TEST_F(PressureWatchTest, ReturnsErrors) {
   EXPECT_EQ(OpenRaw("./memory.pressure").error, EINVAL);
   EXPECT_EQ(ErrorOf("/none"), ENOENT);
   EXPECT_FALSE(std::filesystem::exists(tree_.root() + "/none"));
-  EXPECT_EQ(ErrorOf(""), EINVAL);  // a folder
+  EXPECT_EQ(ErrorOf(""), EINVAL);  // names a folder
   EXPECT_EQ(OpenRaw("/dev/zero").error, EINVAL);
   EXPECT_EQ(ErrorOf("/" + std::string(5000, 'x')), ENAMETOOLONG);
   EXPECT_EQ(ErrorOf(std::string(5000, '/')), ENAMETOOLONG);
@@ -262,7 +262,7 @@ TEST_F(PressureWatchTest, ReturnsErrors) {
 
 TEST_F(PressureWatchTest, WritesUpToALimit) {
   tree_.Write("/file", "");
-  // Four characters for three bytes.
+  // Four characters encode three bytes.
   std::string write(kMaxPressureWrite / 3 * 4, 'A');
   const PressureWatch watched = Open("/file", write.c_str());
   EXPECT_EQ(watched.kind, PressureWatchKind::kPsiFile);
@@ -314,7 +314,7 @@ TEST_F(PressureWatchTest, IsNoCancellationPoint) {
   listener.Close();
 }
 
-// The kernel's own file, as systemd would name it.
+// Watches the kernel's own file, as systemd would name it.
 TEST_F(PressureWatchTest, OfTheKernel) {
   const PressureWatch watched = OpenRaw("/proc/pressure/memory");
   switch (watched.error) {
@@ -328,7 +328,7 @@ TEST_F(PressureWatchTest, OfTheKernel) {
   ASSERT_EQ(watched.kind, PressureWatchKind::kPsiFile) << watched.error;
   EXPECT_EQ(Polled(watched.fd, POLLPRI) & ~POLLPRI, 0);
   close(watched.fd);
-  // "none": the kernel rejects it.
+  // The kernel rejects the trigger "none".
   EXPECT_EQ(OpenRaw("/proc/pressure/memory", "bm9uZQ==").error, EINVAL);
 }
 

@@ -49,7 +49,7 @@ TEST(PsiTriggerTest, RejectsOtherText) {
         "some:-1ms/2s", "some:0.2s/2s", "some:200ms/2s/", "some:200ms/2s:", "some:200ms/11s",
         "some:10001ms/10s", "some:1us/10000001us", "some:200ms/2m", "some:200ms/2sec",
         "some:200msec/2s", "somefull:200ms/2s", "some,full:200ms/2s",
-        // Overflow would make this a smaller number.
+        // An overflow would make these numbers smaller.
         "some:4294967297us/2s", "some:1us/4294967297s", "some:18446744073709551617us/2s",
         "some:4295s/10s", "some:1ms/18446744073710s"}) {
     EXPECT_EQ(ParseTrigger(text), std::nullopt) << text;
@@ -62,11 +62,11 @@ TEST(PsiTriggerTest, RejectsOtherText) {
 TEST(PsiTriggerTest, WritesTheKernelsFormat) {
   EXPECT_EQ(Written(kTrigger), "some 200000 2000000");
   EXPECT_EQ(Written({.full = true, .stall_us = 1, .window_us = 500'000}), "full 1 500000");
-  // The kernel reads 32 bytes.
+  // The kernel reads at most 32 bytes.
   EXPECT_LT(Written({.full = true, .stall_us = UINT32_MAX, .window_us = UINT32_MAX}).size(), 32u);
 }
 
-// The text, and a final zero where the kernel puts one.
+// Writes the text and a final zero, in whose place the kernel puts one.
 TEST(OpenPsiTriggerTest, WritesTheTrigger) {
   const FakeTree tree;
   tree.Write("/proc/pressure/memory", "");
@@ -100,11 +100,11 @@ TEST(OpenPsiTriggerTest, ReturnsErrors) {
   EXPECT_EQ(errno, 77);
   EXPECT_FALSE(std::filesystem::exists(tree.Path("/proc/pressure/memory")));
   EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOENT);
-  // A file that accepts no trigger.
+  // This file accepts no trigger.
   tree.WriteFull("/proc/pressure/memory");
   EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOSPC);
   EXPECT_EQ(OpenPsiTrigger("", "/", kTrigger), -EISDIR);
-  // A path that is too long is never cut off to that of another file.
+  // A path that is too long is never truncated to the path of another file.
   EXPECT_EQ(OpenPsiTrigger(std::string(4095, '/'), "proc/pressure/memory", kTrigger),
             -ENAMETOOLONG);
   EXPECT_EQ(NumDescriptors(), before);
@@ -132,7 +132,8 @@ TEST(OpenPsiTriggerTest, IsNoCancellationPoint) {
   close(fd);
 }
 
-// The kernel's own file: it accepts the trigger, and poll waits. Two descriptors may have one each.
+// The kernel's own file accepts the trigger, and poll waits. Each of two descriptors may have a
+// trigger.
 TEST(OpenPsiTriggerTest, OfTheKernel) {
   const int fd = OpenPsiTrigger("", kSystemPsiFile, kTrigger);
   if (fd == -ENOENT || fd == -EACCES || fd == -EPERM || fd == -EOPNOTSUPP || fd == -EROFS) {
@@ -141,21 +142,21 @@ TEST(OpenPsiTriggerTest, OfTheKernel) {
   ASSERT_GE(fd, 0) << "error " << -fd;
   const int other = OpenPsiTrigger("", kSystemPsiFile, kTrigger);
   ASSERT_GE(other, 0) << "error " << -other;
-  // Without a trigger there would be an error.
+  // If the descriptor had no trigger, poll would report an error.
   pollfd polled = {.fd = fd, .events = POLLPRI, .revents = 0};
   ASSERT_GE(poll(&polled, 1, 0), 0);
   EXPECT_EQ(polled.revents & ~POLLPRI, 0);
-  // One trigger for each descriptor.
+  // A descriptor can have only one trigger.
   EXPECT_EQ(write(fd, "some 100000 2000000", 20), -1);
   EXPECT_EQ(errno, EBUSY);
   close(fd);
   close(other);
-  // A window that the kernel rejects.
+  // The kernel rejects this window.
   EXPECT_EQ(OpenPsiTrigger("", kSystemPsiFile, {.stall_us = 1, .window_us = kMaxPsiWindowUs + 1}),
             -EINVAL);
 }
 
-// Windows allowed to unprivileged processes.
+// Tests the windows that unprivileged processes may use.
 TEST(OpenPsiTriggerTest, WithoutPrivileges) {
   const int result = InChild([] {
     if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) return 1;
@@ -178,7 +179,7 @@ TEST(PsiTriggerTest, SurvivesRandomText) {
   static constexpr char kAlphabet[] = "someful:/ 0123456789";
   int taken = 0;
   for (int i = 0; i < 100'000; ++i) {
-    // Often with a valid part.
+    // Half of the texts begin or end with a valid part.
     std::string made = random.OneIn(2) ? "some:" : "";
     for (size_t n = random.Below(8); n > 0; --n) made += kAlphabet[random.Below(20)];
     if (random.OneIn(2)) made += random.OneIn(2) ? "ms/2s" : "us/1000ms";

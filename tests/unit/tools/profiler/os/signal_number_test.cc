@@ -15,7 +15,8 @@ TEST(SignalNumberTest, NamesAndNumbers) {
   EXPECT_EQ(SignalNumber("15"), SIGTERM);
   EXPECT_EQ(SignalNumber("34"), 34);
   EXPECT_EQ(SignalNumber("64"), 64);
-  // Signals that cannot be handled, that the C library reserves, or that must end the process.
+  // These signals cannot be handled, are reserved by the C library, must end the process, or do not
+  // exist.
   for (const char* name :
        {"", "KILL", "9", "SEGV", "11", "ABRT", "STOP", "19", "0", "32", "33", "65", "usr1", "SIG",
         "SIGSIGUSR1", "10x", "99999999999999999999", "-1"}) {

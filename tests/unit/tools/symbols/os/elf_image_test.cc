@@ -41,7 +41,7 @@ std::string Hex(const ElfImage& image) {
   return text;
 }
 
-// The build id that readelf prints for the program's file.
+// Returns the build ID that readelf prints for the program's file.
 std::string BuildIdOfOwnFile() {
   char path[4096] = {};
   EXPECT_GT(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
@@ -79,7 +79,7 @@ TEST(ElfImageTest, OfThisProgram) {
   ASSERT_TRUE(ReadElfImage(OwnImage(), UINTPTR_MAX, &image));
   EXPECT_EQ(Hex(image), BuildIdOfOwnFile());
   EXPECT_GT(image.build_id_bytes, 0u);
-  // The entry point in the file's addresses.
+  // The entry point minus the bias is the address in the file.
   ElfW(Ehdr) header;
   memcpy(&header, reinterpret_cast<const void*>(OwnImage()), sizeof(header));
   EXPECT_EQ(ProgramEntry() - image.bias, header.e_entry);
@@ -89,7 +89,7 @@ TEST(ElfImageTest, AgreesWithTheDynamicLinkerOnEveryLibrary) {
   int libraries = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* count) {
-        // The address of the file's first byte.
+        // Only the segment with the file's first byte has the image's header.
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           const ElfW(Phdr)& segment = info->dlpi_phdr[i];
           if (segment.p_type != PT_LOAD || segment.p_offset != 0) continue;
@@ -106,7 +106,7 @@ TEST(ElfImageTest, AgreesWithTheDynamicLinkerOnEveryLibrary) {
   EXPECT_GT(libraries, 2);
 }
 
-// Where the image ends before the notes, no build id is found.
+// If the image ends before the notes, no build ID is found.
 TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
   const uintptr_t start = OwnImage();
   ElfImage image;
@@ -126,7 +126,7 @@ class ChangedImageTest : public testing::Test {
  protected:
   void SetUp() override {
     bytes_.resize(4 * kMappedPage);
-    // Up to the first unreadable byte.
+    // Copies the image up to the first unreadable byte.
     while (!ReadOwnMemory(OwnImage(), bytes_.data(), bytes_.size())) {
       ASSERT_GT(bytes_.size(), kMappedPage);
       bytes_.resize(bytes_.size() - kMappedPage);
@@ -155,7 +155,7 @@ TEST_F(ChangedImageTest, ReadsACopyAtAnotherAddress) {
   EXPECT_EQ(image.bias - reinterpret_cast<uintptr_t>(bytes_.data()), own.bias - OwnImage());
 }
 
-// Like a program linked for a fixed address.
+// The changed image is like that of a program linked for a fixed address.
 TEST_F(ChangedImageTest, ReadsAnImageForAFixedAddress) {
   ElfImage before, image;
   ASSERT_TRUE(Read(&before));
@@ -194,8 +194,8 @@ TEST_F(ChangedImageTest, RejectsOtherKindsOfImages) {
   EXPECT_FALSE(Read(&image));
 }
 
-// Any damage has an answer, without reads outside the image: the sanitizer build and the limit
-// check that.
+// Any damaged image has an answer, and nothing outside of the image is read. The sanitizer build
+// and the limit check this.
 TEST_F(ChangedImageTest, SurvivesDamage) {
   SeededRandom random(31);
   const size_t headers = header()->e_phoff + header()->e_phnum * sizeof(ElfW(Phdr));
@@ -204,7 +204,7 @@ TEST_F(ChangedImageTest, SurvivesDamage) {
   for (int i = 0; i < 20'000; ++i) {
     bytes_ = original_;
     for (size_t n = random.Between(1, 4); n > 0; --n) {
-      // Seldom in the first bytes, which would make it no image.
+      // Damages the first bytes only seldom, because then it would be no image.
       bytes_[random.Between(random.OneIn(4) ? 0 : sizeof(ElfW(Ehdr)), with_notes - 1)] =
           static_cast<char>(random.Next());
     }
@@ -218,7 +218,7 @@ TEST_F(ChangedImageTest, SurvivesDamage) {
   EXPECT_LT(identified, read);
 }
 
-// Loads from such a mapping end the process.
+// Loads from the mapping of a truncated file would end the process.
 TEST(ElfImageTest, RejectsATruncatedFile) {
   char path[] = "/tmp/elf_image_test.XXXXXX";
   const int fd = mkstemp(path);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// tcmalloc leaks PROCESS: finds the objects that are unreachable from the process's memory.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/commands.h"
+#include "commands/find_leaks.h"
+#include "commands/open_process.h"
+#include "commands/process_option.h"
+#include "image/fork_cost.h"
+#include "image/resident.h"
+#include "image/symbolizer.h"
+#include "image/worker.h"
+#include "report/leak_report.h"
+#include "report/profile_report.h"
+#include "report/sizes.h"
+#include "report/statistics_report.h"
+
+namespace cli {
+namespace {
+
+struct LeaksOptions {
+  ProcessArgument process;
+  LeakOptions search;
+  size_t most = 20;
+  bool objects = false;
+  bool json = false;
+  bool no_stop = false;
+  bool snapshot = false;
+};
+
+struct Sums {
+  uint64_t objects = 0, bytes = 0, direct_objects = 0, direct_bytes = 0;
+};
+
+Sums SumOf(const std::vector<LeakGroup>& groups) {
+  Sums sums;
+  for (const LeakGroup& group : groups) {
+    sums.objects += group.objects;
+    sums.bytes += group.bytes;
+    sums.direct_objects += group.direct_objects;
+    sums.direct_bytes += group.direct_bytes;
+  }
+  return sums;
+}
+
+void PrintJson(const OpenProcess& process, const LeaksOptions& options, const FoundLeaks& found,
+               const NameFrames& names) {
+  const Sums sums = SumOf(found.groups);
+  nlohmann::ordered_json json = ProcessJson(process.info);
+  json["complete"] = found.search.incomplete.empty();
+  json["incomplete"] = found.search.incomplete;
+  json["probable"] = found.probable;
+  json["stopped_ms"] = found.mode.pause_ms;
+  json["pauses"] = found.pauses;
+  if (options.snapshot) json["fork_existed_ms"] = found.mode.fork_ms;
+  json["copied_bytes"] = found.copied_bytes;
+  json["threads"] = found.mode.threads;
+  json["objects_in_use"] = found.search.objects_in_use;
+  json["bytes_in_use"] = found.search.bytes_in_use;
+  json["unread_bytes"] = found.search.unread_bytes;
+  json["objects"] = sums.objects;
+  json["bytes"] = sums.bytes;
+  json["direct_objects"] = sums.direct_objects;
+  json["direct_bytes"] = sums.direct_bytes;
+  json["sites"] = LeakGroupsJson(found.groups, options.objects, names);
+  fmt::print("{}\n", DumpJson(json));
+}
+
+void PrintText(const OpenProcess& process, const LeaksOptions& options, const FoundLeaks& found,
+               const NameFrames& names) {
+  const Sums sums = SumOf(found.groups);
+  const std::string name =
+      process.core != nullptr ? process.name()
+                              : fmt::format("Process {} ({})", process.info.pid, process.info.name);
+  const char* const probable = found.probable ? "probably " : "";
+  if (sums.objects > 0) {
+    fmt::print("{} {}has leaked {} bytes in {} objects, directly {} bytes in {}; {} call sites\n\n",
+               name, probable, sums.bytes, sums.objects, sums.direct_bytes, sums.direct_objects,
+               found.groups.size());
+    fmt::print("{}\n", LeakGroupsText(found.groups, options.most, names));
+  } else if (found.search.incomplete.empty()) {
+    fmt::print("{}: no leaks found, {} objects, {} bytes checked\n", name,
+               found.search.objects_in_use, found.search.bytes_in_use);
+  } else {
+    fmt::print("{}: none of {} objects is known to be leaked\n", name, found.search.objects_in_use);
+  }
+  for (const std::string& reason : found.search.incomplete) fmt::print("incomplete: {}\n", reason);
+  if (options.snapshot) {
+    fmt::print(
+        "The process was stopped for {:.1f} ms ({} threads) to be forked; the fork existed for "
+        "{:.1f} ms ({} copied).\n",
+        found.mode.pause_ms, found.mode.threads, found.mode.fork_ms, Size(found.copied_bytes));
+  } else if (found.mode.file.empty() && !options.no_stop) {
+    fmt::print("The process was stopped for {:.1f} ms ({} threads, {} copied).\n",
+               found.mode.pause_ms, found.mode.threads, Size(found.copied_bytes));
+  }
+}
+
+// Prints the cost of the fork before it makes one.
+FoundLeaks FindLeaksInFork(const LeaksOptions& options, OpenProcess& process) {
+  RequireRunning(process, "leaks --snapshot");
+  if (process.root->pointer_bytes != sizeof(uint64_t)) {
+    throw Failure(
+        fmt::format("{} is a 32-bit process, which cannot be forked from here: use leaks "
+                    "without --snapshot",
+                    process.name()));
+  }
+  const ForkCost cost = FindForkCost(process.info, ReadSmaps(process.info.pid));
+  for (const std::string& line : ForkCostLines(process.info, cost)) {
+    fmt::print(stderr, "tcmalloc: {}\n", line);
+  }
+  return FindLeaksForked(process, options.search);
+}
+
+int Leaks(const LeaksOptions& options, OpenProcess& process) {
+  RequireHeap(process);
+  FoundLeaks found = options.snapshot          ? FindLeaksInFork(options, process)
+                     : process.core != nullptr ? FindLeaksInFile(process, options.search)
+                     : options.no_stop         ? FindLeaksRunning(process, options.search)
+                                               : FindLeaksStopped(process, options.search);
+  if (found.search.objects_in_use == 0) {
+    // Hardly any program holds no object.
+    found.search.incomplete.emplace_back(
+        "the heap has no object: the program may have another malloc, for example one that is "
+        "linked into it");
+  }
+  Symbolizer symbolizer(process.files, *process.image);
+  if (options.json) {
+    PrintJson(process, options, found, symbolizer.names());
+  } else {
+    PrintText(process, options, found, symbolizer.names());
+  }
+  if (!found.search.incomplete.empty()) return kIncomplete;
+  return found.search.leaks.empty() ? kSuccess : kLeaks;
+}
+
+}  // namespace
+
+void AddLeaks(CLI::App& parser, int* status) {
+  const auto options = std::make_shared<LeaksOptions>();
+  CLI::App* const command =
+      parser.add_subcommand("leaks", "Objects of a process that nothing in its memory leads to");
+  AddProcess(command, &options->process);
+  command->add_option("--max-pointer-offset", options->search.max_pointer_offset,
+                      "A pointer into an object counts up to this many bytes after its start");
+  command
+      ->add_option("--pointer-alignment", options->search.pointer_alignment,
+                   "Pointers lie at multiples of this many bytes; 0: of their size")
+      ->check(CLI::IsMember({0, 1, 2, 4}));
+  command->add_option("--top", options->most, "How many call sites the text has, 20 by default")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--objects", options->objects, "JSON has the address of each leaked object");
+  CLI::Option* const no_stop =
+      command->add_flag("--no-stop", options->no_stop,
+                        "Do not stop the process: several passes, whose result is probable");
+  command
+      ->add_flag("--snapshot", options->snapshot,
+                 "Stop the process for a fork of it only, and copy the fork: what that costs the "
+                 "process is printed first")
+      ->excludes(no_stop);
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, status] {
+    if (options->snapshot) ContinueInWorker();
+    *status = WithProcess(options->process,
+                          [&](OpenProcess& process) { return Leaks(*options, process); });
+  });
+}
+
+}  // namespace cli

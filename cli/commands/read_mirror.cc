@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "commands/read_mirror.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "commands/copy_stopped.h"
+#include "heap/memory_to_search.h"
+#include "image/forked_copy.h"
+#include "image/forked_image.h"
+#include "image/patience.h"
+#include "image/resident.h"
+
+namespace cli {
+namespace {
+
+// Whether a guard is set now: then a copy of the rest would be useless.
+bool IsAnySet(Image& image, const std::vector<Guard>& guards) {
+  return std::any_of(guards.begin(), guards.end(), [&image](const Guard& guard) {
+    uint64_t value = 0;
+    return guard.bytes <= sizeof(value) && image.Read(guard.address, &value, guard.bytes) &&
+           value != 0;
+  });
+}
+
+// Copies the memory with the process stopped. False when a guard is set.
+bool CopyMemory(const OpenProcess& process, const std::vector<Guard>& guards, Mirror& mirror,
+                ReadMode* mode) {
+  mirror.Prepare();
+  StoppedCopy copied = CopyStopped(process.info.pid, mode, [&](StoppedThreads&) {
+    if (IsAnySet(*process.image, guards)) return false;
+    mirror.Copy();
+    return true;
+  });
+  mirror.SetThreads(std::move(copied.threads));
+  return copied.copied;
+}
+
+// Copies the memory of a fork that is made with the process stopped. False when that is not
+// possible at this moment; then `*reason` is the reason.
+bool CopyFork(OpenProcess& process, const std::vector<Guard>& guards, Mirror& mirror,
+              ReadMode* mode, std::string* reason) {
+  const pid_t pid = process.info.pid;
+  // The shorter the fork exists, the less the process writes meanwhile.
+  mirror.Prepare();
+  ForkedCopy fork(pid, *process.image);
+  ForkedImage image(*process.image, ReadSmaps(pid));
+  bool set = false;
+  StoppedCopy copied = CopyStopped(pid, mode, [&](StoppedThreads& stopped) {
+    set = IsAnySet(*process.image, guards);
+    if (set || !fork.Make(stopped)) return false;
+    image.CopyExcluded();
+    return true;
+  });
+  if (!copied.copied) {
+    *reason = set ? "its locks are in use" : "none of its threads can make a system call";
+    return false;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto require_fork = [&fork, pid] {
+    if (fork.IsAlive()) return;
+    throw Failure(
+        fmt::format("incomplete: the fork of process {} was killed before its memory was copied, "
+                    "by the kernel if memory is short: try again, or without --snapshot",
+                    pid));
+  };
+  try {
+    image.Open(fork.pid());
+    mirror.Copy(image, fork.pid(), image.excluded());
+    mode->lacking = image.FindLacking(mirror);
+    mirror.SetThreads(std::move(copied.threads));
+  } catch (const Failure&) {
+    require_fork();
+    throw;
+  }
+  require_fork();
+  fork.End();
+  const std::chrono::duration<double, std::milli> existed =
+      std::chrono::steady_clock::now() - begin;
+  mode->fork_ms = existed.count();
+  return true;
+}
+
+// Memory that changes during the copy may be missing; the search notices that.
+std::unique_ptr<Mirror> MakeMirror(OpenProcess& process, pid_t pid, std::vector<Guard>* guards) {
+  auto mirror = std::make_unique<Mirror>(*process.image, pid);
+  try {
+    mirror->Want(MemoryToSearch(Target(*process.image, *process.root), guards));
+  } catch (const NotPublished&) {
+    throw;
+  } catch (const BadImage&) {
+  }
+  return mirror;
+}
+
+}  // namespace
+
+std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode,
+                                   const MirrorReading& read) {
+  std::vector<Guard> guards;
+  if (process.core != nullptr) {
+    mode->file = process.core->path();
+    std::unique_ptr<Mirror> mirror = MakeMirror(process, 0, &guards);
+    if (process.core->is_snapshot()) mirror->SetParts(process.core->Parts());
+    mirror->SetThreads(process.image->Threads());
+    mirror->Copy();
+    process.core->ForgetMissing();
+    guards.clear();
+    read(*mirror, Target(*mirror, *process.root), true, &guards);
+    if (const Guard* const set = SetGuard(guards)) {
+      mode->settled = false;
+      mode->held = set->name;
+    }
+    return mirror;
+  }
+  mode->registers = true;
+  std::string reason = "its locks are in use";
+  const Patience patience(kStopTries);
+  int i = 0;
+  for (; i == 0 || !patience.IsOver(i); ++i) {
+    if (i > 0) std::this_thread::sleep_for(kStopPause);
+    guards.clear();
+    std::unique_ptr<Mirror> mirror = MakeMirror(process, process.info.pid, &guards);
+    try {
+      if (!mode->stop) {
+        mirror->Copy();
+      } else if (!(mode->fork ? CopyFork(process, guards, *mirror, mode, &reason)
+                              : CopyMemory(process, guards, *mirror, mode))) {
+        continue;
+      }
+      guards.clear();
+      read(*mirror, Target(*mirror, *process.root), mode->stop, &guards);
+      const Guard* const set = SetGuard(guards);
+      mode->settled = set == nullptr;
+      if (set == nullptr || !mode->stop) return mirror;
+      reason = set->name + " is in use";
+    } catch (const NotPublished&) {
+      throw;
+    } catch (const BadImage& error) {
+      reason = error.what();  // in the middle of a change
+    }
+  }
+  throw Failure(
+      fmt::format("incomplete: process {} was never quiescent in {} tries ({}): try again",
+                  process.info.pid, i, reason));
+}
+
+}  // namespace cli

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TargetObjects: the objects in use of a target in the index that the marker searches
+// (src/tools/mark/object_index.h), as the library's own checker builds it for its heap.
+//
+// Thread safety: built once, then constant. Cost: a step for each span and each object in a cache.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "heap/guarded_objects.h"
+#include "heap/leak_scratch.h"
+#include "heap/objects.h"
+#include "tools/mark/object_index.h"
+
+namespace cli {
+
+// The target's pages and size classes.
+struct TargetGeometry {
+  static constexpr size_t kLeafBits = 18;
+  static constexpr size_t kRootEntries = size_t{1} << 18;
+
+  // Throws BadImage.
+  explicit TargetGeometry(const Target& target);
+
+  size_t page_shift() const { return shift; }
+  size_t size(size_t c) const { return sizes[c]; }
+  size_t ObjectAt(size_t c, size_t offset) const {
+    return static_cast<uint32_t>(offset) / sizes[c];
+  }
+  // The first address for which the index has no entry.
+  static constexpr uint64_t EndOfPages(size_t shift) {
+    return uint64_t{kRootEntries} << kLeafBits << shift;
+  }
+
+  size_t shift = 0;
+  // Never 0.
+  std::array<uint32_t, 256> sizes;
+  std::array<uint32_t, 256> objects_per_span = {};
+};
+
+class TargetObjects {
+ public:
+  using Index = tcmalloc::ObjectIndexOf<TargetGeometry>;
+  using LiveObject = tcmalloc::LiveObject;
+
+  // All of these outlive it. Throws BadImage when the records contradict each other, Failure when
+  // there is no memory.
+  TargetObjects(const HeapObjects& objects, const std::vector<GuardedObject>& guarded,
+                Scratch& scratch);
+
+  const Index& index() const { return index_; }
+  // The most bytes that a debug library has before the program's part of an object; 0 for other
+  // libraries.
+  uint64_t header_bytes() const { return header_bytes_; }
+  // Returns the object's span. A guarded object has its own span.
+  const SpanInfo& SpanOf(const LiveObject& object) const {
+    return spans_[static_cast<size_t>(&index_.RecordWithNumber(object.number) -
+                                      index_.records().data())];
+  }
+  // The spans of all objects, in the order of the index.
+  const std::vector<SpanInfo>& spans() const { return spans_; }
+
+ private:
+  using SpanToMark = tcmalloc::SpanToMark;
+
+  SpanToMark Described(const SpanInfo& span) const;
+  SpanToMark Described(const GuardedObject& object) const;
+  // Throws if a span exceeds the index. No existing target has memory there.
+  void CheckEnd(const SpanToMark& span) const;
+  // Checks that the heap is in memory that the target has, since the index takes memory for each
+  // page of it.
+  static void CheckRegions(const HeapObjects& objects);
+
+  // For a debug library: removes the objects that the program freed, which are in a queue.
+  void RemoveFreed(const Target& target);
+
+  const TargetGeometry geometry_;
+  Index index_;
+  uint64_t header_bytes_ = 0;
+  std::vector<SpanInfo> spans_;
+};
+
+// Throws Failure unless there was memory for the search.
+inline void RequireMemory(bool has_memory) {
+  if (!has_memory) throw Failure("there is no memory for the search");
+}
+
+}  // namespace cli

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/told_to_checker.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "heap/sample_layout.h"
+
+namespace cli {
+namespace {
+
+// No program registers or ignores more.
+constexpr uint64_t kMostEntries = 10'000'000;
+
+// Reads pairs of a start and an end. `inside` is the field with the array, if the pointer in
+// `outside` is null.
+void ReadRanges(const Record& list, std::string_view inside, std::string_view outside,
+                std::vector<tcmalloc::AddressRange>* ranges) {
+  const Target& target = list.target();
+  const size_t pointer = target.pointer_bytes();
+  const uint64_t n = list.Get("size_");
+  if (n > kMostEntries) throw BadImage("a list of memory ranges is too long");
+  const Address mapped = list.Get(outside);
+  const Address start = mapped != 0 ? mapped : list.AddressOf(inside);
+  for (uint64_t i = 0; i < n; ++i) {
+    uint64_t pair[2] = {};
+    for (size_t j = 0; j < 2; ++j) {
+      if (!target.image().Read(start + (2 * i + j) * pointer, &pair[j], pointer)) {
+        throw BadImage(fmt::format("the list of memory ranges at {:#x} is not readable", start));
+      }
+    }
+    ranges->push_back({pair[0], pair[1]});
+  }
+}
+
+}  // namespace
+
+ToldToChecker ReadToldToChecker(const Target& target, std::vector<Guard>* guards) {
+  ToldToChecker told;
+  const SampleLayout layout = ReadSampleLayout(target);
+  if (layout.registered_roots == 0) return told;
+  const size_t pointer = target.pointer_bytes();
+  const Record roots = target.Load("RegisteredRoots", layout.registered_roots);
+  roots.AddGuards(guards);
+  ReadRanges(roots, "first_", "mapped_", &told.roots);
+  const Record ignored = target.Load("IgnoredAddresses", layout.ignored_addresses);
+  ignored.AddGuards(guards);
+  for (const Record* const record : {&roots, &ignored}) {
+    told.records.push_back({record->address(), record->address() + record->structure().bytes});
+  }
+  for (size_t i = 0; i < ignored.ArraySize("buckets_", pointer); ++i) {
+    for (Address at = ignored.At("buckets_", i, pointer); at != 0;) {
+      const Record entry = target.Load("IgnoredAddress", at);
+      told.ignored.push_back(entry.Get("address"));
+      if (told.ignored.size() > kMostEntries) throw BadImage("the ignored addresses do not end");
+      at = entry.Get("next");
+    }
+  }
+  return told;
+}
+
+tcmalloc::InFlightLayout InFlightLayoutOf(const Target& target) {
+  const Layout& layout = target.layout();
+  const Structure& words = layout.structure("ObjectWordsInFlight");
+  const Structure& word = layout.structure("ObjectWord");
+  const Structure& arrays = layout.structure("BinArraysInFlight");
+  const Structure& array = layout.structure("BinArray");
+  // The marker reads these at their offsets.
+  const size_t pointer = target.pointer_bytes();
+  if (word.bytes < pointer || word.field("mask").bytes != sizeof(uint64_t) ||
+      words.field("num_words").bytes != pointer || arrays.field("chain").bytes != pointer) {
+    throw BadImage("the process's field table has records in flight of a wrong form");
+  }
+  return {.tag = layout.constant("in_flight_tag"),
+          .object_words_kind = layout.constant("in_flight_object_words"),
+          .bin_arrays_kind = layout.constant("in_flight_bin_arrays"),
+          .object_words_bytes = words.bytes,
+          .num_words_at = words.field("num_words").offset,
+          .words_at = words.field("words").offset,
+          .max_words = words.field("words").bytes / word.bytes,
+          .word_bytes = word.bytes,
+          .word_mask_at = word.field("mask").offset,
+          .bin_arrays_bytes = arrays.bytes,
+          .chain_at = arrays.field("chain").offset,
+          .array_bytes = array.bytes,
+          .array_count_at = array.field("count").offset};
+}
+
+bool ReadMappedRanges(const Target& target, std::vector<tcmalloc::AddressRange>* ranges) {
+  const Record list = target.LoadHeap().Part("mapped");
+  ReadRanges(list, "first_ranges_", "mapped_ranges_", ranges);
+  return list.Get("is_complete_") != 0;
+}
+
+}  // namespace cli

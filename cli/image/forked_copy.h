@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ForkedCopy: a process that has the memory of another one as it was at one moment, made by the
+// kernel: the pages are shared until one of the two writes to them. The other process is stopped
+// while the kernel copies its page tables. The copy never runs.
+//
+// How: a thread of the stopped process makes a child A that shares the memory (clone, CLONE_VM),
+// which takes the same time for a process of any size. A then makes the copy B, which is also a
+// child of the process (CLONE_PARENT), and A is killed. So the process's own thread has other
+// registers only for a moment (remote_call.cc). Afterwards it waits for A and B (wait4).
+//
+//   process --clone--> A --clone--> B
+//
+// * This program traces A and B from their first moment: both are stopped before their first
+//   instruction. Before A runs, it is set to die with this program (PTRACE_O_EXITKILL); B inherits
+//   that.
+// * Both have the exit signal 0: the process gets no SIGCHLD, and its wait, waitpid and waitid do
+//   not see them, unless it requests such children by __WALL or __WCLONE.
+//   getrusage(RUSAGE_CHILDREN) counts them.
+// * Neither has file descriptors (close_range; before Linux 5.9 they share the process's): a file
+//   that the process closes meanwhile is closed.
+// * No handler of pthread_atfork runs.
+//
+// The copy lacks memory that the process excluded (MADV_DONTFORK, MADV_WIPEONFORK). Memory that the
+// process shares with others continues to change.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "image/image.h"
+#include "image/stop.h"
+#include "image/worker.h"
+
+namespace cli {
+
+class ForkedCopy {
+ public:
+  // Throws Failure when the process must not be forked.
+  ForkedCopy(pid_t pid, Image& image);
+  ~ForkedCopy() { End(); }
+  ForkedCopy(const ForkedCopy&) = delete;
+  ForkedCopy& operator=(const ForkedCopy&) = delete;
+
+  // Requires: `stopped` has all threads of the process. False if that is not possible at this
+  // moment. Throws Failure when the kernel refuses. Called once.
+  bool Make(StoppedThreads& stopped);
+  // The copy, which is stopped; 0 if there is none.
+  pid_t pid() const { return copy_; }
+  // False when it was killed.
+  bool IsAlive() const;
+  // Kills the copy and makes the process wait for it. One of the process's threads is stopped for
+  // that. Reports on stderr any children that are left.
+  void End();
+
+ private:
+  pid_t MakeHelper(StoppedThreads& stopped);
+
+  const UndoFirst undo_first_;
+  const pid_t process_;
+  const Address instruction_;
+  pid_t copy_ = 0;
+};
+
+// Kills these children, unless they have ended, and makes the process wait for them. Returns a line
+// about those that are left; empty if there are none.
+std::string EndChildren(StrangeChildren* children);
+
+}  // namespace cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ThreadPlaces: finds the thread of an image to which memory belongs: as a part of its stack, and
+// there of which call, or of its thread-local storage.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "image/call_stack.h"
+#include "image/file_search.h"
+#include "image/image.h"
+#include "image/modules.h"
+
+namespace cli {
+
+struct ThreadPlace {
+  enum class Kind {
+    kStack,
+    kThreadData,    // thread-local storage
+    kControlBlock,  // the C library's record of the thread
+  };
+  Kind kind = Kind::kStack;
+  const ThreadRegisters* thread = nullptr;  // not null
+  // For a stack: the call to which the memory belongs; nullopt if the stack could not be unwound
+  // that far.
+  std::optional<CallFrame> frame;
+  // For thread-local storage: the offset in that of the program; nullopt if it belongs to a
+  // library.
+  std::optional<uint64_t> program_offset;
+};
+
+class ThreadPlaces {
+ public:
+  // All outlive this object. `program` is the path of the program that has these modules.
+  ThreadPlaces(Image& image, const std::vector<Module>& modules, const FileSearch& files,
+               const std::string& program);
+
+  // Finds the place of an address on a stack or in thread-local storage; nullopt if it belongs to
+  // no known thread.
+  std::optional<ThreadPlace> Find(Address address);
+  // The module of the program; null if unknown.
+  const Module* program() const { return program_; }
+
+ private:
+  std::optional<ThreadPlace> FindThreadData(const ThreadRegisters& thread, Address address) const;
+  const CallStack& StackOf(const ThreadRegisters& thread);
+
+  Image& image_;
+  const std::vector<Module>& modules_;
+  const FileSearch& files_;
+  const std::vector<Mapping> mappings_;
+  const Module* program_ = nullptr;
+  uint64_t library_bytes_ = 0;  // of thread-local storage of all libraries
+  std::map<pid_t, CallStack> stacks_;
+};
+
+}  // namespace cli

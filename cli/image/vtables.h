@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Vtables: the C++ types of a target, by pointers to their vtables. It finds a type by the symbols
+// of the file (_ZTV...), or else by the type's name that the target's memory has for the vtable
+// (RTTI).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "image/file_search.h"
+#include "image/image.h"
+#include "image/modules.h"
+
+namespace cli {
+
+class Vtables {
+ public:
+  // `image` outlives this object.
+  Vtables(FileSearch files, Image& image);
+
+  // The type of an object that begins with this word; empty if it is not a pointer to a vtable. A
+  // vtable of a base that is not at the start of its object does not count, since no object begins
+  // with it.
+  const std::string& TypeOf(Address word);
+
+  // The number of words that may be pointers to vtables in memory that the image lacks; and of
+  // vtables whose types' names it lacks: these types are named by the place of the vtable.
+  size_t unreadable() const { return unreadable_; }
+  size_t unnamed() const { return unnamed_; }
+  // The reasons why types of some files may be unknown, one line each.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  struct Symbol {
+    Address start = 0;
+    uint64_t bytes = 0;
+    std::string name;  // mangled
+  };
+  using Symbols = std::vector<Symbol>;  // by start
+
+  const Symbols& SymbolsOf(const Module& module);
+  std::string Find(Address word);
+  std::string FromSymbols(const Module& module, Address word);
+  std::string FromMemory(Address word);
+  // Nullopt if the memory is not readable; empty if it is not a name.
+  std::optional<std::string> NameAt(Address address);
+  bool IsInCode(Address address) const;
+  uint64_t WordAt(Address address, bool* readable);
+
+  const FileSearch files_;
+  Image& image_;
+  const std::vector<Module> modules_;
+  size_t word_bytes_ = 8;
+  std::map<Address, Symbols> symbols_;  // by the module's start
+  std::unordered_map<Address, std::string> known_;
+  size_t unreadable_ = 0;
+  size_t unnamed_ = 0;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace cli

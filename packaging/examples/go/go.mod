@@ -1,0 +1,3 @@
+module example.org/buffers
+
+go 1.19

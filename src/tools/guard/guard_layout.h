@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// GuardLayout: where the slots of guarded objects lie, and where an object lies in its slot. Plain
+// arithmetic: it touches no memory.
+//
+//     | fence | pages of slot 0 | fence | pages of slot 1 | fence | ... | fence |
+//
+// A fence is never accessible. In a slot, only the pages of its object are accessible, while the
+// object is in use. Slots and fences consist of whole pages of the allocator and of the hardware,
+// so a page of the allocator belongs to at most one slot.
+//
+// Between an object at the end of its slot and the fence are only the bytes that its alignment
+// requires, so an access after it faults. An object at the start of its slot begins at a page, so
+// an access before it faults. The rest of the accessible pages, the slack, is filled with a
+// pattern, which is checked when the object is freed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/config.h"
+#include "base/tuning.h"
+#include "base/units.h"
+
+namespace tcmalloc {
+
+// Where an object is, and the accessible pages around it.
+struct GuardPlace {
+  uintptr_t object = 0;
+  uintptr_t pages = 0;
+  size_t page_bytes = 0;
+};
+
+class GuardLayout {
+ public:
+  GuardLayout() = default;
+  explicit GuardLayout(size_t hardware_page_bytes)
+      : page_bytes_(hardware_page_bytes),
+        slot_bytes_(std::max(kTuning.guarded_samples.max_object_bytes, hardware_page_bytes)),
+        fence_bytes_(std::max(kPageSize, hardware_page_bytes)) {}
+
+  static constexpr size_t kSlots = kTuning.guarded_samples.slots;
+  static constexpr size_t kNoSlot = SIZE_MAX;
+
+  // Address space of the pool, which begins with a fence at a multiple of alignment().
+  size_t bytes() const { return fence_bytes_ + kSlots * stride(); }
+  size_t alignment() const { return fence_bytes_; }
+  void SetStart(uintptr_t start) { start_ = start; }
+  uintptr_t start() const { return start_; }
+  size_t slot_bytes() const { return slot_bytes_; }
+  uintptr_t SlotStart(size_t slot) const { return start_ + fence_bytes_ + slot * stride(); }
+
+  // The alignment of an object of `size` bytes that was requested with `alignment`.
+  static constexpr size_t Alignment(size_t size, size_t alignment) {
+    // As in the size classes, objects of up to half of kMinAlignment are aligned to that half.
+    const size_t least = size > kMinAlignment / 2 ? kMinAlignment : kMinAlignment / 2;
+    return std::max(least, alignment);
+  }
+  // True if an object of `size` bytes at a multiple of `alignment`, a power of two, can be guarded.
+  bool Fits(size_t size, size_t alignment) const {
+    return size <= kTuning.guarded_samples.max_object_bytes && alignment <= page_bytes_;
+  }
+  // Requires: Fits(size, alignment).
+  GuardPlace Place(size_t slot, size_t size, size_t alignment, bool at_start) const {
+    const size_t aligned = Alignment(size, alignment);
+    // An empty object has its own address, too.
+    const size_t taken = (std::max(size, size_t{1}) + aligned - 1) & ~(aligned - 1);
+    const size_t pages = (taken + page_bytes_ - 1) & ~(page_bytes_ - 1);
+    const uintptr_t first = SlotStart(slot);
+    if (at_start) return {first, first, pages};
+    const uintptr_t end = first + slot_bytes_;
+    return {end - taken, end - pages, pages};
+  }
+
+  // The slot whose pages, or the fence after them, contain `address`; kNoSlot for the first fence.
+  // Requires: the address is in the pool.
+  size_t SlotOf(uintptr_t address) const {
+    const uintptr_t offset = address - start_;
+    return offset < fence_bytes_ ? kNoSlot : (offset - fence_bytes_) / stride();
+  }
+
+ private:
+  friend struct FieldTable;
+
+  size_t stride() const { return slot_bytes_ + fence_bytes_; }
+
+  uintptr_t start_ = 0;
+  size_t page_bytes_ = 0;
+  size_t slot_bytes_ = 0;
+  size_t fence_bytes_ = 0;
+};
+
+}  // namespace tcmalloc

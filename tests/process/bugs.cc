@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Memory bugs by name: `bugs NAME` runs one, `bugs NAME wait` then waits for a line on stdin, `bugs
+// --list` lists them. Each prints on stdout which pointer is about to be misused ("misuses 0x..."),
+// and "survived" after the misuse. Each test that uses this program has its own table of the report
+// that it expects for each bug.
+//
+// AllocateIt and FreeIt allocate and free the object, so that a test can look for their names in a
+// report.
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <new>
+#include <utility>
+
+namespace {
+
+#define OUT_OF_LINE __attribute__((noinline))
+
+// The compiler cannot optimise calls through these pointers.
+void* (*volatile Malloc)(size_t) = malloc;
+void (*volatile Free)(void*) = free;
+void* (*volatile Calloc)(size_t, size_t) = calloc;
+void* (*volatile Realloc)(void*, size_t) = realloc;
+void* (*volatile Memset)(void*, int, size_t) = memset;
+void* (*volatile Memcpy)(void*, const void*, size_t) = memcpy;
+char* (*volatile Strcpy)(char*, const char*) = strcpy;
+void* (*volatile New)(size_t) = ::operator new;
+void* (*volatile NewArray)(size_t) = ::operator new[];
+void (*volatile Delete)(void*) = ::operator delete;
+void (*volatile DeleteArray)(void*) = ::operator delete[];
+void (*volatile DeleteSized)(void*, size_t) = ::operator delete;
+void* (*volatile NewAligned)(size_t, std::align_val_t) = ::operator new;
+void (*volatile DeleteAligned)(void*, std::align_val_t) = ::operator delete;
+
+// A used return value keeps the call from becoming a jump, so the function stays on the stack.
+volatile char last;
+
+OUT_OF_LINE char* AllocateIt(size_t size) {
+  auto* const p = static_cast<char*>(Malloc(size));
+  last = static_cast<char>(size);
+  return p;
+}
+OUT_OF_LINE void FreeIt(void* p) {
+  Free(p);
+  last = 1;
+}
+OUT_OF_LINE char* NewIt(size_t size) {
+  auto* const p = static_cast<char*>(New(size));
+  last = static_cast<char>(size);
+  return p;
+}
+OUT_OF_LINE char* NewArrayIt(size_t size) {
+  auto* const p = static_cast<char*>(NewArray(size));
+  last = static_cast<char>(size);
+  return p;
+}
+
+// Says that `p` is about to be misused.
+template <typename T>
+T* Says(T* p) {
+  printf("misuses %p\n", static_cast<void*>(p));
+  fflush(stdout);
+  return p;
+}
+
+void Write(char* p, ptrdiff_t at) { *const_cast<volatile char*>(p + at) = 0x41; }
+void Read(const char* p, ptrdiff_t at) { last = *const_cast<const volatile char*>(p + at); }
+
+OUT_OF_LINE void InThread(void (*function)(void*), void* argument) {
+  struct Call {
+    void (*function)(void*);
+    void* argument;
+  } call = {function, argument};
+  pthread_t thread;
+  pthread_create(
+      &thread, nullptr,
+      [](void* c) -> void* {
+        static_cast<Call*>(c)->function(static_cast<Call*>(c)->argument);
+        return nullptr;
+      },
+      &call);
+  pthread_join(thread, nullptr);
+}
+
+constexpr size_t kPage = 4096;
+constexpr size_t kLarge = size_t{1} << 20;
+char global_object[64];
+char* volatile kept;
+
+struct Base {
+  char name[24];
+};
+struct Derived : Base {
+  char more[40];
+};
+
+struct Bug {
+  const char* name;
+  void (*run)();
+};
+
+const Bug kBugs[] = {
+    // --- Writes after the end.
+    {"write_after_end",
+     [] {
+       char* p = Says(AllocateIt(24));
+       Write(p, 24);
+       FreeIt(p);
+     }},
+    {"write_after_odd_end",
+     [] {
+       char* p = Says(AllocateIt(13));
+       Write(p, 13);
+       FreeIt(p);
+     }},
+    {"write_word_after_end",
+     [] {
+       char* p = Says(AllocateIt(40));
+       *reinterpret_cast<volatile uint64_t*>(p + 40) = 0x4141414141414141;
+       FreeIt(p);
+     }},
+    {"strcpy_after_end",
+     [] {
+       char* p = Says(AllocateIt(16));
+       Strcpy(p, "sixteen letters!");
+       FreeIt(p);
+     }},
+    {"memset_after_end",
+     [] {
+       char* p = Says(AllocateIt(100));
+       Memset(p, 1, 108);
+       FreeIt(p);
+     }},
+    {"memcpy_after_end",
+     [] {
+       char source[120] = {1};
+       char* p = Says(AllocateIt(100));
+       Memcpy(p, source, 110);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_page",
+     [] {
+       char* p = Says(AllocateIt(kPage));
+       Write(p, kPage);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_large",
+     [] {
+       char* p = Says(AllocateIt(kLarge));
+       Write(p, kLarge);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_nothing",
+     [] {
+       char* p = Says(AllocateIt(0));
+       Write(p, 0);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_realloc",
+     [] {
+       char* p = Says(static_cast<char*>(Realloc(AllocateIt(24), 200)));
+       Write(p, 200);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_smaller_realloc",
+     [] {
+       char* p = Says(static_cast<char*>(Realloc(AllocateIt(200), 100)));
+       Write(p, 100);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_calloc",
+     [] {
+       char* p = Says(static_cast<char*>(Calloc(3, 10)));
+       Write(p, 30);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_memalign",
+     [] {
+       char* p = Says(static_cast<char*>(memalign(256, 100)));
+       Write(p, 100);
+       FreeIt(p);
+     }},
+    {"write_after_end_of_new",
+     [] {
+       char* p = Says(NewIt(24));
+       Write(p, 24);
+       Delete(p);
+     }},
+    {"write_after_end_of_new_array",
+     [] {
+       char* p = Says(NewArrayIt(10));
+       Write(p, 10);
+       DeleteArray(p);
+     }},
+    {"write_after_end_found_by_realloc",
+     [] {
+       char* p = Says(AllocateIt(24));
+       Write(p, 24);
+       Realloc(p, 1000);
+     }},
+    {"write_after_end_never_freed", [] { Write(Says(AllocateIt(24)), 24); }},
+    // Writes up to the next object, whose header it overwrites.
+    {"memset_over_next_object",
+     [] {
+       char* p = AllocateIt(24);
+       char* next = AllocateIt(24);
+       if (next < p) std::swap(p, next);
+       Memset(Says(p), 1, std::min<size_t>(static_cast<size_t>(next - p), 200));
+     }},
+    // --- Writes before the start.
+    {"write_before_start",
+     [] {
+       char* p = Says(AllocateIt(24));
+       Write(p, -1);
+       FreeIt(p);
+     }},
+    {"write_word_before_start",
+     [] {
+       auto* p = reinterpret_cast<volatile uint64_t*>(Says(AllocateIt(24)));
+       p[-1] = 1;
+       FreeIt(const_cast<uint64_t*>(p));
+     }},
+    {"write_before_new_array",
+     [] {
+       char* p = Says(NewArrayIt(100));
+       Write(p, -4);
+       DeleteArray(p);
+     }},
+    {"write_before_start_never_freed", [] { Write(Says(AllocateIt(24)), -1); }},
+    {"memset_before_start",
+     [] {
+       char* p = Says(AllocateIt(24));
+       // Overwrites most of the header, but not its mark.
+       constexpr size_t kBytes = sizeof(void*) == 4 ? 48 : 64;
+       Memset(p - kBytes, 0, kBytes);
+       FreeIt(p);
+     }},
+    // --- Writes after the free.
+    {"write_after_free",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       Write(p, 3);
+     }},
+    {"write_after_free_of_page",
+     [] {
+       char* p = Says(AllocateIt(kPage));
+       FreeIt(p);
+       Write(p, 1000);
+     }},
+    {"write_after_free_of_large",
+     [] {
+       char* p = Says(AllocateIt(kLarge));
+       FreeIt(p);
+       Write(p, 500000);
+     }},
+    {"write_after_delete",
+     [] {
+       char* p = Says(NewIt(24));
+       Delete(p);
+       Write(p, 0);
+     }},
+    {"write_after_delete_array",
+     [] {
+       char* p = Says(NewArrayIt(100));
+       DeleteArray(p);
+       Write(p, 99);
+     }},
+    {"write_after_realloc",
+     [] {
+       char* p = Says(AllocateIt(24));
+       last = *static_cast<char*>(Realloc(p, kLarge));
+       Write(p, 0);
+     }},
+    {"memset_after_free",
+     [] {
+       char* p = Says(AllocateIt(64));
+       FreeIt(p);
+       Memset(p, 0, 64);
+     }},
+    {"strcpy_after_free",
+     [] {
+       char* p = Says(AllocateIt(64));
+       FreeIt(p);
+       Strcpy(p, "written too late");
+     }},
+    {"write_after_free_by_thread",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       InThread([](void* q) { Write(static_cast<char*>(q), 5); }, p);
+     }},
+    {"write_after_free_found_by_frees",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       Write(p, 3);
+       for (int i = 0; i < 100; ++i) Free(Malloc(kLarge));
+     }},
+    // --- Frees of freed objects.
+    {"double_free",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       FreeIt(p);
+     }},
+    {"double_free_of_large",
+     [] {
+       char* p = Says(AllocateIt(kLarge));
+       FreeIt(p);
+       FreeIt(p);
+     }},
+    {"double_free_with_others_between",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       for (int i = 0; i < 1000; ++i) Free(Malloc(24));
+       FreeIt(p);
+     }},
+    {"double_delete",
+     [] {
+       char* p = Says(NewIt(24));
+       Delete(p);
+       Delete(p);
+     }},
+    {"double_delete_array",
+     [] {
+       char* p = Says(NewArrayIt(24));
+       DeleteArray(p);
+       DeleteArray(p);
+     }},
+    {"free_after_realloc",
+     [] {
+       char* p = Says(AllocateIt(24));
+       last = *static_cast<char*>(Realloc(p, 1000));
+       FreeIt(p);
+     }},
+    {"double_free_by_thread",
+     [] {
+       char* p = Says(AllocateIt(24));
+       InThread(FreeIt, p);
+       FreeIt(p);
+     }},
+    {"realloc_after_free",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       Realloc(p, 100);
+     }},
+    {"size_after_free",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       last = static_cast<char>(malloc_usable_size(p));
+     }},
+    // --- Frees of pointers that are no objects.
+    {"free_inside", [] { FreeIt(Says(AllocateIt(100) + 16)); }},
+    {"free_inside_unaligned", [] { FreeIt(Says(AllocateIt(100) + 5)); }},
+    {"free_inside_large", [] { FreeIt(Says(AllocateIt(kLarge) + 8 * kPage)); }},
+    {"delete_inside", [] { Delete(Says(NewIt(100) + 8)); }},
+    {"free_at_end", [] { FreeIt(Says(AllocateIt(64) + 64)); }},
+    {"free_inside_freed",
+     [] {
+       char* p = AllocateIt(100);
+       FreeIt(p);
+       FreeIt(Says(p + 32));
+     }},
+    {"free_stack",
+     [] {
+       char text[64] = {};
+       FreeIt(Says(text));
+     }},
+    {"free_global", [] { FreeIt(Says(global_object)); }},
+    // --- Frees by another function than the one that belongs to the allocation.
+    {"malloc_delete", [] { Delete(Says(AllocateIt(24))); }},
+    {"malloc_delete_array", [] { DeleteArray(Says(AllocateIt(24))); }},
+    {"new_free", [] { FreeIt(Says(NewIt(24))); }},
+    {"new_delete_array", [] { DeleteArray(Says(NewIt(24))); }},
+    {"new_array_free", [] { FreeIt(Says(NewArrayIt(24))); }},
+    {"new_array_delete", [] { Delete(Says(NewArrayIt(24))); }},
+    {"new_realloc", [] { Realloc(Says(NewIt(24)), 100); }},
+    {"strdup_delete", [] { Delete(Says(strdup("a copy"))); }},
+    {"delete_wrong_size", [] { DeleteSized(Says(NewIt(24)), 32); }},
+    {"delete_base", [] { DeleteSized(Says(NewIt(sizeof(Derived))), sizeof(Base)); }},
+    {"delete_wrong_alignment",
+     [] { DeleteAligned(Says(NewAligned(100, std::align_val_t{64})), std::align_val_t{32}); }},
+    {"delete_without_alignment", [] { Delete(Says(NewAligned(100, std::align_val_t{64}))); }},
+    // --- Reads.
+    {"read_after_end_of_page", [] { Read(Says(AllocateIt(kPage)), kPage); }},
+    {"read_after_end", [] { Read(Says(AllocateIt(32)), 32); }},
+    {"read_after_free",
+     [] {
+       char* p = Says(AllocateIt(24));
+       FreeIt(p);
+       Read(p, 0);
+     }},
+    {"read_after_free_of_large",
+     [] {
+       char* p = Says(AllocateIt(kLarge));
+       FreeIt(p);
+       Read(p, kLarge / 2);
+     }},
+    {"read_after_delete",
+     [] {
+       char* p = Says(NewIt(24));
+       Delete(p);
+       Read(p, 8);
+     }},
+    // --- No bug.
+    {"none",
+     [] {
+       for (size_t size : {size_t{0}, size_t{1}, size_t{24}, kPage, kLarge}) {
+         char* p = AllocateIt(size);
+         if (size > 0) Memset(p, 1, size);
+         FreeIt(Realloc(p, size * 2 + 1));
+         Delete(NewIt(size));
+         DeleteArray(NewArrayIt(size));
+         DeleteAligned(NewAligned(size, std::align_val_t{64}), std::align_val_t{64});
+       }
+       kept = static_cast<char*>(memalign(size_t{2} * kPage, 100));
+       Says(global_object);
+     }},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  for (const Bug& bug : kBugs) {
+    if (strcmp(argv[1], "--list") == 0) {
+      puts(bug.name);
+    } else if (strcmp(argv[1], bug.name) == 0) {
+      bug.run();
+      puts("survived");
+      fflush(stdout);
+      if (argc == 3) getchar();
+      return 0;
+    }
+  }
+  return strcmp(argv[1], "--list") == 0 ? 0 : 2;
+}

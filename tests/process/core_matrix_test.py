@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every command that reads a process, on every form of core file.
+
+  core_matrix_test.py COMMAND DOCUMENT LIBRARY PROGRAM DEBUG_LIBRARY NO_PIE STATIC STATIC_PIE
+
+The commands are those of 'tcmalloc --help': a new one needs a row here. Each gives the same answer as for the process,
+or names what is missing; its exit status is a documented one, and it never says "no leaks" on missing data. DOCUMENT
+has the table that this test prints.
+"""
+
+import contextlib
+import json
+import pathlib
+import re
+import shutil
+import struct
+import sys
+import tempfile
+
+from command_test import SKIPPED, Target, Test
+from core_files_test import Elsewhere
+from core_test import cores_here, crash, gcore, segments
+
+DAMAGED, OTHER_MALLOC, LEAKS, INCOMPLETE = 2, 3, 4, 5
+RIGHT, MISSING, REFUSED = "right", "incomplete", "refuses"
+# Commands that read no process that exists already.
+NO_PROCESS = ("run", "ps")
+
+# Forms, as columns of the table; which answers each column permits is in TABLE.
+WHOLE, FILES, TRUNCATED, CHANGING, DEVICE = (
+    "kernel (0x33, 0x37), gcore; PIE, no PIE, static", "another machine, with `--files`", "truncated", "lock held, or in a change",
+    "heap in a device or hugetlbfs")
+EITHER = f"{RIGHT} or {MISSING}"
+TABLE = {
+    # command: (arguments, outcomes for the columns)
+    "stats": ((), RIGHT, RIGHT, EITHER, EITHER, RIGHT),
+    "doctor": ((), RIGHT, RIGHT, EITHER, EITHER, MISSING),
+    "objects": ((), RIGHT, RIGHT, EITHER, MISSING, RIGHT),
+    "profile": (("--format", "folded"), RIGHT, RIGHT, EITHER, EITHER, RIGHT),
+    "types": ((), RIGHT, RIGHT, EITHER, MISSING, MISSING),
+    "inspect": (("{object}",), RIGHT, RIGHT, EITHER, MISSING, RIGHT),
+    "inspect --contents": (("{object}", "--contents"), RIGHT, RIGHT, EITHER, MISSING, MISSING),
+    "inspect --referrers": (("{object}", "--referrers"), RIGHT, RIGHT, MISSING, MISSING, MISSING),
+    "leaks": ((), RIGHT, RIGHT, MISSING, MISSING, MISSING),
+    "explain": ((), RIGHT, RIGHT, EITHER, EITHER, RIGHT),
+    "diff": (("{json}",), RIGHT, RIGHT, EITHER, EITHER, RIGHT),
+    # Runs on a debug library; on other heaps the command says that there are no red zones to check.
+    "check": ((), RIGHT, RIGHT, EITHER, MISSING, MISSING),
+    "timeline": ((), *[REFUSED] * 5),
+    "top": ((), *[REFUSED] * 5),
+    "snapshot": (("{folder}/snapshot",), *[REFUSED] * 5),
+    "flush": ((), *[REFUSED] * 5),
+    "release": ((), *[REFUSED] * 5),
+    "trim": ((), *[REFUSED] * 5),
+    "set": (("release-rate=1",), *[REFUSED] * 5),
+}
+COLUMNS = (WHOLE, FILES, TRUNCATED, CHANGING, DEVICE)
+PARTS = (0.999, 0.9, 0.6, 0.2, 0.02, 0.0001)
+
+
+def table():
+    lines = ["| | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines += [f"| `{name}` | " + " | ".join(outcomes) + " |" for name, (_, *outcomes) in TABLE.items()]
+    return "\n".join(lines) + "\n"
+
+
+def commands_of(test):
+    """The subcommands, by the command's own help."""
+    text = test.ask("--help").stdout.partition("Subcommands:")[2]
+    return re.findall(r"^  (\S+)", text, re.MULTILINE)
+
+
+class Said:
+    """The answers of the commands for the process at rest, before its core is written."""
+
+    def __init__(self, test, target, folder):
+        target.tell("wait 2")
+        self.object = target.tell("address").split()[0]
+        self.json = folder / "before.json"
+        self.json.write_text(test.ask("stats", target.pid, "--json").stdout)
+        self.stats = json.loads(target.tell("json"))
+        self.objects = test.json("objects", target.pid)["objects"]
+        self.profile = test.ask("profile", target.pid, "--format", "folded").stdout
+        leaks = json.loads(test.ask("leaks", target.pid, "--json", status=None).stdout)
+        self.leaked = leaks["objects"]
+        checked = re.search(r": 0 of (\d+ objects) damaged", test.ask("check", target.pid, status=None).stdout)
+        self.checked = checked and checked[1]
+        self.folder = folder
+
+
+def is_right(name, text, said):
+    """Whether a complete answer is that of the process."""
+    if name == "stats":
+        return f"the program holds {said.stats['in_use_bytes'] / (1 << 20):.1f} MiB" in text
+    if name in ("objects", "types"):
+        return f"{said.objects} objects" in text
+    if name == "profile":
+        return text == said.profile
+    if name.startswith("inspect"):
+        ends = {"inspect --contents": "01 01 01", "inspect --referrers": "variable objects in "}
+        return f"at {said.object} (offset 0): in use" in text and ends.get(name, "") in text
+    if name == "leaks":
+        return (f"in {said.leaked} objects" if said.leaked else "no leaks found") in text
+    if name == "check":
+        return f"0 of {said.checked} damaged" in text
+    if name == "doctor":
+        return "are objects that the program holds" in text
+    if name == "explain":
+        return "signal" in text.lower() or "abort" in text.lower()
+    return name == "diff" and "The program holds" in text
+
+
+def outcome(test, name, run, said, what):
+    """RIGHT, MISSING or REFUSED; anything else is a failure."""
+    text, said_all = run.stdout, run.stdout + run.stderr
+    documented = {"leaks": (0, 1, LEAKS, INCOMPLETE), "inspect --referrers": (0, 1, INCOMPLETE), "stats": (0, 1, OTHER_MALLOC),
+                  "check": (0, 1, DAMAGED, INCOMPLETE), "doctor": (0, 1, OTHER_MALLOC), "explain": (0, 1, OTHER_MALLOC)}.get(name, (0, 1))
+    test.expect(run.returncode in documented, f"{what}: exit status {run.returncode}: {said_all[-500:]}")
+    refused = re.fullmatch(r"tcmalloc: .* needs a running process.*\n", run.stderr)
+    if refused and run.returncode == 1 and not text:
+        return REFUSED
+    if "incomplete: " in said_all or "neither a process nor a core file" in run.stderr or "takes no samples" in run.stderr:
+        test.expect("no leaks" not in text, f"{what}: {text[:300]}")
+        test.expect(run.returncode != 1 or run.stderr.startswith("tcmalloc: ") or "incomplete: " in text, f"{what}: {said_all[:500]}")
+        return MISSING
+    # A file that was written in the middle of a change may contradict itself.
+    if run.returncode == 1 and "was changing its heap when the file was written" in run.stderr and run.stderr.count("\n") == 1:
+        return MISSING
+    if run.returncode != 1 and is_right(name, text, said):
+        return RIGHT
+    return f"wrong, exit status {run.returncode}: {said_all[:300]} ... {said_all[-300:]}"
+
+
+def check(test, column, core, said, what, *options):
+    for name, (arguments, *outcomes) in TABLE.items():
+        command = name.split()[0]
+        if command == "check" and "_debug" not in test.library:
+            run = test.ask(command, core, *options, status=1)
+            said_all = run.stdout + run.stderr
+            test.expect("does not run on a debug library" in run.stderr or "incomplete: " in said_all or
+                        "neither a process nor a core file" in run.stderr, f"{what}: check: {said_all}")
+            continue
+        if command != "check" and "_debug" in test.library:
+            continue
+        filled = [each.format(object=said.object, json=said.json, folder=said.folder) for each in arguments]
+        order = (filled[0], core) if command == "diff" else (core, *filled)
+        more = () if command == "diff" or REFUSED in outcomes else options  # which have no --files
+        run = test.ask(command, *order, *more, status=None)
+        found = outcome(test, name, run, said, f"{what}: {name}")
+        permitted = outcomes[COLUMNS.index(column)]
+        test.expect(found in permitted.split(" or "), f"{what}: {name}: {found}, not {permitted}:\n{run.stdout}{run.stderr}")
+
+
+@contextlib.contextmanager
+def process(test, program, library, **variables):
+    test.program, test.library = program, library
+    with tempfile.TemporaryDirectory() as name, Target(test, folder=name, TCMALLOC_SAMPLE_PARAMETER="20000",
+                                                       **variables) as target:
+        folder = pathlib.Path(name)
+        target.tell("free")
+        yield target, Said(test, target, folder), folder
+
+
+class Contents:
+    """The memory in a 64-bit core that this test changes."""
+
+    def __init__(self, core):
+        self.bytes = bytearray(core.read_bytes())
+        self.parts = [(start, offset, size) for _, kind, _, offset, start, _, size, _, _ in segments(core) if kind == 1]
+
+    def place(self, address):
+        return next(offset + address - start for start, offset, size in self.parts if start <= address < start + size)
+
+    def word(self, address, size=8):
+        return int.from_bytes(self.bytes[self.place(address):][:size], "little")
+
+    def root(self):
+        """The addresses of the field table and of the heap (docs/introspection.md)."""
+        for found in re.finditer(rb"TCMROOT\n", self.bytes):
+            _, pointer_bytes, _ = struct.unpack_from("<IHH", self.bytes, found.end())
+            self_at, layout, layout_bytes, _, heap = struct.unpack_from("<5Q", self.bytes, found.end() + 24)
+            if pointer_bytes == 8 and any(start <= self_at < start + size and offset + self_at - start == found.start()
+                                          for start, offset, size in self.parts):
+                at = self.place(layout)
+                return self.bytes[at:at + layout_bytes].decode(), heap
+        raise AssertionError("the core has no root")
+
+    def marks(self, kind):
+        """{name: address} of fields with that mark in the heap: Lock or Change."""
+        text, heap = self.root()
+        structures, fields = {}, None
+        for line in text.splitlines():
+            words = line.split()
+            if line.startswith(" "):
+                fields.append((words[0], int(words[1]), int(words[2]), words[3] if len(words) > 3 else ""))
+            elif not line.startswith("="):
+                fields = structures[words[0]] = []
+        found, todo = {}, [("Heap", heap, "Heap")]
+        while todo:
+            structure, address, name = todo.pop()
+            for field, offset, _, its_type in structures.get(structure, ()):
+                path = f"{name}.{field}"
+                if its_type == kind:
+                    found[path] = address + offset
+                elif its_type in structures:
+                    todo.append((its_type, address + offset, path))
+        return found
+
+
+def whole(test, programs):
+    for (program, library), forms in zip(programs, (("33", "37", "gcore"), ("33",), ("33",), ("33",))):
+        for form in forms:
+            if form == "gcore" and shutil.which("gcore") is None:
+                continue
+            with process(test, program, library) as (target, said, folder):
+                if form == "gcore":
+                    core = gcore(target, folder)
+                else:
+                    pathlib.Path(f"/proc/{target.pid}/coredump_filter").write_text(f"0x{form}")
+                    core = crash(target, folder)
+                check(test, WHOLE, core, said, f"{pathlib.Path(program).name}, {form}")
+
+
+def damaged(test, program, library):
+    """Files that lack the end, and files in which a lock or a change flag is set."""
+    with process(test, program, library) as (target, said, folder):
+        core = crash(target, folder)
+        contents = core.read_bytes()
+        cut = folder / "cut"
+        for part in PARTS:
+            cut.write_bytes(contents[:int(len(contents) * part)])
+            check(test, TRUNCATED, cut, said, f"{part:.2%} of a core")
+        for kind in ("Lock", "Change"):
+            changed = Contents(core)
+            # Takes a lock or mark on which the objects depend.
+            name, address = next((name, address) for name, address in changed.marks(kind).items() if "registry" in name or "page_heap" in name)
+            test.expect(changed.word(address, 1) == 0, f"{name} is set in the core of a process at rest")
+            changed.bytes[changed.place(address)] = 1
+            cut.write_bytes(changed.bytes)
+            check(test, CHANGING, cut, said, f"{name} is set")
+
+
+def elsewhere(test, program, library):
+    test.program, test.library = program, library
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        holder = {}
+
+        class Noting(Elsewhere):
+            """Notes what the commands say before the core is written."""
+
+            def note(self, target):
+                holder["said"] = Said(test, target, folder)
+
+        other = Noting(test, folder)
+        check(test, FILES, other.core, holder["said"], "another machine", "--files", other.tree)
+
+
+def device(test, program, library):
+    with tempfile.TemporaryDirectory() as name:
+        file = pathlib.Path(name) / "device"
+        with file.open("wb") as out:
+            out.truncate(1 << 30)
+        variables = {"TCMALLOC_DEVMEM_START": "1", "TCMALLOC_DEVMEM_DEVICE": str(file)}
+        for write in (crash, gcore) if shutil.which("gcore") else (crash,):
+            with process(test, program, library, **variables) as (target, said, folder):
+                check(test, DEVICE, write(target, folder), said, f"a device, {write.__name__}")
+
+
+def main():
+    command, document, library, program, *others = sys.argv[1:]
+    test = Test(command, program, library)
+    if cores_here() is None:
+        print("SKIP: kernel.core_pattern writes no cores here")
+        return SKIPPED
+    wanted = {*commands_of(test)} - {*NO_PROCESS}
+    test.expect(wanted == {name.split()[0] for name in TABLE}, f"TABLE has other commands than {sorted(wanted)}")
+    shown = re.search(r"<!-- cores -->\n(.*?)<!-- /cores -->", pathlib.Path(document).read_text(), re.DOTALL)
+    test.expect(shown is not None and shown[1] == table(), f"{document} must have this table:\n{table()}")
+    debug, no_pie, static, static_pie = others
+    whole(test, ((program, library), (no_pie, library), (static, "linked"), (static_pie, "linked")))
+    damaged(test, program, library)
+    whole(test, ((program, debug),))
+    damaged(test, program, debug)
+    for each in (library, debug):
+        elsewhere(test, program, each)
+        device(test, program, each)
+    print(f"{test.failed} failures")
+    return min(test.failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

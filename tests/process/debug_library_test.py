@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Memory bugs on the debug libraries: each ends the program with the line that names it.
+
+  debug_library_test.py WHAT BUGS LIBRARY [GUARDED]
+
+BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded, GUARDED the program of guarded_bugs.cc.
+WHAT:
+
+  reports  every bug but reads: the line, the stacks
+  fence    TCMALLOC_PAGE_FENCE=1: accesses beyond the end and after the free fault at once; other bugs are reported
+  settings the other variables of the debug libraries
+  guarded  the bugs that guarded samples find, on the debug library without and with a page fence: the line, or a fault at
+           the instruction; what no debug library finds is in a list
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+# Bug -> (the end of the line, as a pattern; whether the report has the stack of the free). {p} is the pointer.
+AFTER = r"the object of {size} bytes? was written after its end, at offset {at}: found 0x[0-9a-f]+, expected 0xfd"
+BEFORE = r"the object of {size} bytes was written before its start, at offset -{at}: found 0x[0-9a-f]+, expected 0xfd"
+LATE = r"the freed object of {size} bytes was written after the free, at offset {at}: found 0x[0-9a-f]+, expected 0xcd"
+TWICE = r"double free, the object of {size} bytes is already free"
+INSIDE = r"not the start of an object, but {where} the object of {size} bytes at 0x[0-9a-f]+"
+WRONG = r"the object of {size} bytes was allocated by {by}: expected {free}"
+LARGE = 1 << 20
+
+
+def after(call, size, at=None):
+    return call, AFTER.format(size=size, at=size if at is None else at), False
+
+
+def late(size, at):
+    return "", LATE.format(size=size, at=at), True
+
+
+def twice(call, size):
+    return call, TWICE.format(size=size), True
+
+
+def inside(call, where, size):
+    return call, INSIDE.format(where=where, size=size), False
+
+
+def wrong(call, by, size):
+    free = {"malloc": "free", "operator new": "operator delete", r"operator new\[\]": r"operator delete\[\]"}[by]
+    return call, WRONG.format(size=size, by=by, free=free), False
+
+
+CHECK, FREE, DELETE, DELETES = "check", "free", "operator delete", r"operator delete\[\]"
+REPORTS = {
+    "write_after_end": after(FREE, 24),
+    "write_after_odd_end": after(FREE, 13),
+    "write_word_after_end": after(FREE, 40),
+    "strcpy_after_end": after(FREE, 16),
+    "memset_after_end": after(FREE, 100),
+    "memcpy_after_end": after(FREE, 100),
+    "write_after_end_of_page": after(FREE, 4096),
+    "write_after_end_of_large": after(FREE, LARGE),
+    "write_after_end_of_nothing": after(FREE, 0),
+    "write_after_end_of_realloc": after(FREE, 200),
+    "write_after_end_of_smaller_realloc": after(FREE, 100),
+    "write_after_end_of_calloc": after(FREE, 30),
+    "write_after_end_of_memalign": after(FREE, 100),
+    "write_after_end_of_new": after(DELETE, 24),
+    "write_after_end_of_new_array": after(DELETES, 10),
+    "write_after_end_found_by_realloc": after("realloc", 24),
+    "write_after_end_never_freed": after(CHECK, 24),
+    "write_before_start": (FREE, BEFORE.format(size=24, at=1), False),
+    "write_word_before_start": (FREE, BEFORE.format(size=24, at=8), False),
+    "write_before_new_array": (DELETES, BEFORE.format(size=100, at=4), False),
+    "memset_over_next_object": after(CHECK, 24),
+    "write_before_start_never_freed": (CHECK, BEFORE.format(size=24, at=1), False),
+    "memset_before_start": (FREE, "the header before the object was overwritten: .*", None),
+    "write_after_free": late(24, 3),
+    "write_after_free_of_page": late(4096, 1000),
+    "write_after_free_of_large": late(LARGE, 500000),
+    "write_after_delete": late(24, 0),
+    "write_after_delete_array": late(100, 99),
+    "write_after_realloc": late(24, 0),
+    "memset_after_free": late(64, 0),
+    "strcpy_after_free": late(64, 0),
+    "write_after_free_by_thread": late(24, 5),
+    "write_after_free_found_by_frees": late(24, 3),
+    "double_free": twice(FREE, 24),
+    "double_free_of_large": twice(FREE, LARGE),
+    "double_free_with_others_between": twice(FREE, 24),
+    "double_delete": twice(DELETE, 24),
+    "double_delete_array": twice(DELETES, 24),
+    "free_after_realloc": twice(FREE, 24),
+    "double_free_by_thread": twice(FREE, 24),
+    "realloc_after_free": twice("realloc", 24),
+    "size_after_free": twice("malloc_usable_size", 24),
+    "free_inside": inside(FREE, "16 bytes into", 100),
+    "free_inside_unaligned": inside(FREE, "5 bytes into", 100),
+    "free_inside_large": inside(FREE, f"{8 * 4096} bytes into", LARGE),
+    "delete_inside": inside(DELETE, "8 bytes into", 100),
+    "free_at_end": inside(FREE, "0 bytes after the end of", 64),
+    "free_inside_freed": (FREE, INSIDE.format(where="32 bytes into", size=100).replace("the object", "the freed object"),
+                          True),
+    "free_stack": (FREE, "not an object, but a pointer into a thread's stack", None),
+    "free_global": (FREE, "not an object, but a pointer into the image of the program or a library", None),
+    "malloc_delete": wrong(DELETE, "malloc", 24),
+    "malloc_delete_array": wrong(DELETES, "malloc", 24),
+    "new_free": wrong(FREE, "operator new", 24),
+    "new_delete_array": wrong(DELETES, "operator new", 24),
+    "new_array_free": wrong(FREE, r"operator new\[\]", 24),
+    "new_array_delete": wrong(DELETE, r"operator new\[\]", 24),
+    "new_realloc": wrong("realloc", "operator new", 24),
+    "strdup_delete": wrong(DELETE, "malloc", 7),
+    "delete_wrong_size": (DELETE, "the object has 24 bytes, but the sized free says 32", False),
+    "delete_base": (DELETE, "the object has 64 bytes, but the sized free says 24", False),
+    "delete_wrong_alignment":
+        (DELETE, "the object of 100 bytes was allocated with alignment 64, but the free says alignment 32", False),
+    "delete_without_alignment":
+        (DELETE, "the object of 100 bytes was allocated with alignment 64, but the free says none", False),
+}
+# Bugs that fault with a page fence, at the instruction. The free finds a write within the padding at the end.
+FAULTS = {name for name in REPORTS if re.match(r"(write|memset|strcpy)_after_(free|delete|realloc)", name)} | {
+    "read_after_end_of_page", "read_after_end", "read_after_free", "read_after_free_of_large", "read_after_delete",
+    "write_after_end_of_page", "write_after_end_of_large", "write_after_end_of_nothing", "strcpy_after_end",
+    "memset_over_next_object"}
+
+# The debug library's reports of the bugs of guarded_bugs.cc, without a page fence. The other bugs there only read, or
+# end without the check at the exit.
+GUARDED = {
+    "WriteAfterFree": late(100, 3),
+    "WriteAfterDeleteArray": late(500, 499),
+    "WriteAfterReallocShrank": late(3000, 5),
+    "MemsetOfFreed": late(1000, 0),
+    "FreedByOtherThread": late(48, 0),
+    "MapNodeErased": late(r"\d+", r"\d+"),
+    "UniquePtrReset": late(r"\d+", 0),
+    "WriteAfterEnd": after(CHECK, 64),
+    "OffByOneLoop": after(CHECK, 160),
+    "MemcpyAcrossEnd": after(CHECK, 256),
+    "MemsetTooLong": after(CHECK, 512),
+    "StrcpyTooLong": after(CHECK, 16),
+    "WriteAlignedAfterEnd": after(CHECK, 128),
+    "AfterEndInThread": after(CHECK, 96),
+    "WriteBeforeStart": (CHECK, BEFORE.format(size=64, at=8), False),
+    "NegativeIndex": (CHECK, BEFORE.format(size=80, at=r"\d"), False),
+    "DoubleFree": twice(FREE, 32),
+    "DoubleFreeInThread": twice(FREE, 32),
+    "DoubleDelete": twice(DELETE, 32),
+    "FreeOfInside": inside(FREE, "16 bytes into", 64),
+    "FreeOfBefore": inside(FREE, "16 bytes before", 64),
+    # The second form is that at a page fence.
+    "FreeOfInsideOfFreed": (FREE, "not the start of an object, but (16 bytes into the|a pointer into a) freed (object|one) of "
+                            "64 bytes at 0x[0-9a-f]+", True),
+    "FreeOfNew": wrong(FREE, "operator new", r"\d+"),
+    "FreeOfNewArray": wrong(FREE, r"operator new\[\]", r"\d+"),
+    "DeleteOfMalloc": wrong(DELETE, "malloc", 32),
+    "DeleteOfNewArray": wrong(DELETE, r"operator new\[\]", r"\d+"),
+    "DeleteArrayOfNew": wrong(DELETES, "operator new", r"\d+"),
+    "ReallocOfFreed": twice("realloc", 32),
+    "ReallocOfInside": inside("realloc", "8 bytes into", 32),
+    "ReallocOfNew": wrong("realloc", r"operator new\[\]", 24),
+    "DeleteAsBase": (DELETE, r"the object has \d+ bytes, but the sized free says \d+", False),
+    "TerminatorInSlack": after(FREE, 21),
+    "ByteInSlack": after(FREE, 100, 101),
+    "AfterObjectAtStart": after(FREE, 100, r"120"),
+    "BeforeObjectAtEnd": (FREE, BEFORE.format(size=100, at=1), False),
+    "SlackOfNew": after(DELETES, 13),
+}
+# With a page fence these fault at the instruction.
+GUARDED_FAULTS = {
+    "ReadAfterFree", "WriteAfterFree", "ReadAfterDelete", "WriteAfterDeleteArray", "ReadAfterReallocGrew",
+    "WriteAfterReallocShrank", "MemcpyFromFreed", "MemsetOfFreed", "SecondPageOfFreed", "FreedLongAgo", "FreedByOtherThread",
+    "UsedByOtherThread", "VectorReallocated", "StringDangles", "ListNodeErased", "MapNodeErased", "UniquePtrReset",
+    "CallbackOfFreed", "SharedInLambda", "FreedInChild", "ReadAfterEnd", "WriteAfterEnd", "OffByOneLoop", "MemcpyAcrossEnd",
+    "MemcpyFromAcrossEnd", "MemsetTooLong", "StrcpyTooLong", "StrlenUnterminated", "ReadCallocAfterEnd",
+    "WriteAlignedAfterEnd", "AfterEndInThread", "AfterEndInChild", "AfterObjectAtStart"}
+# Neither form notices these: a read of the header, and a read beyond the page after the object.
+GUARDED_UNNOTICED = {"ReadBeforeStart", "FarAfterEnd"}
+
+
+class Test:
+
+    def __init__(self, bugs, library, guarded=None):
+        self.bugs = bugs
+        self.library = os.path.abspath(library)
+        self.guarded_bugs = guarded
+        self.full = "minimal" not in os.path.basename(library)
+        self.failed = 0
+
+    def check(self, condition, text):
+        if not condition:
+            self.failed += 1
+            print("FAILED:", text)
+
+    def run(self, *arguments, **settings):
+        environment = {**os.environ, "LD_PRELOAD": self.library, **settings}
+        return subprocess.run([self.bugs, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+
+    def names(self):
+        names = self.run("--list").stdout.split()
+        self.check(len(names) > 50, "bugs --list lists them")
+        return names
+
+    def check_report(self, name, result, call, pattern, has_free):
+        """The report of a bug, which ended the program."""
+        self.check(result.returncode == -signal.SIGABRT, f"{name}: ends by {result.returncode}, not by SIGABRT: "
+                   f"{result.stderr}{result.stdout}")
+        said = re.match(r"misuses (0x[0-9a-f]+)\n", result.stdout)
+        if not said:
+            self.check(False, f"{name}: no pointer in {result.stdout!r}")
+            return
+        lines = result.stderr.split("\n")
+        start = f"{call} of " if call else ""
+        self.check(re.fullmatch(f"tcmalloc: {start}{said[1]}: {pattern}(, and up to [0-9]+ bytes? more)?", lines[0]),
+                   f"{name}: {lines[0]!r} is not {start}{said[1]}: {pattern}")
+        self.check(all(line.startswith("  ") for line in lines[1:-1]) and lines[-1] == "",
+                   f"{name}: other lines than stacks: {result.stderr}")
+        headings = [line for line in lines if re.match(r"  \S", line)]
+        if has_free is None:
+            return
+        self.check(any(re.match("  allocated by ", line) for line in headings), f"{name}: no stack of the allocation")
+        self.check(has_free == any(re.match("  freed by ", line) for line in headings), f"{name}: stack of the free")
+        if self.full and not re.search("calloc|memalign|strdup|alignment|of_(smaller_)?realloc", name):
+            allocates = re.search(r"  allocated by [^\n]*\n    (\S+)", result.stderr)
+            self.check(allocates and re.search("AllocateIt|New(Array)?It", allocates[1]),
+                       f"{name}: the allocation is by {allocates and allocates[1]}: {result.stderr}")
+
+    # ---
+
+    def reports(self):
+        names = self.names()
+        for name in names:
+            result = self.run(name)
+            if name == "none" or name.startswith("read_"):
+                self.check(result.returncode == 0 and result.stderr == "", f"{name}: {result}")
+            elif name not in REPORTS:
+                self.check(False, f"{name} is not in the table")
+            else:
+                self.check_report(name, result, *REPORTS[name])
+        self.check(set(REPORTS) <= set(names), f"no bugs: {set(REPORTS) - set(names)}")
+
+    def fence(self):
+        for name in self.names():
+            result = self.run(name, TCMALLOC_PAGE_FENCE="1")
+            if name == "none":
+                self.check(result.returncode == 0 and result.stderr == "", f"{name}: {result}")
+            elif name in FAULTS:
+                self.check(result.returncode == -signal.SIGSEGV and "survived" not in result.stdout,
+                           f"{name}: {result}")
+            elif name in REPORTS:
+                call, pattern, has_free = REPORTS[name]
+                # The library may find this free by the protection of the page, without the offset in the object.
+                if name == "free_inside_freed":
+                    pattern = "not the start of an object, but a pointer into a freed one of 100 bytes at 0x[0-9a-f]+"
+                if result.returncode == -signal.SIGSEGV and re.match("write|mem", name) and "survived" not in result.stdout:
+                    continue  # the end is at the fence
+                self.check_report(name, result, call, pattern, has_free)
+
+    def settings(self):
+        # Without a queue nothing is kept, so a second free finds a recycled header.
+        result = self.run("double_free", TCMALLOC_MAX_FREE_QUEUE_SIZE="0")
+        self.check(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"no queue: {result}")
+        result = self.run("write_after_free", TCMALLOC_MAX_FREE_QUEUE_SIZE="0")
+        self.check(result.returncode == 0, f"no queue: {result}")
+        # A queue of 1 MB no longer contains the object after 100 MB.
+        result = self.run("write_after_free_found_by_frees", TCMALLOC_RECLAIM_MEMORY="false")
+        self.check(result.returncode == -signal.SIGABRT and "was written after the free, at offset 3" in result.stderr, f"{result}")
+        result = self.run("double_free", TCMALLOC_SYMBOLIZE_STACKTRACE="0")
+        self.check("FreeIt" not in result.stderr and re.search("freed by free:\n    0x", result.stderr), f"{result}")
+        # Objects that the program holds or has freed are not leaked, wherever the header is.
+        if self.full:
+            result = self.run("none", HEAPCHECK="normal")
+            self.check(result.returncode == 0 and " leaks of " not in result.stderr, f"leak check: {result}")
+        for name in ("read_after_end_of_page", "read_after_free"):
+            result = self.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
+            self.check(result.returncode == 0, f"readable fence: {name}: {result}")
+        for name in ("write_after_end_of_page", "write_after_free"):
+            result = self.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
+            self.check(result.returncode == -signal.SIGSEGV, f"readable fence: {name}: {result}")
+        result = self.run("double_free_of_large", TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_NEVER_RECLAIM="1")
+        self.check(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"{result}")
+
+    def run_guarded(self, name, fence):
+        environment = {**os.environ, "LD_PRELOAD": self.library, "ANY_PLACE": "1", "TCMALLOC_PAGE_FENCE": str(int(fence))}
+        return subprocess.run([self.guarded_bugs, name], env=environment, capture_output=True, text=True, timeout=60)
+
+    def guarded(self):
+        names = subprocess.run([self.guarded_bugs], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        wanted = GUARDED.keys() | GUARDED_FAULTS | GUARDED_UNNOTICED
+        self.check(set(names) == wanted, f"not in the tables, or no bugs: {set(names) ^ wanted}")
+        for name in names:
+            for fence in (False, True):
+                run = self.run_guarded(name, fence)
+                if fence and name in GUARDED_FAULTS:
+                    self.check(run.returncode == -signal.SIGSEGV, f"{name}: no fault: {run}")
+                elif name in GUARDED:
+                    call, pattern, has_free = GUARDED[name]
+                    line = run.stderr.partition("\n")[0]
+                    start = f"{call} of " if call else ""
+                    self.check(re.fullmatch(f"tcmalloc: {start}0x[0-9a-f]+: {pattern}(, and up to [0-9]+ bytes? more)?", line),
+                               f"{name}, fence {fence}: {line!r}")
+                    self.check(run.returncode == -signal.SIGABRT, f"{name}: {run}")
+                    self.check("\n  allocated by " in run.stderr and has_free == ("\n  freed by " in run.stderr),
+                               f"{name}: stacks: {run.stderr}")
+                elif not fence or name in GUARDED_UNNOTICED:
+                    self.check((run.returncode, run.stderr) == (3, ""), f"{name}, fence {fence}: {run}")
+
+
+def main():
+    what, *others = sys.argv[1:]
+    test = Test(*others)
+    getattr(test, what)()
+    print("failed checks:", test.failed)
+    return 1 if test.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Guarded samples on programs with one bug each.
+
+  guarded_test.py WHAT PROGRAM LIBRARY
+
+  bugs      each bug of the program (guarded_bugs.cc) is noticed where it happens, and the report names it and the
+            functions that did it
+  quiet     without TCMALLOC_GUARDED_REPORT an access prints nothing, and the signal ends the process
+  off       without TCMALLOC_GUARDED_SAMPLE nothing is noticed, and nothing printed
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+TIMEOUT_S = 60
+UNNOTICED = 3
+
+ADDRESS = r"0x[0-9a-f]+"
+FAULT = -signal.SIGSEGV
+ABORT = -signal.SIGABRT
+
+
+def fault(kind, access, place):
+    """The first line after an access, and the signal."""
+    return FAULT, rf"tcmalloc: {kind}: {access} at {ADDRESS}, {place} an object of \d+ bytes? at {ADDRESS}"
+
+
+def freed(access, place):
+    status, line = fault("use after free", access, place)
+    return status, line + " that was freed"
+
+
+def wrong(kind, call, rest):
+    return ABORT, rf"tcmalloc: {kind}: {call} of {ADDRESS}, {rest}"
+
+
+def late(kind, call, place):
+    return ABORT, rf"tcmalloc: {kind}: {call} finds that the program wrote {place} an object of \d+ bytes at {ADDRESS}"
+
+
+OBJECT = r"an object of \d+ bytes?"
+AFTER = r"\d+ bytes? after the end of"
+BEFORE = r"\d+ bytes? before"
+DELETE, DELETE_ARRAY = "operator delete", r"operator delete\[\]"
+BUGS = {
+    "ReadAfterFree": freed("read", "byte 3 of"),
+    "WriteAfterFree": freed("write", "byte 3 of"),
+    "ReadAfterDelete": freed("read", "byte 0 of"),
+    "WriteAfterDeleteArray": freed("write", "byte 499 of"),
+    "ReadAfterReallocGrew": freed("read", "byte 0 of"),
+    "WriteAfterReallocShrank": freed("write", "byte 5 of"),
+    "MemcpyFromFreed": freed("read", r"byte \d+ of"),
+    "MemsetOfFreed": freed("write", r"byte \d+ of"),
+    "SecondPageOfFreed": freed("read", "byte 6000 of"),
+    "FreedLongAgo": freed("read", "byte 0 of"),
+    "FreedByOtherThread": freed("write", "byte 0 of"),
+    "UsedByOtherThread": freed("read", "byte 47 of"),
+    "VectorReallocated": freed("read", "byte 0 of"),
+    "StringDangles": freed("read", "byte 0 of"),
+    "ListNodeErased": freed("read", r"byte \d+ of"),
+    "MapNodeErased": freed("write", r"byte \d+ of"),
+    "UniquePtrReset": freed("write", "byte 0 of"),
+    "CallbackOfFreed": freed("read", r"byte \d+ of"),
+    "SharedInLambda": freed("read", r"byte \d+ of"),
+    "FreedInChild": freed("read", "byte 0 of"),
+    "ReadAfterEnd": fault("overflow", "read", AFTER),
+    "WriteAfterEnd": fault("overflow", "write", AFTER),
+    "OffByOneLoop": fault("overflow", "write", "0 bytes after the end of"),
+    "MemcpyAcrossEnd": fault("overflow", "write", AFTER),
+    "MemcpyFromAcrossEnd": fault("overflow", "read", AFTER),
+    "MemsetTooLong": fault("overflow", "write", AFTER),
+    "StrcpyTooLong": fault("overflow", "write", AFTER),
+    "StrlenUnterminated": fault("overflow", "read", AFTER),
+    "ReadCallocAfterEnd": fault("overflow", "read", "0 bytes after the end of"),
+    "WriteAlignedAfterEnd": fault("overflow", "write", "0 bytes after the end of"),
+    "FarAfterEnd": fault("overflow", "read", "4976 bytes after the end of"),
+    "AfterEndInThread": fault("overflow", "write", "0 bytes after the end of"),
+    "AfterEndInChild": fault("overflow", "write", "0 bytes after the end of"),
+    "ReadBeforeStart": fault("underflow", "read", "1 byte before"),
+    "WriteBeforeStart": fault("underflow", "write", "8 bytes before"),
+    "NegativeIndex": fault("underflow", "write", "8 bytes before"),
+    "DoubleFree": wrong("double free", "free", OBJECT + " that was freed"),
+    "DoubleFreeInThread": wrong("double free", "free", OBJECT + " that was freed"),
+    "DoubleDelete": wrong("double free", DELETE, OBJECT + " that was freed"),
+    "FreeOfInside": wrong("invalid free", "free", "byte 16 of " + OBJECT),
+    "FreeOfBefore": wrong("invalid free", "free", "16 bytes before " + OBJECT),
+    "FreeOfInsideOfFreed": wrong("invalid free", "free", "byte 16 of " + OBJECT + f" at {ADDRESS} that was freed"),
+    "FreeOfNew": wrong("mismatched free", "free", OBJECT + " that came from operator new"),
+    "FreeOfNewArray": wrong("mismatched free", "free", OBJECT + r" that came from operator new\[\]"),
+    "DeleteOfMalloc": wrong("mismatched free", DELETE, OBJECT + " that came from malloc"),
+    "DeleteOfNewArray": wrong("mismatched free", DELETE, OBJECT + r" that came from operator new\[\]"),
+    "DeleteArrayOfNew": wrong("mismatched free", DELETE_ARRAY, OBJECT + " that came from operator new"),
+    "ReallocOfFreed": wrong("use after free", "realloc", OBJECT + " that was freed"),
+    "ReallocOfInside": wrong("invalid free", "realloc", "byte 8 of " + OBJECT),
+    "ReallocOfNew": wrong("mismatched free", "realloc", OBJECT + r" that came from operator new\[\]"),
+    "DeleteAsBase": wrong("wrong size", DELETE, OBJECT + ", but the call says 32 bytes"),
+    "TerminatorInSlack": late("overflow", "free", "0 bytes after the end of"),
+    "ByteInSlack": late("overflow", "free", "1 byte after the end of"),
+    "AfterObjectAtStart": late("overflow", "free", "20 bytes after the end of"),
+    "BeforeObjectAtEnd": late("underflow", "free", "1 byte before"),
+    "SlackOfNew": late("overflow", DELETE_ARRAY, "0 bytes after the end of"),
+}
+IN_CHILD = {"FreedInChild", "AfterEndInChild"}
+IN_THREAD = {"UsedByOtherThread", "DoubleFreeInThread", "AfterEndInThread"}
+
+
+class Test:
+    def __init__(self, program, library):
+        self.program, self.library = program, library
+        self.failed = 0
+
+    def run(self, bug, **variables):
+        environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": self.library, "LIBRARY_UNDER_TEST": self.library,
+                       "TCMALLOC_SAMPLE_PARAMETER": "1", **variables}
+        return subprocess.run([self.program, bug], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, timeout=TIMEOUT_S, check=False)
+
+    def expect(self, condition, message):
+        if not condition:
+            self.failed += 1
+            print(f"FAILED: {message}")
+
+    def names(self):
+        return subprocess.run([self.program], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+
+def sections(report):
+    """The stacks of a report by their titles: done, freed, allocated."""
+    found = {}
+    for line in report.splitlines():
+        if match := re.match(r"  (done|freed|allocated) by thread (\d+)", line):
+            title = match[1]
+            found[title] = (int(match[2]), [])
+        elif line.startswith("    ") and found:
+            found[title][1].append(line.strip())
+    return found
+
+
+def check_report(test, bug, run, line):
+    lines = run.stderr.splitlines()
+    test.expect(lines and re.match(line, lines[0]), f"{bug}: expected {line}, got\n{run.stderr}")
+    stacks = sections(run.stderr)
+    test.expect("that was freed" not in lines[0] or "freed" in stacks, f"{bug}: no stack of the free:\n{run.stderr}")
+    test.expect({"done", "allocated"} <= stacks.keys(), f"{bug}: stacks are missing:\n{run.stderr}")
+    for title, (thread, frames) in stacks.items():
+        test.expect(thread > 0 and frames, f"{bug}: {title}: no thread or no frames:\n{run.stderr}")
+    if bug not in IN_THREAD | IN_CHILD:
+        test.expect(any(bug in frame for frame in stacks["done"][1]), f"{bug}: not named:\n{run.stderr}")
+    if bug in IN_THREAD:
+        test.expect(stacks["done"][0] != stacks["allocated"][0], f"{bug}: the same thread:\n{run.stderr}")
+
+
+def bugs_test(test):
+    names = test.names()
+    test.expect(sorted(names) == sorted(BUGS), f"the program has other bugs: {set(names) ^ set(BUGS)}")
+    for bug, (status, line) in BUGS.items():
+        run = test.run(bug, TCMALLOC_GUARDED_SAMPLE="1", TCMALLOC_GUARDED_REPORT="1")
+        test.expect(run.returncode == status, f"{bug}: status {run.returncode}\n{run.stderr}")
+        check_report(test, bug, run, line)
+    print(f"{len(BUGS)} bugs")
+
+
+def quiet_test(test):
+    for bug, (status, line) in BUGS.items():
+        run = test.run(bug, TCMALLOC_GUARDED_SAMPLE="1")
+        test.expect(run.returncode == status, f"{bug}: status {run.returncode}\n{run.stderr}")
+        if status == FAULT:
+            test.expect(run.stderr == "", f"{bug}: printed\n{run.stderr}")
+        else:
+            check_report(test, bug, run, line)
+
+
+def off_test(test):
+    for variables in ({"TCMALLOC_SAMPLE_PARAMETER": "0"}, {"TCMALLOC_GUARDED_REPORT": "1"}):
+        for bug in ("ReadAfterFree", "SlackOfNew", "FreeOfNew", "WriteAfterDeleteArray"):
+            run = test.run(bug, **variables)
+            test.expect(run.returncode == UNNOTICED and run.stderr == "", f"{bug}: {run.returncode}\n{run.stderr}")
+
+
+def main():
+    what, program, library = sys.argv[1:]
+    test = Test(program, library)
+    {"bugs": bugs_test, "quiet": quiet_test, "off": off_test}[what](test)
+    print(f"{test.failed} failed")
+    return 1 if test.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

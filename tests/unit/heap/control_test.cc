@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "heap/control.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "heap/callback_scope.h"
+#include "heap/limits.h"
+#include "heap/new_heap.h"
+#include "testing/request_writer.h"
+
+namespace tcmalloc {
+namespace {
+
+class ControlTest : public testing::Test {
+ protected:
+  ControlTest() { control_.SetAccess(Control::kAccepted); }
+
+  double Rate() { return heap_.page_heap.governor()->release_rate(); }
+  uint32_t Reply() const { return control_.reply().ticket.load(std::memory_order_acquire); }
+  uint32_t Status() const { return control_.reply().status; }
+  void Write(uint32_t ticket, std::string_view text) {
+    WrittenRequest(ticket, ControlKind::kSet, text).Write(&control_.request());
+  }
+
+  Heap& heap_ = NewHeap();
+  Control& control_ = heap_.control;
+};
+
+TEST_F(ControlTest, ARequestIsCarriedOutOnce) {
+  EXPECT_FALSE(control_.HasRequest());
+  EXPECT_FALSE(control_.Serve(heap_));
+  Write(77, "TCMALLOC_RELEASE_RATE=3");
+  EXPECT_TRUE(control_.HasRequest());
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Rate(), 3);
+  EXPECT_EQ(Reply(), 77u);
+  EXPECT_EQ(Status(), ControlReply::kDone);
+  EXPECT_STREQ(control_.reply().before, "1");
+  EXPECT_STREQ(control_.reply().after, "3");
+  heap_.page_heap.governor()->SetReleaseRate(5);
+  EXPECT_FALSE(control_.HasRequest());
+  EXPECT_FALSE(control_.Serve(heap_));
+  EXPECT_EQ(Rate(), 5);
+}
+
+TEST_F(ControlTest, TheSlowPathCarriesItOutUnlessAThreadListens) {
+  Write(1, "TCMALLOC_RELEASE_RATE=3");
+  control_.BeginListening(this, nullptr);
+  EXPECT_TRUE(control_.has_listener());
+  LimitedAllocation(heap_).Ended(false, 1);
+  EXPECT_EQ(Rate(), 1);
+  control_.EndListening(&heap_);  // another object: this has no effect
+  EXPECT_TRUE(control_.has_listener());
+  control_.EndListening(this);
+  errno = 7;
+  LimitedAllocation(heap_).Ended(false, 1);
+  EXPECT_EQ(errno, 7);
+  EXPECT_EQ(Rate(), 3);
+}
+
+// A callback of the program, or carrying out another request, may allocate: no request is carried
+// out then.
+TEST_F(ControlTest, NotWithinACallback) {
+  Write(1, "TCMALLOC_RELEASE_RATE=3");
+  {
+    const CallbackScope scope;
+    LimitedAllocation(heap_).Ended(false, 1);
+    EXPECT_EQ(Rate(), 1);
+  }
+  LimitedAllocation(heap_).Ended(false, 1);
+  EXPECT_EQ(Rate(), 3);
+}
+
+// The words of two requests are mixed, or a part of the ticket is missing.
+TEST_F(ControlTest, ATornRequestIsRefused) {
+  const WrittenRequest first(0x01020304, ControlKind::kSet, "TCMALLOC_RELEASE_RATE=3");
+  const WrittenRequest second(0x05060708, ControlKind::kTrim, "");
+  first.WriteBody(&control_.request());
+  control_.request().ticket.store(second.ticket);
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Status(), ControlReply::kGarbled);
+  EXPECT_EQ(Reply(), second.ticket);
+  control_.request().ticket.store(first.ticket & 0xffff);
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Status(), ControlReply::kGarbled);
+  EXPECT_EQ(Rate(), 1);
+  // The rest of the ticket arrives.
+  control_.request().ticket.store(first.ticket);
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Status(), ControlReply::kDone);
+  EXPECT_EQ(Rate(), 3);
+}
+
+TEST_F(ControlTest, EachWrongBitIsSeen) {
+  for (size_t bit = 0; bit < sizeof(WrittenRequest) * 8; ++bit) {
+    const auto ticket = static_cast<uint32_t>((bit + 1) * 0x9e3779b1);
+    WrittenRequest bad(ticket, ControlKind::kSet, "TCMALLOC_RELEASE_RATE=3");
+    reinterpret_cast<unsigned char*>(&bad)[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8);
+    bad.Write(&control_.request());
+    ASSERT_TRUE(control_.Serve(heap_)) << "bit " << bit;
+    ASSERT_EQ(Status(), ControlReply::kGarbled) << "bit " << bit;
+  }
+  EXPECT_EQ(Rate(), 1);
+}
+
+// A text that fills its whole buffer has no terminator.
+TEST_F(ControlTest, TheTextMustEnd) {
+  WrittenRequest(1, ControlKind::kSet, std::string(ControlRequest::kTextWords * 4, '='))
+      .Write(&control_.request());
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Status(), ControlReply::kGarbled);
+}
+
+TEST_F(ControlTest, WordsAtRandomChangeNothing) {
+  constexpr uint64_t kSeed = 20261125;
+  printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
+  std::mt19937 random(kSeed);
+  for (int i = 0; i < 10'000; ++i) {
+    WrittenRequest words;
+    words.ticket = random();
+    words.kind = random() % 2 == 0 ? random() : random() % 8;
+    words.check = uint64_t{random()} << 32 | random();
+    for (uint32_t& word : words.text) word = random();
+    words.text.back() &= random() % 2 == 0 ? 0xffffff : 0xffffffff;
+    words.Write(&control_.request());
+    ASSERT_TRUE(control_.Serve(heap_));
+    ASSERT_EQ(Status(), ControlReply::kGarbled);
+  }
+  EXPECT_EQ(Rate(), 1);
+  EXPECT_EQ(heap_.sampling.period(), 0u);
+}
+
+// The request is from a newer version that has more kinds of requests.
+TEST_F(ControlTest, AnUnknownKindIsRefused) {
+  WrittenRequest(1, static_cast<ControlKind>(1000), "x").Write(&control_.request());
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Status(), ControlReply::kRefused);
+  EXPECT_NE(std::string(control_.reply().message).find("does not know this request"),
+            std::string::npos);
+}
+
+TEST_F(ControlTest, WithoutAccessNothingHappens) {
+  for (const auto access : {Control::kForbidden, Control::kPrivileged}) {
+    control_.SetAccess(access);
+    Write(access + 5u, "TCMALLOC_RELEASE_RATE=3");
+    EXPECT_TRUE(control_.Serve(heap_));
+    EXPECT_FALSE(control_.HasRequest());
+    EXPECT_EQ(Reply(), 0u);
+    EXPECT_EQ(Rate(), 1);
+  }
+}
+
+TEST_F(ControlTest, AForkedChildForgetsItsParentsRequest) {
+  control_.BeginListening(this, nullptr);
+  Write(9, "TCMALLOC_RELEASE_RATE=3");
+  control_.ResetInChild();
+  EXPECT_FALSE(control_.HasRequest());
+  EXPECT_FALSE(control_.has_listener());
+  EXPECT_FALSE(control_.Serve(heap_));
+  EXPECT_EQ(Rate(), 1);
+  Write(10, "TCMALLOC_RELEASE_RATE=4");
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Rate(), 4);
+}
+
+// Several threads look for requests, and two writers, one after the other as under the command's
+// lock, write them: each is carried out once, by one of them. Every request sets a new rate, so the
+// reply to a later request shows if one was carried out twice or not at all.
+TEST_F(ControlTest, ManyThreadsLookForRequests) {
+  constexpr int kRequests = 2000;
+  std::atomic<bool> done{false};
+  std::atomic<int> served{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!done.load()) {
+        if (control_.HasRequest()) served += control_.Serve(heap_) ? 1 : 0;
+      }
+    });
+  }
+  std::mutex lock;
+  std::string rate = "1";
+  uint32_t ticket = 0;
+  const auto write = [&] {
+    for (int i = 0; i < kRequests; ++i) {
+      const std::lock_guard<std::mutex> one(lock);
+      const std::string next = std::to_string(ticket % 1000);
+      Write(++ticket, "TCMALLOC_RELEASE_RATE=" + next);
+      while (Reply() != ticket) std::this_thread::yield();
+      ASSERT_EQ(Status(), ControlReply::kDone);
+      ASSERT_EQ(control_.reply().before, rate);
+      ASSERT_EQ(control_.reply().after, next);
+      rate = next;
+    }
+  };
+  std::thread other(write);
+  write();
+  other.join();
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(served, 2 * kRequests);
+}
+
+// A thread starts and stops listening while others allocate. Each request is carried out, either by
+// the listener or by another thread.
+TEST_F(ControlTest, TheListenerComesAndGoes) {
+  constexpr int kRequests = 1000;
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (!done.load()) LimitedAllocation(heap_).Ended(false, 1);
+    });
+  }
+  threads.emplace_back([&] {
+    while (!done.load()) {
+      control_.BeginListening(&done, nullptr);
+      for (int i = 0; i < 100; ++i) {
+        if (control_.HasRequest()) control_.Serve(heap_);
+      }
+      control_.EndListening(&done);
+      std::this_thread::yield();
+    }
+  });
+  std::string rate = "1";
+  for (uint32_t ticket = 1; ticket <= kRequests; ++ticket) {
+    const std::string next = std::to_string(ticket % 1000);
+    Write(ticket, "TCMALLOC_RELEASE_RATE=" + next);
+    while (Reply() != ticket) std::this_thread::yield();
+    ASSERT_EQ(Status(), ControlReply::kDone);
+    ASSERT_EQ(control_.reply().before, rate);
+    rate = next;
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Without the command's lock, two writers may mix their requests. A mixture is refused, and a reply
+// always belongs to the request with its ticket.
+TEST_F(ControlTest, TwoWritersAtOnce) {
+  constexpr int kRequests = 3000;
+  std::atomic<int> writing{2};
+  const auto write = [&](uint32_t rate) {
+    for (int i = 0; i < kRequests; ++i) {
+      Write(rate * 100'000 + static_cast<uint32_t>(i),
+            "TCMALLOC_RELEASE_RATE=" + std::to_string(rate));
+      if (i % 16 == 0) std::this_thread::yield();
+    }
+    --writing;
+  };
+  std::thread one(write, 100u);
+  std::thread two(write, 900u);
+  int carried_out = 0;
+  while (writing.load() > 0 || control_.HasRequest()) {
+    if (!control_.Serve(heap_)) continue;
+    if (Status() != ControlReply::kDone) {
+      ASSERT_EQ(Status(), ControlReply::kGarbled);
+      continue;
+    }
+    ++carried_out;
+    ASSERT_TRUE(Rate() == 100 || Rate() == 900) << Rate();
+  }
+  one.join();
+  two.join();
+  printf("%d carried out\n", carried_out);
+}
+
+}  // namespace
+}  // namespace tcmalloc

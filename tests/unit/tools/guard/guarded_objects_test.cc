@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tests guarded samples through the entry points.
+#include "tools/guard/guarded_objects.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "entry/properties.h"
+#include "entry/slow_path.h"
+#include "entry/tc_names.h"
+#include "heap/heap.h"
+#include "stats/stats.h"
+#include "tools/guard/guard_pool.h"
+#include "tools/profiler/sampler.h"
+
+// These declarations are those of include/tcmalloc/tcmalloc.h.
+extern "C" int tcmalloc_owns(const void* address) noexcept;
+extern "C" int tcmalloc_for_each_object(void (*callback)(void*, size_t, void*), void* context);
+
+namespace tcmalloc {
+namespace {
+
+class GuardedObjectsTest : public ::testing::Test {
+ protected:
+  GuardedObjectsTest() {
+    heap_.sampling.SetSeed(20261125);
+    SetSamplePeriod(heap_, 1);  // practically all objects are sampled
+    EXPECT_TRUE(SetGuardedSample(heap_, 1));
+    before_ = heap_.guarded.objects.value();
+  }
+  ~GuardedObjectsTest() override {
+    SetSamplePeriod(heap_, 0);
+    SetGuardedSample(heap_, 0);
+    Pool().CheckInvariants();
+  }
+
+  GuardPool& Pool() { return *static_cast<GuardPool*>(heap_.guarded.pool.load()); }
+  bool IsGuarded(const void* p) const { return heap_.guarded.Contains(p); }
+  size_t Objects() const { return heap_.guarded.objects.value() - before_; }
+
+  Heap& heap_ = ExistingHeap();
+  size_t before_ = 0;
+};
+
+// No matter how a guarded object is allocated and freed, it behaves like any other one.
+TEST_F(GuardedObjectsTest, BehaveLikeOthers) {
+  const size_t samples = GetSampleTotals().samples;
+  for (const size_t size : {size_t{16}, size_t{100}, size_t{4096}, size_t{8192}}) {
+    char* const p = static_cast<char*>(tc_malloc(size));
+    ASSERT_TRUE(IsGuarded(p)) << size;
+    EXPECT_EQ(Objects(), 1u);
+    EXPECT_EQ(GetSampleTotals().samples, samples + 1) << "it is a sample, too";
+    EXPECT_EQ(tc_malloc_size(p), size) << "exactly what was requested";
+    EXPECT_EQ(tcmalloc_owns(p), 1);
+    memset(p, 1, size);
+    tc_free(p);
+    EXPECT_EQ(Objects(), 0u);
+    EXPECT_EQ(GetSampleTotals().samples, samples);
+    EXPECT_EQ(tc_malloc_size(p), 0u) << "no object any more";
+
+    tc_free_sized(tc_malloc(size), size);
+    tc_delete_sized(tc_new(size), size);
+    tc_delete(tc_new_nothrow(size, std::nothrow));
+    // A program may use the whole size of the class, and pass that size to the free.
+    tc_free_sized(tc_malloc(size), AllocationSize(size, 1));
+    for (const size_t alignment : {size_t{32}, size_t{256}, size_t{4096}}) {
+      void* const aligned = tc_memalign(alignment, size);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned) % alignment, 0u);
+      EXPECT_TRUE(IsGuarded(aligned)) << size << " " << alignment;
+      tc_free_aligned_sized(aligned, alignment, size);
+    }
+    char* const zeroed = static_cast<char*>(tc_calloc(size, 1));
+    EXPECT_TRUE(IsGuarded(zeroed));
+    EXPECT_TRUE(std::all_of(zeroed, zeroed + size, [](char c) { return c == 0; }));
+    tc_free(zeroed);
+    EXPECT_EQ(Objects(), 0u) << size;
+  }
+  void* const large = tc_malloc(8193);
+  EXPECT_FALSE(IsGuarded(large));
+  tc_free(large);
+}
+
+TEST_F(GuardedObjectsTest, ReallocCopiesOut) {
+  std::mt19937_64 random(20261125);
+  std::vector<unsigned char> contents;
+  auto* p = static_cast<unsigned char*>(tc_malloc(100));
+  contents.assign(100, 7);
+  memset(p, 7, 100);
+  for (int i = 0; i < 200; ++i) {
+    const size_t size = 16 + random() % 12'000;
+    p = static_cast<unsigned char*>(tc_realloc(p, size));
+    ASSERT_EQ(IsGuarded(p), size <= 8192) << size;
+    const size_t kept = std::min(size, contents.size());
+    ASSERT_TRUE(std::equal(p, p + kept, contents.begin()));
+    contents.resize(size);
+    for (size_t j = 0; j < size; ++j) p[j] = contents[j] = static_cast<unsigned char>(random());
+  }
+  tc_free(p);
+  EXPECT_EQ(Objects(), 0u);
+}
+
+TEST_F(GuardedObjectsTest, StatisticsCountThem) {
+  const HeapStats before = CollectStats(heap_);
+  void* const p = tc_malloc(5000);
+  const HeapStats with = CollectStats(heap_);
+  const size_t pages = with.guarded_bytes - before.guarded_bytes;
+  EXPECT_EQ(pages, (5000 + 4095) / 4096 * 4096);
+  EXPECT_EQ(with.in_use_bytes, before.in_use_bytes + pages);
+  EXPECT_EQ(with.system_bytes, before.system_bytes + pages);
+  EXPECT_EQ(with.guarded_objects, before.guarded_objects + 1);
+  EXPECT_GT(with.metadata_bytes, GuardLayout::kSlots * sizeof(GuardSlot));
+  tc_free(p);
+  EXPECT_EQ(CollectStats(heap_).in_use_bytes, before.in_use_bytes);
+}
+
+TEST_F(GuardedObjectsTest, EachNthSampleThatFits) {
+  for (const size_t n : {1, 3, 10}) {
+    SetGuardedSample(heap_, n);
+    size_t guarded = 0;
+    for (size_t i = 0; i < 30 * n; ++i) {
+      void* const p = tc_malloc(64);
+      guarded += IsGuarded(p);
+      tc_free(p);
+      tc_free(tc_malloc(20'000));  // does not count: it is too large
+    }
+    EXPECT_NEAR(static_cast<double>(guarded), 30, 1) << n;
+  }
+}
+
+TEST_F(GuardedObjectsTest, AFullPoolGuardsNoMore) {
+  std::vector<void*> objects;
+  while (IsGuarded(objects.emplace_back(tc_malloc(64)))) ASSERT_LT(objects.size(), 1000u);
+  EXPECT_EQ(heap_.guarded.page_bytes.value(), kTuning.guarded_samples.max_page_bytes);
+  for (void* const p : objects) tc_free(p);
+  void* const p = tc_malloc(64);
+  EXPECT_TRUE(IsGuarded(p));
+  tc_free(p);
+}
+
+TEST_F(GuardedObjectsTest, SwitchedByAProperty) {
+  void* const guarded = tc_malloc(64);
+  EXPECT_TRUE(SetProperty(heap_, "tcmalloc.guarded_sample", 0));
+  void* const p = tc_malloc(64);
+  EXPECT_FALSE(IsGuarded(p));
+  tc_free(p);
+  EXPECT_TRUE(IsGuarded(guarded));
+  tc_free(guarded);  // stays guarded, and is freed
+  SetSamplePeriod(heap_, 0);
+  EXPECT_TRUE(SetProperty(heap_, "tcmalloc.guarded_sample", 16));
+  EXPECT_EQ(GetProperty(heap_, "tcmalloc.guarded_sample"), 16u);
+  EXPECT_EQ(heap_.sampling.period(), kTuning.sampling.default_period_bytes)
+      << "samples are needed for it";
+}
+
+// A walk over all objects also finds guarded ones.
+TEST_F(GuardedObjectsTest, ForEachObjectFindsThem) {
+  void* const p = tc_malloc(100);
+  ASSERT_TRUE(IsGuarded(p));
+  struct Search {
+    void* wanted;
+    size_t bytes;
+    int times;
+  } search = {p, 0, 0};
+  const auto visit = [](void* object, size_t bytes, void* context) {
+    Search& to = *static_cast<Search*>(context);
+    if (object != to.wanted) return;
+    to.bytes = bytes;
+    ++to.times;
+  };
+  ASSERT_EQ(tcmalloc_for_each_object(visit, &search), 1);
+  EXPECT_EQ(search.times, 1);
+  EXPECT_EQ(search.bytes, 100u);
+  tc_free(p);
+  search.times = 0;
+  ASSERT_EQ(tcmalloc_for_each_object(visit, &search), 1);
+  EXPECT_EQ(search.times, 0);
+}
+
+using GuardedObjectsDeathTest = GuardedObjectsTest;
+
+TEST_F(GuardedObjectsDeathTest, WrongFreesAbort) {
+  EXPECT_DEATH(tc_delete(tc_malloc(16)), "mismatched free: operator delete of .* from malloc");
+  EXPECT_DEATH(tc_free(tc_new(16)), "mismatched free: free of .* from operator new");
+  EXPECT_DEATH(tc_free_sized(tc_malloc(100), 90), "wrong size: free of .* says 90 bytes");
+  EXPECT_DEATH(tc_free_sized(tc_malloc(100), 200), "wrong size: free of .* says 200 bytes");
+  EXPECT_DEATH(tc_free(static_cast<char*>(tc_malloc(100)) + 1), "invalid free: .* byte 1 of");
+  EXPECT_DEATH(
+      {
+        char* const p = static_cast<char*>(tc_malloc(100));
+        p[100] = 0;
+        tc_free(p);
+      },
+      "overflow: free finds that the program wrote 0 bytes after the end of");
+}
+
+// Threads allocate and free, also each other's objects, while guarded sampling is switched on and
+// off.
+TEST_F(GuardedObjectsTest, ThreadsAllocateAndFree) {
+  constexpr int kThreads = 4;
+  std::array<std::atomic<char*>, 32> exchange{};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&exchange, t] {
+      std::mt19937_64 random(20261125 + static_cast<uint64_t>(t));
+      for (int i = 0; i < 3000; ++i) {
+        const size_t size = 16 + random() % 9000;
+        char* const p = static_cast<char*>(tc_malloc(size));
+        p[0] = p[size - 1] = static_cast<char>(i);
+        tc_free(exchange[random() % exchange.size()].exchange(p));
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    SetGuardedSample(heap_, static_cast<size_t>(i % 3));
+    std::this_thread::yield();
+  }
+  SetGuardedSample(heap_, 1);
+  for (std::thread& thread : threads) thread.join();
+  for (std::atomic<char*>& place : exchange) tc_free(place.exchange(nullptr));
+  EXPECT_EQ(Objects(), 0u);
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/mark/sampled_sites.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <tuple>
+#include <vector>
+
+#include "os/memory/virtual_memory.h"
+#include "testing/fake_virtual_memory.h"
+#include "testing/random.h"
+#include "tools/leak/check_memory.h"
+
+namespace tcmalloc {
+namespace {
+
+using Key = SampledSites::Key;
+
+// Samples are identified by their numbers.
+const void* NumberedSample(uintptr_t number) { return reinterpret_cast<const void*>(number); }
+
+class SampledSitesTest : public testing::Test {
+ protected:
+  void Build(const std::vector<Key>& keys) {
+    ASSERT_TRUE(sites_.Reserve(keys.size()));
+    for (size_t i = 0; i < keys.size(); ++i) sites_.Add(keys[i], NumberedSample(i + 1));
+    sites_.Sort();
+  }
+
+  SystemVirtualMemory vm_;
+  CheckMemory memory_{vm_};
+  SampledSites sites_{memory_};
+};
+
+TEST_F(SampledSitesTest, NearestHasTheSameSize) {
+  Build({{64, 1000, 0x1000}, {128, 9000, 0x2000}});
+  EXPECT_EQ(sites_.Nearest({64, 9000, 0x2000}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({128, 1000, 0x1000}), NumberedSample(2));
+  EXPECT_EQ(sites_.Nearest({96, 1000, 0x1000}), nullptr);
+  EXPECT_EQ(sites_.Nearest({16, 1000, 0x1000}), nullptr);
+  EXPECT_EQ(sites_.Nearest({256, 1000, 0x1000}), nullptr);
+}
+
+TEST_F(SampledSitesTest, NothingIsNearestWithoutSamples) {
+  Build({});
+  EXPECT_EQ(sites_.Nearest({64, 0, 0x1000}), nullptr);
+}
+
+TEST_F(SampledSitesTest, TimeComesBeforeAddress) {
+  Build({{64, 1000, 0x1000}, {64, 5000, 0x9000}});
+  EXPECT_EQ(sites_.Nearest({64, 1200, 0x9000}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 0, 0x9000}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 4000, 0x1000}), NumberedSample(2));
+  EXPECT_EQ(sites_.Nearest({64, 6000, 0x1000}), NumberedSample(2));
+}
+
+TEST_F(SampledSitesTest, LaterSampleWinsATie) {
+  Build({{64, 1000, 0x1000}, {64, 3000, 0x9000}});
+  EXPECT_EQ(sites_.Nearest({64, 2000, 0x1000}), NumberedSample(2));
+}
+
+TEST_F(SampledSitesTest, NearestAddressAtTheSameTime) {
+  Build({{64, 1000, 0x1000}, {64, 1000, 0x9000}, {64, 1000, 0x3000}});
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0x1fff}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0x2fff}), NumberedSample(3));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0xffff}), NumberedSample(2));
+  EXPECT_EQ(sites_.Nearest({64, 1000, 0}), NumberedSample(1));
+  EXPECT_EQ(sites_.Nearest({64, 7000, 0x4000}), NumberedSample(3));
+}
+
+TEST_F(SampledSitesTest, AgreesWithLinearSearch) {
+  SeededRandom random(9101);
+  const auto any = [&random]() -> Key {
+    return {16 * (1 + random.Below(4)), static_cast<int64_t>(100 * random.Below(30)),
+            4096 * (1 + random.Below(1000))};
+  };
+  std::vector<Key> keys(300);
+  for (Key& key : keys) key = any();
+  Build(keys);
+  for (int i = 0; i < 5000; ++i) {
+    Key object = any();
+    object.handed_out_ms += static_cast<int64_t>(random.Below(100));
+    const auto distance = [&object](const Key& p) {
+      const int64_t ms = std::abs(p.handed_out_ms - object.handed_out_ms);
+      return std::tuple(
+          ms, -p.handed_out_ms,
+          p.address < object.address ? object.address - p.address : p.address - object.address,
+          p.address);
+    };
+    const Key* best = nullptr;
+    for (const Key& p : keys) {
+      if (p.object_bytes != object.object_bytes) continue;
+      if (best == nullptr || distance(p) < distance(*best)) best = &p;
+    }
+    ASSERT_NE(best, nullptr);
+    const auto found = reinterpret_cast<uintptr_t>(sites_.Nearest(object));
+    ASSERT_NE(found, 0u);
+    ASSERT_EQ(distance(keys[found - 1]), distance(*best));
+  }
+}
+
+TEST(SampledSitesMemoryTest, WithoutMemory) {
+  FakeVirtualMemory vm{FakeVirtualMemory::Options()};
+  vm.FailMap(1);
+  CheckMemory memory(vm);
+  SampledSites sites(memory);
+  EXPECT_FALSE(sites.Reserve(10));
+}
+
+}  // namespace
+}  // namespace tcmalloc
