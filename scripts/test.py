@@ -3,7 +3,9 @@
 """Builds the presets of a tier, runs its tests and counts the results.
 
 scripts/tiers.py defines the tiers. A run ends with the ten slowest tests and the line
-"N passed, N failed, N skipped", over all presets. Besides failing tests these count as failed: a
+"N passed, N failed, N skipped, N flaky", over all presets. A test that fails runs again, alone; if it
+then passes five times, it is flaky instead of failed (scripts/flaky.py). Its outputs are in
+build/failures/PRESET. Besides failing tests these count as failed: more than two flaky tests; a
 preset that does not build, or has no test of a kind that it should have; a test that ctest could not
 start; a test without a label, which no tier would run; a test that skips without a reason ("SKIP:
 reason", or GoogleTest's GTEST_SKIP() << reason); files that clang-format would change (one check for
@@ -11,20 +13,24 @@ all of them).
 """
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
+import flaky
 import tiers
 import unchanged
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+FAILURES = ROOT / "build" / "failures"  # the outputs of the tests that failed, by preset
 
 # Tests of this kind run only on request: they change settings of the system while they run.
 SYSTEM_KIND = "system"
@@ -53,6 +59,7 @@ class Tally:
         self.failures = []
         self.outputs = []  # the outputs of the tests that failed, in the order of failures; None if unknown
         self.skips = []
+        self.flaky = []  # the tests that failed once and then passed
         self.seconds = []  # (seconds, name) of each test
         self.unchanged = 0  # tests that passed before with the same files, and did not run again
 
@@ -90,9 +97,14 @@ def skip_reason(output):
     return None
 
 
-def count_results(preset, junit_file, tally):
-    """Adds the tests in ctest's JUnit file to the tally and returns name -> whether it passed."""
+def count_results(preset, junit_file, log_file, tally, run_again):
+    """Adds the results of a run of ctest to the tally and returns name -> whether it passed.
+
+    run_again(name) runs a test alone: (ctest's word for its end, or None if it passed; output).
+    """
     cases = ElementTree.parse(junit_file).getroot().findall("testcase")
+    ends = list(flaky.ends_of_tests(junit_file, log_file))
+    failed = [test for case, test in zip(cases, ends) if case.get("status") == "fail"]
     for case in cases:
         name = f"{preset}: {case.get('name')}"
         tally.seconds.append((float(case.get("time") or 0), name))
@@ -101,7 +113,6 @@ def count_results(preset, junit_file, tally):
             tally.passed += 1
             continue
         if status == "fail":
-            tally.fail(name, case.findtext("system-out"))
             continue
         skipped = case.find("skipped")
         message = skipped.get("message", "") if skipped is not None else ""
@@ -113,6 +124,19 @@ def count_results(preset, junit_file, tally):
             tally.fail(f"{name}: skipped without a reason")
         else:
             tally.skip(f"{name}: {reason}")
+    # So many failures are not chance, and running them again would take long.
+    many = len(failed) + len(tally.flaky) > flaky.LARGEST_NUMBER
+    for name, end, output in failed:
+        if many:
+            flaky.keep(FAILURES / preset, name, 1, output)
+            tally.fail(f"{preset}: {name}: {end}; not run again, as more than {flaky.LARGEST_NUMBER} tests failed", output)
+            continue
+        reason = flaky.judge(name, end, output, lambda name=name: run_again(name), FAILURES / preset)
+        if reason:
+            tally.fail(f"{preset}: {name}: {reason}", output)
+        else:
+            tally.flaky.append(f"{preset}: {name}: 1 of {flaky.REPEATS + 1}")
+            print(f"FLAKY {tally.flaky[-1]}", flush=True)
     return {case.get("name"): case.get("status") == "run" for case in cases}
 
 
@@ -158,6 +182,20 @@ def build(preset, kinds, jobs):
     return "building" if subprocess.run(command, cwd=ROOT).returncode else None
 
 
+def run_ctest(build_dir, numbers, jobs, junit_file, log_file, *options):
+    """Runs the tests of these numbers, writes their results and returns ctest's exit status."""
+    junit_file.unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile("w") as list_file:
+        # ctest drops the last character of the file.
+        list_file.write(f"{numbers[0]},{numbers[0]},1,{','.join(map(str, numbers))}\n")
+        list_file.flush()
+        # The whole outputs are needed: the reason for a skip may be anywhere in them.
+        return subprocess.run(
+            ["ctest", "-I", list_file.name, "-j", str(jobs), "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S),
+             "--test-output-size-passed", "1000000", "--test-output-size-failed", "10000000",
+             "--output-junit", junit_file, "--output-log", log_file, *options], cwd=build_dir).returncode
+
+
 def run_preset(preset, tier, jobs, only, again, tally):
     started = time.monotonic()
     # A preset that was named runs all its kinds if the tier has none of them.
@@ -199,29 +237,25 @@ def run_preset(preset, tier, jobs, only, again, tally):
 
     say(f"{preset}: test ({' '.join(kinds)}), built in {time.monotonic() - started:.0f} s")
     started = time.monotonic()
-    failures_before = len(tally.failures)
-    with tempfile.TemporaryDirectory() as folder:
-        junit_file = build_dir / "results.xml"
-        junit_file.unlink(missing_ok=True)
-        numbers = pathlib.Path(folder) / "numbers"
-        # ctest drops the last character of the file.
-        numbers.write_text(f"{chosen[0]},{chosen[0]},1,{','.join(map(str, chosen))}\n")
-        ctest = subprocess.run(
-            # Runs twice as many tests as there are CPUs, since many tests mostly wait.
-            ["ctest", "-I", numbers, "-j", str(2 * jobs), "--output-on-failure",
-             "--no-tests=error", "--timeout", str(TEST_TIMEOUT_S), "--progress",
-             # The whole output is needed: the reason for a skip may be anywhere in it.
-             "--test-output-size-passed", "1000000", "--output-junit", junit_file],
-            cwd=build_dir)
-        results = count_results(preset, junit_file, tally) if junit_file.exists() else {}
+    before = len(tally.failures), len(tally.flaky)
+    results_of = [build_dir / "results.xml", build_dir / "results.log"]
+    # Runs twice as many tests as there are CPUs, since many tests mostly wait.
+    status = run_ctest(build_dir, chosen, 2 * jobs, *results_of, "--output-on-failure", "--progress")
+
+    def run_again(name):
+        files = [build_dir / "again.xml", build_dir / "again.log"]
+        run_ctest(build_dir, [number for number in chosen if names[number - 1] == name], 1, *files, "--quiet")
+        return next(flaky.ends_of_tests(*files))[1:] if files[0].exists() else ("did not run", "")
+
+    results = count_results(preset, *results_of, tally, run_again) if results_of[0].exists() else {}
     if memory:
         memory.store(results, [name for name, passed in results.items() if passed])
     if not results:
         tally.fail(f"{preset}: no test ran")
     elif len(results) != len(chosen):
         tally.fail(f"{preset}: of {len(chosen)} tests {len(results)} ran")
-    elif ctest.returncode != 0 and len(tally.failures) == failures_before:
-        tally.fail(f"{preset}: ctest ended with {ctest.returncode}")
+    elif status != 0 and (len(tally.failures), len(tally.flaky)) == before:
+        tally.fail(f"{preset}: ctest ended with {status}")
     say(f"{preset}: {len(results)} tests in {time.monotonic() - started:.0f} s")
 
 
@@ -289,6 +323,9 @@ def main():
 
     started = time.monotonic()
     tally = Tally()
+    shutil.rmtree(FAILURES, ignore_errors=True)
+    for error in flaky.list_errors((ROOT / "tests" / "flaky.txt").read_text(), datetime.date.today()):
+        tally.fail(error)
     jobs = [] if options.preset or options.kind else tiers.jobs_of(options.tier)
     for job in jobs:
         if job == "format":  # in seconds
@@ -303,6 +340,8 @@ def main():
         if job != "format":
             run_job(job, tally)
 
+    if len(tally.flaky) > flaky.LARGEST_NUMBER:
+        tally.fail(f"{len(tally.flaky)} tests are flaky; at most {flaky.LARGEST_NUMBER} are forgiven")
     say(f"all of it took {time.monotonic() - started:.0f} s")
     say("the slowest tests")
     for seconds, name in sorted(tally.seconds, reverse=True)[:SLOWEST_SHOWN]:
@@ -312,7 +351,10 @@ def main():
         print(f"FAIL  {failure}")
         for line in last_words(output, LINES_OF_ALL_FAILURES // len(tally.failures)):
             print(f"      {line}")
+    for test in tally.flaky:
+        print(f"FLAKY {test}")
     print(f"{tally.passed} passed, {len(tally.failures)} failed, {len(tally.skips)} skipped"
+          + (f", {len(tally.flaky)} flaky" if tally.flaky else "")
           + (f", {tally.unchanged} unchanged since they passed" if tally.unchanged else ""), flush=True)
     return 1 if tally.failures or not tally.passed + tally.unchanged else 0
 
