@@ -226,10 +226,10 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
     // The heap changed meanwhile. The blocks that were read are enough to begin with.
   }
   std::string reason;
-  const Patience patience(kStopTries);
-  int i = 0;
-  for (; i == 0 || !patience.IsOver(i); ++i) {
-    if (i > 0) std::this_thread::sleep_for(kStopPause);
+  const Patience patience;
+  int tries = 0;
+  for (; tries == 0 || !patience.IsOver(); ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(kStopPause);
     copy.PrepareRefresh(guards);
     if (const Guard* const set = CopyBlocks(process.info.pid, copy, mode)) {
       reason = set->name + " is in use";
@@ -252,21 +252,21 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   throw Failure(
       fmt::format("process {} was never quiescent in {} tries ({}): try again, or use "
                   "--no-stop",
-                  process.info.pid, i, reason));
+                  process.info.pid, tries, reason));
 }
 
 Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered) {
   CopiedImage copy(*process.image, scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   std::vector<Guard> guards;
-  for (const Patience patience(kStopTries);;) {
+  for (const Patience patience;;) {
     guards.clear();
     try {
       read(target, &guards);
       break;
     } catch (const BadImage&) {
       // The heap changed meanwhile, so the same blocks are read again.
-      if (patience.IsOver(0)) throw;
+      if (patience.IsOver()) throw;
       copy.PrepareRefresh({});
       static_cast<void>(copy.Refresh());
     }

@@ -120,10 +120,10 @@ std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode,
   }
   mode->registers = true;
   std::string reason = "its locks are in use";
-  const Patience patience(kStopTries);
-  int i = 0;
-  for (; i == 0 || !patience.IsOver(i); ++i) {
-    if (i > 0) std::this_thread::sleep_for(kStopPause);
+  const Patience patience;
+  int tries = 0;
+  for (; tries == 0 || !patience.IsOver(); ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(kStopPause);
     guards.clear();
     std::unique_ptr<Mirror> mirror = MakeMirror(process, process.info.pid, &guards);
     try {
@@ -147,7 +147,7 @@ std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode,
   }
   throw Failure(
       fmt::format("incomplete: process {} was never quiescent in {} tries ({}): try again",
-                  process.info.pid, i, reason));
+                  process.info.pid, tries, reason));
 }
 
 }  // namespace cli

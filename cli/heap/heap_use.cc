@@ -190,7 +190,7 @@ void AddClassUse(const SizeClassStatistics& stats, const std::vector<ClassInShar
 }
 
 HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages& pages) {
-  const Patience patience(kUseTries);
+  const Patience patience;
   for (int i = 1;; ++i) {
     try {
       pages.PutBack();
@@ -198,7 +198,7 @@ HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages
       return UseReader(objects, stats, pages).Read();
     } catch (const BadImage&) {
       // A list changed while it was read.
-      if (patience.IsOver(i)) throw;
+      if (i >= kUseTries || patience.IsOver()) throw;
     }
   }
 }

@@ -150,8 +150,8 @@ Pages ReadPages(const Record& state) {
 // equal copies and a free lock show that. `*settled` is true if there was such a moment.
 Record LoadSettledHeap(const Target& target, bool* settled) {
   Record heap = target.LoadHeap();
-  const Patience patience(kStatisticsTries);
-  for (int i = 0; !patience.IsOver(i); ++i) {
+  const Patience patience;
+  for (int i = 0; i < kStatisticsTries && !patience.IsOver(); ++i) {
     const Record state = heap.Part("page_heap").Part("state_");
     const Record store = state.Part("store").Part("counts");
     const Record again = target.Load("PageState", state.address());

@@ -58,12 +58,12 @@ std::vector<CacheInfo> ReadThreadCaches(const Target& target) {
   for (size_t c = 1; c < classes; ++c) {
     class_bytes[c] = central.Part("free_lists_", c).Get("object_size_");
   }
-  const Patience patience(kCacheTries);
+  const Patience patience;
   for (int i = 1;; ++i) {
     try {
       return ReadOnce(target, class_bytes);
     } catch (const BadImage&) {
-      if (patience.IsOver(i)) throw;
+      if (i >= kCacheTries || patience.IsOver()) throw;
     }
   }
 }

@@ -125,9 +125,7 @@ std::string EndChildren(StrangeChildren* children) {
     const UndoFirst undo_first;
     LiveImage image(process);
     const Address instruction = RequireInstruction(process, image);
-    const Patience patience(kStopTries);
-    for (int i = 0; !patience.IsOver(i); ++i) {
-      if (i > 0) std::this_thread::sleep_for(kStopPause);
+    for (const Patience patience; !patience.IsOver(); std::this_thread::sleep_for(kStopPause)) {
       for (const pid_t thread : ThreadsOf(process)) {
         try {
           if (WaitIn(thread, instruction, children)) return std::string();
