@@ -21,7 +21,7 @@
 //   forks      a thread that forks children, which end at once, until "rest"
 //   objects N SIZE  allocates N objects of SIZE bytes and does not touch them
 //   leave      ends the first thread; another one obeys from then on
-//   vfork      a thread that waits for the child of vfork for three seconds
+//   vfork      a thread that waits for the child of vfork until "rest"
 //   exec       becomes another program, which sleeps
 //   end        ends
 //
@@ -119,11 +119,15 @@ static void* Forks(void* unused) {
   return NULL;
 }
 
+// The child shares the memory, but not the table of files: it must not keep the pipe open itself.
 static void* Vforks(void* unused) {
   (void)unused;
-  atomic_fetch_add(&started, 1);
   if (vfork() == 0) {
-    sleep(3);
+    char byte;
+    close(until_rest[1]);
+    atomic_fetch_add(&started, 1);
+    while (read(until_rest[0], &byte, 1) < 0) {
+    }
     _exit(0);
   }
   return NULL;
@@ -304,6 +308,7 @@ static int Command(const char* command) {
   } else if (strcmp(command, "forks") == 0) {
     Start(&Forks, 1);
   } else if (strcmp(command, "vfork") == 0) {
+    if (pipe(until_rest) != 0) return 0;
     Start(&Vforks, 1);
   } else if (strcmp(command, "leave") == 0) {
     pthread_t other;

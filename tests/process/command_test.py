@@ -48,6 +48,8 @@ OTHER_MALLOCS = (("libjemalloc.so.2", "jemalloc"), ("libmimalloc.so.2.0", "mimal
                  ("libtcmalloc_minimal.so.4", "another TCMalloc"))
 AGED_S = 0.3
 CLOCK_TICK_S = 0.02  # more than that of the coarse clock
+# Without the library's thread, which releases memory, a program that does nothing has a heap that does not change.
+AT_REST = {"TCMALLOC_BACKGROUND": "0"}
 SPARSE_OBJECTS = 10 << 10
 SPARSE_BYTES = 1 << 20
 
@@ -135,7 +137,7 @@ class Test:
 
 
 def rest(test):
-    with Target(test, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
+    with Target(test, **AT_REST, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
         for step in ("", "free", "sleep 5", "rest"):
             if step:
                 target.tell(step)
@@ -181,7 +183,7 @@ def switches(pid):
 
 
 def untouched(test):
-    with Target(test, TCMALLOC_BACKGROUND="0") as target:
+    with Target(test, **AT_REST) as target:
         target.tell("wait 5")
         while any("State:\tS" not in (task / "status").read_text()
                   for task in pathlib.Path(f"/proc/{target.pid}/task").iterdir()):
@@ -208,7 +210,7 @@ def listed(test, target):
 
 
 def objects(test):
-    with Target(test, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
+    with Target(test, **AT_REST, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
         for step in ("", "free", "sleep 20", "rest"):
             if step:
                 target.tell(step)
@@ -411,7 +413,7 @@ def deleted(test):
 
 
 def forks(test):
-    with Target(test) as target:
+    with Target(test, **AT_REST) as target:
         target.tell("sleep 3")
         child = int(target.tell("fork"))
         parents, childs = test.json("stats", target.pid), test.json("stats", child)
@@ -465,7 +467,7 @@ def check_ages(test, pid, address):
 
 
 def age(test):
-    with Target(test, TCMALLOC_BACKGROUND="0") as target:
+    with Target(test, **AT_REST) as target:
         check_ages(test, target.pid, target.tell("address").split()[0])
 
 

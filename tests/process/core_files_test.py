@@ -22,8 +22,10 @@ import sys
 import tempfile
 import threading
 
+import cores
 from command_test import SKIPPED, Target, Test, clean_environment, run_one
-from core_test import cores_here, crash, gcore
+from core_test import SAMPLED, gcore
+from cores import crash
 
 
 def build_id(path):
@@ -47,11 +49,11 @@ class Elsewhere:
             library = there / "libtcmalloc.so.4"
             shutil.copy(os.path.realpath(test.library), library)
             self.files.append(library)
-        with Target(test, library=str(library), program=program, folder=folder, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
+        with Target(test, library=str(library), program=program, folder=folder, **SAMPLED) as target:
             target.tell("free")
             self.call_sites = test.ask("profile", target.pid, "--format", "folded").stdout
             self.note(target)
-            self.core = (crash if cores_here() else gcore)(target, folder)
+            self.core = (crash if cores.why_none() is None else gcore)(target, folder)
         # A tree in which the files have the same paths as on the other machine.
         self.tree = folder / "tree"
         moved = self.tree / there.relative_to("/")
@@ -64,7 +66,7 @@ class Elsewhere:
 
 
 def skipped(test):
-    if cores_here() is None and shutil.which("gcore") is None:
+    if cores.why_none() is not None and shutil.which("gcore") is None:
         return "no cores are written here"
     if build_id(test.program) is None:
         return "the compiler gives programs no build id"

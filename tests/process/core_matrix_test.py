@@ -18,9 +18,11 @@ import struct
 import sys
 import tempfile
 
+import cores
 from command_test import SKIPPED, Target, Test
 from core_files_test import Elsewhere
-from core_test import cores_here, crash, gcore, segments
+from core_test import SAMPLED, gcore, segments
+from cores import crash
 
 DAMAGED, OTHER_MALLOC, LEAKS, INCOMPLETE = 2, 3, 4, 5
 RIGHT, MISSING, REFUSED = "right", "incomplete", "refuses"
@@ -155,8 +157,7 @@ def check(test, column, core, said, what, *options):
 @contextlib.contextmanager
 def process(test, program, library, **variables):
     test.program, test.library = program, library
-    with tempfile.TemporaryDirectory() as name, Target(test, folder=name, TCMALLOC_SAMPLE_PARAMETER="20000",
-                                                       **variables) as target:
+    with tempfile.TemporaryDirectory() as name, Target(test, folder=name, **SAMPLED, **variables) as target:
         folder = pathlib.Path(name)
         target.tell("free")
         yield target, Said(test, target, folder), folder
@@ -271,8 +272,9 @@ def device(test, program, library):
 def main():
     command, document, library, program, *others = sys.argv[1:]
     test = Test(command, program, library)
-    if cores_here() is None:
-        print("SKIP: kernel.core_pattern writes no cores here")
+    reason = cores.why_none()
+    if reason is not None:
+        print(f"SKIP: {reason}")
         return SKIPPED
     wanted = {*commands_of(test)} - {*NO_PROCESS}
     test.expect(wanted == {name.split()[0] for name in TABLE}, f"TABLE has other commands than {sorted(wanted)}")

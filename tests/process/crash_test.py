@@ -22,12 +22,12 @@ import subprocess
 import sys
 import tempfile
 
+import cores
 from command_test import SKIPPED, TIMEOUT_S, Test, clean_environment, run_one
 
 # The core contains the code, too, from which explain distinguishes a read from a write.
 WITH_FILES = "0x37"
 DEFAULT = "0x33"
-PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern")
 CRASHES = 8
 SAMPLED = "20000"
 
@@ -65,35 +65,11 @@ FUNCTIONS = {"freed": "ReadNode", "wild": "ReadInt", "write": "WriteInt", "stack
 FUNCTIONS_32 = {"return": "_start"}
 
 
-class Crash:
-    """A crash of the program in a folder of its own, and its core."""
-
-    def __init__(self, test, what, dump_filter=WITH_FILES):
-        self.folder = tempfile.TemporaryDirectory()
-        library = {} if test.library == "linked" else {"LD_PRELOAD": test.library}
-        script = f"echo {dump_filter} >/proc/self/coredump_filter; ulimit -c unlimited; exec \"$@\""
-        with subprocess.Popen(["sh", "-c", script, "sh", "env", *(f"{k}={v}" for k, v in library.items()), test.program, what],
-                              cwd=self.folder.name, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              env={**clean_environment(), "TCMALLOC_SAMPLE_PARAMETER": SAMPLED if what == "sampled" else "0"}
-                              ) as process:
-            self.said = process.communicate(timeout=TIMEOUT_S)[0].split()
-        test.expect(process.returncode < 0, f"{what}: exit status {process.returncode}")
-        pattern = PATTERN.read_text().strip().replace("%p", str(process.pid)).replace("%%", "%")
-        found = list(pathlib.Path(self.folder.name).glob("core*")) or [pathlib.Path(self.folder.name, pattern)]
-        self.core = pathlib.Path(self.folder.name, "the.core")
-        shutil.move(found[0], self.core)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.folder.cleanup()
-
-
-def cores_are_written():
-    pattern = PATTERN.read_text().strip()
-    rest = pattern.replace("%p", "").replace("%%", "")
-    return "%" not in rest and (pattern.startswith("/") and "%p" in pattern or "/" not in pattern and pattern.startswith("core"))
+def crash_of(test, what, dump_filter=WITH_FILES):
+    crash = cores.Crash(test.library, test.program, what, dump_filter=dump_filter,
+                        TCMALLOC_SAMPLE_PARAMETER=SAMPLED if what == "sampled" else "0")
+    test.expect(crash.status < 0, f"{what}: exit status {crash.status}")
+    return crash
 
 
 def check(test, what, crash, name="explain"):
@@ -113,12 +89,10 @@ def check(test, what, crash, name="explain"):
     return found
 
 
+@cores.needed
 def kernel_test(test):
-    if not cores_are_written():
-        print("SKIP: kernel.core_pattern writes no cores here")
-        return SKIPPED
     for what in EXPECTED:
-        with Crash(test, what) as crash:
+        with crash_of(test, what) as crash:
             found = check(test, what, crash)
             if what in ("freed", "overrun", "sampled"):
                 objects = [one.get("object", {}).get("start") for one in found["threads_shown"][0]["registers"]]
@@ -130,7 +104,7 @@ def kernel_test(test):
                 shown = test.json("explain", crash.core, "--all")["threads_shown"]
                 test.expect(len(shown) >= 2, f"{len(shown)} threads")
                 test.expect(any("main" == frame["function"] for one in shown[1:] for frame in one["stack"]), f"{shown[1:]}")
-    with Crash(test, "freed", DEFAULT) as crash:
+    with crash_of(test, "freed", DEFAULT) as crash:
         found = test.json("explain", crash.core)
         test.expect("after it freed it" in found["answer"], f"by {DEFAULT}: {found['answer']}")
         test.expect("ReadNode" in [frame["function"] for frame in found["threads_shown"][0]["stack"]], "its stack")
@@ -162,13 +136,11 @@ def gcore_test(test):
     return 0
 
 
+@cores.needed
 def busy_test(test):
-    if not cores_are_written():
-        print("SKIP: kernel.core_pattern writes no cores here")
-        return SKIPPED
     held = 0
     for _ in range(CRASHES):
-        with Crash(test, "busy") as crash:
+        with crash_of(test, "busy") as crash:
             run = test.ask("explain", crash.core, "--json", status=None)
             found = json.loads(run.stdout)
             test.expect("null and an offset of" in found["answer"], found["answer"])
@@ -181,11 +153,9 @@ def busy_test(test):
     return 0
 
 
+@cores.needed
 def damaged_test(test):
-    if not cores_are_written():
-        print("SKIP: kernel.core_pattern writes no cores here")
-        return SKIPPED
-    with Crash(test, "freed") as crash:
+    with crash_of(test, "freed") as crash:
         whole = crash.core.read_bytes()
         complete = 0
         for part in (0.999, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.05, 0.01, 0.001, 0.0001, 0):
@@ -205,7 +175,7 @@ def wrong_test(test):
     test.expect("explain needs a core file" in run.stderr and run.stderr.count("\n") == 1, run.stderr)
     run = test.ask("explain", "/no/such/file", status=1)
     test.expect("cannot read /no/such/file" in run.stderr, run.stderr)
-    if shutil.which("gdb") is None or not cores_are_written():
+    if shutil.which("gdb") is None:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         core = pathlib.Path(folder, "core")

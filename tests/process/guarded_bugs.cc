@@ -3,7 +3,8 @@
 // Programs with one bug each, for guarded samples and the debug libraries. The argument names the
 // bug; without one the program lists them. Each bug touches memory outside of an object, after its
 // free, or frees it wrongly. Exits with 3 if the bug was not noticed. With ANY_PLACE in the
-// environment, an object may be anywhere in its pages: only guarded samples are at their ends.
+// environment, an object may be anywhere in its pages: only guarded samples are at their ends. With
+// CORES the program writes a core, and prints which process does if that is a child.
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -68,6 +69,10 @@ void ChildWith(void (*f)(char*), char* p) {
   if (child == 0) {
     f(p);
     _exit(kUnnoticed);
+  }
+  if (getenv("CORES") != nullptr) {
+    printf("%d\n", child);
+    fflush(stdout);
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -18,46 +18,25 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from command_test import (SKIPPED, TIMEOUT_S, Target, Test, clean_environment, commands_profile, librarys_profile, listed,
+import cores
+from command_test import (AT_REST, TIMEOUT_S, Target, Test, clean_environment, commands_profile, librarys_profile, listed,
                           run_one, walked)
-from crash_test import PATTERN, WITH_FILES, cores_are_written
+from crash_test import WITH_FILES
 from guarded_test import BUGS, FAULT, IN_CHILD, IN_THREAD, UNNOTICED
 
 GUARDED = {"TCMALLOC_SAMPLE_PARAMETER": "1", "TCMALLOC_GUARDED_SAMPLE": "1"}
 PREFIX = "tcmalloc: "
 
 
-class Core:
-    """The core of a run of the program that ends by a signal, in a folder of its own."""
-
-    def __init__(self, test, bug, **variables):
-        self.folder = tempfile.TemporaryDirectory()
-        script = f"echo {WITH_FILES} >/proc/self/coredump_filter; ulimit -c unlimited; exec \"$@\""
-        environment = {**clean_environment(), **GUARDED, **variables, "CORES": "1"}
-        with subprocess.Popen(["sh", "-c", script, "sh", "env", f"LD_PRELOAD={test.library}", test.program, bug],
-                              cwd=self.folder.name, env=environment, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True) as process:
-            self.said = process.communicate(timeout=TIMEOUT_S)[1]
-        self.status = process.returncode
-        self.core = pathlib.Path(self.folder.name, "the.core")
-        found = sorted(pathlib.Path(self.folder.name).glob("core*"), key=lambda core: core.stat().st_mtime_ns)
-        if not found:
-            found = [pathlib.Path(self.folder.name, PATTERN.read_text().strip().replace("%p", str(process.pid)))]
-        # Takes the first core: a child that crashed ends before its parent.
-        shutil.move(found[0], self.core)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.folder.cleanup()
+def core_of(test, bug, **variables):
+    return cores.Crash(test.library, test.program, bug, dump_filter=WITH_FILES, of_printed=True,
+                       **{**GUARDED, **variables, "CORES": "1"})
 
 
 def functions(trace):
@@ -87,12 +66,10 @@ def check_mistake(test, bug, line, found):
         test.expect(found["threads_shown"][0]["thread"] != mistake["allocated"]["thread"], f"{bug}: the same thread")
 
 
+@cores.needed
 def explain_test(test):
-    if not cores_are_written():
-        print("SKIP: kernel.core_pattern writes no cores here")
-        return SKIPPED
     for bug, (status, line) in BUGS.items():
-        with Core(test, bug) as crash:
+        with core_of(test, bug) as crash:
             found = test.json("explain", crash.core)
             cause = "access" if status == FAULT else "abort of the allocator"
             test.expect(found["cause"] == cause, f"{bug}: {found['cause']}, not {cause}")
@@ -238,7 +215,7 @@ def check_guarded_object(test, pid, pairs):
 
 
 def figures_test(test):
-    with Target(test, **{**GUARDED, "TCMALLOC_SAMPLE_PARAMETER": "20000"}) as target:
+    with Target(test, **{**GUARDED, **AT_REST, "TCMALLOC_SAMPLE_PARAMETER": "20000"}) as target:
         for step in ("", "free", "more 3000", "rest"):
             if step:
                 target.tell(step)
@@ -283,12 +260,10 @@ def check_guarded_object_of_file(test, path, pairs):
     test.expect(False, "no guarded object in the snapshot")
 
 
+@cores.needed
 def older_test(test):
-    if not cores_are_written():
-        print("SKIP: kernel.core_pattern writes no cores here")
-        return SKIPPED
     # The library aborts at a double free without guarded samples, too.
-    with Core(test, "DoubleFree", TCMALLOC_GUARDED_SAMPLE="0", TCMALLOC_SAMPLE_PARAMETER="0") as crash:
+    with core_of(test, "DoubleFree", TCMALLOC_GUARDED_SAMPLE="0", TCMALLOC_SAMPLE_PARAMETER="0") as crash:
         found = test.json("explain", crash.core)
         test.expect("guarded" not in found and "double free" in found["answer"], f"{found['answer']}")
     return 0

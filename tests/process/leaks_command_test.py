@@ -31,8 +31,10 @@ import subprocess
 import sys
 import tempfile
 
+import cores
 from command_test import SKIPPED, Target, Test, clean_environment
-from core_test import cores_here, crash, gcore
+from core_test import gcore
+from cores import crash
 
 CHECKS = 25
 MANY_CHECKS = 200
@@ -212,8 +214,8 @@ def many(test):
 
 def kernel(test):
     """A core file of the kernel by its default filter."""
-    if cores_here() is None:
-        raise Skipped("kernel.core_pattern writes no cores here")
+    if cores.why_none() is not None:
+        raise Skipped(cores.why_none())
     with tempfile.TemporaryDirectory() as folder, Leaking(test, folder=folder) as program:
         core = crash(program, pathlib.Path(folder))
         report = json.loads(test.ask("leaks", core, "--json", status=LEAKS).stdout)

@@ -23,8 +23,10 @@ import subprocess
 import sys
 import tempfile
 
+import cores
 from command_test import SKIPPED, Test, clean_environment, run_one
-from core_test import cores_here, crash, gcore
+from core_test import gcore
+from cores import crash
 
 INCOMPLETE = 5
 LIST_LENGTH = 100_000
@@ -177,10 +179,8 @@ def files_test(test, make):
     return 0
 
 
+@cores.needed
 def kernel_test(test):
-    if cores_here() is None:
-        print("SKIP: kernel.core_pattern writes no cores here")
-        return SKIPPED
     return files_test(test, crash)
 
 
