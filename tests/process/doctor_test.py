@@ -73,15 +73,17 @@ def failures(situation, command, pid):
     if total != found["resident_bytes"]:
         wrong.append(f"shares of {total} in {found['resident_bytes']}")
     unsettled = sum(share["bytes"] for share in found["shares"] if share["name"] == "unsettled")
-    if unsettled > resident / 10:
+    # How much changes while a heap in use is read depends on the scheduler, and what the kernel says later is about other
+    # pages.
+    changes = situation in ("leak", "busy")
+    if unsettled > resident / 10 and not changes:
         wrong.append(f"{unsettled} bytes are of no known use")
-    # A leaking process has grown meanwhile.
-    if situation != "leak" and abs(total - resident) > resident / 50:
+    if not changes and abs(total - resident) > resident / 50:
         wrong.append(f"the shares sum to {total}, resident are {resident}")
     if verdict is not None and found["verdict"] != verdict:
         wrong.append(f"the verdict is {found['verdict']}, not {verdict}")
     # The figures of the two readings may differ by a page.
-    if without_figures(found["answer"]) not in without_figures(text.stdout) and situation not in ("leak", "busy"):
+    if without_figures(found["answer"]) not in without_figures(text.stdout) and not changes:
         wrong.append("the answer is not in the text")
     if verdict not in (None, "in_use") and not found["remedy"]:
         wrong.append("no remedy")

@@ -30,7 +30,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -342,15 +341,20 @@ def run(test):
 
 
 def busy(test):
-    program = ("import threading, time\n"
+    program = ("import os, signal, threading\n"
                "def work(i):\n"
                "    kept = []\n"
-               "    while True:\n"
+               "    while not rests:\n"
                "        kept.append(bytes(1000 + i))\n"
                "        if len(kept) > 2000: kept.clear()\n"
-               "for i in range(2): threading.Thread(target=work, args=(i,), daemon=True).start()\n"
+               "rests = []\n"
+               "threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]\n"
+               "[thread.start() for thread in threads]\n"
                "print('ready', flush=True)\n"
-               "time.sleep(600)\n")
+               "input()\n"
+               "rests.append(True)\n"
+               "[thread.join() for thread in threads]\n"
+               "os.kill(os.getpid(), signal.SIGSTOP)\n")
     with Target(test.library, sys.executable, "-c", program, TCMALLOC_SAMPLE_PARAMETER="10000",
                 PYTHONMALLOC="malloc") as target:
         for _ in range(5):
@@ -359,7 +363,9 @@ def busy(test):
         functions = {f["function"] for site in report["call_sites"] for f in site["frames"]}
         test.expect(any("Eval" in name for name in functions), f"the interpreter: {sorted(functions)}")
         test.expect(target.process.poll() is None, "it goes on")
-        os.kill(target.pid, signal.SIGSTOP)
+        # It stops itself once its threads have ended: a thread that is stopped in the middle of a change keeps its locks.
+        target.process.stdin.write("\n")
+        target.process.stdin.flush()
         os.waitpid(target.pid, os.WUNTRACED)
         test.json("profile", target.pid)
         state = re.search(r"^State:\s+(\w)", pathlib.Path(f"/proc/{target.pid}/status").read_text(), re.MULTILINE)

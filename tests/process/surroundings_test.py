@@ -64,7 +64,8 @@ class Surroundings:
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith(("TCMALLOC_", "HEAP", "MALLOC"))}
         environment.update(LIBRARY_UNDER_TEST=self.library, PROFILE_TO=f"{self.folder}/step.pb",
-                           HEAP_PROFILE_TO=f"{self.folder}/step", **settings)
+                           HEAP_PROFILE_TO=f"{self.folder}/step",
+                           HEAP_CHECK_DUMP_DIRECTORY=self.folder, **settings)
         try:
             result = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True, errors="replace",

@@ -123,7 +123,7 @@ def environment_of(folder, library, settings):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("TCMALLOC_", "HEAP", "MALLOC"))}
     return {**environment, "LIBRARY_UNDER_TEST": library, "PROFILE_TO": f"{folder}/step.pb",
-            "HEAP_PROFILE_TO": f"{folder}/step", **settings}
+            "HEAP_PROFILE_TO": f"{folder}/step", "HEAP_CHECK_DUMP_DIRECTORY": folder, **settings}
 
 
 def seen_test(page, program, library):

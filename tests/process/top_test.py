@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 TIMEOUT_S = 60
@@ -59,29 +60,35 @@ class Terminal:
             time.sleep(0.05)
 
 
-def start(program, library, situation):
-    process = subprocess.Popen([program, situation], env=clean_environment(LD_PRELOAD=library), text=True,
+def start(program, library, name, situation):
+    """Runs a copy of the program that has a name of its own, by which the view shows it alone."""
+    copy = shutil.copy(program, name)
+    process = subprocess.Popen([copy, situation], env=clean_environment(LD_PRELOAD=library), text=True,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n"
     return process
 
 
 def live(command, caches, leak):
+    both, first, second = f"top{os.getpid()}", f"top{os.getpid()}c", f"top{os.getpid()}l"
     with Terminal(command, "top", "--every", "300ms") as terminal:
+        terminal.wait_for(r"\[processes\]")
+        terminal.keys("/", *both, "Enter")
         terminal.wait_for(rf"\b{caches.pid}\b(.|\n)*\b{leak.pid}\b|\b{leak.pid}\b(.|\n)*\b{caches.pid}\b")
         terminal.wait_for(rf"\+\d.*/s .*\b{leak.pid} ")  # it grows
-        # Keep one process by its number, and open it.
-        terminal.keys("/")
-        terminal.keys(*str(caches.pid))
-        terminal.wait_for(rf"/{caches.pid}_", absent=rf" {leak.pid} ")
+        # Keep one process, and open it.
+        terminal.keys("Escape")
+        terminal.wait_for(r"\[processes\]", absent=f"/{both}")
+        terminal.keys("/", *first)
+        terminal.wait_for(rf"/{first}_", absent=rf" {leak.pid} ")
         terminal.keys("Enter")
-        terminal.wait_for(rf"/{caches.pid}(?!_)")
+        terminal.wait_for(rf"/{first}(?!_)")
         terminal.keys("Enter")
         # The pattern needs the whole view: the terminal may be read while it is drawn.
         terminal.wait_for(rf"process {caches.pid}, 1[78] threads(.|\n)*resident for each byte in use(.|\n)*in thread caches")
-        text = terminal.wait_for(r"\[threads\](.|\n)*CACHED(.|\n)* process_doctor *\n(.|\n)*q quit")
+        text = terminal.wait_for(rf"\[threads\](.|\n)*CACHED(.|\n)* {first} *\n(.|\n)*q quit")
         terminal.wait_for(r"in use .*[\u2581-\u2588]{3}")  # the timeline
-        cached = [float(size) for size in re.findall(r"^ *([\d.]+) MiB .* process_doctor$", text, re.MULTILINE)]
+        cached = [float(size) for size in re.findall(rf"^ *([\d.]+) MiB .* {first}$", text, re.MULTILINE)]
         if not cached or cached != sorted(cached, reverse=True):
             sys.exit(f"FAILED: caches {cached} are not sorted in\n{text}")
         terminal.keys("Tab")
@@ -101,7 +108,9 @@ def live(command, caches, leak):
         caches.communicate()
         terminal.wait_for(f"process {caches.pid} has ended")
         terminal.keys("Escape")
-        terminal.wait_for(rf"\[processes\](.|\n)*\b{leak.pid}\b", absent=f"process {caches.pid} has ended")
+        terminal.wait_for(r"\[processes\]", absent=f"process {caches.pid} has ended")
+        terminal.keys("/", *second, "Enter")
+        terminal.wait_for(rf"\[processes\](.|\n)*\b{leak.pid}\b")
         terminal.tmux("resize-window", "-x", "60", "-y", "10")
         terminal.wait_for(r"\[processes\]")
         terminal.keys("q")
@@ -131,13 +140,16 @@ def main():
     if shutil.which("tmux") is None:
         print("SKIP: tmux is not installed (scripts/setup.sh test)")
         return 77
-    caches, leak = start(program, library, "idle_caches"), start(program, library, "leak")
-    try:
-        without_terminal(command, leak)
-        live(command, caches, leak)
-    finally:
-        for process in (caches, leak):
-            process.kill()
+    with tempfile.TemporaryDirectory() as folder:
+        name = f"{folder}/top{os.getpid()}"
+        caches, leak = start(program, library, name + "c", "idle_caches"), start(program, library, name + "l", "leak")
+        try:
+            without_terminal(command, leak)
+            live(command, caches, leak)
+        finally:
+            for process in (caches, leak):
+                process.kill()
+                process.communicate()
     print("0 failures")
     return 0
 

@@ -90,16 +90,15 @@ class Test:
         if server is None:
             print("SKIP: there is no redis-server")
             sys.exit(SKIPPED)
-        with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-            free.close()
-            with subprocess.Popen([server, "--port", str(port), "--save", "", "--dir", folder],
+        with tempfile.TemporaryDirectory() as folder:
+            address = f"{folder}/socket"
+            with subprocess.Popen([server, "--port", "0", "--unixsocket", address, "--save", "", "--dir", folder],
                                   stdout=subprocess.DEVNULL) as process:
                 try:
-                    for _ in range(300):
-                        with socket.socket() as client:
-                            if client.connect_ex(("127.0.0.1", port)) == 0:
+                    end = time.monotonic() + 60
+                    while time.monotonic() < end:
+                        with socket.socket(socket.AF_UNIX) as client:
+                            if client.connect_ex(address) == 0:
                                 break
                         time.sleep(0.05)
                     text = self.command("doctor", process.pid, status=3)
