@@ -133,7 +133,8 @@ static void* Churn(void* seed) {
   enum { kHeld = 2000 };
   static __thread void* held[kHeld];
   unsigned state = (unsigned)(uintptr_t)seed;
-  for (;;) {
+  for (uint64_t i = 0;; ++i) {
+    if (i == 10 * kHeld) pthread_barrier_wait(&prepared);
     state = state * 1664525u + 1013904223u;
     void** const slot = &held[(state >> 8) % kHeld];
     free(*slot);
@@ -143,11 +144,13 @@ static void* Churn(void* seed) {
 }
 
 static void Busy(void) {
+  enum { kThreads = 2 };
   pthread_t thread;
-  for (uintptr_t i = 1; i <= 2; ++i) {
+  pthread_barrier_init(&prepared, NULL, kThreads + 1);
+  for (uintptr_t i = 1; i <= kThreads; ++i) {
     if (pthread_create(&thread, NULL, &Churn, (void*)i) != 0) exit(1);
   }
-  sleep(1);
+  pthread_barrier_wait(&prepared);
 }
 
 static void ProgramMemory(void) {
