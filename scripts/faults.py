@@ -30,7 +30,7 @@ PATCHES = ROOT / "tests" / "faults"
 COPY = ROOT / "build" / "faults"
 # This test applies the patches itself, which fails in the copy while one is applied.
 NOT_A_WITNESS = "layout.fault_patches"
-TIERS = ("check", "test")
+TIERS = tiers.TIERS
 # The timeout of tests that set none.
 TEST_TIMEOUT_S = 300
 LAST_LINES = 15  # how many lines of the output of a failed build are printed
@@ -80,12 +80,12 @@ def parse_head(lines, name):
         elif key == "presets" and value:
             fault.presets = tuple(value.split())
             for preset in fault.presets:
-                if preset not in tiers.presets_of("test"):
-                    raise BadPatch(f"make test has no preset {preset}")
+                if preset not in tiers.presets_of("all"):
+                    raise BadPatch(f"make test-all has no preset {preset}")
         else:
             raise BadPatch(f"expected only: or presets:, found: {line}")
     if not plan(fault):
-        raise BadPatch("make test runs nothing of these kinds in these presets")
+        raise BadPatch("make test-all runs nothing of these kinds in these presets")
     return fault
 
 
@@ -161,10 +161,10 @@ def plan(fault, everything=False):
     return steps
 
 
-def selected(tests, kinds, only, left_out):
-    """The names of the tests, given as name -> labels, that have one of the kinds and match `only`."""
+def selected(tests, kinds, only, runs):
+    """The names of the tests, given as name -> labels, that have one of the kinds, match `only` and run: runs(name, labels)."""
     return [name for name, labels in tests.items()
-            if set(labels) & set(kinds) and not set(labels) & set(left_out)
+            if set(labels) & set(kinds) and runs(name, labels)
             and name != NOT_A_WITNESS and re.search(only, name)]
 
 
@@ -333,7 +333,7 @@ class Hunt:
             return None
         labels = {name: test[0] for name, test in preset.tests().items()}
         only = "" if self.everything else fault.only
-        names = selected(labels, kinds, only, tiers.labels_left_out(tier, preset.name))
+        names = selected(labels, kinds, only, lambda name, of_test: tiers.runs(tier, preset.name, name, of_test))
         unknown = [name for name in names if name not in preset.sound]
         stale = preset.stale & set(kinds)
         if unknown and stale:

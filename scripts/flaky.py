@@ -32,7 +32,7 @@ NEVER_FORGIVEN = {
 
 
 def never_forgiven(end, output):
-    """Why a failure is final, or None. `end` is ctest's word for how the test ended, such as "Failed" or "Timeout"."""
+    """Why a failure is final, or None. `end` is ctest's word for how the test ended, for example "Failed" or "Timeout"."""
     for reason, (ends, outputs) in NEVER_FORGIVEN.items():
         if re.search(ends, end) or re.search(outputs, output):
             return reason
@@ -40,7 +40,7 @@ def never_forgiven(end, output):
 
 
 def ends_of_tests(junit_file, log_file):
-    """(name, how it ended, output) of each test of a run of ctest: None if it passed, otherwise ctest's word, such as "Timeout".
+    """(name, how it ended, output) of each test of a run of ctest: None if it passed, otherwise ctest's word, for example "Timeout".
 
     The JUnit file has the outputs, but not how tests ended, which is in the log.
     """

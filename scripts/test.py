@@ -37,6 +37,8 @@ SYSTEM_KIND = "system"
 # Tests of this kind need an emulated machine.
 GUEST_KIND = "guest"
 LABELS = (*tiers.KINDS, SYSTEM_KIND, GUEST_KIND)
+# The commands of these tests name all files that must be built for them, so that a tier builds only what it runs.
+NAMING_KINDS = ("process", "command")
 SLOWEST_SHOWN = 10
 TEST_TIMEOUT_S = 600  # the timeout of tests that set none
 FORMATTED_FOLDERS = ("src", "include", "cli", "tests", "bench", "tools")
@@ -124,7 +126,7 @@ def count_results(preset, junit_file, log_file, tally, run_again):
             tally.fail(f"{name}: skipped without a reason")
         else:
             tally.skip(f"{name}: {reason}")
-    # So many failures are not chance, and running them again would take long.
+    # More failures than that are not chance, and running them again would take long.
     many = len(failed) + len(tally.flaky) > flaky.LARGEST_NUMBER
     for name, end, output in failed:
         if many:
@@ -170,13 +172,25 @@ class Memory:
         unchanged.store(self.build_dir, self.passed)
 
 
-def build(preset, kinds, jobs):
-    """Builds what tests of some kinds need. Returns the name of the step that failed, or None."""
+def named_outputs(build_dir, tests):
+    """The files that a build makes and that the commands of tests name, as ninja names them."""
+    listing = subprocess.run(["ninja", "-t", "targets", "all"], cwd=build_dir, check=True, stdout=subprocess.PIPE, text=True)
+    made = {line.rpartition(":")[0] for line in listing.stdout.splitlines()}
+    words = {os.path.relpath(path, build_dir) for test in tests
+             for text in unchanged.named_files(test)[0] for path in re.split(r"[=:;]", text) if path.startswith(str(build_dir))}
+    return sorted(made & words)
+
+
+def build(preset, kinds, jobs, runs):
+    """Builds what tests of some kinds need. runs(test): whether it is to run. Returns the step that failed, or None."""
     if subprocess.run(["cmake", "--preset", preset, "--log-level=WARNING"], cwd=ROOT,
                       stdout=subprocess.DEVNULL).returncode:
         return "configuring"
-    targets = {f"tests_{kind if kind != SYSTEM_KIND else 'process'}" for kind in kinds}
-    command = ["cmake", "--build", "--preset", preset, "-j", str(jobs), "--target", *sorted(targets)]
+    build_dir = ROOT / "build" / preset
+    targets = [f"tests_{kind}" for kind in kinds if kind not in (*NAMING_KINDS, SYSTEM_KIND)]
+    if len(targets) < len(kinds):
+        targets += named_outputs(build_dir, [test for test in all_tests(build_dir) if runs(test)])
+    command = ["cmake", "--build", "--preset", preset, "-j", str(jobs), "--target", *targets]
     if not sys.stdout.isatty():
         command += ["--", "--quiet"]  # ninja's progress is one line only on a terminal
     return "building" if subprocess.run(command, cwd=ROOT).returncode else None
@@ -203,7 +217,12 @@ def run_preset(preset, tier, jobs, only, again, tally):
              only or tiers.kinds_of(preset, tier) or tiers.kinds_of(preset, tiers.TIERS[-1])
              if kind == SYSTEM_KIND or tiers.CELLS[kind][preset] in tiers.TIERS]
     say(f"{preset}: build")
-    failed_step = build(preset, kinds, jobs)
+
+    def runs(test):
+        of_test = unchanged.labels_of(test)
+        return set(of_test) & set(kinds) and tiers.runs(tier, preset, test["name"], of_test)
+
+    failed_step = build(preset, kinds, jobs, runs)
     if failed_step:
         tally.fail(f"{preset}: {failed_step}")
         return
@@ -218,10 +237,8 @@ def run_preset(preset, tier, jobs, only, again, tally):
     for kind in kinds:
         if not any(kind in of_test for of_test in labels):
             tally.fail(f"{preset}: has no test labelled {kind}")
-    left_out = tiers.labels_left_out(tier, preset)
     # The numbers follow the order of ctest, which counts from 1.
-    chosen = [number for number, of_test in enumerate(labels, 1)
-              if set(of_test) & set(kinds) and not set(of_test) & set(left_out)]
+    chosen = [number for number, test in enumerate(tests, 1) if runs(test)]
     memory = Memory(build_dir, tests) if tier == "check" else None
     if memory and not again:
         repeated = [number for number in chosen if not memory.is_unchanged(names[number - 1])]

@@ -6,9 +6,10 @@
   scripts/tiers.py --markdown   prints it as tests/README.md has it
 
 A tier includes the tiers before it, except for the cells in LEFT_TO. A cell is a tier, or the reason why the kind does not
-run there.
+run there. Of the cells in GATE `make test`, the gate for changes, runs only some tests: it takes ten minutes at most.
 """
 
+import re
 import sys
 
 TIERS = ("check", "test", "all")
@@ -50,6 +51,7 @@ KINDS = {
     "unit": "a test file per source file, on fake virtual memory (GoogleTest)",
     "entry": "the contract of each entry point, through the library",
     "process": "the life of a process: threads, fork, dlopen, limits, misuse, reports",
+    "command": "the tcmalloc command on processes, cores and snapshots",
     "compat": "gperftools' own programs on the libraries",
     "model": "how one thread takes another's cache: a model, and runs on the machine",
     "layout": "layers, headers, comments, symbols, instructions, start-up size",
@@ -63,27 +65,31 @@ KINDS = {
 CELLS = {
     "unit": {
         "check": "check", "release": "all", "asan": "test", "tsan": "test", "clang": "all",
-        "i386": "test", "musl": "no C++", "aarch64": "test", "debug": "all", "fuzz": "fuzzer",
+        "i386": "all", "musl": "no C++", "aarch64": "all", "debug": "all", "fuzz": "fuzzer",
     },
     "entry": {
-        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "test",
-        "i386": "test", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "owned",
-    },
-    "process": {
-        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
-        "i386": "test", "musl": "test", "aarch64": "guest", "debug": "all", "fuzz": "owned",
-    },
-    "compat": {
         "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
         "i386": "all", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "owned",
     },
+    "process": {
+        "check": "check", "release": "all", "asan": "owned", "tsan": "owned", "clang": "all",
+        "i386": "all", "musl": "test", "aarch64": "guest", "debug": "all", "fuzz": "owned",
+    },
+    "command": {
+        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
+        "i386": "all", "musl": "once", "aarch64": "guest", "debug": "all", "fuzz": "owned",
+    },
+    "compat": {
+        "check": "check", "release": "all", "asan": "owned", "tsan": "owned", "clang": "all",
+        "i386": "all", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "owned",
+    },
     "model": {
-        "check": "asserts", "release": "test", "asan": "asserts", "tsan": "test", "clang": "all",
+        "check": "asserts", "release": "all", "asan": "asserts", "tsan": "all", "clang": "all",
         "i386": "all", "musl": "no C++", "aarch64": "guest", "debug": "asserts", "fuzz": "asserts",
     },
     "layout": {
-        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "test",
-        "i386": "test", "musl": "shipped", "aarch64": "test", "debug": "all", "fuzz": "owned",
+        "check": "check", "release": "test", "asan": "owned", "tsan": "owned", "clang": "all",
+        "i386": "all", "musl": "shipped", "aarch64": "all", "debug": "all", "fuzz": "owned",
     },
     "packaging": {
         "check": "shipped", "release": "test", "asan": "shipped", "tsan": "shipped",
@@ -94,13 +100,21 @@ CELLS = {
         "clang": "once", "i386": "64 bits", "musl": "no C++", "aarch64": "guest", "debug": "shipped", "fuzz": "owned",
     },
     "bench": {
-        "check": "bench", "release": "test", "asan": "bench", "tsan": "bench", "clang": "bench",
+        "check": "bench", "release": "all", "asan": "bench", "tsan": "bench", "clang": "bench",
         "i386": "bench", "musl": "bench", "aarch64": "bench", "debug": "bench", "fuzz": "bench",
     },
     "fuzz": {
-        "check": "check", "release": "all", "asan": "test", "tsan": "threads",
-        "clang": "all", "i386": "test", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "all",
+        "check": "check", "release": "all", "asan": "all", "tsan": "threads",
+        "clang": "all", "i386": "all", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "all",
     },
+}
+
+# (kind, preset) -> (the tests that `make test` runs there, a regular expression for their names; which these are).
+GATE = {
+    ("programs", "release"): (
+        r"programs\.(perl|memcached|node|leaks_cxx|command_profile)$",
+        "one program for each kind of use: an interpreter, a server, a runtime with its own threads, the leak checker, profiles"),
+    ("packaging", "release"): (r"packaging\.install$", "the installed files"),
 }
 
 # Jobs that belong to no kind and no preset -> (tier, what it is).
@@ -116,12 +130,11 @@ ONCE = {
 LEFT_TO = {
     ("unit", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
     ("layout", "check", "test"): ("release", "has more of them"),
+    ("command", "check", "test"): ("release", "has the command as it is shipped"),
 }
 
 # Labels other than kinds -> the first tier that runs tests with this label.
-LATER_LABELS = {"slow": "test", "thorough": "all"}
-# The preset in which a tier runs the tests of a label; without an entry, every preset.
-LABEL_PRESETS = {("slow", "test"): "release"}
+LATER_LABELS = {"slow": "all", "thorough": "all"}
 
 
 def included(tier, limit):
@@ -139,21 +152,20 @@ def presets_of(tier):
     return [preset for preset in PRESETS if kinds_of(preset, tier)]
 
 
-def labels_left_out(tier, preset):
-    """The labels whose tests a tier does not run in a preset."""
-    return [label for label, first in LATER_LABELS.items()
-            if not included(first, tier) or LABEL_PRESETS.get((label, tier), preset) != preset]
+def runs(tier, preset, name, labels):
+    """Whether a tier runs a test of the preset, by the test's name and labels, if it runs its kind there."""
+    if any(label in labels and not included(first, tier) for label, first in LATER_LABELS.items()):
+        return False
+    gates = [GATE[kind, preset][0] for kind in labels if (kind, preset) in GATE] if tier == "test" else []
+    return all(re.match(gate, name) for gate in gates)
 
 
 def exceptions():
     """Lines about the exceptions, which the table does not show."""
     lines = [f"{COMMANDS[tier]} leaves `{kind}` of `{preset}` to `{other}`, which {why}"
              for (kind, preset, tier), (other, why) in LEFT_TO.items()]
-    for label, first in LATER_LABELS.items():
-        where = LABEL_PRESETS.get((label, first))
-        lines.append(f"tests labelled `{label}` run from {COMMANDS[first]} on"
-                     + (f", there in `{where}` only" if where else ""))
-    return lines
+    lines += [f"of `{kind}` of `{preset}` {COMMANDS['test']} runs {which}" for (kind, preset), (_, which) in GATE.items()]
+    return lines + [f"tests labelled `{label}` run from {COMMANDS[first]} on" for label, first in LATER_LABELS.items()]
 
 
 def jobs_of(tier):
