@@ -210,6 +210,20 @@ def run_ctest(build_dir, numbers, jobs, junit_file, log_file, *options):
              "--output-junit", junit_file, "--output-log", log_file, *options], cwd=build_dir).returncode
 
 
+def run_tests(preset, build_dir, chosen, jobs, tally):
+    """Runs the tests, given as number -> name. Returns ctest's exit status, and name -> whether the test passed."""
+    files = [build_dir / "results.xml", build_dir / "results.log"]
+    # Runs twice as many tests as there are CPUs, since many tests mostly wait.
+    status = run_ctest(build_dir, list(chosen), 2 * jobs, *files, "--output-on-failure", "--progress")
+
+    def run_again(name):
+        again = [build_dir / "again.xml", build_dir / "again.log"]
+        run_ctest(build_dir, [number for number, of_test in chosen.items() if of_test == name][:1], 1, *again, "--quiet")
+        return next(flaky.ends_of_tests(*again))[1:] if again[0].exists() else ("did not run", "")
+
+    return status, count_results(preset, *files, tally, run_again) if files[0].exists() else {}
+
+
 def run_preset(preset, tier, jobs, only, again, tally):
     started = time.monotonic()
     # A preset that was named runs all its kinds if the tier has none of them.
@@ -255,16 +269,7 @@ def run_preset(preset, tier, jobs, only, again, tally):
     say(f"{preset}: test ({' '.join(kinds)}), built in {time.monotonic() - started:.0f} s")
     started = time.monotonic()
     before = len(tally.failures), len(tally.flaky)
-    results_of = [build_dir / "results.xml", build_dir / "results.log"]
-    # Runs twice as many tests as there are CPUs, since many tests mostly wait.
-    status = run_ctest(build_dir, chosen, 2 * jobs, *results_of, "--output-on-failure", "--progress")
-
-    def run_again(name):
-        files = [build_dir / "again.xml", build_dir / "again.log"]
-        run_ctest(build_dir, [number for number in chosen if names[number - 1] == name], 1, *files, "--quiet")
-        return next(flaky.ends_of_tests(*files))[1:] if files[0].exists() else ("did not run", "")
-
-    results = count_results(preset, *results_of, tally, run_again) if results_of[0].exists() else {}
+    status, results = run_tests(preset, build_dir, {number: names[number - 1] for number in chosen}, jobs, tally)
     if memory:
         memory.store(results, [name for name, passed in results.items() if passed])
     if not results:

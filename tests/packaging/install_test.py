@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs into a prefix, moves it elsewhere, and builds clients with what is there.
 
-Usage: install_test.py BUILD_FOLDER WORK_FOLDER C_COMPILER CXX_COMPILER
+Usage: install_test.py BUILD_FOLDER WORK_FOLDER C_COMPILER CXX_COMPILER [LIBRARY]
+With a LIBRARY, clients are built for this one only, each in one way.
 """
 
 import pathlib
@@ -75,6 +76,13 @@ def main():
     folder = prefix / "lib"
     check_files(test, build, prefix, compilers[1])
 
+    if sys.argv[5:]:
+        library = sys.argv[5]
+        test.build("plain", library, [f"-I{prefix}/include", f"-L{folder}", f"-l{library}"], folder, ("c", "cc"))
+        test.build("pkg_config_static", library, ["-static", *(test.pkg_config(folder, library, "--static") or [])], None, ("c",))
+        test.build_with_cmake("find_package", prefix, folder, *compilers, [library])
+        test.expect(test.built == 2 + 1 + 3, f"{test.built} programs")
+        sys.exit(1 if test.failures else 0)
     for library in LIBRARIES:
         plain = [f"-I{prefix}/include", f"-L{folder}", f"-l{library}"]
         shared = test.pkg_config(folder, library) or []

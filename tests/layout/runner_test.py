@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Plants tests that fail in all ways into a folder, and runs them as scripts/test.py does: which are failed, which only flaky."""
+
+import contextlib
+import datetime
+import io
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import flaky  # noqa: E402
+import test as runner  # noqa: E402
+
+# Fails in the first run, and passes in all others.
+ONCE = "test -e {file} || {{ touch {file}; echo {text}; exit 1; }}"
+
+
+class Planted(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        runner.FAILURES = self.folder / "failures"
+
+    def run_planted(self, **commands):
+        """Runs shell commands as tests. Returns the tally."""
+        lines = [f'add_test({name} bash -c "{command}")\nset_tests_properties({name} PROPERTIES TIMEOUT 2)\n'
+                 for name, command in commands.items()]
+        (self.folder / "CTestTestfile.cmake").write_text("".join(lines))
+        tally = runner.Tally()
+        with contextlib.redirect_stdout(io.StringIO()):
+            runner.run_tests("planted", self.folder, dict(enumerate(commands, 1)), 1, tally)
+        return tally
+
+    def once(self, text):
+        return ONCE.format(file=self.folder / "seen", text=text)
+
+    def expect_failure(self, command, reason):
+        tally = self.run_planted(passes="true", fails=command)
+        self.assertEqual((tally.passed, tally.flaky), (1, []))
+        self.assertEqual(len(tally.failures), 1)
+        self.assertIn(reason, tally.failures[0])
+
+    def test_wrong_verdict(self):
+        self.expect_failure("echo 2 is not 3; exit 1", "again in run 2")
+
+    def test_crash(self):
+        self.expect_failure("kill -SEGV $$", "death by a signal")
+
+    def test_crash_of_a_child(self):
+        self.expect_failure(self.once("the program ended with status -11"), "death by a signal")
+
+    def test_deadlock(self):
+        self.expect_failure("sleep 100", "a timeout")
+
+    def test_sanitizer_report(self):
+        self.expect_failure(self.once("==1==ERROR: AddressSanitizer: heap-use-after-free"), "a sanitizer's report")
+        (self.folder / "seen").unlink()
+        self.expect_failure(self.once("WARNING: ThreadSanitizer: data race"), "a sanitizer's report")
+
+    def test_abort_line(self):
+        self.expect_failure(self.once("tcmalloc: span.h:3: check failed: pages == 1"), "aborts")
+
+    def test_wrong_contents(self):
+        self.expect_failure(self.once("a.c:3: process 1: memcmp\\(object, object + 1, size - 1\\) == 0 does not hold"),
+                            "wrong contents")
+
+    def test_flaky(self):
+        tally = self.run_planted(sometimes=self.once("the clock was late"), passes="true")
+        self.assertEqual((tally.passed, tally.failures), (1, []))
+        self.assertEqual(tally.flaky, ["planted: sometimes: 1 of 6"])
+        self.assertEqual(sorted(file.name for file in (runner.FAILURES / "planted").iterdir()),
+                         [f"sometimes.{number}.txt" for number in range(1, 7)])
+
+    def test_many_failures_do_not_run_again(self):
+        tally = self.run_planted(a="exit 1", b="exit 1", c=self.once("the clock was late"))
+        self.assertEqual(len(tally.failures), 3)
+
+
+class KnownFlakyTests(unittest.TestCase):
+
+    def errors(self, line):
+        return flaky.list_errors(f"# name | ...\n{line}\n", datetime.date(2026, 3, 10))
+
+    def test_list(self):
+        self.assertEqual(self.errors("a.b | 2026-03-01 | 1 of 100 | the clock | 2026-03-12"), [])
+        for line in ("a.b | 2026-03-01 | 1 of 100 | the clock | 2026-03-09",  # expired
+                     "a.b | 2026-03-01 | 1 of 100 | the clock | 2026-03-20",  # too long
+                     "a.b | yesterday | 1 of 100 | the clock | 2026-03-12", "a.b"):
+            self.assertEqual(len(self.errors(line)), 1, line)
+
+
+if __name__ == "__main__":
+    unittest.main()
