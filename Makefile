@@ -17,9 +17,9 @@ help:
 	@echo "make run               run perl on the allocator: flame graph, and a comparison with the C library's"
 	@echo "make run CMD='...'     the same with a shell command of yours"
 	@echo "make install PREFIX=P  build the libraries and the command, and install them below P"
-	@echo "make check             the tests of a change, in minutes (ARGS='--kind unit' for some)"
-	@echo "make test              the tests of all that is promised (ARGS='--preset asan' for some)"
-	@echo "make test-all          every test in every preset, minutes of fuzzing, clang-tidy"
+	@echo "make check             the inner loop: one preset, what has changed (ARGS='--kind unit' for some)"
+	@echo "make test              the gate for changes, in ten minutes (ARGS='--preset asan' for some)"
+	@echo "make test-all          every test in every preset, fuzzing, clang-tidy: hours"
 	@echo "make help-tests        which of them runs what"
 	@echo "make coverage          lines and branches of src/ that tests run"
 	@echo "make faults            deliberate faults, and which test sees each (ARGS='--only NAME')"
@@ -72,7 +72,7 @@ coverage:
 	@scripts/coverage.py $(ARGS)
 
 faults:
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@scripts/faults.py $(ARGS)
 
 fuzz:
@@ -80,7 +80,7 @@ fuzz:
 	@scripts/fuzz.py $(ARGS)
 
 test-system:
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@scripts/test.py --preset release --kind system $(ARGS)
 	@scripts/test_system.py
 
@@ -122,7 +122,7 @@ tidy:
 	@run-clang-tidy-19 -quiet -p build/tidy -j $(JOBS) "^$(CURDIR)/src/"
 
 release:
-	@scripts/setup.sh test
+	@scripts/setup.sh all
 	@scripts/release.py --maintainer '$(value MAINTAINER)' $(ARGS)
 
 sign:

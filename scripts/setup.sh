@@ -4,8 +4,8 @@
 # Installs the Debian packages that a job needs and that this machine lacks. Made for Debian 12.
 #
 #   scripts/setup.sh build      compile the libraries, tests and benchmarks with g++
-#   scripts/setup.sh test       build + second compiler, debuggers, the programs that tests run, MkDocs as for docs
-#   scripts/setup.sh all        test + the programs of docs/recipes
+#   scripts/setup.sh test       build + what the gate needs: the sanitizers' compiler, debuggers, some programs
+#   scripts/setup.sh all        test + all programs and compilers that tests use, MkDocs as for docs
 #   scripts/setup.sh bench      build + what benchmarks and comparisons need: allocators, programs, plots
 #   scripts/setup.sh lint       build + clang-format and clang-tidy
 #   scripts/setup.sh drawings   graphviz, which makes docs/drawings/*.svg
@@ -35,32 +35,32 @@ entries() {
       ;;
     test)
       echo "$build $peers"
-      echo "clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19"
-      # Compilers for 32 bits and for 64-bit ARM, GoogleTest's sources to build for both, and an emulator for ARM.
-      # (g++-multilib, which also contains the first compiler, conflicts with the second one.)
-      echo "g++-12-multilib g++-12-aarch64-linux-gnu=aarch64-linux-gnu-g++-12 googletest qemu-user-static"
-      echo "pkgconf=pkg-config dpkg-dev file python3-venv musl-tools"
+      echo "clang-19 libclang-rt-19-dev clang-format-19 musl-tools pkgconf=pkg-config file"
       echo "abigail-tools"  # abidiff
-      echo "debootstrap debian-archive-keyring"  # a system for the Debian packages
-      echo "valgrind gdb binutils procps strace openssl spin"
+      echo "valgrind gdb binutils procps strace"
       echo "zsh groff-base"  # the tcmalloc command's completion and man pages
       echo "python3-prometheus-client"  # its reader of OpenMetrics
       echo "tmux"                       # a terminal for tests
-      echo "python3.11 libpython3.11-testsuite perl git=git sqlite3 redis-server redis-tools"
-      echo "nginx curl=curl memcached default-jdk-headless=javac nodejs=node"
-      # gperftools itself, for programs that are built with it and run with this library; no other program
-      # may load its libraries.
-      echo "libgoogle-perftools-dev swi-prolog-nox=swipl swi-prolog-test"
+      echo "python3.11 perl git=git sqlite3 redis-server memcached"
+      # gperftools itself, for programs that are built with it and run with this library.
+      echo "libgoogle-perftools-dev"
+      echo "libdebuginfod1"  # finds debug information for the command on servers
+      ;;
+    all)
+      entries test
+      echo "clang-tidy-19"
+      # Compilers for 32 bits and for 64-bit ARM, GoogleTest's sources to build for both, and an emulator for ARM.
+      # (g++-multilib, which also contains the first compiler, conflicts with the second one.)
+      echo "g++-12-multilib g++-12-aarch64-linux-gnu=aarch64-linux-gnu-g++-12 googletest qemu-user-static"
+      echo "dpkg-dev python3-venv spin openssl libpython3.11-testsuite redis-tools nginx curl=curl"
+      echo "debootstrap debian-archive-keyring"  # a system for the Debian packages
+      echo "default-jdk-headless=javac nodejs=node swi-prolog-nox=swipl swi-prolog-test"
       # Two readers of profiles: gperftools' pprof, and the sources of Go's pprof with a compiler for them.
       echo "google-perftools golang-1.19-go golang-github-google-pprof-dev"
       echo "python3-setuptools python3-wheel"  # the wheel
       echo "openssh-client=ssh-keygen gpg=gpg minisign=minisign"  # the signatures of a release
       echo "rustc=rustc cargo=cargo"  # the crates; programs of Rust in other tests
-      # Shows the HTML page of the tcmalloc command; finds debug information for it on servers.
-      echo "chromium=chromium libdebuginfod1"
-      ;;
-    all)
-      entries test
+      echo "chromium=chromium"  # shows the HTML page of the tcmalloc command
       echo "prometheus=promtool prometheus-node-exporter postgresql systemd dbus"
       echo "podman runc catatonit"
       ;;
@@ -180,7 +180,7 @@ main() {
   install_group "$1"
   case "$1" in
     docs) install_mkdocs || die "pip cannot install the packages of docs/site/requirements.txt" ;;
-    test | all) install_mkdocs || say "MkDocs cannot be installed: the test of the site is skipped" ;;
+    all) install_mkdocs || say "MkDocs cannot be installed: the test of the site is skipped" ;;
   esac
 }
 
