@@ -11,7 +11,7 @@ JOBS ?= $(shell nproc)
 system_python = $(firstword $(wildcard /usr/bin/python3) python3)
 release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_static
 
-.PHONY: help help-tests run install check test test-all test-system test-many-cpus coverage faults soak fuzz bench compare format drawings docs tidy release sign clean
+.PHONY: help help-tests run install check test test-all test-system test-many-cpus coverage faults soak fuzz bench compare format lint drawings docs tidy release sign clean
 
 help:
 	@echo "make run               run perl on the allocator: flame graph, and a comparison with the C library's"
@@ -32,6 +32,7 @@ help:
 	@echo "make format            lay out all sources as the tests want them"
 	@echo "make drawings          make the SVG files of docs/drawings from their sources"
 	@echo "make docs              build the documentation site (ARGS=--serve: and serve it; --look: pictures)"
+	@echo "make lint              advice on words, comments, lengths of files, places of numbers"
 	@echo "make tidy              clang-tidy over the library's sources"
 	@echo "make release           make and check what a release publishes, from the last commit (MAINTAINER='NAME <ADDRESS>')"
 	@echo "make sign KEY=K        sign its checksums with an SSH or minisign key, or one of gpg"
@@ -115,6 +116,9 @@ docs:
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target command
 	@$(system_python) scripts/docs.py $(ARGS)
+
+lint:
+	@scripts/lint.py $(ARGS)
 
 tidy:
 	@scripts/setup.sh lint

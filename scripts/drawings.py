@@ -7,7 +7,7 @@
   drawings.py --stale  print those whose source has changed; exit status 1 when there is one
 
 Needs graphviz (dot). Each SVG has the SHA-256 of its source in a comment, so that a test sees
-without graphviz whether it was made from the present source (tests/layout/drawings_test.py).
+without graphviz whether it was made from the present source (scripts/lint/drawing_sources.py).
 """
 
 import argparse

@@ -46,6 +46,7 @@ FORMATTED_SUFFIXES = {".cc", ".h", ".c"}
 LINES_OF_ALL_FAILURES = 24  # how many lines of the failed tests' outputs are repeated above the counts
 CLANG_FORMAT = "clang-format-19"
 JOB_COMMANDS = {
+    "lint": ["scripts/lint.py"],
     "tidy": ["make", "--no-print-directory", "tidy"],
     "soak": ["scripts/soak.py"],
     "fuzzing": ["scripts/fuzz.py", "--minutes", "10"],

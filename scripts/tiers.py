@@ -120,6 +120,7 @@ GATE = {
 # Jobs that belong to no kind and no preset -> (tier, what it is).
 ONCE = {
     "format": ("test", "clang-format would change no file"),
+    "lint": ("all", "no advice on words, comments, lengths of files and places of numbers"),
     "tidy": ("all", "clang-tidy over src/ has no warning"),
     "soak": ("all", "minutes of caches taken from running threads"),
     "fuzzing": ("all", "ten minutes of each fuzz target"),

@@ -8,7 +8,7 @@
 // end check the ranges and the relations between fields.
 //
 // Not here: buffer sizes, field widths, file formats, protocol states, numbers of the kernel and of
-// other libraries. tests/layout/tuning_test.py lists those with a reason each, and fails when src/
+// other libraries. scripts/lint/tuning.py lists those with a reason each, and fails when src/
 // has another constant.
 //
 // "Large" and "huge" have three meanings: a large object exceeds size_classes.max_small_bytes; a

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares functions and types of the shared libraries with those of the release: libtcmalloc.abi, by abidiff.
+"""Compares functions and types of the shared libraries with those of the release: packaging/libtcmalloc.abi, by abidiff.
 
   abi_types_test.py LIBRARY_FOLDER             compares, and fails on any difference
   abi_types_test.py --refresh LIBRARY_FOLDER   writes libtcmalloc.abi anew if the difference is additions only
@@ -24,7 +24,7 @@ import abi_test
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parent.parent / "include"
-STORED = HERE / "libtcmalloc.abi"
+STORED = HERE.parents[1] / "packaging" / "libtcmalloc.abi"
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal", "tcmalloc_debug", "tcmalloc_minimal_debug")
 SKIPPED = 77
 ERROR, USAGE, CHANGE, INCOMPATIBLE = 1, 2, 4, 8  # bits of abidiff's exit status

@@ -23,7 +23,8 @@ import pathlib
 import re
 import sys
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import source  # noqa: E402
 
 # A folder may include those of a lower level; folders of one level do not include each other. A folder
 # that is named after a library (LIBRARIES) is of the level of the folder that it is in.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A source file of src/ and cli/ has one idea: at most 450 lines, or a reason in its head comment.
 
-  length_test.py ROOT
+  length.py ROOT
 
 A reason is a line "// Length: REASON" in the comment that the file begins with. A file that gives a reason but is short
 enough without it fails, too.
@@ -12,7 +12,8 @@ import pathlib
 import re
 import sys
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import source  # noqa: E402
 
 MAX_LINES = 450
 REASON = re.compile(r"// Length: \S")

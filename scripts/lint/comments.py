@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Each file, type, function, macro or constant that a comment in src/ or cli/ names must exist.
 
-  comments_test.py ROOT
+  comments.py ROOT
 
 The same applies to names in backticks in the Markdown documentation. A name exists if it is an identifier in the code
 of src/ or cli/. A name in backticks may also be in the code of any folder, in a script, a CMake file or a text
@@ -14,7 +14,8 @@ import pathlib
 import re
 import sys
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import source  # noqa: E402
 
 FILE = re.compile(r"(?<![\w/.*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cc|c|py|sh|md|txt|json))\b(?!\()")
 FOLDER = re.compile(r"(?<![\w/.~-])((?:src|tests|bench|tools|scripts|docs|base|os|page|central|"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """No comment, message or document uses the words that docs/glossary.md says to avoid.
 
-  words_test.py ROOT          what the folders and files in CHECKED must not have
-  words_test.py ROOT --all    also what the rest of the tree has, without failing for it
+  words.py ROOT          what the folders and files in CHECKED must not have
+  words.py ROOT --all    also what the rest of the tree has, without failing for it
 
 Reads the table of docs/glossary.md, "Words to avoid", which explains its notation. Looks at comments and
 string literals of C, C++ and Python, comments of shell scripts, and Markdown without code. An exception that
@@ -17,7 +17,8 @@ import re
 import sys
 import tokenize
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import source  # noqa: E402
 
 HEADING = "## Words to avoid"
 # Folders (with a slash at the end) and files that must be free of these words.
@@ -51,7 +52,6 @@ OTHERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "ben
 # (path, regular expression of the text around the phrase, reason)
 EXCEPTIONS = (
     ("bench/runner/documents.py", "behind", "of figures: slower than the best peer's"),
-    ("tests/layout/analysers_test.py", "", "it tests this test"),
 )
 CONTEXT = 30  # characters on each side of a phrase that an exception may look at
 
@@ -221,10 +221,10 @@ def check(root, everything):
                             path, passage.line_at(match.start()), f'"{match[0]}": write: {rule.write}', around)
     for i, (where, what, _) in enumerate(EXCEPTIONS):
         if i not in used:
-            complaints.add(root / where, 0, f"the exception {what!r} of words_test.py matches nothing: remove it there")
+            complaints.add(root / where, 0, f"the exception {what!r} of words.py matches nothing: remove it there")
     for place in CHECKED:
         if not (root / place).exists():
-            complaints.add(None, 0, f"{place} is in CHECKED of words_test.py, and does not exist: remove it there")
+            complaints.add(None, 0, f"{place} is in CHECKED of words.py, and does not exist: remove it there")
     rest = f", {others.count} in the rest" if everything else ""
     print(f"{len(rules)} rules, {files} files, {complaints.count} complaints{rest}")
     return 1 if complaints.count or not files or not rules else 0

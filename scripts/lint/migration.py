@@ -3,7 +3,7 @@
 """Checks that the tables of docs/migrating-from-*.md name only things that exist, and leave out no option of the other
 allocators.
 
-  migration_test.py ROOT
+  migration.py ROOT
 
 * Each name in the last column of a table that ends with "here" exists: a setting in docs/settings.md, a property in
   docs/properties.md, a function or type in include/, a command and its options in cli/, a library, or a function of C.
@@ -17,7 +17,8 @@ import re
 import subprocess
 import sys
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import source  # noqa: E402
 
 TABLE = re.compile(r"^\|(.*)\|\n\|[-|]+\|\n((?:\|.*\|\n)+)", re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
@@ -135,7 +136,7 @@ def check(root):
     pages = sorted((root / "docs").glob("migrating-from-*.md"))
     for path in pages:
         count += check_page(path, path.read_text(), names, complaints)
-    wanted = wanted_names(root / "tests/layout/migration_names.txt")
+    wanted = wanted_names(root / "scripts/lint/migration_names.txt")
     wanted["glibc"] |= names_of_glibc()
     others = 0
     for allocator, theirs in wanted.items():

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that every number that could be tuned is a field of Tuning (src/base/tuning.h).
 
-  tuning_test.py ROOT
+  tuning.py ROOT
 
 Fails when src/ has a numeric constant outside of tuning.h, in the scope of a namespace, a class or an
 enumeration, that is neither derived from other constants nor listed below with a reason; when an entry of
@@ -18,7 +18,8 @@ import pathlib
 import re
 import sys
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import source  # noqa: E402
 
 TUNING = "base/tuning.h"
 
@@ -370,7 +371,7 @@ def check(root):
             seen.add((file, name))
             if (file, name) not in listed:
                 complaints.add(root / "src" / file, line, f"{name} {value}: make it a field of Tuning (src/{TUNING}), or list it "
-                               f"in tests/layout/tuning_test.py")
+                               f"in scripts/lint/tuning.py")
     for file, name in sorted(set(listed) - seen):
         complaints.add(pathlib.Path(__file__), 1, f"{file}: {name}: there is no such constant")
     fields = list(parts_of(texts[TUNING]))

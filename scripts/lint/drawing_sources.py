@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks the drawings of the documents.
 
-  drawings_test.py ROOT
+  drawing_sources.py ROOT
 
 * Each docs/drawings/NAME.svg was made from the NAME.dot that is there now (scripts/drawings.py).
 * Each has a background of its own, so that it can be read in dark mode, and is at most 900 pixels wide.
@@ -13,7 +13,8 @@ import pathlib
 import re
 import sys
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import source  # noqa: E402
 
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 WIDTH = re.compile(r'<svg width="(\d+)(pt|px)?"')

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A class of src/ has at most 25 public functions and at most 20 data members.
 
-  class_size_test.py ROOT [--list]
+  class_size.py ROOT [--list]
 
 Overloads count one by one; constructors, destructors and operators do not count. A plain record, a struct without functions that change it
 and without private members, may have any number of data members. --list prints the figures of all classes.
@@ -12,7 +12,8 @@ import pathlib
 import re
 import sys
 
-import source
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import source  # noqa: E402
 
 MAX_FUNCTIONS = 25
 MAX_MEMBERS = 20
