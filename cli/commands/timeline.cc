@@ -142,7 +142,9 @@ int Timeline(const TimelineOptions& options) {
     try {
       reading = ReadProcessFigures(pid, target.has_value() ? &*target : nullptr);
     } catch (const Failure&) {
-      if (n == 0 || ReadProcessInfo(pid).has_value()) throw;
+      // A process that has ended stays until its parent waits for it.
+      const auto info = ReadProcessInfo(pid);
+      if (n == 0 || (info.has_value() && !info->is_zombie())) throw;
     }
     if (!reading.has_value()) {
       fmt::print(stderr, "tcmalloc: process {} has ended after {} readings\n", pid, n);

@@ -100,6 +100,7 @@ def live(command, caches, leak):
         terminal.keys("?")
         terminal.wait_for("reverse the order")
         terminal.keys("?")
+        terminal.wait_for("sort: IN USE reversed", absent="reverse the order")
         terminal.keys("p")
         terminal.wait_for("paused")
         terminal.keys("p")
