@@ -15,6 +15,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -166,6 +167,19 @@ def selected(tests, kinds, only, runs):
     return [name for name, labels in tests.items()
             if set(labels) & set(kinds) and runs(name, labels)
             and name != NOT_A_WITNESS and re.search(only, name)]
+
+
+def folder_of(fault):
+    """The folder of the first file that a fault changes, without names of variants: src/page, src/tools/leak, cli/heap."""
+    parts = pathlib.PurePath(fault.hunks[0].file).parts[:-1]
+    return "/".join(parts[:3 if parts[1:2] == ("tools",) else 2])
+
+
+def sample(faults, count, seed):
+    """`count` faults, drawn by a seed: first one from each folder, then any of the others."""
+    drawn = random.Random(seed).sample(faults, len(faults))
+    first = {folder_of(fault): fault for fault in reversed(drawn)}.values()
+    return [*first, *(fault for fault in drawn if fault not in first)][:count]
 
 
 def table(rows):
@@ -388,6 +402,8 @@ def last_lines(output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this fault (repeatable)")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N faults, from all folders of src/ and cli/")
+    parser.add_argument("--seed", type=int, default=1, help="which N (default: 1)")
     parser.add_argument("--list", action="store_true", help="print the faults and exit")
     parser.add_argument("--apply-only", action="store_true", help="only check that every patch applies")
     parser.add_argument("--all", action="store_true", help="run every test of both tiers, not only those that the patches name")
@@ -395,6 +411,9 @@ def main():
     options = parser.parse_args()
 
     faults, complaints = read_faults(options.only)
+    if options.sample:
+        faults = sample(faults, options.sample, options.seed)
+        print(f"{len(faults)} faults in {len(set(map(folder_of, faults)))} folders, seed {options.seed}")
     if options.list:
         print("\n".join(table([("fault", "kinds", "breaks"), *(
             (fault.name, " ".join(fault.kinds), fault.breaks) for fault in faults)])))

@@ -173,12 +173,15 @@ class Memory:
         unchanged.store(self.build_dir, self.passed)
 
 
-def named_outputs(build_dir, tests):
-    """The files that a build makes and that the commands of tests name, as ninja names them."""
+def named_outputs(build_dir, names):
+    """The files that a build makes and that the commands and environments of tests name, as ninja names them."""
     listing = subprocess.run(["ninja", "-t", "targets", "all"], cwd=build_dir, check=True, stdout=subprocess.PIPE, text=True)
     made = {line.rpartition(":")[0] for line in listing.stdout.splitlines()}
-    words = {os.path.relpath(path, build_dir) for test in tests
-             for text in unchanged.named_files(test)[0] for path in re.split(r"[=:;]", text) if path.startswith(str(build_dir))}
+    # ctest lists no command whose program is not built yet, so this reads what CMake has written for it.
+    lines = [line for path in build_dir.rglob("CTestTestfile.cmake") for line in path.read_text().splitlines()]
+    tests = [re.match(r"(?:add_test|set_tests_properties)\((?:\[=\[(.*?)\]=\]|(\S+))(.*)", line) for line in lines]
+    words = {os.path.relpath(path, build_dir) for test in tests if test and (test[1] or test[2]) in names
+             for path in re.findall(rf"{re.escape(str(build_dir))}[^\s\";:]*", test[3])}
     return sorted(made & words)
 
 
@@ -190,7 +193,7 @@ def build(preset, kinds, jobs, runs):
     build_dir = ROOT / "build" / preset
     targets = [f"tests_{kind}" for kind in kinds if kind not in (*NAMING_KINDS, SYSTEM_KIND)]
     if len(targets) < len(kinds):
-        targets += named_outputs(build_dir, [test for test in all_tests(build_dir) if runs(test)])
+        targets += named_outputs(build_dir, {test["name"] for test in all_tests(build_dir) if runs(test)})
     command = ["cmake", "--build", "--preset", preset, "-j", str(jobs), "--target", *targets]
     if not sys.stdout.isatty():
         command += ["--", "--quiet"]  # ninja's progress is one line only on a terminal
