@@ -191,9 +191,15 @@ def build(preset, kinds, jobs, runs):
                       stdout=subprocess.DEVNULL).returncode:
         return "configuring"
     build_dir = ROOT / "build" / preset
-    targets = [f"tests_{kind}" for kind in kinds if kind not in (*NAMING_KINDS, SYSTEM_KIND)]
-    if len(targets) < len(kinds):
-        targets += named_outputs(build_dir, {test["name"] for test in all_tests(build_dir) if runs(test)})
+    tests = all_tests(build_dir)
+    targets = []
+    for kind in kinds:
+        of_kind = [test for test in tests if kind in unchanged.labels_of(test)]
+        chosen = {test["name"] for test in of_kind if runs(test)}
+        if kind == SYSTEM_KIND or kind in NAMING_KINDS and len(chosen) < len(of_kind):
+            targets += named_outputs(build_dir, chosen)
+        else:
+            targets.append(f"tests_{kind}")
     command = ["cmake", "--build", "--preset", preset, "-j", str(jobs), "--target", *targets]
     if not sys.stdout.isatty():
         command += ["--", "--quiet"]  # ninja's progress is one line only on a terminal
