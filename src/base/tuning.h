@@ -448,12 +448,15 @@ struct Tuning {
   struct IdleRelease {
     // The time from one pass to the next. Not measured. Range: 10 to 10,000.
     int pass_ms = 1000;
-    // This many idle passes in a row flush the caches of idle threads. The first one may only find
-    // out which threads are idle. Range: 2 to 60.
-    int flush_passes = 2;
-    // After this many idle passes the thread sleeps until pages are freed. By then the release
-    // policy has forgotten the demand before the last flush. Range: these passes to 3600.
+    // After this many idle passes the thread sleeps until pages are freed, if no cache was used
+    // since the last pass. By then the release policy has forgotten the demand before the last
+    // free, and the second of these passes has flushed caches that the first one found idle. Range:
+    // 3 to 3600.
     int sleep_after_passes = 7;
+    // While only caches in use keep the thread from sleeping, each pause is twice the one before,
+    // up to this one. The cache of a thread that becomes idle then is flushed at the second pass
+    // after that. Not measured. Range: pass_ms to 3,600,000.
+    int longest_pause_ms = 60'000;
     // A start and an end of the background thread cost some 100 us. A program that creates one
     // thread after the other gets one at most once in restart_alone_ms. A program that repeatedly
     // creates several threads at a time gets one the first quick_starts times, then once in
@@ -899,11 +902,11 @@ static_assert(ReleaseFits(kTuning.release));
 
 constexpr bool IdleReleaseFits(const Tuning& t) {
   const Tuning::IdleRelease& idle = t.idle_release;
-  return In(idle.pass_ms, 10, 10'000) && In(idle.flush_passes, 2, 60) &&
-         idle.sleep_after_passes <= 3600 && In(idle.restart_alone_ms, idle.restart_ms, 3'600'000) &&
-         In(idle.quick_starts, 1, 1000) && In(idle.quick_starts_alone, 1, idle.quick_starts) &&
-         In(idle.restart_ms, 0, 10'000) &&
-         (idle.sleep_after_passes - idle.flush_passes - 1) * idle.pass_ms >= t.release.memory_ms;
+  return In(idle.pass_ms, 10, 10'000) && In(idle.sleep_after_passes, 3, 3600) &&
+         In(idle.longest_pause_ms, idle.pass_ms, 3'600'000) &&
+         In(idle.restart_alone_ms, idle.restart_ms, 3'600'000) && In(idle.quick_starts, 1, 1000) &&
+         In(idle.quick_starts_alone, 1, idle.quick_starts) && In(idle.restart_ms, 0, 10'000) &&
+         (idle.sleep_after_passes - 1) * idle.pass_ms >= t.release.memory_ms;
 }
 static_assert(IdleReleaseFits(kTuning));
 

@@ -113,9 +113,15 @@ class Registry {
   // may be missed.
   size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
 
+  struct IdleFlush {
+    size_t bytes;  // that were flushed
+    // True if a cache has changed since it was last examined, or was examined for the first time:
+    // it may hold memory when its thread becomes idle.
+    bool in_use;
+  };
   // Flushes the caches of idle threads: those that have not changed since they were examined at
-  // least Tuning::ThreadCaches::idle_ms ago. Returns the bytes that were flushed.
-  size_t FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
+  // least Tuning::ThreadCaches::idle_ms ago.
+  IdleFlush FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
 
   // Bypass. While `wanted` returns true, no thread reaches its cache: every allocation and every
   // free takes the slow path, which the central cache serves. Calls `wanted` and acts on the
@@ -216,11 +222,13 @@ class Registry {
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
       TC_REQUIRES(lock_);
   // As FlushAll, but skips `own`; with `idle_only` also the caches that are not idle.
-  size_t FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
+  IdleFlush FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
   // Finds at most `n` caches to flush, from `*next` on, and moves `*next` past them. Looks at a
   // bounded number of caches (Tuning::ThreadCaches::looked_at_once). Returns how many it found.
+  // Sets
+  // `*in_use` if `idle_only` made it skip a cache.
   size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
-                              ThreadCache** victims, size_t n) TC_REQUIRES(lock_);
+                              ThreadCache** victims, size_t n, bool* in_use) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
   // Requests a flush from owners of caches that cannot be taken. Takes nothing while the lock is
   // held for fork.

@@ -210,11 +210,12 @@ void Registry::AlarmAll() {
 }
 
 size_t Registry::FlushAll(ThreadCache* own) {
-  return (own == nullptr ? 0 : own->Flush()) + FlushOthers(own, false);
+  return (own == nullptr ? 0 : own->Flush()) + FlushOthers(own, false).bytes;
 }
 
-size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
+Registry::IdleFlush Registry::FlushOthers(ThreadCache* own, bool idle_only) {
   size_t bytes = FreeInheritedAbove(0);
+  bool in_use = false;
   // Caches that are made later precede this one in the list, and are not visited. So the flush ends
   // even if new threads start all the time.
   ThreadCache* next = all_.newest();
@@ -224,16 +225,16 @@ size_t Registry::FlushOthers(ThreadCache* own, bool idle_only) {
       const SpinLockHolder holder(lock_);
       ThreadCache* victims[kTuning.thread_caches.detached_at_once];
       const size_t n = CollectVictimsLocked(&next, own, idle_only, victims,
-                                            kTuning.thread_caches.detached_at_once);
+                                            kTuning.thread_caches.detached_at_once, &in_use);
       if (n > 0) TakeLocked(victims, n, &arrays);
     }
     bytes += ReturnArrays(&arrays, central_, arena_);
   }
-  return bytes;
+  return {.bytes = bytes, .in_use = in_use};
 }
 
 size_t Registry::CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
-                                      ThreadCache** victims, size_t n) {
+                                      ThreadCache** victims, size_t n, bool* in_use) {
   const int64_t now_ms = CoarseMilliseconds();
   size_t found = 0;
   size_t looks = kTuning.thread_caches.looked_at_once;
@@ -241,7 +242,10 @@ size_t Registry::CollectVictimsLocked(ThreadCache** next, const ThreadCache* own
     ThreadCache* const cache = *next;
     CountSteps(Step::kCacheVisited);
     if (cache == own || !cache->record.listed) continue;
-    if (idle_only && !IsIdle(cache, now_ms)) continue;
+    if (idle_only && !IsIdle(cache, now_ms)) {
+      *in_use = true;
+      continue;
+    }
     if (cache->claimed_bytes() > 0) victims[found++] = cache;
   }
   return found;

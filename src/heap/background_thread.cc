@@ -50,16 +50,19 @@ enum Asleep : uint32_t { kAwake = 0, kUntilFrees = 1, kForATime = 2 };
 constinit std::atomic<uint32_t> frees{0};
 constinit std::atomic<uint32_t> asleep{kAwake};
 
-// Sleeps until pages are freed after `frees` was `seen`, or for `pause_ms`; in both cases at most
-// until the thread must stop, or a request arrives from outside.
+// Sleeps for `pause_ms`, or until pages are freed after `frees` was `seen`, or until the earlier of
+// the two (see IdleRelease::RunPass); at most until the thread must stop, or a request arrives from
+// outside.
 void Sleep(Heap& heap, int pause_ms, uint32_t seen) {
-  const bool until_frees = pause_ms == IdleRelease::kUntilFrees;
+  const bool has_timer = pause_ms != IdleRelease::kUntilFrees;
+  const bool until_frees = !has_timer || pause_ms > kTuning.idle_release.pass_ms;
   const uint32_t how = until_frees ? kUntilFrees : kForATime;
   asleep.store(how, std::memory_order_seq_cst);
-  if (stop.load(std::memory_order_seq_cst) == 0 && !heap.control.HasRequest()) {
-    if (!until_frees) {
+  if (stop.load(std::memory_order_seq_cst) == 0 && !heap.control.HasRequest() &&
+      (!until_frees || frees.load(std::memory_order_seq_cst) == seen)) {
+    if (has_timer) {
       FutexWaitFor(&asleep, how, pause_ms);
-    } else if (frees.load(std::memory_order_seq_cst) == seen) {
+    } else {
       FutexWait(&asleep, how);
     }
   }

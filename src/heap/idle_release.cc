@@ -15,10 +15,12 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   idle_passes_ = frees == frees_ ? idle_passes_ + 1 : 0;
   frees_ = frees;
   const bool idle = idle_passes_ > 0;
+  const double rate = heap.page_heap.governor()->release_rate();
   bool released = false;
   heap.registry.FollowRetention();
+  // A flush may be what makes a release pending.
+  const bool in_use = idle && rate > 0 && heap.registry.FlushIdle().in_use;
   if (heap.page_heap.release_pending()) {
-    if (idle && idle_passes_ <= kRules.flush_passes) heap.registry.FlushIdle();
     // Pages are released slice by slice. For each slice the pages due are computed again, so that a
     // program that starts to allocate again keeps the rest.
     while ((stop_ == nullptr || stop_->load(std::memory_order_relaxed) == 0) &&
@@ -27,10 +29,11 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
     }
   }
   // At a low rate a pass may release nothing although pages are left to release.
-  const double rate = heap.page_heap.governor()->release_rate();
   const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kRules.sleep_after_passes;
   const bool sleep = done && !released;
-  return sleep ? kUntilFrees : kRules.pass_ms;
+  if (sleep && !in_use) return kUntilFrees;
+  pause_ms_ = sleep ? std::min(2 * pause_ms_, kRules.longest_pause_ms) : kRules.pass_ms;
+  return pause_ms_;
 }
 
 void ProcessBackgroundActions(Heap& heap) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/tuning.h"
@@ -104,33 +105,86 @@ TEST(IdleReleaseTest, StopsWhenAsked) {
   EXPECT_EQ(FreeMapped(heap), kMuch);
 }
 
-// Idle passes flush the caches of threads that sleep, and no others.
-TEST(IdleReleaseTest, FlushesTheCachesOfIdleThreads) {
-  EnsureHeap();  // its barrier is used
-  Heap& heap = HeapWithFreeMemory(1);
-  TestThread sleeper(heap.registry);
-  TestThread busy(heap.registry);
-  constexpr SizeClass c = kSizeClasses.ClassOf(64);
-  const auto use = [](TestThread& thread) {
+// The caches of threads of a heap that has nothing to release.
+class IdleReleaseCachesTest : public testing::Test {
+ protected:
+  IdleReleaseCachesTest() {
+    EnsureHeap();  // its barrier is used
+    heap_.page_heap.governor()->SetReleaseRate(1);
+  }
+  void SetUp() override {
+    if (!ExistingHeap().membarrier.Issue()) GTEST_SKIP() << "no membarrier";
+    ASSERT_FALSE(heap_.page_heap.release_pending());
+  }
+
+  static void Use(TestThread& thread) {
+    constexpr SizeClass c = kSizeClasses.ClassOf(64);
     void* objects[100];
     for (void*& object : objects) object = thread.Allocate(c);
     for (void* const object : objects) thread.Free(c, object);
+  }
+  static size_t CachedBytes(TestThread& thread) { return thread.cache()->table().CachedBytes(); }
+  // From now on the thread's cache counts as idle if it has not changed since the last pass.
+  static void PretendTimePassed(TestThread& thread) {
+    thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
+  }
+
+  Heap& heap_ = NewHeap();
+  IdleRelease passes_;
+};
+
+// Idle passes flush the caches of threads that sleep, and no others.
+TEST_F(IdleReleaseCachesTest, FlushesTheCachesOfIdleThreads) {
+  TestThread sleeper(heap_.registry);
+  TestThread busy(heap_.registry);
+  Use(sleeper);
+  Use(busy);
+  passes_.RunPass(heap_, 1);
+  passes_.RunPass(heap_, 1);
+  EXPECT_GT(CachedBytes(sleeper), 0u) << "not known to be idle";
+  Use(busy);
+  PretendTimePassed(sleeper);
+  PretendTimePassed(busy);
+  passes_.RunPass(heap_, 1);
+  EXPECT_EQ(CachedBytes(sleeper), 0u);
+  EXPECT_GT(CachedBytes(busy), 0u);
+  heap_.registry.CheckInvariants();
+}
+
+// A thread uses its cache between passes, long after pages were last freed. When the thread becomes
+// idle its cache is flushed.
+TEST_F(IdleReleaseCachesTest, FlushesCachesThatBecomeIdleLater) {
+  TestThread thread(heap_.registry);
+  for (int pass = 0; pass <= 2 * kTuning.idle_release.sleep_after_passes; ++pass) {
+    Use(thread);
+    PretendTimePassed(thread);
+    ASSERT_NE(passes_.RunPass(heap_, 1), IdleRelease::kUntilFrees) << pass;
+    ASSERT_GT(CachedBytes(thread), 0u) << pass;
+  }
+  PretendTimePassed(thread);
+  EXPECT_EQ(passes_.RunPass(heap_, 1), IdleRelease::kUntilFrees);
+  EXPECT_EQ(CachedBytes(thread), 0u);
+  heap_.registry.CheckInvariants();
+}
+
+// A thread that uses its cache for ever causes rare passes only, until pages are freed.
+TEST_F(IdleReleaseCachesTest, PassesForCachesInUseBecomeRare) {
+  constexpr auto& kRules = kTuning.idle_release;
+  TestThread thread(heap_.registry);
+  const auto run_pass = [&](uint32_t frees) {
+    Use(thread);
+    return passes_.RunPass(heap_, frees);
   };
-  use(sleeper);
-  use(busy);
-  use(busy);
-  IdleRelease passes;
-  passes.RunPass(heap, 1);
-  ASSERT_GT(sleeper.cache()->table().CachedBytes(), 0u);
-  passes.RunPass(heap, 1);
-  busy.Allocate(c);
-  const int64_t start_ms = CoarseMilliseconds();
-  while (CoarseMilliseconds() < start_ms + 2 * kTuning.thread_caches.idle_ms) WaitMillisecond();
-  passes.RunPass(heap, 1);
-  if (!ExistingHeap().membarrier.Issue()) GTEST_SKIP() << "no membarrier";
-  EXPECT_EQ(sleeper.cache()->table().CachedBytes(), 0u);
-  EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
-  heap.registry.CheckInvariants();
+  for (uint32_t frees : {1, 2}) {
+    for (int pass = 0; pass < kRules.sleep_after_passes; ++pass) {
+      ASSERT_EQ(run_pass(frees), kPassMs) << pass;
+    }
+    for (int pause_ms = 2 * kPassMs; pause_ms < kRules.longest_pause_ms; pause_ms *= 2) {
+      ASSERT_EQ(run_pass(frees), pause_ms);
+    }
+    ASSERT_EQ(run_pass(frees), kRules.longest_pause_ms);
+    ASSERT_EQ(run_pass(frees), kRules.longest_pause_ms);
+  }
 }
 
 }  // namespace
