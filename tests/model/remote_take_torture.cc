@@ -9,9 +9,11 @@
 // not see what the other has done. Owners have short lives, so that slots and caches lie in memory
 // that was another thread's before. At the end each object must be in exactly one place.
 //
-// Exit status 0 means that enough caches were taken and nothing was wrong. With
-// --without-membarrier the taker has only a barrier of its own, and 0 means that something was
-// wrong, as it should be. 77 means that this machine cannot show that.
+// It runs for the seconds; without them, until as many caches were taken as the least. Exit status
+// 0 means that enough caches were taken and nothing was wrong. With --without-membarrier the taker
+// has only a barrier of its own, and something must go wrong: it runs until it sees a violation,
+// without --seconds for ever, and 0 means that it saw one. 77 means that this machine cannot show
+// that.
 //
 // Objects are no pointers and each bin operation keeps its array's bounds, so that a violation is
 // counted and does no damage. The words are plain: ThreadSanitizer reports any access to them that
@@ -339,7 +341,7 @@ void Pause(uint64_t random) {
 // ---- The whole
 
 struct Options {
-  int seconds = 5;
+  int seconds = 0;
   int owners = 3;
   uint64_t least_takings = 1;
   bool without_membarrier = false;
@@ -373,6 +375,13 @@ Options Parse(int argc, char** argv) {
   return options;
 }
 
+bool SawViolation() {
+  for (const std::atomic<uint64_t>& count : violations) {
+    if (count.load(std::memory_order_relaxed) > 0) return true;
+  }
+  return false;
+}
+
 // Checks that each object is there exactly once.
 void CheckObjects(size_t n) {
   std::sort(central.objects.begin(), central.objects.end());
@@ -401,7 +410,12 @@ int Run(const Options& options) {
   Counts counts;
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + std::chrono::seconds(options.seconds);
-  while (Clock::now() < end) {
+  const auto is_done = [&] {
+    if (options.without_membarrier && SawViolation()) return true;
+    if (options.seconds > 0) return Clock::now() >= end;
+    return !options.without_membarrier && counts.takings >= options.least_takings;
+  };
+  while (!is_done()) {
     TakeFromEveryone(options.without_membarrier ? nullptr : &membarrier, counts);
     Pause(counts.takings * 2654435761);
   }
