@@ -14,7 +14,8 @@
 // It runs with the library preloaded or linked in, under valgrind, and with LeakSanitizer linked
 // in. A static program is built with STATIC and has no HoldCLibrary. The first argument is the exit
 // status; without arguments it is 0. With a second argument the program waits before its end. With
-// a third argument a thread ends before that and leaves a pointer on its stack.
+// a third argument a thread ends before that and leaves a pointer on its stack. LEAKS_LARGE_BYTES
+// in the environment is the size of the largest leaked object.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -132,8 +133,10 @@ WAY void LoseHidden() {
 }
 
 WAY void LoseLarge() {
-  Allocate(1000000);
-  Print("LoseLarge", 1000000, 1);
+  const char* const bytes = getenv("LEAKS_LARGE_BYTES");
+  const size_t size = bytes == nullptr ? 1000000 : strtoul(bytes, nullptr, 10);
+  Allocate(size);
+  Print("LoseLarge", size, 1);
 }
 
 // Only the mapping points to it, and no pointer to the mapping exists.

@@ -235,7 +235,10 @@ def as_is(program, library, folder):
 
 def offset(program, library, folder):
     lost = tuple(name for name in LOST["normal"] if name != "Far")
-    check_mode(program, library, "normal", folder, lost, HEAP_CHECK_MAX_POINTER_OFFSET="-1")
+    # A pointer to any byte holds an object here. With 32-bit words a random word points into a large object too
+    # often (docs/leak-checker.md), so the largest leaked object has 5000 bytes: one word in 860,000.
+    check_mode(program, library, "normal", folder, lost, HEAP_CHECK_MAX_POINTER_OFFSET="-1",
+               LEAKS_LARGE_BYTES="5000")
     for path in folder.glob("*.heap"):
         path.unlink()
     check_mode(program, library, "normal", folder, lost, HEAP_CHECK_MAX_POINTER_OFFSET="2000")
