@@ -60,7 +60,7 @@ http {{
       gzip_comp_level 6;
       gzip_types text/plain;
     }}
-    location /proxied/ {{ proxy_pass http://backend/; proxy_buffers 16 8k; }}
+    location /proxied/ {{ proxy_pass http://backend/; proxy_buffers 16 8k; proxy_max_temp_file_size 0; }}
     location /cached/ {{ proxy_pass http://backend/; proxy_cache zone; proxy_cache_valid 10m; }}
     location /list/ {{ alias {directory}/files/; autoindex on; autoindex_localtime off; }}
     location ~ ^/page/(?<number>[0-9]+)$ {{
