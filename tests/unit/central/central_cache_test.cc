@@ -8,10 +8,8 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstring>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -20,7 +18,7 @@
 
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
-#include "testing/touch_watch.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -154,73 +152,15 @@ class CentralCacheShardsTest : public testing::Test {
     EXPECT_EQ(list_.free_objects(), 0u);
     return objects;
   }
-  static size_t PagesOf(size_t bytes) { return bytes / TouchWatch::PageSize(); }
 
   TestHeap heap_;
   const SizeClass class_ = ClassForSize(512);
-  const size_t batch_ = kSizeClasses.batch_size(class_);
   CentralFreeList& list_ = heap_.central.free_list(class_);
 };
 
-// Objects return to their spans, no matter which thread frees them, and the threads of the spans'
-// shard get them. Of the objects that other threads allocated on another CPU, TakeLines stores to
-// the lines. Nothing else is touched.
-TEST_F(CentralCacheShardsTest, ObjectsGoHome) {
-  const std::vector<void*> far = NewSpans(40, 4);
-  const std::vector<void*> near = NewSpans(30, 4);
-  EXPECT_EQ(heap_.ShardOf(far[0]), 0u);
-  EXPECT_EQ(heap_.ShardOf(near[0]), 1u);
-  for (size_t i = 0; i < far.size(); ++i) memset(far[i], static_cast<int>(i), 512);
-  // One object of each span stays in use, so that the spans stay.
-  const auto part = [&](const std::vector<void*>& objects, size_t span) {
-    const size_t first = span * list_.objects_per_span();
-    return std::vector<void*>(objects.begin() + static_cast<ptrdiff_t>(first),
-                              objects.begin() + static_cast<ptrdiff_t>(first + batch_ - 1));
-  };
-  std::vector<void*> home = part(far, 0);
-  const std::vector<void*> second = part(far, 1);
-  home.insert(home.end(), second.begin(), second.end());
-  {
-    TouchWatch watch(TouchWatch::What::kStores);
-    heap_.WatchSpansOf(&watch, home);
-    heap_.central.Insert(class_, home.data(), home.size(), Origin::kOtherThreads);
-    EXPECT_EQ(watch.touches().size(), PagesOf(2 * list_.span_bytes()));
-  }
-  EXPECT_EQ(list_.free_objects(), home.size());
-  heap_.CheckInvariants();
-  {
-    TouchWatch watch(TouchWatch::What::kStores);
-    heap_.WatchSpansOf(&watch, {far.back()});
-    heap_.central.Insert(class_, &far.back(), 1, Origin::kOtherThreads);
-    ASSERT_EQ(watch.touches().size(), 1u);
-    EXPECT_EQ(reinterpret_cast<void*>(watch.touches()[0]), far.back());
-  }
-  for (size_t i = 0; i < far.size(); ++i) {
-    EXPECT_EQ(static_cast<unsigned char*>(far[i])[0], static_cast<unsigned char>(i));
-    EXPECT_EQ(static_cast<unsigned char*>(far[i])[511], static_cast<unsigned char>(i));
-  }
-  test_processor = 40;
-  std::vector<void*> again = RemoveAll(heap_.central, class_, home.size());
-  again.erase(std::remove(again.begin(), again.end(), far.back()), again.end());
-  for (const void* const object : again) {
-    EXPECT_EQ(std::count(home.begin(), home.end(), object), 1);
-  }
-
-  TouchWatch watch(TouchWatch::What::kAnything);
-  heap_.WatchSpansOf(&watch, far);
-  heap_.WatchSpansOf(&watch, near);
-  test_processor = 30;
-  const size_t free_before = list_.free_objects();
-  heap_.central.Insert(class_, &far[2 * list_.objects_per_span()], batch_ - 1);
-  heap_.central.Insert(class_, near.data(), batch_ - 1, Origin::kOtherThreads);
-  EXPECT_EQ(list_.free_objects(), free_before + 2 * (batch_ - 1));
-  EXPECT_TRUE(watch.touches().empty());
-}
-
 using CentralCacheShardsDeathTest = CentralCacheShardsTest;
 
-// Objects that return to another shard are checked like all others. A second free does not touch an
-// object whose pages no longer belong to the class: they may be unbacked.
+// A second free does not touch an object whose pages have left the class: they may be unbacked.
 TEST_F(CentralCacheShardsDeathTest, DoubleFreesOfOthersFarObjects) {
   const std::vector<void*> objects = NewSpans(40, 2);
   const size_t per_span = list_.objects_per_span();
@@ -232,17 +172,8 @@ TEST_F(CentralCacheShardsDeathTest, DoubleFreesOfOthersFarObjects) {
   };
   const std::string twice = "double free, the object of 512 bytes is already free";
   test_processor = 30;
-  const std::vector<void*> batch(objects.begin(), objects.begin() + static_cast<ptrdiff_t>(batch_));
-  std::vector<void*> freed = batch;
-  freed.push_back(objects[3]);
-  expect_death(freed, objects[3], twice);
   heap_.central.Insert(class_, &objects[5], 1, Origin::kOtherThreads);
-  expect_death(batch, objects[5], twice);
-  expect_death({objects[5]}, objects[5], twice);
-  void* const inside = static_cast<char*>(objects[7]) + 16;
-  expect_death({objects[6], inside}, inside,
-               "not the start of an object, but a pointer into one of 512 bytes");
-
+  expect_death({objects[4], objects[5]}, objects[5], twice);
   // The second span is deleted, and its memory becomes inaccessible.
   heap_.central.Insert(class_, &objects[per_span], per_span, Origin::kOtherThreads);
   ASSERT_EQ(list_.num_spans(), 1u);
@@ -280,12 +211,11 @@ TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
     heap_.central.ForEachLock([](auto& lock) { lock.HoldForFork(); });
     const size_t free_before = list_.free_objects();
     std::atomic<bool> done{false};
-    std::thread other([&, p] {
+    std::thread other = StartUntilAsleep([&, p] {
       test_processor = p;
       heap_.central.Insert(class_, objects[static_cast<size_t>(p)].data(), 2);
       done = true;
     });
-    for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(done) << p;
     EXPECT_EQ(list_.free_objects(), free_before);
     SpinLock::EndForkHold();
@@ -294,91 +224,6 @@ TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
     EXPECT_EQ(list_.free_objects(), free_before + 2);
   }
   heap_.CheckInvariants();
-}
-
-// Threads remove objects, write their number into them, pass some to each other and return the
-// rest, while others drain the shards' kept spans.
-TEST(CentralCacheTest, ManyThreads) {
-  constexpr size_t kThreads = 8;
-  constexpr int kSteps = 400;
-  const SizeClass classes[] = {ClassForSize(8), ClassForSize(64), ClassForSize(1024),
-                               ClassForSize(8192), ClassForSize(kMaxSmallSize)};
-  struct Held {
-    SizeClass c;
-    void* object;
-  };
-  TestHeap heap;
-  std::mutex mutex;
-  std::vector<Held> passed_on;
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      SeededRandom random(4711 + t);
-      // Several threads run on one CPU, and each one now and then runs on others.
-      const int home = static_cast<int>(t % 3);
-      std::vector<Held> held;
-      for (int step = 0; step < kSteps; ++step) {
-        test_processor =
-            random.OneIn(8) ? static_cast<int>(random.Below(2 * TestHeap::kShards)) : home;
-        const SizeClass c = classes[random.Below(std::size(classes))];
-        switch (random.Below(8)) {
-          case 0:
-          case 1:
-          case 2: {
-            const size_t n = random.Between(1, kSizeClasses.batch_size(c) + 3);
-            for (void* const object : Remove(heap.central, c, n)) {
-              *static_cast<size_t*>(object) = reinterpret_cast<uintptr_t>(object) ^ t;
-              held.push_back({c, object});
-            }
-            break;
-          }
-          case 3: {
-            const std::lock_guard<std::mutex> guard(mutex);
-            for (size_t i = 0; i < 20 && !held.empty(); ++i) {
-              *static_cast<size_t*>(held.back().object) ^= t;
-              passed_on.push_back(held.back());
-              held.pop_back();
-            }
-            break;
-          }
-          case 4: {
-            const std::lock_guard<std::mutex> guard(mutex);
-            for (size_t i = 0; i < 20 && !passed_on.empty(); ++i) {
-              *static_cast<size_t*>(passed_on.back().object) ^= t;
-              held.push_back(passed_on.back());
-              passed_on.pop_back();
-            }
-            break;
-          }
-          case 5:
-            if (random.OneIn(8)) heap.page_heap.DrainSpanCaches();
-            break;
-          default: {
-            std::vector<void*> objects;
-            std::vector<Held> kept;
-            for (const Held& h : held) {
-              if (h.c != c) {
-                kept.push_back(h);
-                continue;
-              }
-              ASSERT_EQ(*static_cast<size_t*>(h.object), reinterpret_cast<uintptr_t>(h.object) ^ t);
-              objects.push_back(h.object);
-            }
-            held.swap(kept);
-            if (!objects.empty()) heap.central.Insert(c, objects.data(), objects.size());
-          }
-        }
-      }
-      for (const Held& h : held) heap.central.Insert(h.c, &h.object, 1);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const Held& h : passed_on) heap.central.Insert(h.c, &h.object, 1);
-  for (const SizeClass c : classes) EXPECT_EQ(heap.CentralObjects(c), heap.AllObjects(c));
-  heap.page_heap.DrainSpanCaches();
-  for (const SizeClass c : classes) EXPECT_EQ(heap.central.free_list(c).num_spans(), 0u);
-  heap.CheckInvariants();
-  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
 }  // namespace

@@ -10,16 +10,13 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <csignal>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "testing/heap_fixture.h"
@@ -428,7 +425,6 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
                                           testing::Values(1, 3)),
                          NameOfModel);
 
-// Every class works with every page size, and its objects fill the span as stated.
 TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
   for (const size_t hardware_page_size : {4096, 16384, 65536}) {
     TestHeap heap(hardware_page_size);
@@ -455,299 +451,22 @@ TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
   }
 }
 
-TEST(CentralFreeListTest, HandsOutFromTheFullestSpan) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(1024));
-  const size_t per_span = list.objects_per_span();
-  std::vector<void*> first = Remove(list, per_span);
-  std::vector<void*> second = Remove(list, per_span);
-  ASSERT_EQ(list.num_spans(), 2u);
-  // Three quarters of the first span are free, and one object of the second.
-  Insert(list, {first.begin(), first.begin() + static_cast<ptrdiff_t>(per_span * 3 / 4)});
-  void* const lonely = second[per_span / 2];
-  Insert(list, {lonely});
-  const std::vector<void*> two = Remove(list, 2);
-  ASSERT_EQ(two.size(), 2u);
-  EXPECT_EQ(two[0], lonely);
-  EXPECT_EQ(two[1], first[0]);
-}
-
-// Computes the line batches that are wholly free in a class's spans from the free objects alone.
-class FreeGroups {
- public:
-  FreeGroups(TestHeap& heap, size_t object_size)
-      : heap_(heap), group_bytes_(Model::LineObjects(object_size) * object_size) {}
-
-  // The address of the line batch that contains an object.
-  uintptr_t GroupOf(const void* object) const {
-    const uintptr_t start = heap_.SpanOf(object)->first_page.start_uintptr();
-    const uintptr_t offset = reinterpret_cast<uintptr_t>(object) - start;
-    return start + offset / group_bytes_ * group_bytes_;
-  }
-  // The number of objects that exist in the line batch.
-  size_t ObjectsIn(uintptr_t group, const CentralFreeList& list) const {
-    const Span* const span = heap_.SpanOf(reinterpret_cast<void*>(group));
-    const size_t first = (group - span->first_page.start_uintptr()) / list.object_size();
-    return std::min(list.line_objects(), list.objects_per_span() - first);
-  }
-
- private:
-  TestHeap& heap_;
-  const size_t group_bytes_;
-};
-
-// Object size, and the shards of the two threads.
-using LinesParam = std::tuple<size_t, std::array<size_t, 2>>;
-class CentralFreeListLinesTest : public testing::TestWithParam<LinesParam> {};
-
-// A program allocates a million objects and frees them in random order, except for some that are
-// spread over all lines. Then two threads that share a shard refill in turn. While a whole line
-// batch is free in any span, they get whole line batches, so the two never hold objects on one
-// line. A line batch is divided only when no whole one is left, and the list gets a new span only
-// when no object is free.
-TEST_P(CentralFreeListLinesTest, NoTwoThreadsOnALineWhileThereAreWholeOnes) {
-  constexpr size_t kObjects = kDebugBuild ? 100'000 : 1'000'000;
-  const auto [object_size, shards] = GetParam();
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
-  ShareShard(list, shards[0]);
-  const size_t line = list.line_objects();
-  const size_t batch = kSizeClasses.batch_size(ClassForSize(object_size));
-  SeededRandom random(kFreeListSeed + object_size);
-  std::vector<void*> objects;
-  // Each thread allocates one half.
-  for (size_t thread = 0; thread < 2; ++thread) {
-    while (objects.size() < kObjects * (thread + 1) / 2) {
-      const std::vector<void*> some = Remove(list, kMaxBatchSize, shards[thread]);
-      ASSERT_FALSE(some.empty());
-      objects.insert(objects.end(), some.begin(), some.end());
-    }
-    // Also takes the rest of the last span, so that the test knows all free objects.
-    const size_t rest = list.free_objects();
-    for (size_t i = 0; i < rest; ++i) objects.push_back(Remove(list, 1, shards[thread]).at(0));
-    ASSERT_EQ(list.free_objects(), 0u);
-  }
-  std::shuffle(objects.begin(), objects.end(), random.engine());
-
-  const FreeGroups groups(heap, object_size);
-  std::unordered_map<uintptr_t, size_t> free_in_group;
-  const size_t kept = objects.size() / 20;
-  for (size_t i = kept; i < objects.size();) {
-    const size_t n = std::min(objects.size() - i, random.Between(1, 2 * kMaxBatchSize));
-    for (size_t j = i; j < i + n; ++j) ++free_in_group[groups.GroupOf(objects[j])];
-    list.Insert(list.shards().Ensure(shards[random.Below(2)]), &objects[i], n);
-    i += n;
-  }
-  list.CheckInvariants();
-  const size_t spans = list.num_spans();
-  // Returns the kept spans to the page heap. Otherwise a shard whose objects are all in use would
-  // take these spans before objects of others.
-  heap.page_heap.DrainSpanCaches();
-  // Empty spans have left the class.
-  std::erase_if(free_in_group, [&](const auto& entry) {
-    return heap.page_map.ClassOf(reinterpret_cast<void*>(entry.first)) == SizeClass::kNone;
-  });
-  size_t whole_left = 0;
-  std::array<size_t, TestHeap::kShards> free_in_shard{};
-  for (const auto& [group, free] : free_in_group) {
-    if (free == groups.ObjectsIn(group, list)) ++whole_left;
-    free_in_shard[heap.ShardOf(reinterpret_cast<void*>(group))] += free;
-  }
-  // Otherwise the list would get a new span: a shard keeps its last objects, less than a batch, for
-  // itself.
-  const auto can_be_served = [&](size_t thread) {
-    return free_in_shard[shards[thread]] > 0 || free_in_shard[shards[1 - thread]] >= batch;
-  };
-  ASSERT_GT(whole_left, kObjects / line / 4);
-
-  // The thread that got each line batch.
-  std::unordered_map<uintptr_t, size_t> holder;
-  for (size_t thread = 0; whole_left > 0; thread = 1 - thread) {
-    // Makes the request of a small bin, or of a large bin whose size is no multiple of a line
-    // batch.
-    const size_t n = random.OneIn(2) ? line : 16 * line + random.Below(line);
-    if (!can_be_served(thread)) continue;
-    const std::vector<void*> taken = Remove(list, n, shards[thread]);
-    ASSERT_FALSE(taken.empty());
-    ASSERT_EQ(list.num_spans(), spans);
-    for (void* const object : taken) {
-      const uintptr_t group = groups.GroupOf(object);
-      size_t& free = free_in_group[group];
-      if (free == groups.ObjectsIn(group, list)) {
-        ASSERT_EQ(holder.count(group), 0u);
-        holder[group] = thread;
-        --whole_left;
-      } else if (holder.count(group) == 1) {
-        ASSERT_EQ(holder[group], thread) << "the other thread has a part of the line";
-      } else {
-        ASSERT_EQ(whole_left, 0u) << "a divided group although there are whole ones";
-      }
-      ASSERT_GT(free, 0u);
-      --free;
-      --free_in_shard[heap.ShardOf(object)];
-    }
-  }
-  // Each of these line batches was allocated as a whole.
-  for (const auto& [group, thread] : holder) ASSERT_EQ(free_in_group[group], 0u);
-  // The other free objects are in divided line batches.
-  for (size_t thread = 0; list.free_objects() > 0; thread = 1 - thread) {
-    if (!can_be_served(thread)) continue;
-    for (void* const object : Remove(list, 16 * line, shards[thread])) {
-      const uintptr_t group = groups.GroupOf(object);
-      ASSERT_EQ(holder.count(group), 0u);
-      ASSERT_GT(free_in_group[group], 0u);
-      --free_in_group[group];
-      --free_in_shard[heap.ShardOf(object)];
-    }
-    ASSERT_EQ(list.num_spans(), spans);
-  }
-  list.CheckInvariants();
-  ASSERT_EQ(Remove(list, 1).size(), 1u);
-  EXPECT_EQ(list.num_spans(), spans + 1);
-}
-
-std::vector<size_t> SizesWithLineGroups() {
-  std::vector<size_t> sizes{64};
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
-    if (Model::LineObjects(size) > 1) sizes.push_back(size);
-  }
-  return sizes;
-}
-
-std::string NameOfLines(const testing::TestParamInfo<LinesParam>& parameters) {
-  const auto [object_size, shards] = parameters.param;
-  return std::to_string(object_size) + "BytesInShards" + std::to_string(shards[0]) + "And" +
-         std::to_string(shards[1]);
-}
-
-constexpr std::array<size_t, 2> kOneShard{0, 0};
-
-INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListLinesTest,
-                         testing::Combine(testing::ValuesIn(SizesWithLineGroups()),
-                                          testing::Values(kOneShard)),
-                         NameOfLines);
-
-// Objects have 16 bytes, four on a line. Divided lines serve a request for less than a line.
-TEST(CentralFreeListTest, FewObjectsComeFromDividedLines) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
-  ShareShard(list, 0);
-  ASSERT_EQ(list.line_objects(), 4u);
-  const std::vector<void*> all = Remove(list, list.objects_per_span());
-  ASSERT_EQ(all.size(), list.objects_per_span());
-  // Two whole lines, and one object of a third after them.
-  Insert(list, {all.begin() + 8, all.begin() + 16});
-  Insert(list, {all[101]});
-  EXPECT_EQ(Remove(list, 1), std::vector<void*>{all[101]});
-  // No line is divided now.
-  EXPECT_EQ(Remove(list, 1), std::vector<void*>{all[8]});
-  EXPECT_EQ(Remove(list, 2), (std::vector<void*>{all[9], all[10]}));
-  // A request for a line gets a whole one, even though a divided one would come first.
-  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{all[12], all[13], all[14], all[15]}));
-  EXPECT_EQ(Remove(list, 4), std::vector<void*>{all[11]});
-  EXPECT_EQ(list.num_spans(), 1u);
-  EXPECT_EQ(list.free_objects(), 0u);
-}
-
-// A span with a whole free line is preferred to a fuller span without one, until a freed object
-// completes a line in the fuller one.
-TEST(CentralFreeListTest, AnObjectThatCompletesALineMakesItsSpanCountAgain) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
-  ShareShard(list, 0);
-  const std::vector<void*> first = Remove(list, list.objects_per_span());
-  const std::vector<void*> second = Remove(list, list.objects_per_span());
-  ASSERT_EQ(list.num_spans(), 2u);
-  Insert(list, {first[4], first[5], first[6]});
-  Insert(list, {second.begin(), second.begin() + 12});
-  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{second.begin(), second.begin() + 4}));
-  Insert(list, {first[7]});
-  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{first.begin() + 4, first.begin() + 8}));
-  EXPECT_EQ(Remove(list, 4), (std::vector<void*>{second.begin() + 4, second.begin() + 8}));
-  list.CheckInvariants();
-}
-
-// A request that is no multiple of a line is rounded down, except for the objects after the last
-// complete line of a span.
-TEST(CentralFreeListTest, RequestsAreRoundedDownToWholeLines) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(48));
-  ASSERT_EQ(list.line_objects(), 4u);
-  ShareShard(list, 0);
-  ASSERT_EQ(list.objects_per_span() % 4, 1u);
-  EXPECT_EQ(Remove(list, 7).size(), 4u);
-  EXPECT_EQ(Remove(list, 4).size(), 4u);
-  EXPECT_EQ(Remove(list, 131).size(), 128u);
-  // The request is for less than a whole line of 4 objects.
-  EXPECT_EQ(Remove(list, 3).size(), 3u);
-  const size_t rest = list.objects_per_span() - 4 - 4 - 128 - 4;
-  const std::vector<void*> objects = Remove(list, rest);
-  EXPECT_EQ(objects.size(), rest);
-  EXPECT_EQ(Remove(list, 100).size(), 1u);
-  EXPECT_EQ(list.num_spans(), 1u);
-}
-
-// The calls need more words of bitmaps than one section under the lock claims, and insert more runs
-// than one section inserts.
-TEST(CentralFreeListTest, LongCallsGoInPieces) {
-  for (const size_t object_size : {size_t{8}, size_t{64}}) {
-    TestHeap heap;
-    CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
-    const size_t per_span = list.objects_per_span();
-    const std::vector<void*> all = Remove(list, per_span);
-    ASSERT_EQ(all.size(), per_span);
-    std::vector<void*> odd;
-    std::vector<void*> even;
-    for (size_t i = 0; i < per_span; ++i) (i % 2 == 0 ? even : odd).push_back(all[i]);
-    SeededRandom random(kFreeListSeed);
-    std::shuffle(odd.begin(), odd.end(), random.engine());
-    Insert(list, odd);
-    list.CheckInvariants();
-    EXPECT_EQ(list.free_objects(), odd.size());
-    const std::vector<void*> again = Remove(list, per_span);
-    std::sort(odd.begin(), odd.end());
-    EXPECT_EQ(again, odd);
-    Insert(list, odd);
-    // This call empties the span, in pieces.
-    std::shuffle(even.begin(), even.end(), random.engine());
-    Insert(list, even);
-    EXPECT_EQ(list.num_spans(), 0u);
-    EXPECT_EQ(list.free_objects(), 0u);
-    EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
-  }
-}
-
 TEST(CentralFreeListTest, KnowsWhatIsInUse) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(48));
+  const std::vector<void*> far = Remove(list, list.objects_per_span(), 12);
   const std::vector<void*> objects = Remove(list, 8);
+  Insert(list, {far[1]}, 5);
+  EXPECT_TRUE(list.IsOut(far[0]));
+  EXPECT_FALSE(list.IsOut(far[1]));
+  // The record names a shard in which the other class has no spans.
+  EXPECT_FALSE(heap.central.free_list(ClassForSize(2048)).IsOut(far[0]));
   EXPECT_TRUE(list.IsOut(objects[3]));
   EXPECT_FALSE(list.IsOut(static_cast<char*>(objects[3]) + 16));
   EXPECT_FALSE(list.IsOut(static_cast<char*>(objects[7]) + 48));
   EXPECT_FALSE(list.IsOut(&heap));
   Insert(list, {objects[3]});
   EXPECT_FALSE(list.IsOut(objects[3]));
-}
-
-// Writes of the program to a free object have no effect: the allocator stores nothing there.
-TEST(CentralFreeListTest, FreeObjectsAreNeitherReadNorWritten) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(64));
-  std::vector<void*> objects = Remove(list, list.objects_per_span());
-  void* const kept = objects.back();
-  objects.pop_back();
-  Insert(list, objects);
-  for (void* const object : objects) memset(object, 0xa5, 64);
-  list.CheckInvariants();
-  const std::vector<void*> again = Remove(list, objects.size());
-  EXPECT_EQ(again, objects);
-  for (void* const object : again) {
-    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(static_cast<unsigned char*>(object)[i], 0xa5);
-  }
-  Insert(list, again);
-  Insert(list, {kept});
-  EXPECT_EQ(list.num_spans(), 0u);
 }
 
 // While one thread gets a further span from the OS, another returns an object that would suffice.
@@ -775,8 +494,6 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   EXPECT_EQ(list.num_spans(), 0u);
 }
 
-// From the nth on, mappings fail, or only the nth fails. Objects in use stay valid, nothing leaks,
-// and when memory is available again, allocations succeed.
 TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
   // The number of calls after a failure: enough to use up the rest of the other shards' runs.
   constexpr int kCalls = 100;
@@ -940,57 +657,6 @@ class CentralFreeListShardsTest : public testing::Test {
   const size_t per_span_ = list_.objects_per_span();
 };
 
-TEST_F(CentralFreeListShardsTest, OwnSpansThenEndedThreadsThenIdleOnes) {
-  const std::vector<void*> mine = NewSpan(2);
-  const std::vector<void*> ended = NewSpan(1);
-  const std::vector<void*> idle = NewSpan(5);
-  const std::vector<void*> busy = NewSpan(4);
-  for (const size_t shard : {2u, 4u, 5u}) list_.shards().Ensure(shard).AddThread();
-  Insert(list_, First(mine, 1), 2);
-  Insert(list_, First(ended, 1), 2);
-  Insert(list_, First(idle, 1), 2);
-  Insert(list_, First(busy, 1), 2);
-  EXPECT_EQ(list_.num_spans(), 4u);
-  // The thread's own shard serves the request alone, even if it has fewer objects.
-  EXPECT_EQ(Remove(list_, 4, 2), First(mine, 1));
-  EXPECT_EQ(Remove(list_, 4, 2), First(ended, 1));
-  // The last new span was for shard 4, so its thread is not idle, and that of shard 5 is.
-  EXPECT_EQ(Remove(list_, 4, 2), First(idle, 1));
-  EXPECT_EQ(heap_.ShardOf(Remove(list_, 1, 2).at(0)), 2u);
-  EXPECT_EQ(list_.num_spans(), 5u);
-  // After enough new spans the thread of shard 4 is idle, too.
-  while (Remove(list_, 1, 2) != First(busy, 1)) ASSERT_EQ(list_.num_spans(), 5u);
-  list_.CheckInvariants();
-}
-
-// A thread that takes an object from its shard is not idle, though others get new spans.
-TEST_F(CentralFreeListShardsTest, AThreadThatAllocatesKeepsItsFreeObjects) {
-  const std::vector<void*> others = NewSpan(3);
-  for (const size_t shard : {2u, 3u}) list_.shards().Ensure(shard).AddThread();
-  Insert(list_, First(others, 10), 3);
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(Remove(list_, 1, 3).size(), 1u);
-    NewSpan(2, 9 - static_cast<size_t>(i));
-    EXPECT_EQ(Remove(list_, 1, 3).size(), 1u);
-    Insert(list_, First(others, 1), 3);
-  }
-}
-
-// Spans that the shard emptied a moment ago are used like its own spans.
-TEST_F(CentralFreeListShardsTest, OwnEmptiedSpansBeforeOthersObjects) {
-  const std::vector<void*> mine = NewSpan(2);
-  const std::vector<void*> others = NewSpan(3);
-  Insert(list_, First(others, per_span_ - 1), 3);
-  Insert(list_, First(mine, 2), 3);
-  EXPECT_EQ(Remove(list_, 3, 2), First(mine, 2));
-  Insert(list_, mine, 3);
-  EXPECT_EQ(list_.num_spans(), 1u);
-  EXPECT_EQ(Remove(list_, per_span_, 2), mine);
-  EXPECT_EQ(list_.num_spans(), 2u);
-  EXPECT_EQ(Remove(list_, 1, 2), First(others, 1));
-  list_.CheckInvariants();
-}
-
 TEST_F(CentralFreeListShardsTest, OthersLastObjectsWhenTheOsGivesNothing) {
   const std::vector<void*> scraps = NewSpan(6);
   const std::vector<void*> mine = NewSpan(0);
@@ -1011,23 +677,15 @@ TEST_F(CentralFreeListShardsTest, OthersLastObjectsWhenTheOsGivesNothing) {
   list_.CheckInvariants();
 }
 
-// Holds the lock of the class in a shard, in a thread of its own, until `done()` is true. The test
-// fails if this takes longer than any machine needs: then the thread that should make it true waits
-// for the lock.
+// Holds the lock of the class in a shard, in a thread of its own, until `done()` is true. A test
+// that never ends shows that the thread that should make it true waits for the lock.
 class ShardHolder {
  public:
   ShardHolder(CentralFreeList& list, SizeClass c, size_t shard, std::function<bool()> done)
       : thread_([this, &list, c, shard, done] {
           const SpinLockHolder holder(list.shards().SpansAt(shard, c)->lock);
           holds_ = true;
-          const auto start = std::chrono::steady_clock::now();
-          while (!done()) {
-            if (std::chrono::steady_clock::now() - start > std::chrono::seconds(10)) {
-              ADD_FAILURE() << "another thread waits for shard " << shard;
-              return;
-            }
-            sched_yield();
-          }
+          while (!done()) sched_yield();
         }) {
     while (!holds_) sched_yield();
   }
@@ -1038,8 +696,6 @@ class ShardHolder {
   std::thread thread_;
 };
 
-// A thread that looks for objects of other shards does not wait for a shard that another thread is
-// using.
 TEST_F(CentralFreeListShardsTest, TheNextShardInThePlaceOfABusyOne) {
   const std::vector<void*> first = NewSpan(1);
   const std::vector<void*> second = NewSpan(3);
@@ -1078,20 +734,14 @@ TEST_F(CentralFreeListShardsTest, ABusyShardStaysOpenToOthers) {
   list.CheckInvariants();
 }
 
-// Free objects of a busy shard come before a new span.
 TEST_F(CentralFreeListShardsTest, TheOnlyShardWithObjectsIsWaitedFor) {
   const std::vector<void*> ended = NewSpan(1);
   list_.shards().Ensure(0).AddThread();
   Insert(list_, First(ended, 1), 0);
-  std::atomic<pid_t> id{0};
-  std::thread thread;
-  {
-    const ShardHolder holder(list_, class_, 1, [&] { return id != 0 && IsAsleepOrGone(id); });
-    thread = std::thread([&] {
-      id = ThisThreadId();
-      EXPECT_EQ(Remove(list_, 1, 0), First(ended, 1));
-    });
-  }
+  std::atomic<bool> done{false};
+  const ShardHolder holder(list_, class_, 1, [&] { return done.load(); });
+  std::thread thread = StartUntilAsleep([&] { EXPECT_EQ(Remove(list_, 1, 0), First(ended, 1)); });
+  done = true;
   thread.join();
   list_.CheckInvariants();
 }
@@ -1111,7 +761,8 @@ TEST_F(CentralFreeListShardsTest, ObjectsOfABusyShardReturnLast) {
   std::atomic<bool> done{false};
   {
     const ShardHolder holder(list_, class_, 1, [&] { return done.load(); });
-    std::thread thread([&] { Insert(list_, {busy[1]}, 0); });
+    std::thread thread = StartUntilAsleep([&] { Insert(list_, {busy[1]}, 0); });
+    EXPECT_EQ(list_.free_objects(), 2u);
     done = true;
     thread.join();
   }
@@ -1164,36 +815,6 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   list_.CheckInvariants();
 }
 
-// In one call, TakeLines stores to the lines of objects that return to other shards. The lines of
-// objects of the caller's shard are not touched.
-TEST_F(CentralFreeListShardsTest, LinesOfOthersFarObjectsAreTaken) {
-  const std::vector<void*> near = NewSpan(0);
-  const std::vector<void*> far = NewSpan(1);
-  const std::vector<void*> farther = NewSpan(TestHeap::kShards - 1);
-  std::vector<void*> all;
-  // One object of each span stays in use.
-  for (size_t i = 1; i < per_span_; ++i) {
-    for (const auto* const objects : {&near, &far, &farther}) all.push_back((*objects)[i]);
-  }
-  TouchWatch watch(TouchWatch::What::kAnything);
-  for (const auto* const objects : {&near, &far, &farther}) {
-    watch.Watch((*objects)[0], list_.span_bytes());
-  }
-  list_.Insert(list_.shards().Ensure(0), all.data(), all.size());
-  EXPECT_TRUE(watch.touches().empty());
-  for (const size_t shard : {size_t{0}, size_t{1}, TestHeap::kShards - 1}) {
-    EXPECT_EQ(Remove(list_, per_span_ - 1, shard).size(), per_span_ - 1);
-  }
-  test_processor = 0;
-  list_.Insert(list_.shards().Ensure(0), all.data(), all.size(), Origin::kOtherThreads);
-  EXPECT_EQ(watch.touches().size(), 2 * list_.span_bytes() / TouchWatch::PageSize());
-  for (const uintptr_t touch : watch.touches()) {
-    EXPECT_NE(heap_.SpanOf(reinterpret_cast<void*>(touch)), heap_.SpanOf(near[0]));
-  }
-  EXPECT_EQ(list_.free_objects(), all.size());
-  list_.CheckInvariants();
-}
-
 // The thread that allocated the objects runs on the same CPU, whose caches already have the lines.
 TEST_F(CentralFreeListShardsTest, LinesOfAThreadOnThisCpuStay) {
   const std::vector<void*> others = NewSpan(1);
@@ -1205,91 +826,6 @@ TEST_F(CentralFreeListShardsTest, LinesOfAThreadOnThisCpuStay) {
   test_processor = 0;
   list_.Insert(list_.shards().Ensure(0), &others[3], 2, Origin::kOtherThreads);
   EXPECT_FALSE(watch.touches().empty());
-}
-
-TEST_F(CentralFreeListShardsTest, KnowsWhatIsInUseInEachShard) {
-  const std::vector<void*> first = NewSpan(0);
-  const std::vector<void*> second = NewSpan(12);
-  Insert(list_, {first[1], second[2]}, 5);
-  EXPECT_TRUE(list_.IsOut(first[2]));
-  EXPECT_TRUE(list_.IsOut(second[1]));
-  EXPECT_FALSE(list_.IsOut(first[1]));
-  EXPECT_FALSE(list_.IsOut(second[2]));
-  // The record names a shard in which the other class has no spans.
-  CentralFreeList& other = heap_.central.free_list(ClassForSize(2048));
-  EXPECT_FALSE(other.IsOut(second[1]));
-}
-
-// Before fork all locks are held, each once. Then no thread can insert an object into any shard.
-TEST_F(CentralFreeListShardsTest, ForEachLockCoversAllShards) {
-  std::vector<std::vector<void*>> spans;
-  for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
-    std::vector<void*> locks;
-    list_.shards().ForEachLock([&](auto& lock) { locks.push_back(&lock); });
-    EXPECT_EQ(locks.size(), 1 + shard);
-    EXPECT_EQ(std::set<void*>(locks.begin(), locks.end()).size(), locks.size());
-    spans.push_back(NewSpan(shard));
-  }
-  for (size_t shard = 0; shard < TestHeap::kShards; ++shard) {
-    SpinLock::BeginForkHold();
-    list_.shards().ForEachLock([](auto& lock) { lock.HoldForFork(); });
-    std::atomic<bool> done{false};
-    std::thread other([&] {
-      Insert(list_, {spans[shard][0]});
-      done = true;
-    });
-    for (int i = 0; i < 100; ++i) std::this_thread::yield();
-    EXPECT_FALSE(done) << shard;
-    SpinLock::EndForkHold();
-    list_.shards().ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
-    other.join();
-  }
-  list_.CheckInvariants();
-}
-
-// A handler of another library allocates between the allocator's fork handlers: locks of a shard
-// that the forking thread makes then are held like those of earlier shards.
-TEST_F(CentralFreeListShardsTest, AShardMadeBetweenForkHandlersIsHeldToo) {
-  NewSpan(0);
-  SpinLock::BeginForkHold();
-  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
-  const std::vector<void*> objects = Remove(list_, 2, 5);
-  EXPECT_EQ(objects.size(), 2u);
-  size_t locks = 0;
-  heap_.ForEachLock([&](auto& lock) {
-    ++locks;
-    EXPECT_TRUE(lock.HeldForForkByThisThread());
-  });
-  // There is one lock of the map, two of the class, four of kept spans, and one of the page heap.
-  EXPECT_EQ(locks, 8u);
-  Insert(list_, {objects[0]}, 5);
-  SpinLock::EndForkHold();
-  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
-  std::thread([&] { Insert(list_, {objects[1]}, 0); }).join();
-  EXPECT_EQ(list_.num_spans(), 1u);
-  list_.CheckInvariants();
-}
-
-// Objects have 16 bytes, four on a line. Divided lines of the thread's own shard come first, then
-// whole lines of a shard with an idle thread. Its divided lines stay.
-TEST(CentralFreeListTest, OwnDividedLinesThenOthersWholeOnes) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
-  ASSERT_EQ(list.line_objects(), 4u);
-  for (const size_t shard : {1u, 3u}) list.shards().Ensure(shard).AddThread();
-  const std::vector<void*> others = Remove(list, list.objects_per_span(), 1);
-  const std::vector<void*> mine = Remove(list, list.objects_per_span(), 3);
-  ASSERT_EQ(list.num_spans(), 2u);
-  Insert(list, {mine[1], mine[2], mine[6]});
-  Insert(list, {others.begin() + 7, others.begin() + 12});
-  EXPECT_EQ(Remove(list, 1, 3), std::vector<void*>{mine[1]});
-  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{mine[2], mine[6]}));
-  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{others.begin() + 8, others.begin() + 12}));
-  EXPECT_EQ(list.num_spans(), 2u);
-  EXPECT_EQ(heap.ShardOf(Remove(list, 4, 3).at(0)), 3u);
-  EXPECT_EQ(list.num_spans(), 3u);
-  EXPECT_EQ(list.free_objects(), 1 + list.objects_per_span() - 4);
-  list.CheckInvariants();
 }
 
 // Two threads that draw on the shard of an ended thread do not share lines: the second one gets
@@ -1314,28 +850,21 @@ TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
   list.CheckInvariants();
 }
 
-// Whole line batches of an ended thread's shard serve others once the thread that draws on the
-// shard is idle.
-TEST(CentralFreeListTest, AnEndedThreadsShardIsLikeItsDrawers) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
-  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
-  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
-  Insert(list, {left[1], left[2], left[3]}, 1);
-  Insert(list, {left.begin() + 8, left.begin() + 16}, 1);
-  EXPECT_EQ(Remove(list, 3, 3), (std::vector<void*>{left[1], left[2], left[3]}));
-  EXPECT_EQ(heap.ShardOf(Remove(list, list.objects_per_span(), 5).at(0)), 5u);
-  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left.begin() + 8, left.begin() + 12}));
-  EXPECT_EQ(list.num_spans(), 2u);
-  list.CheckInvariants();
-}
-
 class CentralFreeListDeathTest : public testing::Test {
  protected:
   CentralFreeListDeathTest() : objects_((ShareShard(list_, 0), Remove(list_, 100))) {}
 
   std::string Line(const void* p, const std::string& what) {
     return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";
+  }
+  std::string DoubleFree(const void* p) {
+    return Line(p, "double free, the object of 48 bytes is already free");
+  }
+  std::string NotAStart(const void* p) {
+    return Line(p, "not the start of an object, but a pointer into one of 48 bytes");
+  }
+  std::string NotInUse(const void* p) {
+    return Line(p, "no object is in use there (freed before, or never the start of one)");
   }
   // Inserting `objects` writes exactly `line` and aborts.
   void ExpectDeath(const std::vector<void*>& objects, const std::string& line) {
@@ -1360,23 +889,10 @@ class CentralFreeListDeathTest : public testing::Test {
 
 TEST_F(CentralFreeListDeathTest, DoubleFree) {
   Insert(list_, {objects_[7]});
-  const std::string line = Line(objects_[7], "double free, the object of 48 bytes is already free");
-  ExpectDeath({objects_[7]}, line);
+  ExpectDeath({objects_[7]}, DoubleFree(objects_[7]));
   // The double free comes after valid frees in the same call.
-  ExpectDeath({objects_[1], objects_[2], objects_[7], objects_[3]}, line);
-}
-
-TEST_F(CentralFreeListDeathTest, TwiceInOneCall) {
-  ExpectDeath({objects_[5], objects_[6], objects_[5]},
-              Line(objects_[5], "double free, the object of 48 bytes is already free"));
-}
-
-// The first free of the last live object empties the span; nevertheless the second one is
-// recognised.
-TEST_F(CentralFreeListDeathTest, TwiceInTheCallThatEmptiesTheSpan) {
-  std::vector<void*> all = objects_;
-  all.push_back(objects_[9]);
-  ExpectDeath(all, Line(objects_[9], "double free, the object of 48 bytes is already free"));
+  ExpectDeath({objects_[1], objects_[2], objects_[7], objects_[3]}, DoubleFree(objects_[7]));
+  ExpectDeath({objects_[5], objects_[6], objects_[5]}, DoubleFree(objects_[5]));
 }
 
 // The double frees are among adjacent objects that return together, in either direction. The report
@@ -1384,11 +900,9 @@ TEST_F(CentralFreeListDeathTest, TwiceInTheCallThatEmptiesTheSpan) {
 TEST_F(CentralFreeListDeathTest, AmongNeighbours) {
   Insert(list_, {objects_[20], objects_[30]});
   std::vector<void*> neighbours(objects_.begin() + 10, objects_.begin() + 40);
-  ExpectDeath(neighbours,
-              Line(objects_[20], "double free, the object of 48 bytes is already free"));
+  ExpectDeath(neighbours, DoubleFree(objects_[20]));
   std::reverse(neighbours.begin(), neighbours.end());
-  ExpectDeath(neighbours,
-              Line(objects_[30], "double free, the object of 48 bytes is already free"));
+  ExpectDeath(neighbours, DoubleFree(objects_[30]));
 }
 
 // One call has several errors. The report names the first one, no matter in which order they are
@@ -1396,12 +910,9 @@ TEST_F(CentralFreeListDeathTest, AmongNeighbours) {
 TEST_F(CentralFreeListDeathTest, TheFirstOfSeveral) {
   Insert(list_, {objects_[20]});
   void* const inside = static_cast<char*>(objects_[50]) + 8;
-  ExpectDeath({objects_[1], objects_[20], inside, &heap_},
-              Line(objects_[20], "double free, the object of 48 bytes is already free"));
-  ExpectDeath({objects_[1], inside, objects_[20], &heap_},
-              Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
-  ExpectDeath({objects_[1], &heap_, inside, objects_[20]},
-              Line(&heap_, "no object is in use there (freed before, or never the start of one)"));
+  ExpectDeath({objects_[1], objects_[20], inside, &heap_}, DoubleFree(objects_[20]));
+  ExpectDeath({objects_[1], inside, objects_[20], &heap_}, NotAStart(inside));
+  ExpectDeath({objects_[1], &heap_, inside, objects_[20]}, NotInUse(&heap_));
 }
 
 // The double free comes after more objects than one section under the lock inserts.
@@ -1414,10 +925,10 @@ TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
   SeededRandom random(kFreeListSeed);
   std::shuffle(all.begin(), all.end(), random.engine());
   all.push_back(all[17]);
-  ExpectDeath(all, Line(all[17], "double free, the object of 48 bytes is already free"));
+  ExpectDeath(all, DoubleFree(all[17]));
   void* const inside = static_cast<char*>(all[17]) + 16;
   all.back() = inside;
-  ExpectDeath(all, Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
+  ExpectDeath(all, NotAStart(inside));
 }
 
 // Two threads free the same object. While one of them has found its span and waits for the lock,
@@ -1430,15 +941,12 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   const auto free_while = [&](void (*change)(Span*)) {
     GatedLock& lock = LockOf(objects_[7]);
     lock.Lock();
-    std::thread other([&] { Insert(list_, {objects_[7]}); });
-    // The thread reaches the lock in this time. If not, it finds that the span has been deleted.
-    usleep(100'000);
+    std::thread other = StartUntilAsleep([&] { Insert(list_, {objects_[7]}); });
     change(heap_.SpanOf(objects_[7]));
     lock.Unlock();
     other.join();
   };
-  const std::string line =
-      Line(objects_[7], "no object is in use there (freed before, or never the start of one)");
+  const std::string line = NotInUse(objects_[7]);
   EXPECT_EXIT(free_while([](Span* span) { SpanOwner(SizeClass::kNone, 0).StoreIn(span); }),
               testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
   EXPECT_EXIT(free_while([](Span* span) { span->first_page += Length(8); }),
@@ -1458,51 +966,45 @@ TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   std::vector<void*> second = Remove(list_, list_.objects_per_span(), 9);
   ASSERT_EQ(heap_.ShardOf(second[0]), 9u);
   ASSERT_EQ(list_.num_spans(), 2u);
-  const auto double_free = [&](const void* p) {
-    return Line(p, "double free, the object of 48 bytes is already free");
-  };
   const auto expect_death = [&](const std::vector<void*>& objects, const std::string& line) {
     for (const size_t own : {0, 9, 4}) {
       EXPECT_EXIT(Insert(list_, objects, own), testing::KilledBySignal(SIGABRT),
                   testing::Eq<std::string>(line));
     }
   };
-  expect_death({second[5], first[5], second[5]}, double_free(second[5]));
-  expect_death({first[5], second[5], first[5]}, double_free(first[5]));
+  expect_death({second[5], first[5], second[5]}, DoubleFree(second[5]));
+  expect_death({first[5], second[5], first[5]}, DoubleFree(first[5]));
   // The spans become empty in the same call, in pieces, before or after the second free.
   SeededRandom random(kFreeListSeed);
   for (void* const twice : {first[3], second[3]}) {
     std::vector<void*> all = first;
     all.insert(all.end(), second.begin(), second.end());
     all.push_back(twice);
-    expect_death(all, double_free(twice));
+    expect_death(all, DoubleFree(twice));
     std::shuffle(all.begin(), all.end() - 1, random.engine());
-    expect_death(all, double_free(twice));
+    expect_death(all, DoubleFree(twice));
     std::reverse(all.begin(), all.end());
-    expect_death(all, double_free(twice));
+    expect_death(all, DoubleFree(twice));
   }
   Insert(list_, {first[7], second[7]}, 4);
-  expect_death({second[7]}, double_free(second[7]));
-  expect_death({first[7]}, double_free(first[7]));
+  expect_death({second[7]}, DoubleFree(second[7]));
+  expect_death({first[7]}, DoubleFree(first[7]));
   // Valid frees into the other shard come first.
-  expect_death({first[1], second[1], second[7]}, double_free(second[7]));
+  expect_death({first[1], second[1], second[7]}, DoubleFree(second[7]));
   void* const inside = static_cast<char*>(second[8]) + 8;
-  expect_death({first[1], second[1], inside},
-               Line(inside, "not the start of an object, but a pointer into one of 48 bytes"));
+  expect_death({first[1], second[1], inside}, NotAStart(inside));
 }
 
 // The record of the pages names a shard in which the class has no spans.
 TEST_F(CentralFreeListDeathTest, ObjectOfAnotherClassInAShardThatThisOneLacks) {
-  const std::string what = "no object is in use there (freed before, or never the start of one)";
   void* const other = Remove(heap_.central.free_list(ClassForSize(64)), 1, 13)[0];
-  ExpectDeath({other}, Line(other, what));
-  ExpectDeath({objects_[1], other, objects_[2]}, Line(other, what));
+  ExpectDeath({other}, NotInUse(other));
+  ExpectDeath({objects_[1], other, objects_[2]}, NotInUse(other));
   // Here the class has spans in the shard, but the pages belong to another class.
   void* const third = Remove(heap_.central.free_list(ClassForSize(64)), 1, 0)[0];
-  ExpectDeath({objects_[1], third}, Line(third, what));
+  ExpectDeath({objects_[1], third}, NotInUse(third));
 }
 
-// The pages belong to the class again, but to another shard.
 TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   std::vector<void*> all = objects_;
   while (list_.free_objects() > 0) all.push_back(Remove(list_, 1).at(0));
@@ -1511,7 +1013,7 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   const std::vector<void*> again = Remove(list_, 50, 9);
   ASSERT_EQ(again[0], all[0]);
   ASSERT_EQ(heap_.ShardOf(all[0]), 9u);
-  ExpectDeath({all[60]}, Line(all[60], "double free, the object of 48 bytes is already free"));
+  ExpectDeath({all[60]}, DoubleFree(all[60]));
 }
 
 // As TheSpanGoesWhileACallWaits, for IsOut: it does not read data that another shard's lock guards.
@@ -1522,9 +1024,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
   GatedLock& lock = LockOf(objects_[7]);
   lock.Lock();
   bool out = true;
-  std::thread other([&] { out = list_.IsOut(objects_[7]); });
-  // The thread reaches the lock in this time. If not, it finds the other shard at once.
-  usleep(100'000);
+  std::thread other = StartUntilAsleep([&] { out = list_.IsOut(objects_[7]); });
   GiveToShardThree(heap_.SpanOf(objects_[7]));
   lock.Unlock();
   other.join();
@@ -1534,41 +1034,17 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
   EXPECT_TRUE(list_.IsOut(objects_[7]));
 }
 
-TEST_F(CentralFreeListDeathTest, AfterTheSpanIsGone) {
-  Insert(list_, objects_);
-  ASSERT_EQ(list_.num_spans(), 0u);
-  ExpectDeath(
-      {objects_[9]},
-      Line(objects_[9], "no object is in use there (freed before, or never the start of one)"));
-}
-
-TEST_F(CentralFreeListDeathTest, InteriorPointer) {
+TEST_F(CentralFreeListDeathTest, NotTheStartOfAnObject) {
   for (const size_t offset : {1, 8, 16, 47}) {
     void* const p = static_cast<char*>(objects_[3]) + offset;
-    ExpectDeath({p}, Line(p, "not the start of an object, but a pointer into one of 48 bytes"));
+    ExpectDeath({p}, NotAStart(p));
   }
-}
-
-// The span ends with a tail after its last object.
-TEST_F(CentralFreeListDeathTest, PointerIntoTheTail) {
+  // The span ends with a tail after its last object.
   const std::vector<void*> rest = Remove(list_, list_.objects_per_span());
   ASSERT_EQ(list_.num_spans(), 1u);
   ASSERT_GT(list_.tail_bytes(), 0u);
-  void* const p = static_cast<char*>(rest.back()) + 48;
-  ExpectDeath({p}, Line(p, "not the start of an object, but a pointer into one of 48 bytes"));
-}
-
-TEST_F(CentralFreeListDeathTest, ObjectOfAnotherClass) {
-  void* const other = Remove(heap_.central.free_list(ClassForSize(64)), 1)[0];
-  ExpectDeath({other},
-              Line(other, "no object is in use there (freed before, or never the start of one)"));
-}
-
-TEST_F(CentralFreeListDeathTest, PointerThatIsNotOurs) {
-  void* const stranger = &heap_;
-  ExpectDeath(
-      {stranger},
-      Line(stranger, "no object is in use there (freed before, or never the start of one)"));
+  void* const tail = static_cast<char*>(rest.back()) + 48;
+  ExpectDeath({tail}, NotAStart(tail));
 }
 
 // The line is written with no lock held: a handler of the program for SIGABRT may allocate.
@@ -1585,89 +1061,7 @@ TEST_F(CentralFreeListDeathTest, ReportsWithoutALock) {
         signal(SIGABRT, handler);
         Insert(list_, {objects_[7]});
       },
-      testing::ExitedWithCode(77),
-      testing::Eq<std::string>(
-          Line(objects_[7], "double free, the object of 48 bytes is already free")));
-}
-
-// CheckInvariants finds a violation of each numbered invariant. 100 of the span's objects are in
-// use.
-TEST_F(CentralFreeListDeathTest, InvariantsAreChecked) {
-  Span& span = *heap_.SpanOf(objects_[0]);
-  list_.CheckInvariants();
-  ASSERT_LE(span.first_free_word, 1u);
-  ASSERT_EQ(span.first_whole_word, 1u);
-  const auto expect_death = [&](auto break_it, const char* condition) {
-    EXPECT_DEATH(
-        {
-          break_it();
-          list_.CheckInvariants();
-        },
-        condition);
-  };
-  expect_death([&] { span.free_count = 1; }, "PlaceOf\\(span\\) == place");
-  expect_death([&] { SetBit(span.free_bits, 99); }, "bits == span->free_count");
-  expect_death([&] { ClearBit(span.free_bits, 500); }, "bits == span->free_count");
-  expect_death([&] { SetBit(span.free_bits, list_.objects_per_span()); }, "BitRange");
-  expect_death(
-      [&] {
-        ClearBit(span.free_bits, 500);
-        --span.free_count;
-      },
-      "free_objects == spans.free_objects");
-  expect_death([&] { span.first_free_word = 2; }, "first_free_word");
-  expect_death([&] { span.first_whole_word = 2; }, "WholeGroups");
-  // The span is marked as split, but is not in that list.
-  expect_death([&] { span.first_whole_word = (1365 + 63) / 64; }, "PlaceOf\\(span\\) == place");
-  CentralFreeList& large = heap_.central.free_list(ClassForSize(1024));
-  const std::vector<void*> object = Remove(large, 1);
-  EXPECT_DEATH(
-      {
-        heap_.SpanOf(object[0])->first_whole_word = 1;
-        large.CheckInvariants();
-      },
-      "first_whole_word");
-}
-
-// Many threads on one list: no object is handed out twice. (ThreadSanitizer watches the contents as
-// well.)
-TEST(CentralFreeListTest, ManyThreads) {
-  constexpr size_t kThreads = 8;
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(256));
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&list, t] {
-      // Several threads use one shard, and each one now and then uses others.
-      const size_t home = t % 3;
-      SeededRandom random(kFreeListSeed + t);
-      std::vector<void*> held;
-      for (int step = 0; step < 300; ++step) {
-        const size_t own = random.OneIn(8) ? random.Below(TestHeap::kShards) : home;
-        if (random.OneIn(2)) {
-          for (void* const object : Remove(list, random.Between(1, 64), own)) {
-            *static_cast<size_t*>(object) = t;
-            held.push_back(object);
-          }
-        } else {
-          std::shuffle(held.begin(), held.end(), random.engine());
-          const size_t n = random.Between(0, held.size());
-          const std::vector<void*> objects(held.end() - static_cast<ptrdiff_t>(n), held.end());
-          for (void* const object : objects) ASSERT_EQ(*static_cast<size_t*>(object), t);
-          held.resize(held.size() - n);
-          Insert(list, objects, own);
-        }
-        if (step % 64 == 0) list.CheckInvariants();
-      }
-      Insert(list, held);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  list.CheckInvariants();
-  EXPECT_EQ(list.num_spans(), 0u);
-  EXPECT_EQ(list.free_objects(), 0u);
-  heap.page_heap.CheckInvariants();
-  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
+      testing::ExitedWithCode(77), testing::Eq<std::string>(DoubleFree(objects_[7])));
 }
 
 }  // namespace

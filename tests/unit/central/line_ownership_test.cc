@@ -92,7 +92,6 @@ TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   }
 }
 
-// If adjacent objects share lines, each line is stored to.
 TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
   for (const size_t size : {8, 16, 32, 48, 80, 96, 112, 176, 240, 480}) {
     const size_t n = 3 * size_class_rules::LineObjects(size);
@@ -113,7 +112,6 @@ TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
   }
 }
 
-// For a single object, a line that contains only a part of it is stored to as well.
 TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
   for (const size_t size : {16, 48, 80, 112, 176, 240, 480}) {
     for (size_t in_front = 16; in_front < size; in_front += 16) {
@@ -121,21 +119,6 @@ TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
       EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, {object}, size)), part(1))
           << size << " bytes, " << in_front << " of them in front";
     }
-  }
-}
-
-// TakeLines stores to each object, no matter how many pages they are spread over.
-TEST_F(LineOwnershipTest, EachObjectIsStoredTo) {
-  SeededRandom random(kOwnershipSeed + 1);
-  const size_t page = TouchWatch::PageSize();
-  std::vector<void*> objects = Neighbours(part(1), page, kPart / page);
-  std::shuffle(objects.begin(), objects.end(), random.engine());
-  TouchWatch watch(TouchWatch::What::kStores);
-  watch.Watch(part(1), kPart);
-  TakeLines(objects.data(), objects.size(), page);
-  ASSERT_EQ(watch.touches().size(), objects.size());
-  for (size_t i = 0; i < objects.size(); ++i) {
-    EXPECT_EQ(reinterpret_cast<void*>(watch.touches()[i]), objects[i]);
   }
 }
 

@@ -10,52 +10,44 @@
 namespace tcmalloc {
 namespace {
 
-void ExpectLine(Misuse misuse, size_t size, size_t expected, const std::string& what) {
-  void* const p = reinterpret_cast<void*>(static_cast<uintptr_t>(0x123456789abc));
-  const std::string pointer = sizeof(void*) == 8 ? "0x123456789abc" : "0x56789abc";
-  EXPECT_EXIT(ReportMisuse(misuse, p, size, expected), testing::KilledBySignal(SIGABRT),
-              testing::Eq<std::string>("tcmalloc: free of " + pointer + ": " + what + "\n"));
-}
-
 TEST(MisuseDeathTest, OneLineForEachKind) {
-  ExpectLine(Misuse::kDoubleFree, 48, 0, "double free, the object of 48 bytes is already free");
-  ExpectLine(Misuse::kNotAnObjectStart, 112, 0,
-             "not the start of an object, but a pointer into one of 112 bytes");
-  ExpectLine(Misuse::kNotInUse, 0, 0,
-             "no object is in use there (freed before, or never the start of one)");
-  ExpectLine(Misuse::kWrongSize, 48, 100, "the object has 48 bytes, but the sized free says 100");
-  ExpectLine(Misuse::kWrongAlignment, 0, 0,
-             "the sized free says alignment 1, which the address does not have");
-  ExpectLine(Misuse::kStack, 0, 0, "not an object, but a pointer into a thread's stack");
-  ExpectLine(Misuse::kModuleImage, 0, 0,
-             "not an object, but a pointer into the image of the program or a library");
-  ExpectLine(Misuse::kUnknown, 0, 0,
-             "not an object of this allocator, and no other allocator is in use");
-}
-
-TEST(MisuseDeathTest, TheLineNamesThePassedAlignment) {
-  void* const p = reinterpret_cast<void*>(uintptr_t{0x12340});
-  const std::string start = "tcmalloc: free of 0x12340: ";
-  EXPECT_EXIT(
-      ReportMisuse(Misuse::kWrongSize, p, 48, 40, 64), testing::KilledBySignal(SIGABRT),
-      testing::Eq<std::string>(start + "the object has 48 bytes, but the sized free says 40 "
-                                       "with alignment 64\n"));
-  EXPECT_EXIT(
-      ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, 128), testing::KilledBySignal(SIGABRT),
-      testing::Eq<std::string>(start + "the sized free says alignment 128, which the address "
-                                       "does not have\n"));
-  EXPECT_EXIT(
-      ReportMisuse(Misuse::kWrongAlignment, p, 0, 0, 0), testing::KilledBySignal(SIGABRT),
-      testing::Eq<std::string>(start + "the sized free says alignment 0, which is not a power "
-                                       "of two\n"));
-}
-
-// Other calls than frees report this, too.
-TEST(MisuseDeathTest, UpperBits) {
-  EXPECT_EXIT(ReportMisuse(Misuse::kUpperBits, reinterpret_cast<void*>(uintptr_t{0x12340})),
-              testing::KilledBySignal(SIGABRT),
-              testing::Eq<std::string>("tcmalloc: use of 0x12340: not an address; without its "
-                                       "upper bits it is one of this allocator's\n"));
+  struct Case {
+    Misuse misuse;
+    size_t size;
+    size_t expected;
+    size_t alignment;
+    std::string line;
+  };
+  const Case cases[] = {
+      {Misuse::kDoubleFree, 48, 0, 1,
+       "free of 0x12340: double free, the object of 48 bytes is already free"},
+      {Misuse::kNotAnObjectStart, 112, 0, 1,
+       "free of 0x12340: not the start of an object, but a pointer into one of 112 bytes"},
+      {Misuse::kNotInUse, 0, 0, 1,
+       "free of 0x12340: no object is in use there (freed before, or never the start of one)"},
+      {Misuse::kWrongSize, 48, 100, 1,
+       "free of 0x12340: the object has 48 bytes, but the sized free says 100"},
+      {Misuse::kWrongSize, 48, 40, 64,
+       "free of 0x12340: the object has 48 bytes, but the sized free says 40 with alignment 64"},
+      {Misuse::kWrongAlignment, 0, 0, 128,
+       "free of 0x12340: the sized free says alignment 128, which the address does not have"},
+      {Misuse::kWrongAlignment, 0, 0, 0,
+       "free of 0x12340: the sized free says alignment 0, which is not a power of two"},
+      {Misuse::kStack, 0, 0, 1,
+       "free of 0x12340: not an object, but a pointer into a thread's stack"},
+      {Misuse::kModuleImage, 0, 0, 1,
+       "free of 0x12340: not an object, but a pointer into the image of the program or a library"},
+      {Misuse::kUnknown, 0, 0, 1,
+       "free of 0x12340: not an object of this allocator, and no other allocator is in use"},
+      // Other calls than frees report this, too.
+      {Misuse::kUpperBits, 0, 0, 1,
+       "use of 0x12340: not an address; without its upper bits it is one of this allocator's"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EXIT(ReportMisuse(c.misuse, reinterpret_cast<void*>(uintptr_t{0x12340}), c.size,
+                             c.expected, c.alignment),
+                testing::KilledBySignal(SIGABRT), testing::Eq("tcmalloc: " + c.line + "\n"));
+  }
 }
 
 // The largest numbers fit into the line.

@@ -80,23 +80,5 @@ TEST(ObjectWordsTest, NeighboursAreThoseInOneDirectionWithinTheWord) {
   EXPECT_GT(descending, 500u);
 }
 
-// The sanitizer build would report a read beyond the array.
-TEST(ObjectWordsTest, NeighboursEndWithTheArray) {
-  std::vector<void*> one{At(0x1000)};
-  size_t length = 0;
-  EXPECT_EQ(LeadingNeighbours(one.data(), 1, 8, 63, 64, &length), uint64_t{1} << 63);
-  EXPECT_EQ(length, 1u);
-  std::vector<void*> two{At(0x1000), At(0x1008)};
-  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 0, 64, &length), 3u);
-  EXPECT_EQ(length, 2u);
-  // The word ends first.
-  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 63, 64, &length), uint64_t{1} << 63);
-  EXPECT_EQ(length, 1u);
-  std::swap(two[0], two[1]);
-  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 1, 64, &length), 3u);
-  EXPECT_EQ(LeadingNeighbours(two.data(), 2, 8, 0, 64, &length), 1u);
-  EXPECT_EQ(length, 1u);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -23,9 +23,6 @@ TEST(RefillOrderTest, EachSourceOnce) {
   }
 }
 
-TEST(RefillOrderTest, TheOwnShardFirst) { EXPECT_EQ(kRefillOrder[0], RefillSource::kOwnShard); }
-
-// Memory that the heap has comes before memory from the OS.
 TEST(RefillOrderTest, ANewSpanAfterWhatMaySafelyBeTaken) {
   const size_t fresh = PlaceOf(RefillSource::kNewSpan);
   EXPECT_LT(PlaceOf(RefillSource::kKeptSpan), fresh);

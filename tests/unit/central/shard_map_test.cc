@@ -55,18 +55,6 @@ TEST_F(ShardMapTest, ShardsInTheOrderOfFirstAsking) {
   EXPECT_EQ(ShardOf(map_, 5), 4u);
 }
 
-TEST_F(ShardMapTest, MoreProcessorsThanShardsShareThemEvenly) {
-  std::vector<size_t> processors_of(kShards);
-  // The numbers of the CPUs do not matter: they do not start at 0.
-  for (int number = 100; number < 100 + 3 * static_cast<int>(kShards); ++number) {
-    const size_t shard = ShardOf(map_, number);
-    ASSERT_EQ(shard, static_cast<size_t>(number - 100) % kShards);
-    ++processors_of[shard];
-  }
-  EXPECT_EQ(processors_of, std::vector<size_t>(kShards, 3));
-}
-
-// An unknown CPU takes no shard of its own.
 TEST_F(ShardMapTest, AnUnknownProcessorHasTheFirstShard) {
   EXPECT_EQ(ShardOf(map_, -1), 0u);
   EXPECT_EQ(ShardOf(map_, 9), 0u);
@@ -120,7 +108,6 @@ TEST_F(ShardMapTest, ConcurrentFirstAsks) {
   }
 }
 
-// The shards, and their spans of each class, are made once and stay, whichever thread asks.
 TEST_F(ShardMapTest, EachIsMadeOnce) {
   EXPECT_EQ(map_.At(3), nullptr);
   Shard& shard = map_.Ensure(3);
@@ -171,7 +158,7 @@ TEST_F(ShardMapTest, ThreadsThatMakeTheSameGetTheSame) {
   }
 }
 
-// While there is no memory for others, the first shard serves all CPUs.
+// While there is no memory for others, the first shard serves all CPUs and caches.
 TEST_F(ShardMapTest, WithoutMemory) {
   heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
   for (size_t bytes = MetadataArena::kMaxBytes; bytes >= 16; bytes /= 2) {
@@ -181,6 +168,10 @@ TEST_F(ShardMapTest, WithoutMemory) {
   EXPECT_EQ(ShardOf(map_, 10), 0u);
   EXPECT_EQ(ShardOf(map_, 11), 0u);
   EXPECT_EQ(map_.At(1), nullptr);
+  for (size_t caches = 1; caches <= 2; ++caches) {
+    EXPECT_EQ(Claim().number(), 0u);
+    EXPECT_EQ(map_.num_caches(*map_.At(0)), caches);
+  }
   EXPECT_EQ(map_.EnsureSpans(map_.Ensure(0), ClassForSize(64)), nullptr);
   EXPECT_EQ(map_.SpansAt(0, ClassForSize(64)), nullptr);
   heap_.vm.StopFailing();
@@ -221,17 +212,6 @@ TEST_F(ShardMapTest, AMissingShardIsNotClaimed) {
     }
   });
   EXPECT_NE(map_.At(ShardMap::kDefault - 1), nullptr);
-}
-
-TEST_F(ShardMapTest, WithoutMemoryACacheGetsTheFirstShard) {
-  heap_.vm.FailMap(1, FakeVirtualMemory::kForever);
-  for (size_t bytes = MetadataArena::kMaxBytes; bytes >= 16; bytes /= 2) {
-    while (heap_.arena.AllocateWithoutGrowing(bytes) != nullptr) {
-    }
-  }
-  EXPECT_EQ(Claim().number(), 0u);
-  EXPECT_EQ(Claim().number(), 0u);
-  EXPECT_EQ(map_.num_caches(*map_.At(0)), 2u);
 }
 
 TEST_F(ShardMapTest, KnowsTheShardsWithoutAThread) {

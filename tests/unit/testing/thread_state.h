@@ -10,8 +10,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace tcmalloc {
 
@@ -33,6 +35,19 @@ inline bool IsAsleepOrGone(pid_t thread) {
 }
 inline void WaitUntilAsleep(pid_t thread) {
   while (!IsAsleepOrGone(thread)) sched_yield();
+}
+
+// Starts a thread that calls `f`, and returns when it sleeps there or has ended.
+template <typename F>
+std::thread StartUntilAsleep(F f) {
+  std::atomic<pid_t> id{0};
+  std::thread thread([&id, f] {
+    id = ThisThreadId();
+    f();
+  });
+  while (id == 0) sched_yield();
+  WaitUntilAsleep(id);
+  return thread;
 }
 
 // Sends a signal to a thread that sleeps in a system call, and returns when it has woken and sleeps
