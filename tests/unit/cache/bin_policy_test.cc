@@ -51,17 +51,6 @@ TEST(BinPolicyTest, GrowthOfSomeClasses) {
   EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64}));
 }
 
-TEST(BinPolicyTest, UsesBeforeThereIsABin) {
-  for (const size_t size : {size_t{8}, size_t{1024}, size_t{28672}}) {
-    EXPECT_EQ(AllocationsWithoutBin(ClassForSize(size)), 0);
-    EXPECT_EQ(FreesWithoutBin(ClassForSize(size)), 2);
-  }
-  for (const size_t size : {size_t{32768}, kMaxSmallSize}) {
-    EXPECT_EQ(AllocationsWithoutBin(ClassForSize(size)), 16);
-    EXPECT_EQ(FreesWithoutBin(ClassForSize(size)), 16);
-  }
-}
-
 TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
@@ -176,21 +165,6 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
   }
 }
 
-// A bin that only runs full never grows beyond a batch.
-TEST(BinPolicyTest, FreeingAloneGrowsToABatch) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    size_t limit = InitialLimit(c);
-    uint8_t overages = 0;
-    for (int n = 0; n < 100; ++n) {
-      const Overflow overflow = DecideOverflow(c, limit, overages);
-      limit = overflow.limit;
-      overages = overflow.overages;
-    }
-    EXPECT_EQ(limit, Batch(c));
-  }
-}
-
 // When a bin fetches objects first and returns no more than it fetched, its balance is never below
 // zero and equals the number of objects that it holds.
 TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
@@ -298,6 +272,10 @@ TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
       while (limit > 0) {
         const Collection plan =
             DecideCollection(c, {count, limit, unused_for, Patience(c, limit, max_bytes)});
+        ASSERT_LE(plan.release, count);
+        ASSERT_LE(count - plan.release, plan.limit);
+        ASSERT_LE(plan.limit, limit);
+        ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
         count -= plan.release;
         limit = plan.limit;
         if (unused_for <= kRules.max_patience) ++unused_for;
@@ -307,7 +285,6 @@ TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
   }
 }
 
-// An array has room for one more doubling, and never for more than the bin may hold.
 TEST(BinPolicyTest, ArraysHaveRoomForOneMoreDoubling) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
@@ -316,31 +293,6 @@ TEST(BinPolicyTest, ArraysHaveRoomForOneMoreDoubling) {
       EXPECT_GE(CapacityFor(c, limit), std::min(2 * limit, MaxLimit(c)));
       EXPECT_LE(CapacityFor(c, limit), std::max(limit, MaxLimit(c)));
       if (LimitAfterUnderflow(c, limit) == limit) break;
-    }
-  }
-}
-
-TEST(BinPolicyTest, CollectionsDrainAnUnusedBinAndNeverTakeTooMuch) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    size_t limit = MaxLimit(c);
-    size_t count = limit;
-    int collections = 0;
-    while (limit > 0) {
-      const Collection plan = DecideCollection(c, {count, limit, kUnused, 0});
-      ASSERT_LE(plan.release, count);
-      ASSERT_LE(count - plan.release, plan.limit);
-      ASSERT_LE(plan.limit, limit);
-      ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
-      count -= plan.release;
-      limit = plan.limit;
-      ASSERT_LT(++collections, 16) << "class " << i;
-    }
-    for (size_t held = 0; held <= MaxLimit(c); ++held) {
-      const Collection plan = DecideCollection(c, {held, MaxLimit(c), kUnused, 0});
-      ASSERT_LE(plan.release, held);
-      ASSERT_LE(held - plan.release, plan.limit);
-      ASSERT_LE(plan.limit, MaxLimit(c));
     }
   }
 }

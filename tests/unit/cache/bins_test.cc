@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "testing/heap_fixture.h"
 
 namespace tcmalloc {
@@ -27,12 +25,6 @@ class BinsTest : public testing::Test {
   uint64_t objects_[kCapacity + 1] = {};
 };
 
-TEST_F(BinsTest, LastInFirstOut) {
-  for (size_t i = 0; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
-  for (size_t i = kCapacity; i > 0; --i) ASSERT_EQ(bins_.Pop(c_), Object(i - 1));
-  EXPECT_EQ(bins_.Pop(c_), nullptr);
-}
-
 TEST_F(BinsTest, AFullBinTakesNothing) {
   for (size_t i = 0; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
   EXPECT_FALSE(bins_.Push(c_, Object(kCapacity)));
@@ -40,13 +32,6 @@ TEST_F(BinsTest, AFullBinTakesNothing) {
   EXPECT_EQ(array_[kCapacity + 1], kFullMark);
   EXPECT_EQ(bins_.Pop(c_), Object(kCapacity - 1));
   EXPECT_TRUE(bins_.Push(c_, Object(kCapacity)));
-}
-
-TEST_F(BinsTest, AnEmptyBinStaysEmpty) {
-  EXPECT_EQ(bins_.Pop(c_), nullptr);
-  EXPECT_EQ(bins_.Pop(c_), nullptr);
-  EXPECT_EQ(Count(), 0u);
-  EXPECT_EQ(array_[0], 0u);
 }
 
 TEST_F(BinsTest, PushSeesAnImmediateSecondFree) {
@@ -67,23 +52,6 @@ TEST_F(BinsTest, PoppedObjectsMayComeBack) {
   EXPECT_TRUE(bins_.Push(c_, Object(0)));
 }
 
-TEST_F(BinsTest, NothingIsWrittenIntoAnObject) {
-  memset(objects_, 0x5a, sizeof(objects_));
-  for (size_t i = 0; i < kCapacity; ++i) ASSERT_TRUE(bins_.Push(c_, Object(i)));
-  while (bins_.Pop(c_) != nullptr) {
-  }
-  for (const uint64_t object : objects_) EXPECT_EQ(object, 0x5a5a5a5a5a5a5a5a);
-}
-
-TEST_F(BinsTest, OtherBinsAreLeftAlone) {
-  ASSERT_TRUE(bins_.Push(c_, Object(0)));
-  for (size_t i = 0; i < kNumSizeClasses; ++i) {
-    if (i != Index(c_)) {
-      ASSERT_EQ(bins_.tops[i].load(), kNoBinArray);
-    }
-  }
-}
-
 // The bins of a thread without a cache: every operation leaves the fast path and writes nothing
 // (the bins are in read-only memory).
 TEST(EmptyBinsTest, BothEmptyAndFull) {
@@ -98,16 +66,6 @@ TEST(EmptyBinsTest, BothEmptyAndFull) {
   EXPECT_EQ(bins.bytes_until_sample, 0u);
   EXPECT_EQ(kNoBinArray[0], 0u);
   EXPECT_EQ(kNoBinArray[1], kFullMark);
-}
-
-TEST(EmptyBinsTest, NewBinsAreInTheEmptyState) {
-  Bins bins;
-  uint64_t object = 0;
-  for (size_t i = 0; i < kNumSizeClasses; ++i) {
-    EXPECT_EQ(bins.Pop(static_cast<SizeClass>(i)), nullptr);
-    EXPECT_FALSE(bins.Push(static_cast<SizeClass>(i), &object));
-  }
-  EXPECT_EQ(bins.bytes_until_sample, 0u);
 }
 
 }  // namespace

@@ -18,23 +18,6 @@ constexpr size_t kStep = kTuning.cache_budget.step_bytes;
 
 constexpr size_t kTotal = ShareRetention({}).thread_caches;
 
-TEST(CacheBudgetTest, DefaultsAreTheDocuments) {
-  EXPECT_EQ(kTotal, 33554432u);
-  EXPECT_EQ(kInitial, 65536u);
-  EXPECT_EQ(kStep, 65536u);
-  EXPECT_EQ(kTuning.cache_budget.max_candidates, 10);
-}
-
-TEST(CacheBudgetTest, OneCacheMayHaveItAll) {
-  CacheBudget budget(kTotal);
-  size_t limit = budget.AddCache();
-  EXPECT_EQ(limit, kInitial);
-  while (budget.TryRaise(&limit)) {
-  }
-  EXPECT_EQ(limit, budget.total());
-  EXPECT_EQ(budget.unclaimed(), 0);
-}
-
 // If a limit took a hundred collections to grow to some megabytes, they would empty bins that are
 // in use.
 TEST(CacheBudgetTest, StepsAreHalfTheLimitFromAStepToAMegabyte) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "cache/bin_policy.h"
@@ -44,6 +43,13 @@ class TestThread {
     const bool pushed = slot_.BeginAccess()->Push(c, object);
     slot_.EndAccess();
     if (!pushed) cache_->Free(c, object);
+  }
+
+  // Allocates `n` objects and frees them in the same order.
+  void Use(SizeClass c, int n) {
+    std::vector<void*> objects;
+    for (int i = 0; i < n; ++i) objects.push_back(Allocate(c));
+    for (void* const object : objects) Free(c, object);
   }
 
   // Lets the cache grow to at least `bytes`, while the registry has budget for it.

@@ -75,14 +75,6 @@ TEST_F(CountdownTest, AnAlarmLosesTheGap) {
   EXPECT_EQ(counter_, 490u);
 }
 
-// The count shows other threads that this one allocates.
-TEST_F(CountdownTest, WithoutSamplesItCountsToo) {
-  EXPECT_TRUE(Fast(8));
-  countdown_.Count(counter_, 100);
-  EXPECT_TRUE(Fast(16));
-  EXPECT_EQ(counter_, Countdown::kNever - 124);
-}
-
 TEST_F(CountdownTest, AnAlarmWithoutSamplesLosesNothing) {
   countdown_.Alarm(counter_);
   EXPECT_FALSE(Fast(1));

@@ -27,9 +27,7 @@ class RegistryBypassTest : public testing::Test {
     return thread.slot().bins.load() == &thread.cache()->table().bins();
   }
   void Fill(TestThread& thread) {
-    std::vector<void*> objects;
-    for (int i = 0; i < 40; ++i) objects.push_back(thread.Allocate(c_));
-    for (void* const object : objects) thread.Free(c_, object);
+    thread.Use(c_, 40);
     ASSERT_GT(thread.cache()->table().CachedObjects(c_), 0u);
   }
 
@@ -75,7 +73,6 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   two.Exit();
 }
 
-// The objects of a detached cache return to the central cache when its owner flushes.
 TEST_F(RegistryBypassTest, ADetachedCacheCanBeFlushedByItsOwner) {
   TestThread one(heap_.registry);
   Fill(one);
@@ -106,7 +103,6 @@ TEST_F(RegistryBypassTest, ACacheRegisteredMeanwhileIsDetachedToo) {
   late.Exit();
 }
 
-// A detached cache whose thread ends is inherited like any other.
 TEST_F(RegistryBypassTest, ADetachedCacheIsInherited) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
@@ -154,7 +150,6 @@ TEST_F(RegistryBypassTest, AroundForkOnlyTheOwnSlotIsWrittenTo) {
   other.Exit();
 }
 
-// Threads allocate and free while the bypass begins and ends, and others take their caches.
 TEST_F(RegistryBypassTest, NothingIsLost) {
   constexpr int kThreads = 3;
   std::atomic<int> running{kThreads};

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
-#include <cstring>
 #include <memory>
 #include <set>
 #include <thread>
@@ -29,25 +27,14 @@ class RegistrySharingTest : public testing::Test {
   // Leaves objects of many classes in the thread's cache.
   static void Fill(TestThread& thread) {
     for (const size_t size : {8, 16, 48, 64, 256, 1024}) {
-      const SizeClass c = ClassForSize(size);
-      std::vector<void*> objects;
-      for (int i = 0; i < 20; ++i) objects.push_back(thread.Allocate(c));
-      for (void* const object : objects) thread.Free(c, object);
+      thread.Use(ClassForSize(size), 20);
     }
     ASSERT_GT(thread.cache()->table().CachedBytes(), 0u);
   }
   // Leaves as many objects of class `c` in the thread's cache, in a bin that nothing else uses.
   static void LeaveStale(TestThread& thread, SizeClass c, int count) {
-    std::vector<void*> objects;
-    for (int i = 0; i < count; ++i) objects.push_back(thread.Allocate(c));
-    for (void* const object : objects) thread.Free(c, object);
+    thread.Use(c, count);
     ASSERT_GT(thread.cache()->table().CachedObjects(c), 16u);
-  }
-  // Allocates 64 objects of class `c` and frees them.
-  static void Work(TestThread& thread, SizeClass c) {
-    std::vector<void*> objects;
-    for (int i = 0; i < 64; ++i) objects.push_back(thread.Allocate(c));
-    for (void* const object : objects) thread.Free(c, object);
   }
   // Makes the registry believe that it last checked the cache long ago.
   static void PretendIdle(TestThread& thread) {
@@ -167,7 +154,6 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
 }
 
-// Each allocation changes the stamp of the thread's activity, also without sampling.
 TEST_F(RegistrySharingTest, EachAllocationChangesTheStamp) {
   TestThread thread(heap_.registry);
   SeededRandom random(kSharingSeed);
@@ -188,7 +174,6 @@ TEST_F(RegistrySharingTest, EachAllocationChangesTheStamp) {
   thread.Exit();
 }
 
-// A thread in the middle of an operation keeps its cache and empties it at its next slow path.
 TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
   TestThread busy(heap_.registry);
   TestThread idle(heap_.registry);
@@ -211,7 +196,6 @@ TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
   EXPECT_GE(busy.cache()->table().CachedBytes(), again);
 }
 
-// Without a barrier no cache may be taken: all threads get a request.
 TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
   TestHeap tiers;
   Registry registry(tiers.central, tiers.arena, [] { return false; });
@@ -312,7 +296,6 @@ TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
   heap_.registry.CheckInvariants();
 }
 
-// A thread that raises its limit pays for one barrier at most, however many idle caches it finds.
 TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
   static int barriers;
   TestHeap tiers;
@@ -397,7 +380,6 @@ TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
   heap_.registry.CheckInvariants();
 }
 
-// The thief steals from the victims in turns: no single victim pays for all.
 TEST_F(RegistrySharingTest, StealsRoundRobin) {
   constexpr size_t kVictims = 4;
   // A cache's limit grows to 1, 2, 3, 4, 6, 9 and 13 steps; this is one of these numbers.
@@ -429,33 +411,12 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
   thief.Exit();
 }
 
-TEST_F(RegistrySharingTest, ACacheGrowsByCollections) {
-  TestThread thread(heap_.registry);
-  EXPECT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
-  const SizeClass c = ClassForSize(1024);
-  std::vector<void*> objects;
-  for (int round = 0; round < 30; ++round) {
-    while (objects.size() < 200) objects.push_back(thread.Allocate(c));
-    for (void* const object : objects) thread.Free(c, object);
-    objects.clear();
-    thread.cache()->table().CheckInvariants();
-    ASSERT_LE(thread.cache()->claimed_bytes(), thread.cache()->max_bytes());
-  }
-  EXPECT_GT(thread.cache()->max_bytes(), bin_policy::MaxLimit(c) * 1024);
-  // Now the bin serves the whole burst, except for the part beyond its largest limit.
-  EXPECT_GT(thread.cache()->table().CachedObjects(c), 64u);
-}
-
 // Allocates and frees 30 objects of each of many classes; returns the largest claim.
 size_t LargestClaimOfManyClasses(TestThread& thread, int rounds) {
   size_t largest = 0;
-  std::vector<void*> objects;
   for (int round = 0; round < rounds; ++round) {
     for (const size_t size : {256, 512, 768, 1024, 1536, 2048, 3072, 4096}) {
-      const SizeClass c = ClassForSize(size);
-      for (int i = 0; i < 30; ++i) objects.push_back(thread.Allocate(c));
-      for (void* const object : objects) thread.Free(c, object);
-      objects.clear();
+      thread.Use(ClassForSize(size), 30);
       largest = std::max(largest, thread.cache()->claimed_bytes());
     }
   }
@@ -474,17 +435,6 @@ TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
   const size_t limit = thread.cache()->max_bytes();
   EXPECT_LE(largest, limit + CacheBudget::Headroom(limit, SIZE_MAX));
   thread.cache()->table().CheckInvariants();
-  thread.Exit();
-  other.Exit();
-}
-
-TEST_F(RegistrySharingTest, ATotalThatWasSetHolds) {
-  heap_.registry.SetTotalLimit(2 * kTuning.cache_budget.initial_bytes);
-  TestThread thread(heap_.registry);
-  TestThread other(heap_.registry);
-  const size_t largest = LargestClaimOfManyClasses(thread, 100);
-  ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
-  EXPECT_LE(largest, thread.cache()->max_bytes());
   thread.Exit();
   other.Exit();
 }
@@ -514,7 +464,7 @@ TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
     for (int i = 0; i < 2000; ++i) objects.push_back(thread.Allocate(c));
     thread.cache()->Flush();
     for (int round = 0; round < 100; ++round) {
-      for (const size_t size : {1024, 2048, 4096}) Work(thread, ClassForSize(size));
+      for (const size_t size : {1024, 2048, 4096}) thread.Use(ClassForSize(size), 64);
     }
     ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
     // There is no room for another bin before the next collection.
@@ -534,7 +484,6 @@ TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
   }
 }
 
-// A bin that may not grow returns and fetches half of its limit.
 TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   heap_.registry.SetTotalLimit(0);
   TestThread thread(heap_.registry);
@@ -574,7 +523,7 @@ TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
     const size_t left = thread.cache()->table().CachedObjects(stale);
     size_t rounds = 0;
     while (thread.cache()->table().CachedObjects(stale) == left) {
-      Work(thread, busy);
+      thread.Use(busy, 64);
       ASSERT_LT(++rounds, 1000u);
     }
     rounds_between.push_back(rounds);
@@ -586,20 +535,6 @@ TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
   thread.Exit();
 }
 
-// The bin of an unused class drains while another class is used, and its array is freed.
-TEST_F(RegistrySharingTest, UnusedClassesDrain) {
-  heap_.registry.SetTotalLimit(0);
-  TestThread thread(heap_.registry);
-  const SizeClass stale = ClassForSize(256);
-  LeaveStale(thread, stale, 100);
-  for (int round = 0; round < 40; ++round) {
-    Work(thread, ClassForSize(2048));
-    thread.cache()->table().CheckInvariants();
-  }
-  EXPECT_EQ(thread.cache()->table().CachedObjects(stale), 0u);
-  EXPECT_LE(thread.cache()->claimed_bytes(), kTuning.cache_budget.initial_bytes);
-}
-
 // While nothing is unclaimed, an unused bin of few bytes keeps its objects when an unused bin of
 // many bytes loses some. Later it drains, too.
 TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
@@ -607,7 +542,7 @@ TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
   TestThread thread(heap_.registry);
   const SizeClass busy = ClassForSize(2048);
   // Until a collection has found nothing unclaimed, no bin is spared.
-  for (int round = 0; round < 10; ++round) Work(thread, busy);
+  for (int round = 0; round < 10; ++round) thread.Use(busy, 64);
   const SizeClass few = ClassForSize(64);
   const SizeClass many = ClassForSize(256);
   LeaveStale(thread, few, 24);
@@ -617,12 +552,12 @@ TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
   const size_t of_many = table.CachedObjects(many);
   size_t rounds = 0;
   while (table.CachedObjects(many) == of_many) {
-    Work(thread, busy);
+    thread.Use(busy, 64);
     ASSERT_LT(++rounds, 1000u);
   }
   EXPECT_EQ(table.CachedObjects(few), of_few);
   while (table.CachedObjects(few) > 0) {
-    Work(thread, busy);
+    thread.Use(busy, 64);
     ASSERT_LT(++rounds, 1000u);
   }
   EXPECT_EQ(table.CachedObjects(many), 0u);
@@ -657,70 +592,6 @@ TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
   for (void* const object : objects) thread.Free(c, object);
 }
 
-// Mixes collections with all other operations that move objects.
-TEST_F(RegistrySharingTest, CollectionsBetweenRandomOperations) {
-  TestThread thread(heap_.registry);
-  SeededRandom random(kSharingSeed);
-  const SizeClass classes[] = {ClassForSize(8), ClassForSize(48), ClassForSize(1024)};
-  std::vector<std::pair<SizeClass, void*>> objects;
-  std::set<void*> live;
-  for (int step = 0; step < 60000; ++step) {
-    // The number of live objects goes up and down, so that bins run empty and full.
-    const bool more = objects.size() < 10 ||
-                      (objects.size() < 1500 && random.Below(100) < (step / 2000 % 2 ? 70u : 30u));
-    if (more) {
-      const SizeClass c = classes[random.Below(3)];
-      void* const object = thread.Allocate(c);
-      ASSERT_TRUE(live.insert(object).second) << "step " << step << " seed " << kSharingSeed;
-      objects.emplace_back(c, object);
-    } else {
-      std::swap(objects[random.Below(objects.size())], objects.back());
-      live.erase(objects.back().second);
-      thread.Free(objects.back().first, objects.back().second);
-      objects.pop_back();
-    }
-    if (random.OneIn(50)) {
-      thread.cache()->CollectGarbage();
-      thread.cache()->table().CheckInvariants();
-    }
-    if (random.OneIn(5000)) heap_.registry.FlushAll(nullptr);
-  }
-  for (const SizeClass c : classes) {
-    size_t held = 0;
-    for (const auto& [object_class, object] : objects) held += object_class == c;
-    EXPECT_TRUE(heap_.Conserved(c, held));
-  }
-}
-
-// A flush also empties the caches of threads that sleep for ever.
-TEST_F(RegistrySharingTest, BlockedThreadsAreEmptied) {
-  constexpr int kThreads = 32;
-  std::barrier filled(kThreads + 1);
-  std::barrier checked(kThreads + 1);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      TestThread thread(heap_.registry);
-      Fill(thread);
-      filled.arrive_and_wait();
-      checked.arrive_and_wait();
-      Fill(thread);
-      thread.Exit();
-    });
-  }
-  filled.arrive_and_wait();
-  const size_t cached = TotalsOf(heap_.registry).cached_bytes;
-  ASSERT_GT(cached, 0u);
-  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
-  EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
-  EXPECT_EQ(TotalsOf(heap_.registry).array_bytes, 0u);
-  checked.arrive_and_wait();
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
-}
-
-// Eight threads work, exit and start again, two flush, one steals: every object keeps its contents
-// and is handed out once.
 TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   constexpr size_t kThreads = 8;
   constexpr int kFlushes = 1000;
@@ -765,6 +636,9 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
         // with few cores.
         const size_t before = operations.load();
         while (operations.load() < before + 50) sched_yield();
+        // Statistics may be read at any time.
+        EXPECT_LE(TotalsOf(heap_.registry).caches, kThreads);
+        ThreadStacksHold(heap_.registry, 0, UINTPTR_MAX);
         moved += heap_.registry.FlushAll(nullptr);
       }
     });

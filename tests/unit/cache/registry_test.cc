@@ -13,7 +13,6 @@
 #include "cache/bin_policy.h"
 #include "cache/cache_fixture.h"
 #include "cache/registry_totals.h"
-#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -24,9 +23,7 @@ class RegistryTest : public testing::Test {
  protected:
   // Leaves objects in the thread's cache; returns their number.
   size_t Fill(TestThread& thread) {
-    std::vector<void*> objects;
-    for (int i = 0; i < 5; ++i) objects.push_back(thread.Allocate(c_));
-    for (void* const object : objects) thread.Free(c_, object);
+    thread.Use(c_, 5);
     return thread.cache()->table().CachedObjects(c_);
   }
   size_t NumCaches(const Shard& shard) { return heap_.central.shards().num_caches(shard); }
@@ -89,26 +86,6 @@ TEST_F(RegistryTest, CreateWithoutMemory) {
   later.Exit();
 }
 
-// When a thread has ended, the next one uses the memory of its cache.
-TEST_F(RegistryTest, ManyShortLivesTakeNoMoreMemoryThanOne) {
-  for (int i = 0; i < 3; ++i) {
-    TestThread thread(heap_.registry);
-    Fill(thread);
-    thread.Exit();
-  }
-  const size_t mapped = heap_.arena.mapped_bytes();
-  const size_t allocated = heap_.arena.allocated_bytes();
-  for (int i = 0; i < 1000; ++i) {
-    TestThread thread(heap_.registry);
-    Fill(thread);
-    thread.Exit();
-  }
-  EXPECT_EQ(heap_.arena.mapped_bytes(), mapped);
-  EXPECT_EQ(heap_.arena.allocated_bytes(), allocated);
-  ExpectAllReturned();
-}
-
-// Statistics take no lock: a thread that holds the registry's lock can read them.
 TEST_F(RegistryTest, FiguresWithoutTheLock) {
   heap_.registry.SetInheritance(true);
   TestThread one(heap_.registry);
@@ -128,7 +105,6 @@ TEST_F(RegistryTest, FiguresWithoutTheLock) {
   two.Exit();
 }
 
-// A cache that was used before begins as a new one does.
 TEST_F(RegistryTest, AnEmptiedCacheIsUsedAgain) {
   TestThread first(heap_.registry);
   ThreadCache* const cache = first.cache();
@@ -151,7 +127,6 @@ TEST_F(RegistryTest, AnEmptiedCacheIsUsedAgain) {
   second.Exit();
 }
 
-// A thread inherits the cache of an ended one as it is.
 TEST_F(RegistryTest, ACacheIsInherited) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
@@ -185,7 +160,6 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   ExpectAllReturned();
 }
 
-// The limit of an inherited cache has room for what it claims, while bytes are unclaimed.
 TEST_F(RegistryTest, AnInheritedCacheKeepsItsLimit) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
@@ -212,7 +186,6 @@ TEST_F(RegistryTest, AnInheritedCacheKeepsItsLimit) {
   third.Exit();
 }
 
-// A thread keeps its shard, and the one that inherits its cache gets it.
 TEST_F(RegistryTest, EachThreadHasAShard) {
   heap_.registry.SetInheritance(true);
   TestThread one(heap_.registry);
@@ -301,19 +274,6 @@ TEST_F(RegistryTest, ThreadsThatStartAtOnceGetDifferentShards) {
       for (auto& thread : list) thread->Exit();
     }
   }
-}
-
-// Objects that a thread frees return to its shard, and its shard serves it first.
-TEST_F(RegistryTest, AThreadAllocatesFromItsShard) {
-  TestThread one(heap_.registry);
-  TestThread two(heap_.registry);
-  for (int i = 0; i < 3000; ++i) {
-    for (TestThread* const thread : {&one, &two}) {
-      ASSERT_EQ(heap_.ShardOf(thread->Allocate(c_)), thread->cache()->shard().number());
-    }
-  }
-  one.Exit();
-  two.Exit();
 }
 
 // In the child, the shards of threads that exist only in the parent are free, including the shards
@@ -448,19 +408,6 @@ TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
   ExpectAllReturned();
 }
 
-TEST_F(RegistryTest, WithoutASurvivorAllAreOrphans) {
-  TestThread one(heap_.registry);
-  TestThread two(heap_.registry);
-  Fill(one);
-  Fill(two);
-  OrphanOthers(nullptr);
-  while (heap_.registry.AdoptOrphan()) {
-  }
-  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
-  EXPECT_FALSE(heap_.registry.AdoptOrphan());
-  ExpectAllReturned();
-}
-
 // A thread that was moving several objects at the moment of the fork leaves bins that may be
 // inconsistent.
 TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsLeaked) {
@@ -479,57 +426,6 @@ TEST_F(RegistryTest, ACacheInTheMiddleOfAChangeIsLeaked) {
   survivor.Exit();
   EXPECT_TRUE(heap_.Conserved(c_, lost));
   heap_.CheckInvariants();
-}
-
-// The next allocation of the survivor finds the orphans' objects in the central cache.
-TEST_F(RegistryTest, ObjectsOfOrphansAreUsedAgain) {
-  TestThread survivor(heap_.registry);
-  std::vector<std::unique_ptr<TestThread>> others;
-  for (int i = 0; i < 20; ++i) {
-    others.push_back(std::make_unique<TestThread>(heap_.registry));
-    Fill(*others.back());
-  }
-  OrphanOthers(survivor.cache());
-  for (int i = 0; i < 20; ++i) heap_.registry.AdoptOrphanIfAny();
-  EXPECT_EQ(TotalsOf(heap_.registry).caches, 1u);
-  EXPECT_TRUE(heap_.Conserved(c_, 0));
-  survivor.Exit();
-  ExpectAllReturned();
-}
-
-// Threads start and end while another one reads the figures.
-TEST_F(RegistryTest, ManyThreads) {
-  constexpr size_t kThreads = 8;
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([this, t] {
-      SeededRandom random(t);
-      for (int life = 0; life < 30; ++life) {
-        TestThread thread(heap_.registry);
-        std::vector<void*> held;
-        for (int step = 0; step < 100; ++step) {
-          if (held.empty() || random.OneIn(2)) {
-            held.push_back(thread.Allocate(c_));
-            *static_cast<size_t*>(held.back()) = t;
-          } else {
-            ASSERT_EQ(*static_cast<size_t*>(held.back()), t);
-            thread.Free(c_, held.back());
-            held.pop_back();
-          }
-        }
-        for (void* const object : held) thread.Free(c_, object);
-        ThreadStacksHold(heap_.registry, 0, UINTPTR_MAX);
-        thread.Exit();
-      }
-    });
-  }
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_LE(TotalsOf(heap_.registry).caches, kThreads);
-    ASSERT_LE(CachedObjects(heap_.registry, c_), kThreads * 2046);
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
-  ExpectAllReturned();
 }
 
 }  // namespace

@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <csignal>
 #include <cstring>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,6 +85,11 @@ TEST_P(ThreadCacheModelTest, RandomOperations) {
     ASSERT_LE(thread.cache()->table().CachedObjects(c), bin_policy::MaxLimit(c));
     ASSERT_EQ(thread.cache()->table().CachedBytes(),
               thread.cache()->table().CachedObjects(c) * GetParam());
+    if (random.OneIn(4)) {
+      thread.cache()->CollectGarbage();
+      thread.cache()->table().CheckInvariants();
+      ASSERT_TRUE(heap.Conserved(c, model.size()));
+    }
     if (random.OneIn(10)) {
       const size_t cached = thread.cache()->table().CachedBytes();
       ASSERT_EQ(thread.cache()->Flush(), cached);
@@ -109,42 +111,6 @@ std::string NameOf(const testing::TestParamInfo<size_t>& parameter) {
 INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheModelTest,
                          testing::Values(8, 16, 64, 448, 1024, 8192, 65536), NameOf);
 
-TEST(ThreadCacheTest, AllClassesAtOnce) {
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  std::vector<Model> models(kNumSizeClasses);
-  SeededRandom random(kCacheSeed);
-  for (int step = 0; step < 20000; ++step) {
-    const size_t i = random.Between(1, kNumSizeClasses - 1);
-    const SizeClass c = static_cast<SizeClass>(i);
-    if (models[i].size() == 0 || (models[i].size() < 60 && random.OneIn(2))) {
-      ASSERT_NO_FATAL_FAILURE(models[i].Add(c, thread.Allocate(c)));
-    } else {
-      thread.Free(c, models[i].TakeAny(c, random));
-    }
-    if (step % 1000 == 0) thread.cache()->table().CheckInvariants();
-  }
-  size_t cached = 0;
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    ASSERT_TRUE(heap.Conserved(c, models[i].size()));
-    cached += thread.cache()->table().CachedObjects(c) * kSizeClasses.size(c);
-  }
-  EXPECT_EQ(thread.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(thread.cache()->Flush(), cached);
-  thread.cache()->table().CheckInvariants();
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    ASSERT_TRUE(heap.Conserved(static_cast<SizeClass>(i), models[i].size()));
-    while (models[i].size() > 0) {
-      thread.Free(static_cast<SizeClass>(i), models[i].TakeAny(static_cast<SizeClass>(i), random));
-    }
-  }
-  thread.Exit();
-  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
-}
-
-// The first objects of a fresh bin, at least a line batch, are allocated in the order of their
-// addresses.
 TEST(ThreadCacheTest, ARefillIsInTheOrderOfAddresses) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -154,45 +120,6 @@ TEST(ThreadCacheTest, ARefillIsInTheOrderOfAddresses) {
   EXPECT_TRUE(std::is_sorted(objects.begin(), objects.end()));
   for (void* const object : objects) thread.Free(c, object);
   thread.Exit();
-}
-
-// Two threads that start on the same class get whole lines of their own.
-TEST(ThreadCacheTest, ThreadsDoNotShareALine) {
-  CacheTestHeap heap;
-  TestThread one(heap.registry);
-  TestThread two(heap.registry);
-  const SizeClass c = ClassForSize(8);
-  std::set<uintptr_t> lines_of_one;
-  std::set<uintptr_t> lines_of_two;
-  for (int i = 0; i < 8; ++i) {
-    lines_of_one.insert(reinterpret_cast<uintptr_t>(one.Allocate(c)) / kCacheLineSize);
-    lines_of_two.insert(reinterpret_cast<uintptr_t>(two.Allocate(c)) / kCacheLineSize);
-  }
-  for (const uintptr_t line : lines_of_one) EXPECT_EQ(lines_of_two.count(line), 0u);
-}
-
-// A bin at its largest limit returns the oldest half when it runs full, and keeps the newest.
-TEST(ThreadCacheTest, AnOverflowReturnsTheOldest) {
-  for (const size_t size : {size_t{8}, size_t{1024}, size_t{8192}}) {
-    CacheTestHeap heap;
-    TestThread thread(heap.registry);
-    thread.RaiseLimitTo(size_t{1} << 20);
-    const SizeClass c = ClassForSize(size);
-    const size_t max = bin_policy::MaxLimit(c);
-    std::vector<void*> objects;
-    for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
-    size_t i = 0;
-    while (thread.cache()->table().CachedObjects(c) < max) thread.Free(c, objects[i++]);
-    thread.Free(c, objects[i++]);
-    const size_t returned = bin_policy::DecideOverflow(c, max, 0).release;
-    EXPECT_TRUE(heap.Conserved(c, objects.size() - i));
-    EXPECT_EQ(thread.cache()->table().CachedObjects(c), max - returned + 1);
-    // The remaining objects are the newest, and none of them is missing.
-    for (size_t j = 0; j < max - returned + 1; ++j) {
-      ASSERT_EQ(thread.Allocate(c), objects[i - 1 - j]);
-    }
-    thread.cache()->table().CheckInvariants();
-  }
 }
 
 // A bin is full exactly at the policy's limits, no matter what its arrays' memory contained before
@@ -243,55 +170,6 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
     }
     EXPECT_EQ(limit, bin_policy::Batch(c));
     thread.Exit();
-  }
-}
-
-TEST(ThreadCacheTest, MemoryForArraysIsCountedAndFreed) {
-  CacheTestHeap heap;
-  const size_t before = heap.arena.allocated_bytes();
-  TestThread thread(heap.registry);
-  EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
-  const size_t with_cache = heap.arena.allocated_bytes();
-  EXPECT_EQ(with_cache - before, MetadataArena::RoundedBytes(sizeof(ThreadCache)));
-  const SizeClass c = ClassForSize(kMaxSmallSize);  // has no bitmaps in the arena
-  thread.RaiseLimitTo(4 * kMaxSmallSize);
-  thread.EarnBin(c);
-  void* const object = thread.Allocate(c);
-  EXPECT_GT(thread.cache()->table().array_bytes(), 0u);
-  thread.Free(c, object);
-  EXPECT_EQ(TotalsOf(heap.registry).array_bytes, thread.cache()->table().array_bytes());
-  const size_t arrays = thread.cache()->table().array_bytes();
-  const size_t with_arrays = heap.arena.allocated_bytes();
-  thread.Exit();
-  // The cache itself is kept for another thread.
-  EXPECT_EQ(heap.arena.allocated_bytes(), with_arrays - arrays);
-}
-
-// The first collection only sees that the bin was used.
-TEST(ThreadCacheTest, AFullBinThatIsNotUsedDrains) {
-  for (const size_t size : {size_t{8}, size_t{1024}, size_t{8192}}) {
-    SCOPED_TRACE(size);
-    CacheTestHeap heap;
-    TestThread thread(heap.registry);
-    thread.RaiseLimitTo(size_t{1} << 20);
-    const SizeClass c = ClassForSize(size);
-    const size_t max = bin_policy::MaxLimit(c);
-    std::vector<void*> objects;
-    for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
-    while (thread.cache()->table().CachedObjects(c) < max) {
-      thread.Free(c, objects.back());
-      objects.pop_back();
-    }
-    size_t collections = 0;
-    while (thread.cache()->table().array_bytes() > 0) {
-      thread.cache()->CollectGarbage();
-      thread.cache()->table().CheckInvariants();
-      ASSERT_TRUE(heap.Conserved(c, objects.size()));
-      // Each collection halves the bin's objects and its limit.
-      ASSERT_LT(++collections, std::bit_width(max) + 3);
-    }
-    EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
-    for (void* const object : objects) thread.Free(c, object);
   }
 }
 
@@ -375,90 +253,36 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   for (void* const object : objects) thread.Free(c, object);
 }
 
-// While another thread has taken the cache, the central cache serves the owner, which leaves the
-// bins alone.
 TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
   for (const size_t size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
     const SizeClass c = ClassForSize(size);
     thread.EarnBin(c);
-    std::vector<void*> objects;
-    for (int i = 0; i < 5; ++i) objects.push_back(thread.Allocate(c));
-    thread.Free(c, objects.back());
-    objects.pop_back();
+    thread.Use(c, 5);
     const size_t cached = thread.cache()->table().CachedObjects(c);
     ASSERT_GT(cached, 0u);
     const size_t arrays = thread.cache()->table().array_bytes();
-    std::vector<BinSlot*> tops;
-    for (const BinTop& top : thread.cache()->table().bins().tops) tops.push_back(top.load());
     thread.cache()->table().bins().bytes_until_sample = 12345;
     thread.Take();
-    std::vector<void*> more;
-    for (int i = 0; i < 300; ++i) {
-      more.push_back(thread.Allocate(c));
-      ASSERT_NE(more.back(), nullptr);
-      ASSERT_TRUE(heap.Conserved(c, objects.size() + more.size()));
+    std::vector<void*> objects;
+    for (size_t i = 1; i <= 300; ++i) {
+      objects.push_back(thread.Allocate(c));
+      ASSERT_TRUE(heap.Conserved(c, i));
     }
-    EXPECT_EQ(std::set<void*>(more.begin(), more.end()).size(), more.size());
+    EXPECT_EQ(std::set<void*>(objects.begin(), objects.end()).size(), objects.size());
     EXPECT_EQ(thread.cache()->Flush(), 0u);
-    while (!more.empty()) {
-      thread.Free(c, more.back());
-      more.pop_back();
-      ASSERT_TRUE(heap.Conserved(c, objects.size() + more.size()));
-    }
-    // Neither an object nor an array nor a counter was lost.
+    for (void* const object : objects) thread.Free(c, object);
+    EXPECT_TRUE(heap.Conserved(c, 0));
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
     EXPECT_EQ(thread.cache()->table().array_bytes(), arrays);
-    for (size_t i = 0; i < kNumSizeClasses; ++i) {
-      ASSERT_EQ(thread.cache()->table().bins().tops[i].load(), tops[i]);
-    }
     EXPECT_EQ(thread.cache()->table().bins().bytes_until_sample, 12345u);
-    EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
-    thread.cache()->table().CheckInvariants();
     thread.PutBack();
-    for (size_t i = 0; i < cached; ++i) objects.push_back(thread.Allocate(c));
-    ASSERT_TRUE(heap.Conserved(c, objects.size()));
-    for (void* const object : objects) thread.Free(c, object);
+    thread.cache()->table().CheckInvariants();
+    thread.cache()->Flush();
   }
-  thread.Exit();
-  EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
 }
 
-// While a cache is detached, its owner takes no memory from the arena, however often it would have
-// grown a bin.
-TEST(ThreadCacheTest, ATakenCacheLeavesNoMemoryBehind) {
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(kMaxSmallSize);
-  thread.Take();
-  for (int i = 0; i < 3; ++i) thread.Free(c, thread.Allocate(c));
-  const size_t before = heap.arena.allocated_bytes();
-  for (int i = 0; i < 100; ++i) thread.Free(c, thread.Allocate(c));
-  EXPECT_EQ(heap.arena.allocated_bytes(), before);
-  EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
-}
-
-// The owner is never inside a section when it calls the central cache, the page heap or the arena,
-// so that no system call delays a thread that detaches the cache.
-TEST(ThreadCacheTest, IdleAfterEveryCall) {
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(256);
-  std::vector<void*> objects;
-  for (int i = 0; i < 2000; ++i) {
-    objects.push_back(thread.Allocate(c));
-    ASSERT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
-  }
-  for (void* const object : objects) {
-    thread.Free(c, object);
-    ASSERT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
-  }
-  thread.cache()->Flush();
-  EXPECT_EQ(thread.slot().busy.load(), ThreadSlot::kIdle);
-}
-
-// When the countdown ends the fast path, the slow path takes objects from the bin.
 TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -471,8 +295,6 @@ TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   EXPECT_EQ(thread.cache()->Allocate(c), object);
 }
 
-// From the nth on, mappings fail: those for arrays, spans and bitmaps. Objects in use stay valid,
-// and frees always work.
 TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
   for (const bool only_once : {false, true}) {
     for (size_t nth = 1; nth <= 20; ++nth) {
@@ -526,6 +348,11 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
   }
 }
 
+std::string DoubleFree(SizeClass c, const void* object) {
+  return "tcmalloc: free of " + PointerText(object) + ": double free, the object of " +
+         std::to_string(kSizeClasses.size(c)) + " bytes is already free\n";
+}
+
 TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -535,15 +362,11 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
     thread.EarnBin(c);
     void* const object = thread.Allocate(c);
     thread.Free(c, object);
-    EXPECT_EXIT(
-        thread.Free(c, object), testing::KilledBySignal(SIGABRT),
-        testing::Eq("tcmalloc: free of " + PointerText(object) + ": double free, the object of " +
-                    std::to_string(size) + " bytes is already free\n"));
+    EXPECT_EXIT(thread.Free(c, object), testing::KilledBySignal(SIGABRT),
+                testing::Eq(DoubleFree(c, object)));
   }
 }
 
-// Freed objects of large classes go to the central cache, where other threads can use their memory.
-// A thread keeps them only if it uses the class often.
 TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -570,7 +393,6 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
 }
 
-// A cache that claims many bytes returns its longer objects before the heap takes unbacked memory.
 TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -617,8 +439,7 @@ TEST(ThreadCacheDeathTest, ASecondFreePastTheBin) {
   void* const object = thread.Allocate(c);
   thread.Free(c, object);
   EXPECT_EXIT(thread.cache()->FreePast(c, object), testing::KilledBySignal(SIGABRT),
-              testing::Eq("tcmalloc: free of " + PointerText(object) +
-                          ": double free, the object of 16384 bytes is already free\n"));
+              testing::Eq(DoubleFree(c, object)));
   thread.Free(c, kept);
 }
 
@@ -641,10 +462,7 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
           {
             for (void* const object : frees) thread.Free(c, object);
           },
-          testing::KilledBySignal(SIGABRT),
-          testing::Eq("tcmalloc: free of " + PointerText(frees.back()) +
-                      ": double free, the object of " + std::to_string(size) +
-                      " bytes is already free\n"));
+          testing::KilledBySignal(SIGABRT), testing::Eq(DoubleFree(c, frees.back())));
     }
     for (void* const object : {x, y, z}) thread.Free(c, object);
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), 1u);
@@ -670,8 +488,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFreeAfterACollection) {
   thread.Free(c, objects.back());
   ASSERT_GT(thread.cache()->max_bytes(), 0u) << "no collection";
   EXPECT_EXIT(thread.Free(c, objects.back()), testing::KilledBySignal(SIGABRT),
-              testing::Eq("tcmalloc: free of " + PointerText(objects.back()) +
-                          ": double free, the object of 1024 bytes is already free\n"));
+              testing::Eq(DoubleFree(c, objects.back())));
 }
 
 // A second free that is not immediate is found when the second copy reaches the bitmap.
@@ -687,8 +504,7 @@ TEST(ThreadCacheDeathTest, ALaterSecondFreeIsFoundByTheFlush) {
   thread.Free(c, other);
   thread.Free(c, twice);
   EXPECT_EXIT(thread.cache()->Flush(), testing::KilledBySignal(SIGABRT),
-              testing::Eq("tcmalloc: free of " + PointerText(twice) +
-                          ": double free, the object of 48 bytes is already free\n"));
+              testing::Eq(DoubleFree(c, twice)));
 }
 
 // Tests threads on several CPUs: the n-th CPU that asks for a shard gets the n-th one.
@@ -820,48 +636,6 @@ TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
 INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheShardsTest,
                          testing::Values(8, 48, 64, 112, 512, 768, 1024, 2048, 2816, 8192, 16384),
                          NameOf);
-
-// Statistics may be read at any time: each bin's figure was true at some moment, without a data
-// race.
-TEST(ThreadCacheTest, StatisticsWhileTheOwnerRuns) {
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  std::atomic<bool> done{false};
-  std::thread owner([&] {
-    SeededRandom random(kCacheSeed);
-    std::vector<std::vector<void*>> held(kNumSizeClasses);
-    for (int step = 0; step < 20000; ++step) {
-      const size_t i = 1 + random.Below(20);
-      const SizeClass c = static_cast<SizeClass>(i);
-      if (held[i].empty() || random.Below(100) < 52) {
-        held[i].push_back(thread.Allocate(c));
-      } else {
-        thread.Free(c, held[i].back());
-        held[i].pop_back();
-      }
-      if (step % 5000 == 0) thread.cache()->Flush();
-    }
-    for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      for (void* const object : held[i]) thread.Free(static_cast<SizeClass>(i), object);
-    }
-    done.store(true);
-  });
-  size_t most = 0;
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    most += bin_policy::MaxLimit(c) * kSizeClasses.size(c);
-  }
-  while (!done.load()) {
-    const RegistryTotals totals = TotalsOf(heap.registry);
-    ASSERT_EQ(totals.caches, 1u);
-    ASSERT_LE(totals.cached_bytes, most);
-    ASSERT_LE(totals.array_bytes,
-              kNumSizeClasses *
-                  MetadataArena::RoundedBytes((kTuning.bins.max_objects + 2) * sizeof(BinSlot)));
-  }
-  owner.join();
-  thread.cache()->table().CheckInvariants();
-}
 
 }  // namespace
 }  // namespace tcmalloc

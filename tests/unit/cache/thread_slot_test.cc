@@ -11,14 +11,6 @@
 namespace tcmalloc {
 namespace {
 
-TEST(ThreadSlotTest, StartsWithoutACache) {
-  const ThreadSlot slot;
-  EXPECT_EQ(slot.bins.load(), &kEmptyBins);
-  EXPECT_EQ(slot.cache, nullptr);
-  EXPECT_EQ(slot.busy.load(), ThreadSlot::kIdle);
-  EXPECT_EQ(slot.phase, ThreadSlot::Phase::kNew);
-}
-
 TEST(ThreadSlotTest, AnAccessSectionIsVisibleWhileItLasts) {
   ThreadSlot slot;
   Bins bins;
@@ -46,36 +38,6 @@ TEST(ThreadSlotTest, AnAccessToOneBinIsVisibleToo) {
   }
 }
 
-// Another thread detaches the cache between two access sections: the owner finds empty bins until
-// the cache is reattached, and then the state that the other thread left.
-TEST(ThreadSlotTest, ATakenCacheIsOutOfReach) {
-  ThreadSlot slot;
-  Bins bins;
-  slot.bins.store(&bins);
-  std::thread taker([&] {
-    slot.bins.store(const_cast<Bins*>(&kEmptyBins));
-    ASSERT_EQ(slot.busy.load(std::memory_order_acquire), ThreadSlot::kIdle);
-  });
-  taker.join();
-  EXPECT_EQ(slot.BeginAccess(), &kEmptyBins);
-  slot.EndAccess();
-  std::thread returner([&] {
-    bins.bytes_until_sample = 42;
-    slot.bins.store(&bins, std::memory_order_release);
-  });
-  // Only the pointer's memory order synchronizes the two threads.
-  Bins* found;
-  do {
-    found = slot.BeginAccess();
-    if (found == &bins) {
-      EXPECT_EQ(found->bytes_until_sample, 42u);
-    }
-    slot.EndAccess();
-    std::this_thread::yield();
-  } while (found != &bins);
-  returner.join();
-}
-
 // A thread that finds the owner busy sees, once the access section has ended, that the owner is
 // idle, and all changes of the section.
 TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
@@ -93,8 +55,6 @@ TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
   slot.EndAccess();
   taker.join();
 }
-
-TEST(ThreadSlotTest, FewWords) { EXPECT_LE(sizeof(ThreadSlot), 32u); }
 
 }  // namespace
 }  // namespace tcmalloc
