@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdio>
 #include <mutex>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -120,25 +118,6 @@ TEST_F(ControlTest, TheTextMustEnd) {
   EXPECT_EQ(Status(), ControlReply::kGarbled);
 }
 
-TEST_F(ControlTest, WordsAtRandomChangeNothing) {
-  constexpr uint64_t kSeed = 20261125;
-  printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
-  std::mt19937 random(kSeed);
-  for (int i = 0; i < 10'000; ++i) {
-    WrittenRequest words;
-    words.ticket = random();
-    words.kind = random() % 2 == 0 ? random() : random() % 8;
-    words.check = uint64_t{random()} << 32 | random();
-    for (uint32_t& word : words.text) word = random();
-    words.text.back() &= random() % 2 == 0 ? 0xffffff : 0xffffffff;
-    words.Write(&control_.request());
-    ASSERT_TRUE(control_.Serve(heap_));
-    ASSERT_EQ(Status(), ControlReply::kGarbled);
-  }
-  EXPECT_EQ(Rate(), 1);
-  EXPECT_EQ(heap_.sampling.period(), 0u);
-}
-
 // The request is from a newer version that has more kinds of requests.
 TEST_F(ControlTest, AnUnknownKindIsRefused) {
   WrittenRequest(1, static_cast<ControlKind>(1000), "x").Write(&control_.request());
@@ -242,36 +221,6 @@ TEST_F(ControlTest, TheListenerComesAndGoes) {
   }
   done = true;
   for (std::thread& thread : threads) thread.join();
-}
-
-// Without the command's lock, two writers may mix their requests. A mixture is refused, and a reply
-// always belongs to the request with its ticket.
-TEST_F(ControlTest, TwoWritersAtOnce) {
-  constexpr int kRequests = 3000;
-  std::atomic<int> writing{2};
-  const auto write = [&](uint32_t rate) {
-    for (int i = 0; i < kRequests; ++i) {
-      Write(rate * 100'000 + static_cast<uint32_t>(i),
-            "TCMALLOC_RELEASE_RATE=" + std::to_string(rate));
-      if (i % 16 == 0) std::this_thread::yield();
-    }
-    --writing;
-  };
-  std::thread one(write, 100u);
-  std::thread two(write, 900u);
-  int carried_out = 0;
-  while (writing.load() > 0 || control_.HasRequest()) {
-    if (!control_.Serve(heap_)) continue;
-    if (Status() != ControlReply::kDone) {
-      ASSERT_EQ(Status(), ControlReply::kGarbled);
-      continue;
-    }
-    ++carried_out;
-    ASSERT_TRUE(Rate() == 100 || Rate() == 900) << Rate();
-  }
-  one.join();
-  two.join();
-  printf("%d carried out\n", carried_out);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <thread>
-#include <vector>
 
 #include "cache/registry_totals.h"
 #include "heap/heap.h"
@@ -96,7 +95,6 @@ TEST(CurrentThreadTest, NoCacheAfterTheEndHasBegun) {
   pthread_key_delete(seen.key);
 }
 
-// A thread that only frees gets a cache after a few frees.
 TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
@@ -156,28 +154,6 @@ TEST(CurrentThreadTest, NoCacheWhenEveryCallIsChecked) {
     // The thread's first call decided that it has no cache.
     EXPECT_EQ(CurrentCache(), nullptr);
   }).join();
-}
-
-TEST(CurrentThreadTest, ManyThreadsAtOnce) {
-  ASSERT_NE(CurrentCache(), nullptr);
-  Heap& heap = GlobalHeap();
-  const size_t caches = TotalsOf(heap.registry).caches;
-  const SizeClass c = ClassForSize(96);
-  for (int round = 0; round < 4; ++round) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 32; ++t) {
-      threads.emplace_back([c] {
-        ThreadCache* const cache = CurrentCache();
-        ASSERT_NE(cache, nullptr);
-        std::vector<void*> objects;
-        for (int i = 0; i < 50; ++i) objects.push_back(cache->Allocate(c));
-        for (void* const object : objects) cache->Free(c, object);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    ASSERT_EQ(TotalsOf(heap.registry).caches, caches);
-  }
-  EXPECT_EQ(CollectSizeClassStats(heap, c).in_use_objects, 0u);
 }
 
 }  // namespace

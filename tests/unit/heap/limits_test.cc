@@ -46,8 +46,10 @@ class LimitsTest : public testing::Test {
 };
 
 TEST_F(LimitsTest, AShareFollowsTheContainer) {
-  heap_.container_share.percent.store(80);
   Write("/g/memory.max", "1000000000\n");
+  UpdateContainerShare(heap_, root_);
+  EXPECT_EQ(SoftLimit(), kNoLimit) << "no share was set";
+  heap_.container_share.percent.store(80);
   UpdateContainerShare(heap_, root_);
   EXPECT_EQ(SoftLimit(), 800'000'000u);
   Write("/g/memory.max", "500000000\n");
@@ -59,19 +61,6 @@ TEST_F(LimitsTest, AShareFollowsTheContainer) {
   EXPECT_EQ(SoftLimit(), 400'000'000u);
   std::filesystem::rename(root_ + "/gone", root_ + "/proc");
   Write("/g/memory.max", "max\n");
-  UpdateContainerShare(heap_, root_);
-  EXPECT_EQ(SoftLimit(), kNoLimit);
-}
-
-TEST_F(LimitsTest, AShareOfNothingKnownIsNoLimit) {
-  heap_.container_share.percent.store(80);
-  std::filesystem::remove_all(root_ + "/proc");
-  UpdateContainerShare(heap_, root_);
-  EXPECT_EQ(SoftLimit(), kNoLimit);
-}
-
-TEST_F(LimitsTest, WithoutAShareTheContainerHasNoEffect) {
-  Write("/g/memory.max", "1000000000\n");
   UpdateContainerShare(heap_, root_);
   EXPECT_EQ(SoftLimit(), kNoLimit);
 }
@@ -96,8 +85,9 @@ TEST_F(LimitsTest, TheProgramsLimitReplacesAShare) {
   EXPECT_EQ(SoftLimit(), kNoLimit);
 }
 
-// The control group is read when it is due, not by every allocation.
 TEST_F(LimitsTest, AllocationsReadTheLimitWhenItIsDue) {
+  LimitedAllocation without_share(heap_);
+  EXPECT_EQ(heap_.container_share.look_at_ms.load(), 0);
   heap_.container_share.percent.store(80);
   const int64_t before = CoarseMilliseconds();
   LimitedAllocation first(heap_);
@@ -110,11 +100,6 @@ TEST_F(LimitsTest, AllocationsReadTheLimitWhenItIsDue) {
   heap_.container_share.look_at_ms.store(before - 1);
   LimitedAllocation third(heap_);
   EXPECT_GE(heap_.container_share.look_at_ms.load(), due);
-}
-
-TEST_F(LimitsTest, NobodyReadsTheLimitWithoutAShare) {
-  LimitedAllocation limited(heap_);
-  EXPECT_EQ(heap_.container_share.look_at_ms.load(), 0);
 }
 
 TEST_F(LimitsTest, SettingALimitReleasesFreeMemoryAboveIt) {
