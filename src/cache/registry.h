@@ -224,9 +224,8 @@ class Registry {
   // As FlushAll, but skips `own`; with `idle_only` also the caches that are not idle.
   IdleFlush FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
   // Finds at most `n` caches to flush, from `*next` on, and moves `*next` past them. Looks at a
-  // bounded number of caches (Tuning::ThreadCaches::looked_at_once). Returns how many it found.
-  // Sets
-  // `*in_use` if `idle_only` made it skip a cache.
+  // bounded number of caches (Tuning::ThreadCaches::looked_at_once). Returns how many it found,
+  // and sets `*in_use` if `idle_only` made it skip one.
   size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
                               ThreadCache** victims, size_t n, bool* in_use) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
