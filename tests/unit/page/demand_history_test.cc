@@ -28,17 +28,6 @@ TEST(DemandHistoryTest, KeepsAPeakForAllWindows) {
   EXPECT_EQ(history.Peak(), Length(10));
 }
 
-TEST(DemandHistoryTest, ForgetsAllPeaksAfterALongTime) {
-  DemandHistory history;
-  history.Record(Length(50));
-  history.Advance(0, kWindowMs, Length(10));
-  // All ten pages may have been in use until now.
-  history.Advance(int64_t{1} << 60, kWindowMs, Length(3));
-  EXPECT_EQ(history.Peak(), Length(10));
-  history.Advance((int64_t{1} << 60) + kMemoryMs, kWindowMs, Length(3));
-  EXPECT_EQ(history.Peak(), Length(3));
-}
-
 // Compares with a list of all calls: the peak is never less than that of the last
 // kTuning.release.windows - 1 windows, and never more than that of the last
 // kTuning.release.windows. A recorded value counts until the next Advance.

@@ -90,13 +90,6 @@ class FreeRunsTest : public testing::Test {
   FreeRuns runs_{*map_};
 };
 
-TEST_F(FreeRunsTest, ASpanWithoutFreeNeighboursIsInNoRun) {
-  Toggle(7);
-  EXPECT_FALSE(spans_[7].in_run);
-  EXPECT_EQ(runs_.count(), 0u);
-  EXPECT_EQ(runs_.FindBestFit(Length(1)).first, nullptr);
-}
-
 TEST_F(FreeRunsTest, AgreesWithAWalk) {
   SeededRandom random(31);
   for (int step = 0; step < 20'000; ++step) {

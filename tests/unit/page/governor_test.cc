@@ -118,20 +118,6 @@ TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
   EXPECT_EQ(governor_.limit_watch().counts(LimitKind::kSoft).released_bytes, 8 * kMiB);
 }
 
-TEST_F(GovernorTest, TheSoftLimitsEventIsDueOnce) {
-  governor_.limit_watch().SetCallback([](int, size_t, size_t, void*) {}, nullptr);
-  governor_.SetLimit(LimitKind::kSoft, 64 * kMiB);
-  governor_.NoteGrown(Heap(64 * kMiB));
-  EXPECT_FALSE(hints_.limit_event_due.value());
-  governor_.NoteGrown(Heap(65 * kMiB));
-  EXPECT_TRUE(hints_.limit_event_due.value());
-  LimitEvent event;
-  EXPECT_TRUE(governor_.limit_watch().Take(&event));
-  EXPECT_EQ(event.limit_bytes, 64 * kMiB);
-  governor_.NoteGrown(Heap(66 * kMiB));
-  EXPECT_FALSE(hints_.limit_event_due.value());
-}
-
 TEST_F(GovernorTest, MemoryOfTheRecentPeakIsNotReleased) {
   governor_.NoteDemand(MiB(100), Length(0), 0);
   const Governor::Held held = Heap(200 * kMiB, 150 * kMiB);

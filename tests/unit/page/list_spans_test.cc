@@ -36,8 +36,6 @@ class ListSpansTest : public testing::Test {
   PageHeapUnderTest heap_{FakeVirtualMemory::Options()};
 };
 
-TEST_F(ListSpansTest, AnEmptyHeapHasNone) { EXPECT_TRUE(All(10).empty()); }
-
 TEST_F(ListSpansTest, AllPagesInOrder) {
   SeededRandom random(88);
   std::vector<Span*> spans;

@@ -56,16 +56,6 @@ TEST(MemoryLimitTest, ReleasesTheExcessAndSomeSlack) {
             5 * kMiB + LimitSlack(100 * kMiB));
 }
 
-TEST(MemoryLimitTest, TheSoftLimitIsServedOnce) {
-  const MemoryLimits soft{.soft_bytes = 100 * kMiB};
-  EXPECT_EQ(DecideGrowth(soft, 300 * kMiB, 5 * kMiB, true).action, Action::kGrow);
-  // The hard limit still applies.
-  const MemoryLimits both{.hard_bytes = 100 * kMiB, .soft_bytes = 50 * kMiB};
-  EXPECT_EQ(DecideGrowth(both, 99 * kMiB, 5 * kMiB, true).action, Action::kReleaseOrFail);
-  EXPECT_EQ(DecideGrowth(both, 60 * kMiB, 5 * kMiB, false).action, Action::kReleaseThenGrow);
-  EXPECT_EQ(DecideGrowth(both, 60 * kMiB, 5 * kMiB, true).action, Action::kGrow);
-}
-
 TEST(MemoryLimitTest, ARequestLargerThanTheHardLimitFailsAtOnce) {
   const MemoryLimits hard{.hard_bytes = 100 * kMiB};
   EXPECT_EQ(DecideGrowth(hard, 0, 100 * kMiB + 1, false).action, Action::kFail);

@@ -250,18 +250,6 @@ TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddTwoChunks) {
   EXPECT_EQ(vm.map_calls(), 21u);
 }
 
-// The arena continues with the chunk that has more left, and keeps the rest of the other in pieces.
-TEST(MetadataArenaTest, ContinuesWithTheLargerOfTwoChunks) {
-  FakeVirtualMemory vm;
-  MetadataArena arena(vm);
-  // The other thread adds a whole chunk and uses little of it. Then this thread adds its own.
-  vm.OnNextMap([&] { EXPECT_NE(arena.Allocate(16), nullptr); });
-  ASSERT_NE(arena.Allocate(kChunk / 2), nullptr);
-  EXPECT_EQ(vm.map_calls(), 2u);
-  for (size_t i = 0; i < kChunk / 48 - 2; ++i) ASSERT_NE(arena.Allocate(48), nullptr);
-  EXPECT_EQ(vm.map_calls(), 2u);
-}
-
 // If the OS refuses, the fallback provides a chunk, which does not count as mapped by the arena.
 TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheOsRefuses) {
   FakeVirtualMemory vm, other;

@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "page/metadata_arena.h"
 #include "page/page_heap.h"
@@ -38,6 +40,27 @@ struct PageHeapUnderTest {
   PageHeap heap;
   std::array<SpanHome, kHomes> homes;
 };
+
+// Checks that no page of a released span is backed.
+inline void CheckReleasedPagesAreNotBacked(PageHeapUnderTest& under_test) {
+  PageHeap& heap = under_test.heap;
+  heap.CheckInvariants();
+  std::vector<SpanView> spans(64);
+  PageId from;
+  while (const size_t n = heap.store()->ListSpans(from, spans.data(), spans.size())) {
+    for (size_t i = 0; i < n; ++i) {
+      const PageRange pages = {spans[i].first_page, spans[i].first_page + spans[i].num_pages};
+      from = pages.end;
+      if (spans[i].state != SpanState::kFreeReleased) continue;
+      const size_t step = under_test.vm.hardware_page_size();
+      for (uintptr_t at = 0; at < pages.bytes(); at += step) {
+        ASSERT_FALSE(under_test.vm.IsResident(pages.first.start_uintptr() + at))
+            << "page " << at / kPageSize << " of " << spans[i].num_pages.pages() << " at "
+            << pages.start_address();
+      }
+    }
+  }
+}
 
 // A function, so that its arguments are evaluated before the page heap is locked.
 inline void SetLimit(PageHeap& heap, LimitKind kind, size_t bytes,

@@ -64,27 +64,7 @@ struct HugeHeap {
   }
   size_t FreeMappedPages() { return heap.GetStats().free_backed_bytes / kPageSize; }
 
-  // Checks that no page of a released span is backed.
-  void CheckResidency() {
-    heap.CheckInvariants();
-    const PageId begin(vm.base() >> kPageShift);
-    const PageId end = begin + Length(heap.GetStats().system_bytes >> kPageShift) + kHugepagePages;
-    for (PageId page = begin; page < end;) {
-      const Span* const span = under_test.page_map->SpanOf(page);
-      if (span == nullptr || span->first_page != page || !heap.store()->Owns(page)) {
-        page += Length(1);
-        continue;
-      }
-      if (span->state.load() == SpanState::kFreeReleased) {
-        for (uintptr_t at = 0; at < span->bytes(); at += 4096) {
-          ASSERT_FALSE(vm.IsResident(page.start_uintptr() + at))
-              << "page " << at / kPageSize << " of " << span->num_pages.pages() << " at "
-              << span->start_address();
-        }
-      }
-      page += span->num_pages;
-    }
-  }
+  void CheckResidency() { CheckReleasedPagesAreNotBacked(under_test); }
 
   static constexpr size_t kManySpans = 9;
   TouchHistory touched;
@@ -144,29 +124,11 @@ TEST(PageHeapHugepagesTest, BackedMemoryCountsWhetherInUseOrFree) {
   }
 }
 
-TEST(PageHeapHugepagesTest, NoneAreAskedForWhereThereAreNone) {
-  HugeHeap h(Length(0), {HugepageMode::kNever});
-  for (int i = 0; i < 20; ++i) h.New(300);
-  EXPECT_EQ(h.Count(Kind::kHugepages) + h.Count(Kind::kNoHugepages), 0u);
-}
-
 TEST(PageHeapHugepagesTest, WithoutAlignedSpaceTheHeapGrowsAsItCan) {
   HugeHeap h(Length(0));
   h.vm.FailMap(1, 2);
   EXPECT_NE(h.New(10), nullptr);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
-  h.CheckResidency();
-}
-
-TEST(PageHeapHugepagesTest, PagesThatShareAHugepageAreBacked) {
-  HugeHeap h(Length(0));
-  Span* const a = h.New(1);
-  EXPECT_TRUE(a->zeroed());
-  EXPECT_EQ(h.FreeMappedPages(), kHugePages - 1);
-  Span* const b = h.New(10);
-  EXPECT_FALSE(b->zeroed()) << "it may have been used before";
-  EXPECT_EQ(HugepageStart(a->first_page), HugepageStart(b->first_page));
-  EXPECT_EQ(h.FreeMappedPages(), kHugePages - 11);
   h.CheckResidency();
 }
 
@@ -351,20 +313,6 @@ TEST(PageHeapHugepagesTest, SpansThatAreOnlyPartlyInHugepagesDoNotSplitThem) {
   EXPECT_EQ(h.heap.GetStats().hugepages_split, 0u);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 3 * kHugepageSize);
   h.CheckResidency();
-}
-
-TEST(PageHeapHugepagesTest, WholeHugepagesAreReleasedAtTheRate) {
-  HugeHeap h(Length(0));
-  constexpr double kRate = 0.01;
-  constexpr auto kPerSecond = static_cast<size_t>(
-      kRate * static_cast<double>(kTuning.release.bytes_per_second >> kPageShift));
-  h.heap.governor()->SetReleaseRate(kRate);
-  h.heap.Delete(h.New(100 * kHugePages));
-  HugeHeap::clock_ms = 20'000;
-  for (int i = 0; i < 100; ++i, HugeHeap::clock_ms += 10) h.heap.ReleaseDue(kAllPages, false);
-  const size_t pages = h.heap.GetStats().released_total_bytes / kPageSize;
-  EXPECT_GE(pages, kPerSecond);
-  EXPECT_LE(pages, 2 * kPerSecond + 2 * kHugePages);
 }
 
 TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaulted) {

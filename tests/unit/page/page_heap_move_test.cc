@@ -69,24 +69,9 @@ struct MovingHeap {
     for (const Call& call : vm.TakeCalls()) count += call.kind == kind;
     return count;
   }
-  // Checks that released pages are not backed.
   void Check() {
-    heap.CheckInvariants();
     EXPECT_FALSE(heap.address_space().is_moving());
-    const PageId begin(vm.base() >> kPageShift);
-    for (PageId page = begin; page < begin + Length((size_t{1} << 30) >> kPageShift);) {
-      const Span* const span = under_test.page_map->SpanOf(page);
-      if (span == nullptr || span->first_page != page || !heap.store()->Owns(page)) {
-        page += Length(1);
-        continue;
-      }
-      if (span->state.load() == SpanState::kFreeReleased) {
-        for (uintptr_t at = 0; at < span->bytes(); at += vm.hardware_page_size()) {
-          ASSERT_FALSE(vm.IsResident(page.start_uintptr() + at));
-        }
-      }
-      page += span->num_pages;
-    }
+    CheckReleasedPagesAreNotBacked(under_test);
   }
 
   PageHeapUnderTest under_test;

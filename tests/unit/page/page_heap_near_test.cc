@@ -65,19 +65,6 @@ class PageHeapNearTest : public testing::Test {
   std::map<size_t, size_t> owner_;
 };
 
-TEST_F(PageHeapNearTest, SpansOfAShardFollowEachOther) {
-  std::array<std::vector<Span*>, 2> spans;
-  for (size_t i = 0; i < 8; ++i) {
-    for (const size_t shard : {0u, 1u}) spans[shard].push_back(NewNear(4, shard));
-  }
-  for (const auto& of_one : spans) {
-    for (size_t i = 1; i < of_one.size(); ++i) {
-      EXPECT_EQ(of_one[i]->first_page, of_one[i - 1]->first_page + Length(4));
-    }
-  }
-  heap_.CheckInvariants();
-}
-
 // For any number of shards and any lengths, a range is on average as long as a near run, except at
 // the ends of mappings.
 TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests PageHeap with its span caches: which spans are kept for a shard, how they are counted, and
-// which other shards may use them.
+// Tests PageHeap with its span caches. PageHeapFuzzTest compares with a model which spans are kept
+// for a shard, how they are counted, and in which order they are used.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -31,18 +31,9 @@ constexpr size_t kPagesInMiB = kMiB / kPageSize;
 // The first growth is a mebibyte; later growths are further mappings.
 class PageHeapSpanCacheTest : public testing::Test {
  protected:
-  explicit PageHeapSpanCacheTest(size_t hardware_page_size = 4096)
-      : under_test_(Options(hardware_page_size), {.now_ms = [] { return clock_ms_; }}) {
+  PageHeapSpanCacheTest() {
     clock_ms_ = 0;
     heap_.governor()->SetReleaseRate(0);
-  }
-
-  static FakeVirtualMemory::Options Options(size_t hardware_page_size) {
-    FakeVirtualMemory::Options options;
-    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
-    options.range_bytes = size_t{1} << 30;
-    options.hardware_page_size = hardware_page_size;
-    return options;
   }
 
   Span* New(size_t pages, SpanState use = SpanState::kSmall) {
@@ -57,7 +48,8 @@ class PageHeapSpanCacheTest : public testing::Test {
   static inline int64_t clock_ms_ = 0;
   static inline std::function<void()> on_look_;  // as the heap's free_observer
 
-  PageHeapUnderTest under_test_;
+  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(size_t{1} << 30),
+                                {.now_ms = [] { return clock_ms_; }}};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
@@ -101,90 +93,6 @@ TEST_F(PageHeapSpanCacheTest, KeptSpansAreHandedOutAgainAndCountAsFree) {
   heap_.CheckInvariants();
 }
 
-TEST_F(PageHeapSpanCacheTest, EachShardAndLengthHasItsOwn) {
-  std::array<Span*, kHomes> spans;
-  for (Span*& span : spans) span = New(3);
-  for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 3 * kHomes * kPageSize);
-  EXPECT_EQ(heap_.GetStats().small_span_bytes, 0u);
-  for (size_t shard = 0; shard < kHomes; ++shard) {
-    EXPECT_EQ(NewFromCache(heap_, Length(2), under_test_.homes[shard]), nullptr);
-    EXPECT_EQ(NewFromCache(heap_, Length(4), under_test_.homes[shard]), nullptr);
-    EXPECT_EQ(NewFromCache(heap_, Length(3), under_test_.homes[shard]), spans[shard]);
-    EXPECT_EQ(NewFromCache(heap_, Length(3), under_test_.homes[shard]), nullptr);
-  }
-}
-
-TEST_F(PageHeapSpanCacheTest, SpansOfTheSameShardFirstThenTheOldestOfOthers) {
-  std::array<Span*, 4> spans;
-  for (Span*& span : spans) span = New(1);
-  DeleteToCache(heap_, spans[0], under_test_.homes[1], false);
-  DeleteToCache(heap_, spans[1], under_test_.homes[1], false);
-  DeleteToCache(heap_, spans[2], under_test_.homes[1], true);
-  DeleteToCache(heap_, spans[3], under_test_.homes[1], true);
-  for (const size_t i : {3u, 2u, 0u, 1u})
-    EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[1]), spans[i]);
-}
-
-TEST_F(PageHeapSpanCacheTest, WhatDoesNotFitIsDeleted) {
-  Span* const too_long = New(kTuning.span_cache.max_pages + 1);
-  New(1);
-  Keep(too_long, 0);
-  EXPECT_EQ(too_long->state.load(), SpanState::kFreeBacked);
-  EXPECT_EQ(heap_.GetStats().free_backed_spans, 1u);
-
-  // A home may keep the whole share.
-  std::vector<Span*> spans;
-  for (size_t bytes = 0; bytes <= heap_.Shares().kept_spans; bytes += spans.back()->bytes()) {
-    spans.push_back(New(kTuning.span_cache.max_pages));
-  }
-  for (Span* const span : spans) Keep(span, 0);
-  EXPECT_EQ(spans.back()->state.load(), SpanState::kFreeBacked);
-  EXPECT_EQ(spans[spans.size() - 2]->state.load(), SpanState::kSmall);
-  EXPECT_EQ(heap_.GetStats().small_span_bytes, kPageSize);
-  heap_.CheckInvariants();
-}
-
-TEST_F(PageHeapSpanCacheTest, AllHomesTogetherKeepTheShare) {
-  constexpr size_t kPages = kTuning.span_cache.max_pages;
-  const size_t share = heap_.Shares().kept_spans;
-  std::vector<Span*> spans;
-  for (size_t bytes = 0; bytes < 2 * share; bytes += Length(kPages).bytes()) {
-    spans.push_back(New(kPages));
-  }
-  size_t home = 0;
-  for (Span* const span : spans) Keep(span, home++ % kHomes);
-  const size_t kept = heap_.GetStats().kept_span_bytes;
-  EXPECT_LE(kept, share + kHomes * KeptSpansStep(share, kHomes));
-  EXPECT_GE(kept, share - kHomes * Length(kPages).bytes());
-  heap_.CheckInvariants();
-}
-
-class PageHeapSpanCacheBigPagesTest : public PageHeapSpanCacheTest {
- protected:
-  PageHeapSpanCacheBigPagesTest() : PageHeapSpanCacheTest(65536) {}
-};
-
-TEST_F(PageHeapSpanCacheBigPagesTest, LengthsAreWholeHardwarePages) {
-  Span* const span = New(1);
-  ASSERT_EQ(span->num_pages, Length(8));
-  Keep(span, 2);
-  EXPECT_EQ(NewFromCache(heap_, Length(9), under_test_.homes[2]), nullptr);
-  EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[2]), span);
-}
-
-// Requests of other shards use, in this order: free backed memory, kept spans, released or fresh
-// memory, growth.
-TEST_F(PageHeapSpanCacheTest, KeptSpansStayWhileThereIsBackedMemory) {
-  Span* const kept = New(8);
-  Span* const free = New(8);
-  New(1);
-  Keep(kept, 1);
-  heap_.Delete(free);
-  EXPECT_EQ(New(5, SpanState::kLarge), free);
-  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[1]), kept);
-}
-
 TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeFreshMemoryIsUsed) {
   Span* const kept = New(8);
   New(1);
@@ -196,51 +104,6 @@ TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeFreshMemoryIsUsed) {
   EXPECT_EQ(span->num_pages, Length(6));
   EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[1]), nullptr);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 2 * kPageSize);
-  heap_.CheckInvariants();
-}
-
-// Adjacent spans that were kept for different shards become one span.
-TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeTheHeapGrows) {
-  std::vector<Span*> spans;
-  for (size_t i = 0; i < kPagesInMiB / 8; ++i) spans.push_back(New(8));
-  ASSERT_EQ(heap_.GetStats().free_released_bytes, 0u);
-  for (size_t i = 0; i < 4; ++i) Keep(spans[4 + i], 3 * i);
-  const size_t maps = vm_.map_calls();
-  Span* const span = New(32, SpanState::kLarge);
-  EXPECT_EQ(vm_.map_calls(), maps);
-  EXPECT_EQ(span->first_page, spans[4]->first_page);
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
-  heap_.CheckInvariants();
-  // If draining does not help, the heap grows.
-  Keep(spans[0], 0);
-  Span* const fresh = New(32, SpanState::kLarge);
-  EXPECT_TRUE(fresh->zeroed());
-  EXPECT_GT(vm_.map_calls(), maps);
-}
-
-TEST_F(PageHeapSpanCacheTest, KeptSpansServeWhenTheOsRefuses) {
-  std::vector<Span*> spans;
-  for (size_t i = 0; i < kPagesInMiB / 8; ++i) spans.push_back(New(8));
-  vm_.FailMap(1, FakeVirtualMemory::kForever);
-  for (size_t i = 0; i < spans.size(); ++i) Keep(spans[i], i % kHomes);
-  Span* const all = New(kPagesInMiB, SpanState::kLarge);
-  ASSERT_NE(all, nullptr);
-  EXPECT_EQ(vm_.map_failures(), 0u);
-  heap_.CheckInvariants();
-}
-
-TEST_F(PageHeapSpanCacheTest, ReleaseAtLeastReleasesKeptSpans) {
-  std::vector<Span*> spans;
-  for (size_t i = 0; i < kHomes; ++i) spans.push_back(New(4));
-  for (size_t i = 0; i < kHomes; ++i) Keep(spans[i], i);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kHomes));
-  const PageStats stats = heap_.GetStats();
-  EXPECT_EQ(stats.free_backed_bytes, 0u);
-  EXPECT_EQ(stats.small_span_bytes, 0u);
-  EXPECT_EQ(stats.free_released_bytes, stats.system_bytes);
-  for (size_t shard = 0; shard < kHomes; ++shard) {
-    EXPECT_EQ(NewFromCache(heap_, Length(4), under_test_.homes[shard]), nullptr);
-  }
   heap_.CheckInvariants();
 }
 
@@ -323,10 +186,11 @@ TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
 }
 
 // Threads use the caches of their own and of other shards, and the heap, and release, all at once.
+// At the end all memory is accounted for.
 TEST(PageHeapSpanCacheStressTest, ManyThreads) {
   constexpr size_t kThreads = 6;
   FakeVirtualMemory::Options options;
-  options.range_bytes = 128 * kMiB;
+  options.range_bytes = 256 * kMiB;
   PageHeapUnderTest under_test(options);
   PageHeap& heap = under_test.heap;
   heap.governor()->SetReleaseRate(100);
@@ -343,6 +207,10 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
       const auto word = [](const Mine& mine) {
         return static_cast<size_t*>(mine.span->start_address());
       };
+      const auto give_back = [&](Span* span, size_t shard) {
+        if (span->state.load() == SpanState::kLarge) return heap.Delete(span);
+        DeleteToCache(heap, span, under_test.homes[shard], random.OneIn(2));
+      };
       for (int step = 0; step < 3000; ++step) {
         const size_t shard = random.OneIn(4) ? random.Below(kHomes) : t % 3;
         const uint64_t what = random.Below(200);
@@ -353,14 +221,16 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           ASSERT_LE(stats.free_backed_bytes, stats.system_bytes);
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
-          const Length n(random.Between(1, kTuning.span_cache.max_pages + 2));
+          const bool large = random.OneIn(4);
+          const Length n(random.Between(1, large ? 200 : kTuning.span_cache.max_pages + 2));
           Mine mine{NewFromCache(heap, n, under_test.homes[shard]),
                     static_cast<size_t>(random.Next())};
           if (mine.span != nullptr) {
             ++from_cache;
             ASSERT_FALSE(mine.span->zeroed());
           } else {
-            mine.span = heap.New(n, SpanState::kSmall);
+            mine.span = large ? heap.New(n, SpanState::kLarge, Length(random.OneIn(2) ? 16 : 1))
+                              : heap.New(n, SpanState::kSmall);
           }
           ASSERT_NE(mine.span, nullptr);
           ASSERT_EQ(mine.span->num_pages, n);
@@ -372,19 +242,25 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
         } else if (!live.empty()) {
           std::swap(live[random.Below(live.size())], live.back());
           ASSERT_EQ(*word(live.back()), live.back().mark);
-          DeleteToCache(heap, live.back().span, under_test.homes[shard], random.OneIn(2));
+          give_back(live.back().span, shard);
           live.pop_back();
         }
       }
-      for (const Mine& mine : live) DeleteToCache(heap, mine.span, under_test.homes[t], true);
+      for (const Mine& mine : live) give_back(mine.span, t);
     });
   }
+  for (int i = 0; i < 20; ++i) heap.CheckInvariants();
   for (std::thread& thread : threads) thread.join();
   heap.CheckInvariants();
   EXPECT_GT(from_cache.load(), 100u);
   const PageStats stats = heap.GetStats();
   EXPECT_EQ(stats.small_span_bytes, 0u);
+  EXPECT_EQ(stats.large_span_bytes, 0u);
+  EXPECT_EQ(stats.large_spans, 0u);
+  EXPECT_EQ(stats.releasing_bytes, 0u);
   EXPECT_EQ(stats.free_backed_bytes + stats.free_released_bytes, stats.system_bytes);
+  EXPECT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
+  EXPECT_GT(stats.releases, 0u);
   (void)heap.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap.GetStats().free_released_bytes, heap.GetStats().system_bytes);
   heap.CheckInvariants();

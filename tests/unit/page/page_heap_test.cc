@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -23,8 +22,6 @@
 
 namespace tcmalloc {
 namespace {
-
-using Strength = FakeVirtualMemory::Strength;
 
 // On 32-bit machines this is a part of the address space.
 constexpr auto kRange =
@@ -87,39 +84,11 @@ TEST_F(PageHeapTest, ALargeSpanHasNoSampleWhenItIsNew) {
   EXPECT_EQ(again->sample, nullptr);
 }
 
-TEST_F(PageHeapTest, StartsSmallAndGrowsInFewMappings) {
-  New(1);
-  EXPECT_EQ(heap_.GetStats().system_bytes, kMiB);
-  EXPECT_EQ(vm_.map_calls(), 1u);
-  const size_t most = std::min<size_t>(4096, kRange / kMiB / 4 * 3);
-  for (size_t mib = 1; mib < most; ++mib) New(kMiB / kPageSize);
-  // The heap grows by an eighth of its size, at least 1 MiB and at most 64 MiB: 8 times by 1 MiB,
-  // some 30 times by an eighth, then by 64 MiB each.
-  EXPECT_LE(vm_.map_calls(), 120u);
-  EXPECT_LE(heap_.GetStats().system_bytes, (most + 64) * kMiB);
-  heap_.CheckInvariants();
-}
-
 TEST_F(PageHeapTest, GrowsByTheRequestWhenTheOsRefusesMore) {
   vm_.FailMap(1);
   EXPECT_EQ(New(3)->num_pages, Length(3));
   EXPECT_EQ(heap_.GetStats().system_bytes, 3 * kPageSize);
   EXPECT_EQ(vm_.map_calls(), 2u);
-}
-
-TEST_F(PageHeapTest, OutOfMemoryReturnsNull) {
-  vm_.FailMap(1, FakeVirtualMemory::kForever);
-  EXPECT_EQ(heap_.New(Length(1), SpanState::kSmall), nullptr);
-  EXPECT_EQ(heap_.GetStats().system_bytes, 0u);
-  vm_.StopFailing();
-  Span* const span = New(100);
-  vm_.FailMap(1, FakeVirtualMemory::kForever);
-  EXPECT_EQ(heap_.New(Length(1000), SpanState::kSmall), nullptr);
-  // Requests that fit into free memory are still served.
-  New(20);
-  heap_.Delete(span);
-  EXPECT_EQ(New(100), span);
-  heap_.CheckInvariants();
 }
 
 TEST_F(PageHeapTest, RefusesMoreThanAnyAddressSpace) {
@@ -170,78 +139,6 @@ TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
     heap.CheckInvariants();
     EXPECT_EQ(vm.mapped_bytes(), accounted()) << nth;
   }
-}
-
-TEST_F(PageHeapTest, JoinsBackedAndReleasedNeighboursWhenTheOsRefuses) {
-  Span* const a = New(64);
-  Span* const b = New(64);
-  ASSERT_EQ(heap_.GetStats().system_bytes, kMiB);
-  heap_.Delete(a);
-  ASSERT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(64));
-  heap_.Delete(b);
-  vm_.FailMap(1, FakeVirtualMemory::kForever);
-  EXPECT_EQ(New(128)->num_pages, Length(128));
-  heap_.CheckInvariants();
-}
-
-// The spans a, b and c lie between spans in use, and b is the longest.
-class PageHeapReleaseTest : public PageHeapTest {
- protected:
-  PageHeapReleaseTest() {
-    a_ = New(10);
-    New(1);
-    b_ = New(60);
-    New(1);
-    c_ = New(20);
-    New(1);
-  }
-  Span* a_;
-  Span* b_;
-  Span* c_;
-};
-
-TEST_F(PageHeapReleaseTest, ReleasesAtLeastTheRequestedPagesTheLongestFirst) {
-  for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
-  vm_.RecordCalls();
-  EXPECT_EQ(heap_.ReleaseAtLeast(Length(70)), Length(70));
-  const std::vector<FakeVirtualMemory::Call> calls = vm_.TakeCalls();
-  ASSERT_EQ(calls.size(), 2u);
-  EXPECT_EQ(calls[0].start, b_->first_page.start_uintptr());
-  EXPECT_EQ(calls[0].bytes, 60 * kPageSize);
-  EXPECT_EQ(calls[1].start, c_->first_page.start_uintptr());
-  EXPECT_EQ(calls[1].bytes, 10 * kPageSize);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(20));
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
-  EXPECT_EQ(vm_.release_failures(), 0u);
-  heap_.CheckInvariants();
-}
-
-TEST_F(PageHeapReleaseTest, LockedMemoryStaysAndOtherMemoryIsReleased) {
-  vm_.LockInMemory(b_->start_address(), 1);
-  for (Span* const span : {a_, b_, c_}) heap_.Delete(span);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(10 + 20));
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 60 * kPageSize);
-  EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
-  heap_.CheckInvariants();
-  // The locked pages are usable, and are released after they are unlocked.
-  EXPECT_FALSE(New(60)->zeroed());
-  heap_.Delete(under_test_.page_map->SpanOf(b_->first_page));
-  vm_.LockInMemory(nullptr, 0);
-  EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(60));
-}
-
-TEST_F(PageHeapReleaseTest, ADueReleaseSkipsLockedMemoryToo) {
-  vm_.LockInMemory(b_->start_address(), 1);
-  heap_.Delete(a_);
-  heap_.Delete(b_);
-  heap_.Delete(c_);
-  heap_.governor()->SetReleaseRate(1);
-  clock_ms_ = 100'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0)) << "the demand was just now";
-  clock_ms_ = 200'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(30));
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 60 * kPageSize);
-  heap_.CheckInvariants();
 }
 
 // If a large part of the memory is locked, a free does not try to release all of it.
@@ -494,80 +391,6 @@ TEST(PageHeapAddressSpaceTest, MappingsAreWholePages) {
   munmap(map_memory, sizeof(PageMap));
 }
 
-// The heap reaches a limit on address space. The first request that does not fit into one piece is
-// served by unmapping free memory and mapping it again. When most of the heap is free, the free
-// memory is unmapped.
-TEST(PageHeapAddressSpaceTest, UnmapsFreeMemoryWhenTheSystemHasNoAddressSpaceLeft) {
-  SystemVirtualMemory system;
-  class Limited final : public VirtualMemory {
-   public:
-    explicit Limited(VirtualMemory& vm) : vm_(vm) {}
-    Mapping Map(size_t bytes, size_t alignment) override {
-      if (mapped + bytes > limit) return {};
-      const Mapping mapping = vm_.Map(bytes, alignment);
-      if (mapping.start != nullptr) mapped += bytes;
-      return mapping;
-    }
-    bool Unmap(void* start, size_t bytes) override {
-      mapped -= bytes;
-      return vm_.Unmap(start, bytes);
-    }
-    bool Release(void* start, size_t bytes) override { return vm_.Release(start, bytes); }
-    void AdviseHugepages(void*, size_t, bool) override {}
-    bool Populate(void*, size_t) override { return true; }
-    bool MayMove(const void*, size_t) override { return false; }
-    bool Move(void*, size_t, void*, size_t) override { return false; }
-    size_t hardware_page_size() const override { return vm_.hardware_page_size(); }
-    size_t mapped = 0;
-    size_t limit = 100 * kMiB;
-
-   private:
-    VirtualMemory& vm_;
-  } vm(system);
-  void* const map_memory = mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  ASSERT_NE(map_memory, MAP_FAILED);
-  PageMap& map = *new (map_memory) PageMap;
-  MetadataArena arena(vm);
-  PageHeap heap(vm, map, arena, {.unmap_when_short = true});
-  arena.SetFallback(
-      [](void* pages, size_t* bytes) {
-        return static_cast<PageHeap*>(pages)->TakeForMetadata(bytes);
-      },
-      &heap);
-  std::vector<Span*> spans;
-  while (Span* const span = heap.New(Length::ForBytes(kMiB), SpanState::kLarge)) {
-    spans.push_back(span);
-  }
-  ASSERT_GT(spans.size(), 80u);
-  heap.CheckInvariants();
-  // Frees every second span: half of the memory is free, and no two free megabytes are adjacent.
-  std::vector<Span*> kept;
-  for (size_t i = 0; i < spans.size(); ++i) {
-    if (i % 2 == 0) {
-      heap.Delete(spans[i]);
-    } else {
-      kept.push_back(spans[i]);
-    }
-  }
-  heap.CheckInvariants();
-  Span* const large = heap.New(Length::ForBytes(30 * kMiB), SpanState::kLarge);
-  ASSERT_NE(large, nullptr);
-  EXPECT_TRUE(large->zeroed());
-  heap.CheckInvariants();
-  const bool owns = heap.store()->Owns(spans[0]->first_page);
-  EXPECT_FALSE(owns && heap.GetStats().system_bytes > vm.limit);
-  EXPECT_EQ(heap.New(Length::ForBytes(60 * kMiB), SpanState::kLarge), nullptr);
-  heap.Delete(large);
-  for (Span* const span : kept) heap.Delete(span);
-  heap.CheckInvariants();
-  // Most of the address space is available to the rest of the process.
-  EXPECT_LT(heap.GetStats().system_bytes, 40 * kMiB);
-  EXPECT_LT(vm.mapped, 60 * kMiB);
-  EXPECT_NE(heap.New(Length::ForBytes(80 * kMiB), SpanState::kLarge), nullptr);
-  heap.CheckInvariants();
-}
-
 // Many threads may release memory at the same time.
 TEST_F(PageHeapTest, ManyReleasesMayBeInFlight) {
   constexpr int kDepth = 20;
@@ -619,6 +442,25 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
   }
 }
 
+// Forks as another thread of the process does. In the child, `check` returns whether the heap is
+// right. Returns true if it was.
+bool ForkInAnotherThread(PageHeap& heap, const std::function<bool()>& check) {
+  int status = -1;
+  std::thread([&] {
+    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+    const pid_t child = fork();
+    if (child == 0) {
+      heap.address_space().RestoreAfterForkInChild();
+      heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
+      heap.CheckInvariants();
+      _exit(heap.GetStats().releasing_bytes == 0 && check() ? 0 : 1);
+    }
+    heap.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+    waitpid(child, &status, 0);
+  }).join();
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 // The process forks in the middle of a release. In the child, the heap has the pages again and
 // works.
 TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
@@ -632,32 +474,22 @@ TEST(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
   heap.New(Length(32), SpanState::kLarge);
   memset(b->start_address(), 'x', b->bytes());
   heap.Delete(b);
-  int status = -1;
-  // Another thread forks.
-  const auto fork_inside = [&] {
-    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
-    const pid_t child = fork();
-    if (child == 0) {
-      heap.address_space().RestoreAfterForkInChild();
-      heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
-      heap.CheckInvariants();
-      if (heap.GetStats().releasing_bytes != 0) _exit(1);
-      if (heap.GetStats().free_backed_bytes != 64 * kPageSize) _exit(2);
+  bool right = false;
+  under_test.vm.OnNextRelease([&] {
+    right = ForkInAnotherThread(heap, [&] {
+      if (heap.GetStats().free_backed_bytes != 64 * kPageSize) return false;
       heap.Delete(a);
-      if (heap.GetStats().free_backed_spans != 1) _exit(3);
+      if (heap.GetStats().free_backed_spans != 1) return false;
       Span* const span = heap.New(Length(96), SpanState::kLarge);
-      if (span == nullptr || span->zeroed()) _exit(4);
+      if (span == nullptr || span->zeroed()) return false;
       heap.Delete(span);
-      if (heap.ReleaseAtLeast(kAllPages) != Length(96)) _exit(5);
+      if (heap.ReleaseAtLeast(kAllPages) != Length(96)) return false;
       heap.CheckInvariants();
-      _exit(0);
-    }
-    heap.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
-    waitpid(child, &status, 0);
-  };
-  under_test.vm.OnNextRelease([&] { std::thread(fork_inside).join(); });
+      return true;
+    });
+  });
   EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(64));
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(right);
   EXPECT_TRUE(heap.New(Length(64), SpanState::kLarge)->zeroed());
   heap.CheckInvariants();
 }
@@ -701,78 +533,17 @@ TEST(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   under_test.vm.LockInMemory(a->start_address(), 1);
   heap.Delete(a);
   heap.Delete(b);
-  int status = -1;
-  // Another thread forks.
-  const auto fork_inside = [&] {
+  bool right = false;
+  const auto fork_now = [&] {
     EXPECT_EQ(under_test.vm.release_failures(), 1u);
-    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
-    const pid_t child = fork();
-    if (child == 0) {
-      heap.address_space().RestoreAfterForkInChild();
-      heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
-      heap.CheckInvariants();
-      if (heap.GetStats().releasing_bytes != 0) _exit(1);
-      if (heap.GetStats().free_backed_bytes != 96 * kPageSize) _exit(2);
-      _exit(0);
-    }
-    heap.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
-    waitpid(child, &status, 0);
+    right = ForkInAnotherThread(
+        heap, [&] { return heap.GetStats().free_backed_bytes == 96 * kPageSize; });
   };
-  under_test.vm.OnNextRelease(
-      [&] { under_test.vm.OnNextRelease([&] { std::thread(fork_inside).join(); }); });
+  under_test.vm.OnNextRelease([&] { under_test.vm.OnNextRelease(fork_now); });
   EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(32));
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(right);
   EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
   heap.CheckInvariants();
-}
-
-TEST_F(PageHeapTest, OwnsRangesThatLieInOneRegion) {
-  FakeVirtualMemory::Options options = FakeVirtualMemory::AddressOnly(size_t{1} << 30);
-  options.gaps = true;
-  options.hardware_page_size = kPageSize;
-  options.placement = FakeVirtualMemory::Placement::kDownwards;
-  PageHeapUnderTest under_test(options);
-  PageHeap& heap = under_test.heap;
-  EXPECT_FALSE(heap.store()->Owns(PageId(0)));
-  // Each mapping is a region. Later ones have lower addresses.
-  for (size_t i = 0; i < 3; ++i) {
-    const Span* const span = heap.New(Length(1000 + i), SpanState::kLarge);
-    const Length n = span->num_pages;
-    EXPECT_TRUE(heap.store()->Owns(span->first_page, n));
-    EXPECT_FALSE(heap.store()->Owns(span->first_page, n + Length(1)));
-    EXPECT_TRUE(heap.store()->Owns(span->first_page + Length(5), n - Length(5)));
-    EXPECT_FALSE(heap.store()->Owns(span->first_page + Length(5), n - Length(4)));
-    EXPECT_TRUE(heap.store()->Owns(span->last_page()));
-    EXPECT_FALSE(heap.store()->Owns(span->end()));
-    EXPECT_FALSE(heap.store()->Owns(span->first_page - Length(1), Length(2)));
-  }
-}
-
-TEST_F(PageHeapTest, OwnsTheMemoryFromTheOs) {
-  Span* const span = New(1);
-  EXPECT_TRUE(heap_.store()->Owns(span->first_page));
-  EXPECT_TRUE(heap_.store()->Owns(span->first_page + Length(127)));
-  EXPECT_FALSE(heap_.store()->Owns(span->first_page + Length(128)));
-  EXPECT_FALSE(heap_.store()->Owns(span->first_page - Length(1)));
-  EXPECT_FALSE(heap_.store()->Owns(PageId(UINTPTR_MAX >> kPageShift)));
-  heap_.Delete(span);
-  EXPECT_TRUE(heap_.store()->Owns(span->first_page));
-}
-
-// ReleasePolicy decides how much is released and when. This tests that Delete obeys it.
-TEST_F(PageHeapTest, DeleteReleasesWhatIsDueASliceAtATime) {
-  heap_.governor()->SetReleaseRate(1);
-  Span* const large = New(5000);
-  Span* const last = New(kTuning.release.look_every.pages());
-  heap_.Delete(large);
-  EXPECT_EQ(vm_.release_calls(), 0u);
-  clock_ms_ = 100'000;
-  Span* const other = New(10);
-  heap_.Delete(other);
-  EXPECT_EQ(vm_.release_calls(), 0u) << "too little was freed";
-  heap_.Delete(last);
-  EXPECT_EQ(vm_.release_calls(), 1u);
-  EXPECT_EQ(heap_.GetStats().released_total_bytes, kTuning.release.slice.bytes());
 }
 
 // One free of a large object releases all memory that the policy does not keep, slice by slice.
@@ -825,19 +596,6 @@ TEST_F(PageHeapTest, WithoutReleasingNothingIsReleased) {
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(vm_.release_calls(), 0u);
   EXPECT_FALSE(heap_.release_pending());
-}
-
-TEST_F(PageHeapTest, ALargeObjectIsDeletedOnceAtItsStartOnly) {
-  Span* const large = New(4);
-  Span* const small = heap_.New(Length(4), SpanState::kSmall);
-  char* const start = static_cast<char*>(large->start_address());
-  EXPECT_FALSE(heap_.DeleteLargeAt(small, small->start_address()));
-  EXPECT_FALSE(heap_.DeleteLargeAt(large, start + 1));
-  EXPECT_FALSE(heap_.DeleteLargeAt(large, start + kPageSize));
-  EXPECT_TRUE(heap_.DeleteLargeAt(large, start));
-  EXPECT_FALSE(heap_.DeleteLargeAt(large, start));
-  EXPECT_EQ(heap_.GetStats().large_spans, 0u);
-  EXPECT_EQ(heap_.GetStats().small_span_bytes, 4 * kPageSize);
 }
 
 class PageHeapDeathTest : public PageHeapTest {
@@ -1039,73 +797,6 @@ TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
     while (!live.empty()) delete_one();
     heap.CheckInvariants();
   }
-}
-
-// Threads allocate, write, check and free spans of their own while others release. At the end all
-// memory is accounted for.
-TEST(PageHeapStressTest, ManyThreads) {
-  constexpr int kThreads = 8;
-  FakeVirtualMemory::Options options;
-  options.range_bytes = 256 * kMiB;
-  PageHeapUnderTest under_test(options);
-  PageHeap& heap = under_test.heap;
-  heap.governor()->SetReleaseRate(100);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&heap, t] {
-      std::mt19937_64 engine(static_cast<uint64_t>(200 + t));
-      struct Mine {
-        Span* span;
-        size_t mark;
-      };
-      std::vector<Mine> live;
-      const auto words = [](const Mine& mine) {
-        char* const start = static_cast<char*>(mine.span->start_address());
-        return std::pair(reinterpret_cast<size_t*>(start),
-                         reinterpret_cast<size_t*>(start + mine.span->bytes() - sizeof(size_t)));
-      };
-      for (int step = 0; step < 3000; ++step) {
-        const uint64_t what = engine() % 100;
-        if (what == 0) {
-          (void)heap.ReleaseAtLeast(Length(engine() % 300));
-        } else if (live.size() < 40 && what < 55) {
-          const Length n(1 + engine() % (engine() % 20 == 0 ? 400 : 20));
-          const Length alignment(engine() % 8 == 0 ? 16 : 1);
-          const SpanState use = engine() % 2 == 0 ? SpanState::kSmall : SpanState::kLarge;
-          const Mine mine{heap.New(n, use, alignment), static_cast<size_t>(engine())};
-          ASSERT_NE(mine.span, nullptr);
-          ASSERT_EQ(mine.span->num_pages, n);
-          const auto [first, last] = words(mine);
-          if (mine.span->zeroed()) {
-            ASSERT_EQ(*first, 0u);
-            ASSERT_EQ(*last, 0u);
-          }
-          *first = *last = mine.mark;
-          live.push_back(mine);
-        } else if (!live.empty()) {
-          std::swap(live[engine() % live.size()], live.back());
-          const auto [first, last] = words(live.back());
-          ASSERT_EQ(*first, live.back().mark);
-          ASSERT_EQ(*last, live.back().mark);
-          *first = *last = ~size_t{0};
-          heap.Delete(live.back().span);
-          live.pop_back();
-        }
-      }
-      for (const Mine& mine : live) heap.Delete(mine.span);
-    });
-  }
-  for (int i = 0; i < 20; ++i) heap.CheckInvariants();
-  for (std::thread& thread : threads) thread.join();
-  heap.CheckInvariants();
-  const PageStats stats = heap.GetStats();
-  EXPECT_EQ(stats.small_span_bytes, 0u);
-  EXPECT_EQ(stats.large_span_bytes, 0u);
-  EXPECT_EQ(stats.large_spans, 0u);
-  EXPECT_EQ(stats.releasing_bytes, 0u);
-  EXPECT_EQ(stats.free_backed_bytes + stats.free_released_bytes, stats.system_bytes);
-  EXPECT_EQ(stats.system_bytes, under_test.vm.mapped_bytes());
-  EXPECT_GT(stats.releases, 0u);
 }
 
 }  // namespace

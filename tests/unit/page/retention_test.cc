@@ -19,31 +19,18 @@ constexpr uint64_t kRetentionSeed = 4242;
 
 int64_t clock_ms = 0;
 
-TEST(RetentionTest, SmallHeapsHaveTheFloor) {
-  EXPECT_EQ(ShareRetention({.in_use_bytes = 0}).total, kRules.floor_bytes);
-  EXPECT_EQ(ShareRetention({.in_use_bytes = kRules.floor_bytes}).total, kRules.floor_bytes);
-}
-
-TEST(RetentionTest, LargeHeapsHaveAPartOfWhatIsInUse) {
-  const size_t in_use = 3 * kRules.floor_bytes * kRules.in_use_part;
-  EXPECT_EQ(ShareRetention({.in_use_bytes = in_use}).total, 3 * kRules.floor_bytes);
-}
-
-TEST(RetentionTest, ANumberThatIsSetIsTheTotal) {
+TEST(RetentionTest, TheTotalIsAPartOfTheMemoryInUseWithinBounds) {
+  constexpr size_t kFloor = kRules.floor_bytes;
+  EXPECT_EQ(ShareRetention({.in_use_bytes = 0}).total, kFloor);
+  EXPECT_EQ(ShareRetention({.in_use_bytes = kFloor}).total, kFloor);
+  EXPECT_EQ(ShareRetention({.in_use_bytes = 3 * kFloor * kRules.in_use_part}).total, 3 * kFloor);
   for (const size_t set : {size_t{1}, 2_MiB, 300_MiB}) {
     EXPECT_EQ(ShareRetention({.in_use_bytes = 1_GiB, .set_bytes = set}).total, set);
   }
-}
-
-TEST(RetentionTest, LimitsLowerTheTotal) {
-  const size_t limit = kRules.floor_bytes;
-  EXPECT_EQ(ShareRetention({.limit_bytes = limit}).total, limit / kRules.limit_part);
+  EXPECT_EQ(ShareRetention({.limit_bytes = kFloor}).total, kFloor / kRules.limit_part);
   EXPECT_EQ(ShareRetention({.set_bytes = 1_MiB, .limit_bytes = 1_GiB}).total, 1_MiB);
-}
-
-TEST(RetentionTest, EachLevelOfPressureHalvesTheTotal) {
   for (int level = 0; level <= 3; ++level) {
-    EXPECT_EQ(ShareRetention({.pressure_level = level}).total, kRules.floor_bytes >> level);
+    EXPECT_EQ(ShareRetention({.pressure_level = level}).total, kFloor >> level);
   }
 }
 

@@ -63,13 +63,6 @@ bool operator==(const std::vector<PageRange>& parts, const std::vector<PageRange
   return true;
 }
 
-TEST_F(SmallPlacesTest, ThereAreNoneAtFirst) {
-  EXPECT_EQ(All().calls, 1u);
-  Add(3);
-  EXPECT_TRUE(All(At(3)).parts.empty());
-  EXPECT_FALSE(places_.IsMarked(At(3)));
-}
-
 TEST_F(SmallPlacesTest, PartsAreWholeHugepagesAndAdjacentOnesAreOnePart) {
   Mark({At(3, 5) + Length(7), At(3, 5) + Length(9)});
   Mark({At(3, 6) - Length(1), At(3, 7) + Length(1)});

@@ -50,34 +50,6 @@ class SpanCacheTest : public testing::Test {
   std::vector<std::unique_ptr<Span>> spans_;
 };
 
-TEST_F(SpanCacheTest, StartsEmpty) {
-  EXPECT_EQ(cache_.bytes(), 0u);
-  EXPECT_EQ(cache_.TakeAny(), nullptr);
-  for (size_t n = 1; n <= kTuning.span_cache.max_pages + 1; ++n) {
-    EXPECT_EQ(TryTake(Length(n)), nullptr);
-  }
-}
-
-TEST_F(SpanCacheTest, WhatWasEmptiedHereIsHandedOutLastInFirstOut) {
-  Span* const a = Put(2, kNear);
-  Span* const b = Put(2, kNear);
-  Span* const c = Put(2, kNear);
-  EXPECT_EQ(TryTake(Length(2)), c);
-  EXPECT_EQ(TryTake(Length(2)), b);
-  EXPECT_EQ(TryTake(Length(2)), a);
-  EXPECT_EQ(TryTake(Length(2)), nullptr);
-}
-
-TEST_F(SpanCacheTest, WhatWasEmptiedElsewhereIsHandedOutFirstInFirstOut) {
-  Span* const a = Put(1, kFar);
-  Span* const b = Put(1, kFar);
-  Span* const c = Put(1, kFar);
-  EXPECT_EQ(TryTake(Length(1)), a);
-  EXPECT_EQ(TryTake(Length(1)), b);
-  EXPECT_EQ(TryTake(Length(1)), c);
-  EXPECT_EQ(TryTake(Length(1)), nullptr);
-}
-
 TEST_F(SpanCacheTest, NearBeforeFar) {
   Span* const far_first = Put(3, kFar);
   Span* const near_first = Put(3, kNear);
@@ -86,13 +58,6 @@ TEST_F(SpanCacheTest, NearBeforeFar) {
   for (Span* const expected : {near_last, near_first, far_first, far_last}) {
     EXPECT_EQ(TryTake(Length(3)), expected);
   }
-}
-
-TEST_F(SpanCacheTest, ASpanServesItsOwnLengthOnly) {
-  Span* const span = Put(4, kNear);
-  EXPECT_EQ(TryTake(Length(3)), nullptr);
-  EXPECT_EQ(TryTake(Length(5)), nullptr);
-  EXPECT_EQ(TryTake(Length(4)), span);
 }
 
 TEST_F(SpanCacheTest, LongSpansAreRefused) {
@@ -105,25 +70,6 @@ TEST_F(SpanCacheTest, LongSpansAreRefused) {
   }
   EXPECT_EQ(cache_.bytes(), kLongest.bytes());
   EXPECT_EQ(TryTake(kLongest), longest);
-}
-
-TEST_F(SpanCacheTest, TheBudgetIsMetExactly) {
-  static_assert(kMost % kLongest.bytes() == 0);
-  for (size_t i = 0; i < kMost / kLongest.bytes() - 1; ++i) {
-    Put(kTuning.span_cache.max_pages, i % 2 == 0);
-  }
-  Put(kTuning.span_cache.max_pages - 1, kFar);
-  EXPECT_FALSE(TryPut(Make(2), kNear));
-  EXPECT_EQ(cache_.bytes(), kMost - kPageSize);
-  Span* const last = Put(1, kFar);
-  EXPECT_EQ(cache_.bytes(), kMost);
-  // A span that is refused is unchanged.
-  Span* const refused = Make(1);
-  EXPECT_FALSE(TryPut(refused, kNear));
-  EXPECT_EQ(refused->list_node.next, nullptr);
-  EXPECT_EQ(refused->list_node.prev, nullptr);
-  EXPECT_EQ(TryTake(Length(1)), last);
-  EXPECT_TRUE(TryPut(refused, kNear));
 }
 
 TEST_F(SpanCacheTest, KeepsTheFirstThatFit) {
@@ -147,21 +93,6 @@ TEST_F(SpanCacheTest, KeepsTheFirstThatFit) {
   EXPECT_EQ(cache_.Take(Length(3), taken, kSpans + 1), 1u);
   EXPECT_EQ(taken[0], spans[3]);
   EXPECT_EQ(cache_.bytes(), 0u);
-}
-
-TEST_F(SpanCacheTest, TakeAnyTakesTheLongestFirst) {
-  Span* const one = Put(1, kNear);
-  Span* const longest = Put(kTuning.span_cache.max_pages, kFar);
-  Span* const seven = Put(7, kFar);
-  Span* const newer_seven = Put(7, kNear);
-  size_t left = cache_.bytes();
-  EXPECT_EQ(left, (1 + kTuning.span_cache.max_pages + 7 + 7) * kPageSize);
-  for (Span* const expected : {longest, newer_seven, seven, one}) {
-    ASSERT_EQ(cache_.TakeAny(), expected);
-    left -= expected->bytes();
-    ASSERT_EQ(cache_.bytes(), left);
-  }
-  EXPECT_EQ(cache_.TakeAny(), nullptr);
 }
 
 TEST_F(SpanCacheTest, AgreesWithDeques) {
