@@ -89,6 +89,7 @@ TEST(TextWriterTest, CutsOffTextThatDoesNotFit) {
     EXPECT_EQ(writer.text(), whole.substr(0, length)) << size;
     EXPECT_EQ(strlen(buffer.data()), length);
     EXPECT_EQ(writer.truncated(), length < whole.size()) << size;
+    EXPECT_EQ(writer.total_length(), whole.size()) << size;
     for (size_t i = size; i < buffer.size(); ++i) EXPECT_EQ(buffer[i], '#') << size;
   }
 }

@@ -112,23 +112,6 @@ std::string Written(Format format, const HeapSnapshot& snapshot) {
   return std::string(out.text());
 }
 
-// For each size of the buffer, it gets the beginning of the text, and the returned length is that
-// of the whole text.
-TEST(StatsFormatsTest, CutAnywhere) {
-  const HeapSnapshot snapshot = Filled();
-  for (const Format format : kFormats) {
-    const std::string whole = Written(format, snapshot);
-    std::vector<char> buffer(whole.size() + 10);
-    for (size_t size = 1; size < buffer.size(); size += size < 100 ? 1 : 37) {
-      TextWriter out(buffer.data(), size);
-      format(snapshot, &out);
-      ASSERT_EQ(out.text(), whole.substr(0, size - 1));
-      ASSERT_EQ(out.total_length(), whole.size());
-      ASSERT_EQ(out.truncated(), whole.size() + 1 > size);
-    }
-  }
-}
-
 // A text that is written in pieces is the same.
 TEST(StatsFormatsTest, InPieces) {
   for (const HeapSnapshot& snapshot : {Filled(), Largest()}) {
