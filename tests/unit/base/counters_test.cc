@@ -42,24 +42,6 @@ TEST(OwnedCounterTest, MayBeReadWhileItsOwnerWrites) {
   for (std::thread& reader : readers) reader.join();
 }
 
-// The owner may be the holder of a lock.
-TEST(OwnedCounterTest, MayChangeOwnerUnderALock) {
-  OwnedCounter counter;
-  std::mutex mutex;
-  std::vector<std::thread> writers;
-  for (int i = 0; i < 4; ++i) {
-    writers.emplace_back([&] {
-      for (int k = 0; k < 5000; ++k) {
-        const std::lock_guard<std::mutex> guard(mutex);
-        counter.Add(3);
-        counter.Subtract(1);
-      }
-    });
-  }
-  for (std::thread& writer : writers) writer.join();
-  EXPECT_EQ(counter.value(), 40'000u);
-}
-
 // All threads start together and run for longer than a time slice, so that additions overlap.
 TEST(SharedCounterTest, LosesNoUpdateOfManyWriters) {
   constexpr size_t kThreads = 4;

@@ -42,13 +42,6 @@ TEST(SizeClassesTest, EveryPowerOfTwoIsAClass) {
   for (size_t size = 8; size <= kMaxSmallSize; size *= 2) EXPECT_EQ(set.count(size), 1u) << size;
 }
 
-TEST(SizeClassesTest, APowerOfTwoWithASmallHeaderIsHardlyRounded) {
-  EXPECT_EQ(kSizeClasses.size(kSizeClasses.ClassOf(1032)), 1088u);
-  EXPECT_EQ(kSizeClasses.size(kSizeClasses.ClassOf(1089)), 1152u);
-  EXPECT_EQ(kSizeClasses.size(kSizeClasses.ClassOf(4368)), 4416u);
-  EXPECT_EQ(kSizeClasses.size(kSizeClasses.ClassOf(4417)), 4608u);
-}
-
 TEST(SizeClassesTest, NoneHasNoSize) {
   EXPECT_EQ(kSizeClasses.size(SizeClass::kNone), 0u);
   EXPECT_EQ(kSizeClasses.batch_size(SizeClass::kNone), 0u);

@@ -63,11 +63,6 @@ TEST(TextFieldsTest, Numbers) {
   EXPECT_TRUE(TakeNumber(&text, &value));
 }
 
-TEST(TextFieldsTest, AreConstantExpressions) {
-  constexpr bool kHas = ListHas("a,b", "b");
-  static_assert(kHas && IsDigits("12"));
-}
-
 // Parsing returns the number written, and leaves the rest.
 TEST(TextFieldsTest, NumbersRoundTrip) {
   SeededRandom random(2211);
