@@ -3,11 +3,9 @@
 #include "stats/stats.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +14,6 @@
 #include "cache/registry_totals.h"
 #include "heap/new_heap.h"
 #include "heap/trim.h"
-#include "testing/kept_spans.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -27,16 +24,16 @@ void ExpectSum(const HeapStats& s) {
                                 s.span_tail_bytes + s.page_heap_free_bytes + s.released_bytes);
 }
 
-TEST(StatsTest, AnEmptyHeap) {
-  Heap& heap = NewHeap();
-  const HeapStats s = CollectStats(heap);
-  ExpectSum(s);
-  EXPECT_EQ(s.system_bytes, 0u);
-  EXPECT_EQ(s.in_use_bytes, 0u);
-  EXPECT_EQ(s.metadata_bytes, 0u);
-  EXPECT_EQ(s.spans_in_use, 0u);
-  EXPECT_EQ(s.thread_caches, 0u);
-  EXPECT_EQ(s.growths, 0u);
+// Free spans by their length add up to all free memory.
+void ExpectLengthsAddUp(const HeapSnapshot& s) {
+  size_t backed_bytes = s.free_spans.longer_backed_bytes;
+  size_t released_bytes = s.free_spans.longer_released_bytes;
+  for (size_t i = 0; i < s.free_spans.exact.size(); ++i) {
+    backed_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].backed;
+    released_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].released;
+  }
+  EXPECT_EQ(backed_bytes, s.totals.page_heap_free_bytes);
+  EXPECT_EQ(released_bytes, s.totals.released_bytes);
 }
 
 // Does random operations. While no operation is running, the figures are exact.
@@ -99,7 +96,12 @@ TEST(StatsTest, ExactWhenQuiet) {
       }
     }
     if (step % 100 != 0) continue;
-    const HeapStats s = CollectStats(heap);
+    HeapSnapshot snapshot;
+    CollectSnapshot(heap, &snapshot);
+    ExpectLengthsAddUp(snapshot);
+    const HeapStats& s = snapshot.totals;
+    ASSERT_EQ(CollectStats(heap).in_use_bytes, s.in_use_bytes);
+    ASSERT_EQ(CollectStats(heap).spans_in_use, s.spans_in_use);
     ExpectSum(s);
     ASSERT_EQ(s.in_use_bytes, small_bytes + large_bytes);
     ASSERT_EQ(s.large_bytes, large_bytes);
@@ -107,6 +109,7 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.thread_caches, 2u);
     ASSERT_EQ(s.thread_cache_bytes,
               one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes());
+    ASSERT_EQ(s.thread_cache_array_bytes, TotalsOf(heap.registry).array_bytes);
     ASSERT_EQ(s.metadata_bytes, heap.arena.mapped_bytes());
     size_t spans = large.size();
     size_t thread_cache_bytes = 0;
@@ -114,7 +117,8 @@ TEST(StatsTest, ExactWhenQuiet) {
     size_t tails = 0;
     for (size_t i = 1; i < kNumSizeClasses; ++i) {
       const SizeClass c = static_cast<SizeClass>(i);
-      const SizeClassStats of_class = CollectSizeClassStats(heap, c);
+      const SizeClassStats& of_class = snapshot.classes[i];
+      ASSERT_EQ(CollectSizeClassStats(heap, c).in_use_objects, of_class.in_use_objects);
       ASSERT_EQ(of_class.object_size, kSizeClasses.size(c));
       ASSERT_EQ(of_class.in_use_objects, objects_of_class[i]);
       spans += of_class.spans;
@@ -194,48 +198,6 @@ std::string Text(Heap& heap, int level) {
   return std::string(out.text());
 }
 
-// The number at the beginning of the line that ends in `what`.
-size_t NumberOf(const std::string& text, const std::string& what) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.size() < what.size() ||
-        line.compare(line.size() - what.size(), what.size(), what) != 0)
-      continue;
-    return std::stoull(line.substr(line.find_first_of("0123456789")));
-  }
-  ADD_FAILURE() << "no line about " << what << " in\n" << text;
-  return 0;
-}
-
-TEST(StatsTest, TheTextHasTheFigures) {
-  Heap& heap = NewHeap();
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(1024);
-  std::vector<void*> objects;
-  for (int i = 0; i < 100; ++i) objects.push_back(thread.Allocate(c));
-  for (int i = 0; i < 30; ++i) thread.Free(c, objects[static_cast<size_t>(i)]);
-  Span* const span = heap.page_heap.New(Length(40), SpanState::kLarge);
-  const HeapStats s = CollectStats(heap);
-  EXPECT_EQ(s.in_use_bytes, 70 * 1024 + Length(40).bytes());
-  const std::string text = Text(heap, 1);
-  EXPECT_EQ(NumberOf(text, "Bytes in use by application"), s.in_use_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes in page heap freelist"), s.page_heap_free_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes in central cache freelist"), s.central_bytes + s.span_tail_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes in transfer cache freelist"), 0u);
-  EXPECT_EQ(NumberOf(text, "Bytes in thread cache freelists"), s.thread_cache_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes in span tails"), s.span_tail_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes in malloc metadata"), s.metadata_bytes);
-  EXPECT_EQ(NumberOf(text, "Actual memory used (physical + swap)"),
-            s.system_bytes - s.released_bytes + s.metadata_bytes);
-  EXPECT_EQ(NumberOf(text, "Bytes released to OS (aka unmapped)"), s.released_bytes);
-  EXPECT_EQ(NumberOf(text, "Virtual address space used"), s.system_bytes + s.metadata_bytes);
-  EXPECT_EQ(NumberOf(text, "Spans in use"), 2u);
-  EXPECT_EQ(NumberOf(text, "Thread heaps in use"), 1u);
-  EXPECT_EQ(NumberOf(text, "Tcmalloc page size"), kPageSize);
-  EXPECT_EQ(text.find("MALLOC: class"), std::string::npos);
-  heap.page_heap.Delete(span);
-}
-
 // Memory that was released inside spans in use does not count as in use.
 TEST(StatsTest, HolesAreReleasedMemory) {
   Heap& heap = NewHeap();
@@ -255,114 +217,6 @@ TEST(StatsTest, HolesAreReleasedMemory) {
   ExpectSum(s);
   EXPECT_GE(s.hole_bytes, 150u * 4096);
   EXPECT_LE(s.hole_bytes, s.central_bytes);
-  EXPECT_EQ(NumberOf(Text(heap, 1), "Bytes released to OS inside spans in use"), s.hole_bytes);
-}
-
-// The text has lines about limits if there are any.
-TEST(StatsTest, LimitsAreInTheText) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  EXPECT_EQ(Text(heap, 1).find("limit"), std::string::npos);
-  heap.page_heap.governor()->SetLimit(LimitKind::kHard, size_t{100} << 20);
-  EXPECT_EQ(NumberOf(Text(heap, 1), "hard limit (0 for none)"), size_t{100} << 20);
-  EXPECT_EQ(Text(heap, 1).find("soft"), std::string::npos);
-  heap.page_heap.governor()->SetLimit(LimitKind::kSoft, size_t{50} << 20);
-  EXPECT_EQ(heap.page_heap.New(Length::ForBytes(size_t{200} << 20), SpanState::kLarge), nullptr);
-  heap.page_heap.Delete(heap.page_heap.New(Length::ForBytes(size_t{60} << 20), SpanState::kLarge));
-  std::string text = Text(heap, 1);
-  EXPECT_EQ(NumberOf(text, "soft limit (0 for none)"), size_t{50} << 20);
-  EXPECT_EQ(NumberOf(text, "Times that the hard limit was reached"), 1u);
-  EXPECT_EQ(NumberOf(text, "hard limit: bytes released because of it"), 0u);
-  EXPECT_EQ(NumberOf(text, "Times that the soft limit was reached"), 1u);
-  const HeapStats s = CollectStats(heap);
-  EXPECT_GT(s.soft_limit.released_bytes, 0u);
-  EXPECT_EQ(NumberOf(text, "soft limit: bytes released because of it"),
-            s.soft_limit.released_bytes);
-  // Counts of past events stay.
-  heap.page_heap.governor()->SetLimit(LimitKind::kHard, kNoLimit);
-  text = Text(heap, 1);
-  EXPECT_EQ(NumberOf(text, "hard limit (0 for none)"), 0u);
-  EXPECT_EQ(NumberOf(text, "Times that the hard limit was reached"), 1u);
-}
-
-// Free spans by their length add up to all free memory.
-void ExpectLengthsAddUp(const HeapSnapshot& s) {
-  size_t backed_bytes = s.free_spans.longer_backed_bytes;
-  size_t released_bytes = s.free_spans.longer_released_bytes;
-  for (size_t i = 0; i < s.free_spans.exact.size(); ++i) {
-    backed_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].backed;
-    released_bytes += Length(i + 1).bytes() * s.free_spans.exact[i].released;
-  }
-  EXPECT_EQ(backed_bytes, s.totals.page_heap_free_bytes);
-  EXPECT_EQ(released_bytes, s.totals.released_bytes);
-}
-
-TEST(StatsTest, FreeSpansAreCountedByLength) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  HeapSnapshot snapshot;
-  CollectSnapshot(heap, &snapshot);
-  ExpectLengthsAddUp(snapshot);
-  // All spans lie in one run. The pages between them keep the free spans apart.
-  heap.page_heap.Delete(heap.page_heap.New(Length(1024), SpanState::kLarge));
-  std::vector<Span*> spans;
-  for (const size_t pages : {300, 1, 3, 1, 200, 1, 3, 1, 128, 1, 5, 1}) {
-    spans.push_back(heap.page_heap.New(Length(pages), SpanState::kLarge));
-    ASSERT_NE(spans.back(), nullptr);
-  }
-  for (const size_t i : {0, 2, 4, 6, 8, 10}) heap.page_heap.Delete(spans[i]);
-  CollectSnapshot(heap, &snapshot);
-  ExpectLengthsAddUp(snapshot);
-  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].backed, 2u);
-  EXPECT_EQ(snapshot.free_spans.exact[5 - 1].backed, 1u);
-  EXPECT_EQ(snapshot.free_spans.exact[128 - 1].backed, 1u);
-  EXPECT_GE(snapshot.free_spans.longer.backed, 2u);
-  EXPECT_GE(snapshot.free_spans.longer_backed_bytes, Length(500).bytes());
-  heap.page_heap.ReleaseAtLeast(Length(1 << 20));
-  CollectSnapshot(heap, &snapshot);
-  ExpectLengthsAddUp(snapshot);
-  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].backed, 0u);
-  EXPECT_EQ(snapshot.free_spans.exact[3 - 1].released, 2u);
-  EXPECT_EQ(snapshot.free_spans.longer.backed, 0u);
-  EXPECT_EQ(snapshot.free_spans.longer_backed_bytes, 0u);
-  EXPECT_GE(snapshot.free_spans.longer.released, 2u);
-  EXPECT_GE(snapshot.free_spans.longer_released_bytes, Length(500).bytes());
-  // A span that a shard keeps for its next use is free as well.
-  Span* const kept = heap.page_heap.NewNear(Length(7), heap.central.shards().Ensure(0).home());
-  ASSERT_NE(kept, nullptr);
-  DeleteToCache(heap.page_heap, kept, heap.central.shards().Ensure(0).home(), true);
-  CollectSnapshot(heap, &snapshot);
-  ExpectLengthsAddUp(snapshot);
-  EXPECT_EQ(snapshot.free_spans.exact[7 - 1].backed, 1u);
-}
-
-// The classes are counted once: the totals are their sums, and all formats have the same figures.
-TEST(StatsTest, ASnapshotIsOneCount) {
-  Heap& heap = NewHeap();
-  TestThread thread(heap.registry);
-  std::vector<std::pair<SizeClass, void*>> objects;
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    for (size_t n = 0; n < i % 5; ++n) objects.emplace_back(c, thread.Allocate(c));
-  }
-  for (size_t i = 0; i < objects.size(); i += 3) thread.Free(objects[i].first, objects[i].second);
-  HeapSnapshot snapshot;
-  CollectSnapshot(heap, &snapshot);
-  ExpectSum(snapshot.totals);
-  ExpectLengthsAddUp(snapshot);
-  HeapStats sums;
-  for (const SizeClassStats& of_class : snapshot.classes) {
-    sums.in_use_bytes += of_class.in_use_objects * of_class.object_size;
-    sums.thread_cache_bytes += of_class.thread_cache_objects * of_class.object_size;
-    sums.central_bytes += of_class.central_objects * of_class.object_size;
-    sums.spans_in_use += of_class.spans;
-  }
-  EXPECT_EQ(sums.in_use_bytes, snapshot.totals.in_use_bytes);
-  EXPECT_EQ(sums.thread_cache_bytes, snapshot.totals.thread_cache_bytes);
-  EXPECT_EQ(sums.central_bytes, snapshot.totals.central_bytes);
-  EXPECT_EQ(sums.spans_in_use, snapshot.totals.spans_in_use);
-  EXPECT_EQ(snapshot.totals.thread_cache_array_bytes, TotalsOf(heap.registry).array_bytes);
-  EXPECT_GT(snapshot.totals.thread_cache_array_bytes, 0u);
 }
 
 // Figures may be read during changes. For any values, the parts do not exceed the whole.
