@@ -250,19 +250,6 @@ TEST(SettingsDocumentationTest, EachSettingHasAGroupAndTheMostUsedOnesExist) {
                     [&](const SettingRow& row) { return row.setting.name.view() == choice.name; }))
         << choice.name;
   }
-  for (const Group& group : kGroups) {  // each name has a setting, so no table is empty
-    for (std::string_view names = group.names; !names.empty();) {
-      std::string_view name = TakeField(&names, ',');
-      const bool exact = !name.ends_with('*');
-      if (!exact) name.remove_suffix(1);
-      EXPECT_TRUE(std::any_of(std::begin(kSettingRows), std::end(kSettingRows),
-                              [&](const SettingRow& row) {
-                                const std::string_view setting = row.setting.name.view();
-                                return exact ? setting == name : setting.starts_with(name);
-                              }))
-          << name;
-    }
-  }
 }
 
 // To write the file: WRITE_DOCS=1 build/release/bin/config_test

@@ -7,10 +7,8 @@
 #include <cstring>
 #include <iterator>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "config/settings_table.h"
 #include "heap/large_reports.h"
@@ -130,146 +128,111 @@ constexpr size_t Clamped(uint64_t bytes) {
   return static_cast<size_t>(std::min<uint64_t>(bytes, SIZE_MAX));
 }
 
-TEST(SettingsTest, Limits) {
-  Settings settings;
-  EXPECT_EQ(settings.hard_limit_bytes, kNoLimit);
-  EXPECT_EQ(settings.soft_limit.bytes, kNoLimit);
-  EXPECT_EQ(settings.soft_limit.percent, 0u);
-  for (const auto& [text, bytes] :
-       {std::pair("1", Clamped(uint64_t{1} << 20)), std::pair("0", kNoLimit),
-        std::pair("4GiB", Clamped(uint64_t{4} << 30)), std::pair("0G", kNoLimit),
-        std::pair("1073741824", Clamped(uint64_t{1} << 50))}) {
-    EXPECT_EQ(Read("TCMALLOC_HEAP_LIMIT_MB", text, &settings), "");
-    EXPECT_EQ(settings.hard_limit_bytes, bytes) << text;
-  }
-  for (const auto& [text, bytes, percent] :
-       {std::tuple("1", size_t{1}, 0u), std::tuple("0", kNoLimit, 0u),
-        std::tuple("700M", Clamped(uint64_t{700} << 20), 0u), std::tuple("80%", kNoLimit, 80u),
-        std::tuple("1024T", Clamped(uint64_t{1} << 50), 0u), std::tuple("1%", kNoLimit, 1u)}) {
-    EXPECT_EQ(Read("TCMALLOC_SOFT_LIMIT", text, &settings), "");
-    EXPECT_EQ(settings.soft_limit.bytes, bytes) << text;
-    EXPECT_EQ(settings.soft_limit.percent, percent) << text;
-  }
-  // Addresses have 64 bits on every machine.
-  for (const auto& [text, bytes] : {std::pair("0", uint64_t{0}), std::pair("3", uint64_t{3} << 20),
-                                    std::pair("1099511627776", uint64_t{1} << 60)}) {
-    EXPECT_EQ(Read("TCMALLOC_DEVMEM_START", text, &settings), "");
-    EXPECT_EQ(settings.devmem_start_bytes, bytes) << text;
-  }
+// What a text means to the library, as a number.
+template <auto kField>
+uint64_t FieldOf(const Settings& settings) {
+  return static_cast<uint64_t>(settings.*kField);
 }
+struct Meaning {
+  const char* name;
+  const char* text;  // null for a variable that is not set
+  uint64_t (*field)(const Settings& settings);
+  uint64_t expected;
+};
 
-TEST(SettingsTest, ThresholdOfLargeAllocations) {
-  Settings settings;
-  EXPECT_EQ(settings.large_report_threshold_bytes, size_t{1} << 30);
-  EXPECT_FALSE(settings.large_report_lines) << "the variable is not set";
-  for (const auto& [text, bytes] :
-       {std::pair("1", size_t{1}), std::pair("1073741824", size_t{1} << 30),
-        std::pair("0", LargeReports::kNever), std::pair("-1", LargeReports::kNever)}) {
-    settings = Settings();
-    EXPECT_EQ(Read("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", text, &settings), "");
-    EXPECT_EQ(settings.large_report_threshold_bytes, bytes) << text;
-    EXPECT_TRUE(settings.large_report_lines);
-  }
-}
+uint64_t SoftBytes(const Settings& settings) { return settings.soft_limit.bytes; }
+uint64_t SoftPercent(const Settings& settings) { return settings.soft_limit.percent; }
 
-TEST(SettingsTest, TotalOfThreadCaches) {
-  Settings settings;
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1);
-  EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "0", &settings), "");
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, 0);
-  EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "1125899906842624", &settings), "");
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, int64_t{1} << 50);
-  EXPECT_EQ(Read("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-1", &settings), "");
-  EXPECT_EQ(settings.max_total_thread_cache_bytes, -1);
-}
-
-TEST(SettingsTest, HeapCheckModes) {
-  const std::pair<const char*, HeapCheckMode> modes[] = {
-      {"minimal", HeapCheckMode::kMinimal},
-      {"normal", HeapCheckMode::kNormal},
-      {"STRICT", HeapCheckMode::kStrict},
-      {"draconian", HeapCheckMode::kDraconian},
-      {"as-is", HeapCheckMode::kAsIs},
-      {"local", HeapCheckMode::kLocal},
-      {"", HeapCheckMode::kOff},
+TEST(SettingsTest, Meanings) {
+  using S = Settings;
+  constexpr auto kHard = &FieldOf<&S::hard_limit_bytes>;
+  constexpr auto kDevmem = &FieldOf<&S::devmem_start_bytes>;
+  constexpr auto kThreshold = &FieldOf<&S::large_report_threshold_bytes>;
+  constexpr auto kLines = &FieldOf<&S::large_report_lines>;
+  constexpr auto kCaches = &FieldOf<&S::max_total_thread_cache_bytes>;
+  constexpr auto kCheck = &FieldOf<&S::heap_check>;
+  constexpr auto kLeaks = &FieldOf<&S::heap_check_max_leaks>;
+  constexpr auto kOffset = &FieldOf<&S::heap_check_max_pointer_offset>;
+  constexpr auto kAllocated = &FieldOf<&S::heap_profile_allocation_interval>;
+  constexpr auto kFreed = &FieldOf<&S::heap_profile_deallocation_interval>;
+  constexpr auto kInUse = &FieldOf<&S::heap_profile_inuse_interval>;
+  constexpr auto kTime = &FieldOf<&S::heap_profile_time_interval_seconds>;
+  constexpr auto kSignal = &FieldOf<&S::heap_profile_signal>;
+  constexpr auto kMethod = &FieldOf<&S::stack_trace_method>;
+  const auto number = [](auto value) { return static_cast<uint64_t>(value); };
+  const Meaning kMeanings[] = {
+      {"TCMALLOC_HEAP_LIMIT_MB", nullptr, kHard, kNoLimit},
+      {"TCMALLOC_HEAP_LIMIT_MB", "1", kHard, uint64_t{1} << 20},
+      {"TCMALLOC_HEAP_LIMIT_MB", "0G", kHard, kNoLimit},
+      {"TCMALLOC_HEAP_LIMIT_MB", "1073741824", kHard, Clamped(uint64_t{1} << 50)},
+      {"TCMALLOC_SOFT_LIMIT", nullptr, &SoftBytes, kNoLimit},
+      {"TCMALLOC_SOFT_LIMIT", "1", &SoftBytes, 1},
+      {"TCMALLOC_SOFT_LIMIT", "0", &SoftBytes, kNoLimit},
+      {"TCMALLOC_SOFT_LIMIT", "1024T", &SoftBytes, Clamped(uint64_t{1} << 50)},
+      {"TCMALLOC_SOFT_LIMIT", "80%", &SoftBytes, kNoLimit},
+      {"TCMALLOC_SOFT_LIMIT", "80%", &SoftPercent, 80},
+      // Addresses have 64 bits on every machine.
+      {"TCMALLOC_DEVMEM_START", "1099511627776", kDevmem, uint64_t{1} << 60},
+      {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", nullptr, kThreshold, uint64_t{1} << 30},
+      {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", nullptr, kLines, false},
+      {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", "1073741824", kLines, true},
+      {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", "1", kThreshold, 1},
+      {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", "0", kThreshold, LargeReports::kNever},
+      {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", "-1", kThreshold, LargeReports::kNever},
+      {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", nullptr, kCaches, UINT64_MAX},
+      {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "0", kCaches, 0},
+      {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "1024T", kCaches, uint64_t{1} << 50},
+      {"HEAPCHECK", "", kCheck, number(HeapCheckMode::kOff)},
+      {"HEAPCHECK", "minimal", kCheck, number(HeapCheckMode::kMinimal)},
+      {"HEAPCHECK", "normal", kCheck, number(HeapCheckMode::kNormal)},
+      {"HEAPCHECK", "STRICT", kCheck, number(HeapCheckMode::kStrict)},
+      {"HEAPCHECK", "draconian", kCheck, number(HeapCheckMode::kDraconian)},
+      {"HEAPCHECK", "as-is", kCheck, number(HeapCheckMode::kAsIs)},
+      {"HEAPCHECK", "local", kCheck, number(HeapCheckMode::kLocal)},
+      {"HEAP_CHECK_MAX_LEAKS", "0", kLeaks, UINT64_MAX},
+      {"HEAP_CHECK_MAX_LEAKS", "-3", kLeaks, UINT64_MAX},
+      {"HEAP_CHECK_MAX_POINTER_OFFSET", "-1", kOffset, UINT64_MAX},
+      {"HEAP_PROFILE_ALLOCATION_INTERVAL", nullptr, kAllocated, uint64_t{1} << 30},
+      {"HEAP_PROFILE_ALLOCATION_INTERVAL", "-77", kAllocated, 0},
+      {"HEAP_PROFILE_DEALLOCATION_INTERVAL", "12345", kFreed, 12345},
+      {"HEAP_PROFILE_INUSE_INTERVAL", nullptr, kInUse, uint64_t{100} << 20},
+      {"HEAP_PROFILE_INUSE_INTERVAL", "-1M", kInUse, 0},
+      {"HEAP_PROFILE_TIME_INTERVAL", "77", kTime, 77},
+      {"HEAP_PROFILE_TIME_INTERVAL", "-77", kTime, 0},
+      {"HEAPPROFILESIGNAL", "12", kSignal, 12},
+      // These variables only have to be set.
+      {"OMPI_HOME", "0", &FieldOf<&S::has_open_mpi>, true},
+      {"OMPI_HOME", "", &FieldOf<&S::has_open_mpi>, false},
+      {"SLURM_JOB_ID", "x", &FieldOf<&S::in_slurm_job>, true},
+      {"TCMALLOC_STACKTRACE_METHOD", "cfi", kMethod, number(StackTraceMethod::kCallFrameInfo)},
+      {"TCMALLOC_STACKTRACE_METHOD", "FP", kMethod, number(StackTraceMethod::kFramePointers)},
+      {"TCMALLOC_STACKTRACE_METHOD", "none", kMethod, number(StackTraceMethod::kNone)},
+      {"TCMALLOC_STACKTRACE_METHOD", "libgcc", kMethod, number(StackTraceMethod::kCallFrameInfo)},
+      {"TCMALLOC_STACKTRACE_METHOD", "generic_fp_unsafe", kMethod,
+       number(StackTraceMethod::kFramePointers)},
+      {"TCMALLOC_STACKTRACE_METHOD", "null", kMethod, number(StackTraceMethod::kNone)},
   };
-  for (const auto& [word, mode] : modes) {
+  for (const auto& [name, text, field, expected] : kMeanings) {
     Settings settings;
-    settings.heap_check = word[0] == '\0' ? HeapCheckMode::kNormal : HeapCheckMode::kOff;
-    EXPECT_EQ(Read("HEAPCHECK", word, &settings), "") << word;
-    EXPECT_EQ(settings.heap_check, mode) << word;
-  }
-  Settings settings;
-  EXPECT_EQ(Read("HEAP_CHECK_MAX_LEAKS", "0", &settings), "");
-  EXPECT_EQ(settings.heap_check_max_leaks, UINT64_MAX);
-  EXPECT_EQ(Read("HEAP_CHECK_MAX_LEAKS", "-3", &settings), "");
-  EXPECT_EQ(settings.heap_check_max_leaks, UINT64_MAX);
-  EXPECT_EQ(Read("HEAP_CHECK_MAX_POINTER_OFFSET", "-1", &settings), "");
-  EXPECT_EQ(settings.heap_check_max_pointer_offset, -1);
-  EXPECT_NE(Read("HEAP_CHECK_MAX_POINTER_OFFSET", "-2", &settings), "");
-  EXPECT_NE(Read("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", "0", &settings), "");
-}
-
-TEST(SettingsTest, HeapProfiler) {
-  Settings settings;
-  EXPECT_EQ(settings.heap_profile_allocation_interval, uint64_t{1} << 30);
-  EXPECT_EQ(settings.heap_profile_deallocation_interval, 0u);
-  EXPECT_EQ(settings.heap_profile_inuse_interval, uint64_t{100} << 20);
-  EXPECT_EQ(settings.heap_profile_time_interval_seconds, 0u);
-  EXPECT_TRUE(settings.heap_profile_cleanup);
-  for (const auto& [name, interval] :
-       {std::pair("HEAP_PROFILE_ALLOCATION_INTERVAL", &settings.heap_profile_allocation_interval),
-        std::pair("HEAP_PROFILE_DEALLOCATION_INTERVAL",
-                  &settings.heap_profile_deallocation_interval),
-        std::pair("HEAP_PROFILE_INUSE_INTERVAL", &settings.heap_profile_inuse_interval),
-        std::pair("HEAP_PROFILE_TIME_INTERVAL", &settings.heap_profile_time_interval_seconds)}) {
-    for (const auto& [text, value] : {std::pair("12345", 12345u), std::pair("0", 0u),
-                                      std::pair("77", 77u), std::pair("-77", 0u)}) {
-      EXPECT_EQ(Read(name, text, &settings), "") << name;
-      EXPECT_EQ(*interval, value) << name << "=" << text;
+    if (text != nullptr) {
+      EXPECT_EQ(Read(name, text, &settings), "");
     }
-    *interval = 5;
-    for (const char* bad : {"", "1X", "1.5", "-", "x"}) {
-      EXPECT_NE(Read(name, bad, &settings), "") << name << "=" << bad;
-      EXPECT_EQ(*interval, 5u);
-    }
+    EXPECT_EQ(field(settings), expected) << name << "=" << (text == nullptr ? "(unset)" : text);
   }
-  EXPECT_EQ(Read("HEAPPROFILESIGNAL", "12", &settings), "");
-  EXPECT_EQ(settings.heap_profile_signal, 12);
-  EXPECT_NE(Read("HEAPPROFILESIGNAL", "65", &settings), "");
-  EXPECT_NE(Read("HEAPPROFILESIGNAL", "-1", &settings), "");
-  EXPECT_EQ(settings.heap_profile_signal, 12);
-  EXPECT_EQ(Read("HEAPPROFILE", "/tmp/a b", &settings), "");
-  EXPECT_STREQ(settings.heap_profile, "/tmp/a b");
-  // These variables only have to be set: their values and lengths do not matter.
-  for (const auto& [name, is_set] : {std::pair("OMPI_HOME", &settings.has_open_mpi),
-                                     std::pair("SLURM_JOB_ID", &settings.in_slurm_job)}) {
-    EXPECT_EQ(Read(name, std::string(1000, 'x'), &settings), "");
-    EXPECT_TRUE(*is_set) << name;
-    EXPECT_EQ(Read(name, "", &settings), "");
-    EXPECT_FALSE(*is_set) << name;
-  }
-  EXPECT_EQ(Read("PMIX_RANK", "17", &settings), "");
-  EXPECT_STREQ(settings.pmix_rank, "17");
-}
-
-TEST(SettingsTest, Choices) {
-  using Method = StackTraceMethod;
-  for (const auto& [text, method] :
-       {std::pair("auto", Method::kAuto), std::pair("cfi", Method::kCallFrameInfo),
-        std::pair("FP", Method::kFramePointers), std::pair("none", Method::kNone),
-        std::pair("libgcc", Method::kCallFrameInfo), std::pair("libunwind", Method::kCallFrameInfo),
-        std::pair("generic_fp", Method::kFramePointers),
-        std::pair("generic_fp_unsafe", Method::kFramePointers), std::pair("null", Method::kNone)}) {
-    Settings settings;
-    settings.stack_trace_method = method == Method::kAuto ? Method::kNone : Method::kAuto;
-    EXPECT_EQ(Read("TCMALLOC_STACKTRACE_METHOD", text, &settings), "");
-    EXPECT_EQ(settings.stack_trace_method, method) << text;
-  }
-  for (const char* bad : {"", "aut", "auto ", "fpp", "1"}) {
+  const std::pair<const char*, const char*> kBad[] = {
+      {"HEAP_CHECK_MAX_POINTER_OFFSET", "-2"},
+      {"HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", "0"},
+      {"HEAP_PROFILE_ALLOCATION_INTERVAL", ""},
+      {"HEAP_PROFILE_INUSE_INTERVAL", "1.5"},
+      {"HEAPPROFILESIGNAL", "65"},
+      {"HEAPPROFILESIGNAL", "-1"},
+      {"TCMALLOC_STACKTRACE_METHOD", ""},
+      {"TCMALLOC_STACKTRACE_METHOD", "fpp"},
+  };
+  for (const auto& [name, text] : kBad) {
     Settings settings = Unusual();
-    EXPECT_NE(Read("TCMALLOC_STACKTRACE_METHOD", bad, &settings), "") << bad;
-    EXPECT_TRUE(settings == Unusual()) << bad;
+    EXPECT_NE(Read(name, text, &settings), "") << name << "=" << text;
+    EXPECT_TRUE(settings == Unusual()) << name << "=" << text;
   }
 }
 
@@ -379,12 +342,6 @@ TEST(SettingsTest, EverySizeTakesSuffixes) {
     }
   }
   EXPECT_EQ(sizes, 14u);
-  Settings settings;
-  EXPECT_EQ(Read("HEAP_PROFILE_ALLOCATION_INTERVAL", "2G", &settings), "");
-  EXPECT_EQ(settings.heap_profile_allocation_interval, uint64_t{2} << 30);
-  EXPECT_EQ(Read("HEAP_PROFILE_INUSE_INTERVAL", "-1M", &settings), "");
-  EXPECT_EQ(settings.heap_profile_inuse_interval, 0u);
-  EXPECT_NE(Read("HEAP_PROFILE_TIME_INTERVAL", "1K", &settings), "") << "these are seconds";
 }
 
 }  // namespace
