@@ -6,12 +6,6 @@
 namespace tcmalloc {
 namespace {
 
-TEST(CheckTest, PassesWhenTheConditionHolds) {
-  int evaluated = 0;
-  TC_CHECK(++evaluated == 1);
-  EXPECT_EQ(evaluated, 1);
-}
-
 TEST(CheckDeathTest, FailurePrintsPlaceAndConditionAndAborts) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const int two = 2;

@@ -4,22 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace tcmalloc {
 namespace {
-
-TEST(OwnedCounterTest, AddsSubtractsAndSets) {
-  OwnedCounter counter;
-  EXPECT_EQ(counter.value(), 0u);
-  counter.Add(5);
-  counter.Subtract(2);
-  EXPECT_EQ(counter.value(), 3u);
-  counter.Set(10);
-  EXPECT_EQ(counter.value(), 10u);
-}
 
 // One writer, many readers: no reader sees the value decrease. ThreadSanitizer checks that reading
 // is no race.

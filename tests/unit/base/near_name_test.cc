@@ -5,23 +5,13 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-TEST(NearNameTest, EditDistance) {
-  EXPECT_EQ(EditDistance("", ""), 0u);
-  EXPECT_EQ(EditDistance("", "abc"), 3u);
-  EXPECT_EQ(EditDistance("HEAPCHECK", "HEAPCHECK"), 0u);
-  EXPECT_EQ(EditDistance("HEAPCHEK", "HEAPCHECK"), 1u);
-  EXPECT_EQ(EditDistance("HEAPCHECKK", "HEAPCHECK"), 1u);
-  EXPECT_EQ(EditDistance("HEAPCHACK", "HEAPCHECK"), 1u);
-  EXPECT_EQ(EditDistance("HEAPHCECK", "HEAPCHECK"), 1u) << "two neighbours that are swapped";
-  EXPECT_EQ(EditDistance("HEAP_CHECK", "HEAPCHECK"), 1u);
-  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+TEST(NearNameTest, LongerNamesAreNotCompared) {
   const std::string longest(kMaxComparedName, 'x');
   EXPECT_EQ(EditDistance(longest, longest), 0u);
   EXPECT_EQ(EditDistance(longest + "x", longest), kMaxComparedName + 1);

@@ -110,18 +110,5 @@ TEST(OrderedTreeTest, StaysShallowWhenKeysAreInsertedInOrder) {
   EXPECT_LE(deepest, 50u);
 }
 
-TEST(OrderedTreeTest, ElementsCanBeReinsertedWithAnotherKey) {
-  TreeItem a, b;
-  a.key = 1;
-  b.key = 2;
-  OrderedTree<TreeItem> tree;
-  tree.Insert(&a);
-  tree.Insert(&b);
-  tree.Remove(&a);
-  a.key = 3;
-  tree.Insert(&a);
-  EXPECT_EQ(Elements(tree), (std::vector<TreeItem*>{&b, &a}));
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <random>
 
 namespace tcmalloc {
@@ -63,13 +62,6 @@ TEST(SampleGapTest, GapsAreDistributedExponentially) {
             << seed << " " << kBounds[j];
       }
     }
-  }
-}
-
-TEST(SampleGapTest, GapsAreBounded) {
-  SampleGaps gaps(1);
-  for (int i = 0; i < 1000; ++i) {
-    EXPECT_LE(gaps.Next(std::numeric_limits<size_t>::max()), SampleGaps::kMaxGap);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "testing/random.h"
 
@@ -75,15 +74,6 @@ TEST(TextFieldsTest, NumbersRoundTrip) {
     ASSERT_EQ(value, number);
     ASSERT_EQ(text, " x");
   }
-}
-
-TEST(TextFieldsTest, StartsWith) {
-  EXPECT_TRUE(StartsWith("HEAPCHECK", "HEAP"));
-  EXPECT_TRUE(StartsWith("HEAP", "HEAP"));
-  EXPECT_TRUE(StartsWith("HEAP", ""));
-  EXPECT_TRUE(StartsWith("", ""));
-  EXPECT_FALSE(StartsWith("HEA", "HEAP"));
-  EXPECT_FALSE(StartsWith("AHEAP", "HEAP"));
 }
 
 }  // namespace

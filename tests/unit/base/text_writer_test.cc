@@ -21,22 +21,6 @@ std::string Decimal(uint64_t value, size_t width) {
   return buffer;
 }
 
-TEST(TextWriterTest, StartsEmptyAndTerminated) {
-  char buffer[4] = {'x', 'x', 'x', 'x'};
-  const TextWriter writer(buffer, sizeof(buffer));
-  EXPECT_STREQ(buffer, "");
-  EXPECT_EQ(writer.text(), "");
-  EXPECT_FALSE(writer.truncated());
-}
-
-TEST(TextWriterTest, JoinsTextAndNumbers) {
-  char buffer[100];
-  TextWriter writer(buffer, sizeof(buffer));
-  writer.Text("a=").Number(7).Text(" p=").Pointer(reinterpret_cast<void*>(0xbeef)).Text("");
-  EXPECT_EQ(writer.text(), "a=7 p=0xbeef");
-  EXPECT_STREQ(buffer, "a=7 p=0xbeef");
-}
-
 TEST(TextWriterTest, NumbersAgreeWithPrintf) {
   SeededRandom random(4);
   std::vector<uint64_t> values = {0, 1, 9, 10, 99, 100, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};

