@@ -16,18 +16,6 @@ namespace {
 constexpr int64_t kWindowMs = 100;
 constexpr int64_t kMemoryMs = kWindowMs * int64_t{kTuning.release.windows};
 
-TEST(DemandHistoryTest, KeepsAPeakForAllWindows) {
-  DemandHistory history;
-  history.Record(Length(50));
-  history.Advance(0, kWindowMs, Length(10));
-  for (int64_t now = 0; now < kMemoryMs; now += 10) {
-    history.Advance(now, kWindowMs, Length(10));
-    ASSERT_EQ(history.Peak(), Length(50)) << now;
-  }
-  history.Advance(kMemoryMs, kWindowMs, Length(10));
-  EXPECT_EQ(history.Peak(), Length(10));
-}
-
 // Compares with a list of all calls: the peak is never less than that of the last
 // kTuning.release.windows - 1 windows, and never more than that of the last
 // kTuning.release.windows. A recorded value counts until the next Advance.

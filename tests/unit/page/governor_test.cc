@@ -4,10 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "base/tuning.h"
-#include "testing/random.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
@@ -60,6 +57,7 @@ TEST_F(GovernorTest, HugepagesFromTheThresholdOn) {
   governor_.SetHugepages({HugepageMode::kAdvise});
   EXPECT_FALSE(Plan(Heap(threshold - kMiB), Length(1)).hugepages);
   EXPECT_TRUE(Plan(Heap(threshold), Length(1)).hugepages);
+  EXPECT_TRUE(Plan(Heap(threshold, kMiB), Length(1)).hugepages) << "free memory counts, too";
   EXPECT_TRUE(Plan(Heap(threshold / 2), kTuning.hugepages.huge_object).hugepages);
 }
 
@@ -118,21 +116,6 @@ TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
   EXPECT_EQ(governor_.limit_watch().counts(LimitKind::kSoft).released_bytes, 8 * kMiB);
 }
 
-TEST_F(GovernorTest, MemoryOfTheRecentPeakIsNotReleased) {
-  governor_.NoteDemand(MiB(100), Length(0), 0);
-  const Governor::Held held = Heap(200 * kMiB, 150 * kMiB);
-  EXPECT_EQ(governor_.DecideRelease(0, held, MiB(500)).length, Length(0));
-  const ReleasePlan plan = governor_.DecideRelease(1000, held, MiB(500));
-  EXPECT_EQ(plan.length, MiB(100));
-  EXPECT_TRUE(plan.may_split);
-  governor_.NoteReleasedMore(MiB(700));
-  EXPECT_EQ(governor_.DecideRelease(1500, held, MiB(500)).length, Length(0));
-  governor_.SetReleaseRate(0);
-  EXPECT_EQ(hints_.release_rate.value(), 0);
-  EXPECT_EQ(governor_.NoteFreed(MiB(500)), Length(0));
-  EXPECT_EQ(governor_.DecideRelease(100'000, held, MiB(500)).length, Length(0));
-}
-
 TEST_F(GovernorTest, NothingIsPrefaultedUnderALimit) {
   const Length n = kTuning.hugepages.min_prefault;
   EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n));
@@ -142,26 +125,6 @@ TEST_F(GovernorTest, NothingIsPrefaultedUnderALimit) {
   EXPECT_FALSE(governor_.Prefaults(Need::kUnknown, n));
   governor_.SetLimit(LimitKind::kSoft, 500 * kMiB);
   EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n));
-}
-
-// For random figures, no plan exceeds the room, growth in advance does not exceed a hard limit, and
-// a decision lets the heap grow only if the request does not exceed the hard limit.
-TEST_F(GovernorTest, AnyFigures) {
-  SeededRandom random(20261125);
-  for (int i = 0; i < 20000; ++i) {
-    const size_t system = random.Below(4000) * kMiB;
-    const Governor::Held held = Heap(system, system / random.Between(1, 8));
-    governor_.SetLimit(LimitKind::kHard, random.OneIn(3) ? kNoLimit : random.Below(4000) * kMiB);
-    const Length needed(random.Between(1, 100'000));
-    const Length room(random.Between(0, 200'000));
-    const GrowthPlan plan = Plan(held, needed, room);
-    const size_t limit = governor_.limits().hard_bytes;
-    ASSERT_LE(plan.wanted, room);
-    const size_t left = limit - std::min(limit, system);
-    ASSERT_LE(plan.wanted.bytes(), limit == kNoLimit ? limit : std::max(left, needed.bytes()));
-    const GrowthDecision decision = governor_.DecideGrowth(held, needed, needed, false);
-    ASSERT_EQ(decision.action == Action::kGrow, limit == kNoLimit || needed.bytes() <= left);
-  }
 }
 
 }  // namespace

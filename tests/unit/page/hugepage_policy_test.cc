@@ -8,12 +8,6 @@
 namespace tcmalloc::hugepage_policy {
 namespace {
 
-TEST(HugepagePolicyTest, NoHugepagesWhereThereAreNone) {
-  const Length huge(size_t{1} << 30);
-  EXPECT_FALSE(GrowInHugepages(HugepageMode::kNever, huge, huge, kTuning.hugepages.threshold));
-  EXPECT_FALSE(OptOut(HugepageMode::kNever, false));
-}
-
 TEST(HugepagePolicyTest, TheFirstMegabytesUseNoHugepagesEvenWhereTheOsMakesThemUnasked) {
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
     EXPECT_FALSE(GrowInHugepages(mode, kTuning.hugepages.threshold - Length(1), Length(1),

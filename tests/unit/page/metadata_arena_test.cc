@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <iterator>
-#include <map>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/tuning.h"
@@ -73,95 +72,52 @@ TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
 class MetadataArenaPageSizeTest : public testing::TestWithParam<size_t> {};
 
 // After random requests and returns, records are aligned, no byte is in two of them (each is filled
-// with its mark), and every byte is accounted for.
+// with its mark), and every byte is accounted for. The same work again needs no more memory.
 TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
-  SeededRandom random(9);
   FakeVirtualMemory::Options options;
   options.hardware_page_size = GetParam();
   FakeVirtualMemory vm(options);
   MetadataArena arena(vm);
-  std::map<char*, Piece> live;
-  size_t live_bytes = 0;
-  for (int step = 0; step < 4000; ++step) {
-    if (live.size() < 100 && !random.OneIn(3)) {
-      const size_t bytes = RandomBytes(random);
-      char* const memory = static_cast<char*>(arena.Allocate(bytes));
-      ASSERT_NE(memory, nullptr);
-      ExpectAligned(memory, bytes);
-      const Piece piece{memory, MetadataArena::RoundedBytes(bytes),
-                        static_cast<char>(random.Next())};
-      memset(memory, piece.mark, piece.bytes);
-      ASSERT_TRUE(live.emplace(memory, piece).second);
-      live_bytes += piece.bytes;
-    } else if (!live.empty()) {
-      const auto at = std::next(live.begin(), static_cast<int>(random.Below(live.size())));
-      const Piece piece = at->second;
-      ASSERT_TRUE(HasMark(piece));
-      live.erase(at);
+  size_t after_first_round = 0;
+  for (int round = 0; round < 3; ++round) {
+    SeededRandom random(9);
+    std::vector<Piece> live;
+    size_t live_bytes = 0;
+    const auto free_one = [&] {
+      std::swap(live[random.Below(live.size())], live.back());
+      const Piece piece = live.back();
+      live.pop_back();
+      EXPECT_TRUE(HasMark(piece));
       arena.Free(piece.memory, piece.bytes);
       live_bytes -= piece.bytes;
+    };
+    for (int step = 0; step < 4000; ++step) {
+      if (live.size() < 100 && !random.OneIn(3)) {
+        const size_t bytes = RandomBytes(random);
+        char* const memory = static_cast<char*>(arena.Allocate(bytes));
+        ASSERT_NE(memory, nullptr);
+        ExpectAligned(memory, bytes);
+        const Piece piece{memory, MetadataArena::RoundedBytes(bytes),
+                          static_cast<char>(random.Next())};
+        memset(memory, piece.mark, piece.bytes);
+        live.push_back(piece);
+        live_bytes += piece.bytes;
+      } else if (!live.empty()) {
+        free_one();
+      }
+      ASSERT_EQ(arena.allocated_bytes(), live_bytes);
+      ASSERT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
+      ASSERT_GE(arena.mapped_bytes(), arena.allocated_bytes());
     }
-    ASSERT_EQ(arena.allocated_bytes(), live_bytes);
-    ASSERT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
-    ASSERT_GE(arena.mapped_bytes(), arena.allocated_bytes());
+    while (!live.empty()) free_one();
+    if (round == 0) after_first_round = arena.mapped_bytes();
+    EXPECT_EQ(arena.mapped_bytes(), after_first_round);
   }
-  for (const auto& [memory, piece] : live) EXPECT_TRUE(HasMark(piece));
   EXPECT_EQ(vm.unmap_calls(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(HardwarePages, MetadataArenaPageSizeTest,
                          testing::Values(4096, 16384, 65536));
-
-// The same work again needs no more memory than the first time.
-TEST(MetadataArenaTest, DoesNotGrowWhenTheSameWorkIsRepeated) {
-  FakeVirtualMemory vm;
-  MetadataArena arena(vm);
-  size_t after_first_round = 0;
-  for (int round = 0; round < 5; ++round) {
-    SeededRandom random(10);
-    std::vector<Piece> live;
-    for (int step = 0; step < 2000; ++step) {
-      if (live.size() < 200 && !random.OneIn(3)) {
-        const size_t bytes = RandomBytes(random);
-        live.push_back({static_cast<char*>(arena.Allocate(bytes)), bytes, 0});
-        ASSERT_NE(live.back().memory, nullptr);
-      } else if (!live.empty()) {
-        std::swap(live[random.Below(live.size())], live.back());
-        arena.Free(live.back().memory, live.back().bytes);
-        live.pop_back();
-      }
-    }
-    for (const Piece& piece : live) arena.Free(piece.memory, piece.bytes);
-    EXPECT_EQ(arena.allocated_bytes(), 0u);
-    if (round == 0) after_first_round = arena.mapped_bytes();
-    EXPECT_EQ(arena.mapped_bytes(), after_first_round);
-  }
-}
-
-TEST(MetadataArenaTest, SmallRequestsShareAChunkToItsLastByte) {
-  FakeVirtualMemory vm;
-  MetadataArena arena(vm);
-  for (size_t i = 0; i < kChunk / 64; ++i) ASSERT_NE(arena.Allocate(64), nullptr);
-  EXPECT_EQ(vm.map_calls(), 1u);
-  EXPECT_EQ(arena.mapped_bytes(), kChunk);
-  EXPECT_EQ(arena.allocated_bytes(), kChunk);
-  EXPECT_EQ(arena.AllocateWithoutGrowing(16), nullptr);
-  ASSERT_NE(arena.Allocate(64), nullptr);
-  EXPECT_EQ(vm.map_calls(), 2u);
-}
-
-// Memory that is skipped for alignment is allocated as small pieces.
-TEST(MetadataArenaTest, PaddingIsUsed) {
-  FakeVirtualMemory vm;
-  MetadataArena arena(vm);
-  char* const first = static_cast<char*>(arena.Allocate(16));
-  ASSERT_NE(arena.Allocate(64), nullptr);
-  for (int i = 0; i < 3; ++i) {
-    char* const piece = static_cast<char*>(arena.Allocate(16));
-    EXPECT_GT(piece, first);
-    EXPECT_LT(piece, first + 64);
-  }
-}
 
 TEST(MetadataArenaTest, AllocateWithoutGrowingMakesNoSystemCall) {
   FakeVirtualMemory vm;
@@ -174,24 +130,6 @@ TEST(MetadataArenaTest, AllocateWithoutGrowingMakesNoSystemCall) {
   EXPECT_EQ(arena.AllocateWithoutGrowing(128), p);
   EXPECT_EQ(arena.AllocateWithoutGrowing(kMax), nullptr);
   EXPECT_EQ(vm.map_calls(), 1u);
-}
-
-TEST(MetadataArenaTest, FailureToGrowReturnsNull) {
-  for (const size_t bytes : {size_t{16}, size_t{1000}, kChunk / 4 + 1, kMax}) {
-    FakeVirtualMemory vm;
-    MetadataArena arena(vm);
-    vm.FailMap(1);
-    EXPECT_EQ(arena.Allocate(bytes), nullptr);
-    EXPECT_EQ(arena.mapped_bytes(), 0u);
-    EXPECT_EQ(arena.allocated_bytes(), 0u);
-    void* const p = arena.Allocate(bytes);
-    ASSERT_NE(p, nullptr);
-    memset(p, 1, bytes);
-    // While the OS refuses, existing memory serves the request.
-    vm.FailMap(1, FakeVirtualMemory::kForever);
-    arena.Free(p, bytes);
-    EXPECT_EQ(arena.Allocate(bytes), p);
-  }
 }
 
 // While this thread is in a system call, another one adds a chunk and uses a little of it: both

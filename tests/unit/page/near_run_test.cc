@@ -20,13 +20,6 @@ TEST(NearRunTest, SmallHeapsHaveShortRuns) {
   EXPECT_EQ(NearRun(MiB(2048), 1), KiB(1024));
 }
 
-TEST(NearRunTest, SoDoManyShards) {
-  EXPECT_EQ(NearRun(MiB(16), 2), KiB(512));
-  EXPECT_EQ(NearRun(MiB(800), 2), KiB(1024));
-  EXPECT_EQ(NearRun(MiB(1023), 64), KiB(512));
-  EXPECT_EQ(NearRun(MiB(1024), 64), KiB(1024));
-}
-
 // In heaps of all sizes, runs are not too short for the cache, and their sum is bounded.
 TEST(NearRunTest, Bounds) {
   for (size_t shards = 1; shards <= 64; ++shards) {

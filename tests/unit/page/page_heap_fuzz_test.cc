@@ -54,6 +54,7 @@ struct LiveSpan {
   size_t pages;
   SpanState use;
   uint64_t mark;
+  int64_t handed_out_ms;
 };
 
 // A span in a span cache.
@@ -132,6 +133,7 @@ class Fuzzer {
       case 6:
         return DeleteWrong();
       case 7:
+        CheckList();
         return CheckOwnership();
       case 8:
         // Now and then frees nearly everything at once.
@@ -404,7 +406,11 @@ class Fuzzer {
 
   void NoteLive(Span* span, size_t n, SpanState use) {
     const size_t first = span->first_page.index() - base_;
-    const LiveSpan live{span, n, use, random_.Next()};
+    const LiveSpan live{span, n, use, random_.Next(), fuzz_clock_ms};
+    if (use == SpanState::kLarge) {
+      ASSERT_EQ(span->sample, nullptr);
+      span->sample = this;
+    }
     if (backed_) {
       if (span->zeroed()) {
         ForEachWord(live, [](uint64_t& word) { ASSERT_EQ(word, 0u) << "not zeroed"; });
@@ -527,6 +533,7 @@ class Fuzzer {
     if (backed_) {
       ForEachWord(live, [&live](uint64_t& word) { ASSERT_EQ(word, live.mark) << "overwritten"; });
     }
+    ASSERT_EQ(live.span->in_use.handed_out_ms, live.handed_out_ms);
     stale_.emplace_back(live.span, live.span->start_address());
     bool cached = false;
     if (live.use == SpanState::kLarge && random_.OneIn(2)) {
@@ -668,6 +675,33 @@ class Fuzzer {
     EXPECT_FALSE(heap_.store()->Owns(PageId(base_ - 1)));
     EXPECT_FALSE(heap_.store()->Owns(PageId(base_ + kRangePages)));
     EXPECT_FALSE(heap_.store()->Owns(PageId(0)));
+    SpanView view;
+    if (pages_[page] == PageState::kOutside) return;
+    ASSERT_EQ(heap_.store()->ListSpans(PageId(base_ + page), &view, 1), 1u);
+    EXPECT_LE(view.first_page, PageId(base_ + page));
+    EXPECT_GT(view.first_page + view.num_pages, PageId(base_ + page));
+  }
+
+  // ListSpans has every page of the heap in one span, in order, for any number of spans per call.
+  void CheckList() {
+    std::vector<PageState> listed(pages_.size(), PageState::kOutside);
+    std::vector<SpanView> some(random_.Between(1, 20));
+    PageId from;
+    while (const size_t n = heap_.store()->ListSpans(from, some.data(), some.size())) {
+      for (size_t i = 0; i < n; ++i) {
+        const SpanView& view = some[i];
+        ASSERT_GE(view.first_page, from);
+        from = view.first_page + view.num_pages;
+        std::fill_n(listed.begin() + static_cast<ptrdiff_t>(view.first_page.index() - base_),
+                    view.num_pages.pages(),
+                    view.state == SpanState::kFreeBacked     ? PageState::kBacked
+                    : view.state == SpanState::kFreeReleased ? PageState::kReleased
+                                                             : PageState::kInUse);
+      }
+    }
+    std::vector<PageState> expected = pages_;
+    std::replace(expected.begin(), expected.end(), PageState::kCached, PageState::kInUse);
+    EXPECT_TRUE(listed == expected);
   }
 
   void CompareStats() {
@@ -690,6 +724,9 @@ class Fuzzer {
     }
     EXPECT_EQ(stats.free_backed_bytes, (backed + cached) * kPageSize);
     EXPECT_EQ(stats.free_released_bytes, released * kPageSize);
+    EXPECT_EQ(stats.kept_span_bytes, cached * kPageSize);
+    EXPECT_EQ(stats.backed_bytes,
+              under_test_.arena.mapped_bytes() + (system_pages_ - released) * kPageSize);
     EXPECT_EQ(stats.releasing_bytes, 0u);
     EXPECT_EQ(stats.small_span_bytes, small * kPageSize);
     EXPECT_EQ(stats.large_span_bytes, large * kPageSize);

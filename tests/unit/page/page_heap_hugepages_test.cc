@@ -107,40 +107,6 @@ TEST(PageHeapHugepagesTest, TheFirstMegabytesOptOutWhereTheOsMakesThemUnasked) {
   EXPECT_EQ(h.Count(Kind::kHugepages), 1u);
 }
 
-// Free memory counts as backed, even if it is too short for the request.
-TEST(PageHeapHugepagesTest, BackedMemoryCountsWhetherInUseOrFree) {
-  constexpr size_t kThreshold = 8 * kHugePages;
-  constexpr size_t kShort = kHugePages / 4;
-  HugeHeap h{Length(kThreshold)};
-  std::vector<Span*> spans;
-  for (size_t pages = kShort; pages < kThreshold; pages += kShort) spans.push_back(h.New(kShort));
-  ASSERT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
-  for (size_t i = 0; i < spans.size(); i += 2) h.heap.Delete(spans[i]);
-  size_t in_use = spans.size() / 2 * kShort;
-  while (h.heap.GetStats().hugepage_bytes == 0) {
-    h.New(kShort + 1);
-    in_use += kShort + 1;
-    ASSERT_LT(in_use, kThreshold * 3 / 4);
-  }
-}
-
-TEST(PageHeapHugepagesTest, WithoutAlignedSpaceTheHeapGrowsAsItCan) {
-  HugeHeap h(Length(0));
-  h.vm.FailMap(1, 2);
-  EXPECT_NE(h.New(10), nullptr);
-  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
-  h.CheckResidency();
-}
-
-TEST(PageHeapHugepagesTest, TheRestOfALargeSpansHugepageServesSmallOnes) {
-  HugeHeap h(Length(0));
-  h.New(kHugePages + 56);
-  EXPECT_EQ(h.FreeMappedPages(), kHugePages - 56);
-  for (size_t i = 0; i < kHugePages - 56; ++i) h.New(1, SpanState::kSmall);
-  EXPECT_EQ(h.FreeMappedPages(), 0u);
-  EXPECT_EQ(h.vm.resident_bytes(), 2 * kHugepageSize);
-}
-
 // Otherwise each large span would begin in a hugepage of its own.
 TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfThePreviousHugepage) {
   HugeHeap h(Length(0));
@@ -261,16 +227,6 @@ TEST(PageHeapHugepagesTest, SplitHugepagesStaySplitUntilTheHeapGrows) {
   h.CheckResidency();
 }
 
-// Released pages are excluded from hugepages. Otherwise the first write to a page in use would back
-// the released pages of the same hugepage.
-TEST(PageHeapHugepagesTest, AFirstWriteToAPageInUseDoesNotBackReleasedPages) {
-  HugeHeap h(Length(0));
-  Span* const untouched = h.heap.New(Length(100), SpanState::kLarge);
-  h.heap.ReleaseAtLeast(kAllPages);
-  h.vm.Touch(untouched->start_address(), 1);
-  h.CheckResidency();
-}
-
 // Splits hugepages as HoleRelease does. The page heap does not count free pages inside used spans
 // as released.
 TEST(PageHeapHugepagesTest, HugepagesWithReleasedPagesInUsedSpansStaySplit) {
@@ -297,22 +253,6 @@ TEST(PageHeapHugepagesTest, SplitHugepagesAreNotMadeAgain) {
   h.vm.Touch(untouched->start_address(), 1);
   h.CheckResidency();
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, kHugepageSize);
-}
-
-TEST(PageHeapHugepagesTest, SpansThatAreOnlyPartlyInHugepagesDoNotSplitThem) {
-  HugeHeap h(kHugepagePages);
-  Span* const without = h.New(kHugePages);
-  Span* const with = h.New(2 * kHugePages + 10);
-  ASSERT_EQ(without->first_page + kHugepagePages, with->first_page);
-  h.New(20);
-  ASSERT_EQ(h.heap.GetStats().hugepage_bytes, 3 * kHugepageSize);
-  h.heap.Delete(without);
-  h.heap.Delete(with);
-  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(300)), Length(2 * kHugePages));
-  EXPECT_EQ(h.heap.ReleaseAtLeast(Length(1)), kHugepagePages);
-  EXPECT_EQ(h.heap.GetStats().hugepages_split, 0u);
-  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 3 * kHugepageSize);
-  h.CheckResidency();
 }
 
 TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaulted) {
@@ -374,6 +314,9 @@ TEST_P(PageHeapHugepagesFuzzTest, ReleasedPagesAreNotBacked) {
       live.push_back(span);
     } else if (what < 90) {
       if (live.empty()) continue;
+      // A write to an object in use must not back released pages of its hugepage.
+      Span* const written = live[random.Below(live.size())];
+      h.vm.Touch(written->start_address(), random.Between(1, written->bytes()));
       const size_t i = random.Below(live.size());
       Span* const span = live[i];
       if (random.OneIn(6) && span->state.load() == SpanState::kLarge) {

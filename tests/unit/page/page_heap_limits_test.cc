@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -84,19 +83,6 @@ TEST_F(PageHeapLimitsTest, WholeHugepagesKeepToTheHardLimit) {
   EXPECT_GE(got, 6 * kMiB / Length(8).bytes());
 }
 
-TEST_F(PageHeapLimitsTest, BackedBytesAreMappedAndNotReleased) {
-  const size_t before = heap_.GetStats().backed_bytes;
-  EXPECT_EQ(before, under_test_.arena.mapped_bytes());
-  Span* const span = New(MiB(10));
-  EXPECT_EQ(heap_.GetStats().backed_bytes, before + 10 * kMiB);
-  heap_.Delete(span);
-  EXPECT_EQ(heap_.GetStats().backed_bytes, before + 10 * kMiB);
-  heap_.ReleaseAtLeast(MiB(4));
-  EXPECT_LE(heap_.GetStats().backed_bytes, before + 6 * kMiB);
-  heap_.ReleaseAtLeast(MiB(10));
-  EXPECT_EQ(heap_.GetStats().backed_bytes, before);
-}
-
 TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   Limit(LimitKind::kHard, 100 * kMiB);
   std::vector<Span*> spans;
@@ -118,25 +104,32 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
 }
 
 // Free memory in pieces that are too short is released, and the same number of bytes is taken
-// elsewhere.
+// elsewhere. Then no more memory is available under a hard limit, and a soft limit is exceeded.
 TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsReleasedFirst) {
-  Limit(LimitKind::kHard, 64 * kMiB);
-  std::vector<Span*> spans;
-  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
-  for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
-  EXPECT_EQ(vm_.release_calls(), 1u);
-  Span* const longer = New(MiB(8));
-  ASSERT_NE(longer, nullptr);
-  EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard));
-  // No more is released than needed, plus the slack.
-  EXPECT_EQ(Counts(LimitKind::kHard).hits, 1u);
-  const size_t wanted =
-      Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kHard))).bytes();
-  EXPECT_EQ(Counts(LimitKind::kHard).released_bytes, wanted);
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
-  EXPECT_NE(New(MiB(24)), nullptr);
-  EXPECT_EQ(New(MiB(1)), nullptr);
-  heap_.CheckInvariants();
+  for (const LimitKind kind : {LimitKind::kHard, LimitKind::kSoft}) {
+    Limit(kind, 64 * kMiB);
+    const size_t limit = LimitOf(heap_, kind);
+    std::vector<Span*> spans;
+    for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
+    EXPECT_EQ(Counts(kind).hits, 0u);
+    for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
+    EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB);
+    ASSERT_NE(New(MiB(8)), nullptr);
+    EXPECT_LE(heap_.GetStats().backed_bytes, limit);
+    // No more is released than needed, plus the slack.
+    EXPECT_EQ(Counts(kind).hits, 1u);
+    const size_t wanted = Length::ForBytes(8 * kMiB + LimitSlack(limit)).bytes();
+    EXPECT_EQ(Counts(kind).released_bytes, wanted);
+    EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
+    // Because of the slack, the next allocation needs no system call.
+    const size_t releases = vm_.release_calls();
+    ASSERT_NE(New(MiB(1)), nullptr);
+    EXPECT_EQ(vm_.release_calls(), releases);
+    EXPECT_EQ(New(MiB(100)) != nullptr, kind == LimitKind::kSoft);
+    heap_.CheckInvariants();
+    SetLimit(heap_, kind, kNoLimit);
+    heap_.ReleaseAtLeast(kAllPages);
+  }
 }
 
 TEST_F(PageHeapLimitsTest, KeptSpansAreReleasedFirst) {
@@ -162,34 +155,6 @@ TEST_F(PageHeapLimitsTest, ARequestThatNeverFitsReleasesNothing) {
   EXPECT_EQ(heap_.hints().hard_limit_refusals.value(), 1u);
   EXPECT_FALSE(heap_.MayFitAfterFlush(MiB(1000)));
   EXPECT_TRUE(heap_.MayFitAfterFlush(MiB(60)));
-}
-
-// Memory under mlock cannot be released. The heap keeps it, and nevertheless does not exceed the
-// limit.
-TEST_F(PageHeapLimitsTest, MemoryThatCannotBeReleasedStillCounts) {
-  Limit(LimitKind::kHard, 64 * kMiB);
-  std::vector<Span*> spans;
-  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
-  for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
-  vm_.FailRelease(1, FakeVirtualMemory::kForever);
-  EXPECT_EQ(New(MiB(2)), nullptr);
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB);
-  EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
-  EXPECT_NE(New(MiB(1)), nullptr);
-  heap_.CheckInvariants();
-}
-
-TEST_F(PageHeapLimitsTest, ALimitBelowTheHeapStopsGrowthOnly) {
-  Span* const held = New(MiB(100));
-  heap_.Delete(New(MiB(50)));
-  SetLimit(heap_, LimitKind::kHard, 20 * kMiB);
-  EXPECT_EQ(heap_.ReleaseAboveLimits(), MiB(50));
-  EXPECT_EQ(New(Length(1)), nullptr);
-  heap_.Delete(held);
-  EXPECT_NE(New(MiB(10)), nullptr);
-  SetLimit(heap_, LimitKind::kHard, kNoLimit);
-  EXPECT_NE(New(MiB(300)), nullptr);
-  heap_.CheckInvariants();
 }
 
 // A limit does not refuse the record of a span that is cut for its release.
@@ -354,31 +319,6 @@ TEST_F(PageHeapLimitsTest, AForkingThreadDoesNotWait) {
   EXPECT_NE(New(MiB(6)), nullptr);
 }
 
-TEST_F(PageHeapLimitsTest, TheSoftLimitReleasesThenGrows) {
-  Limit(LimitKind::kSoft, 64 * kMiB);
-  std::vector<Span*> spans;
-  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
-  EXPECT_EQ(Counts(LimitKind::kSoft).hits, 0u);
-  for (size_t i = 0; i < 64; i += 2) heap_.Delete(std::exchange(spans[i], nullptr));
-  // Below the limit nothing is released.
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB);
-  ASSERT_NE(New(MiB(8)), nullptr);
-  EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
-  const size_t wanted =
-      Length::ForBytes(8 * kMiB + LimitSlack(LimitOf(heap_, LimitKind::kSoft))).bytes();
-  EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, wanted);
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 32 * kMiB - wanted);
-  EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
-  // Because of the slack, the next allocation needs no system call.
-  const size_t releases = vm_.release_calls();
-  ASSERT_NE(New(MiB(1)), nullptr);
-  EXPECT_EQ(vm_.release_calls(), releases);
-  // A request for more than all free memory does not fail: the heap grows beyond the limit.
-  ASSERT_NE(New(MiB(100)), nullptr);
-  EXPECT_GT(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kSoft));
-  heap_.CheckInvariants();
-}
-
 TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryIsReleased) {
   Limit(LimitKind::kSoft, 64 * kMiB);
   std::vector<Span*> spans;
@@ -419,17 +359,6 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   DeleteToCache(heap_, spans.back(), under_test_.homes[3], true);
   DeleteToCache(heap_, spans[0], under_test_.homes[3], true);
   EXPECT_NE(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
-}
-
-TEST_F(PageHeapLimitsTest, MemoryThatCannotBeReleasedIsNotTriedAgain) {
-  Limit(LimitKind::kSoft, kMiB);
-  std::vector<Span*> spans;
-  for (int i = 0; i < 400; ++i) spans.push_back(New(MiB(1)));
-  vm_.FailRelease(1, FakeVirtualMemory::kForever);
-  for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
-  EXPECT_LE(vm_.release_failures(), 64u);
-  EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
-  heap_.CheckInvariants();
 }
 
 // Free backed memory after an object already counts as backed.

@@ -3,9 +3,7 @@
 // contents.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "page/page_heap.h"
@@ -71,6 +69,7 @@ struct MovingHeap {
   }
   void Check() {
     EXPECT_FALSE(heap.address_space().is_moving());
+    EXPECT_EQ(vm.mapped_bytes(), heap.GetStats().system_bytes);
     CheckReleasedPagesAreNotBacked(under_test);
   }
 
@@ -152,27 +151,6 @@ TEST(PageHeapMoveTest, LockedMemoryIsNotMoved) {
   EXPECT_EQ(h.Count(Kind::kMove), 0u);
   EXPECT_EQ(h.vm.mapped_bytes(), mapped);
   h.Check();
-}
-
-TEST(PageHeapMoveTest, ARefusalChangesNothing) {
-  for (const HugepageMode mode : {HugepageMode::kNever, HugepageMode::kAdvise}) {
-    MovingHeap h(mode);
-    h.New(Length(5), 9);
-    Span* const object = h.New(MiB(7), 1);
-    h.New(MiB(1), 2);
-    const PageStats before = h.heap.GetStats();
-    h.vm.FailMove(1);
-    EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
-    EXPECT_EQ(h.Count(Kind::kMove), 1u);
-    MovingHeap::ExpectHolds(object, MiB(7), 1);
-    const PageStats after = h.heap.GetStats();
-    EXPECT_EQ(after.system_bytes, before.system_bytes);
-    EXPECT_EQ(after.large_span_bytes, before.large_span_bytes);
-    EXPECT_EQ(h.vm.mapped_bytes(), before.system_bytes) << "all around the hole was unmapped";
-    h.Check();
-    EXPECT_NE(h.Move(object, MiB(90)), nullptr) << "another time it may succeed";
-    h.Check();
-  }
 }
 
 TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {

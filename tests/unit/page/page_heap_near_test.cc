@@ -3,7 +3,6 @@
 // a shard may use.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,13 +24,6 @@ constexpr size_t kPagesInFirstGrowth = (size_t{1} << 20) / kPageSize;
 class PageHeapNearTest : public testing::Test {
  protected:
   PageHeapNearTest() { heap_.governor()->SetReleaseRate(0); }
-
-  static FakeVirtualMemory::Options VmOptions() {
-    FakeVirtualMemory::Options options;
-    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
-    options.range_bytes = size_t{1} << 30;
-    return options;
-  }
 
   Span* NewNear(size_t pages, size_t shard) {
     Span* const span = heap_.NewNear(Length(pages), under_test_.homes[shard]);
@@ -59,7 +51,7 @@ class PageHeapNearTest : public testing::Test {
     return lengths;
   }
 
-  PageHeapUnderTest under_test_{VmOptions()};
+  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(size_t{1} << 30)};
   PageHeap& heap_ = under_test_.heap;
   FakeVirtualMemory& vm_ = under_test_.vm;
   std::map<size_t, size_t> owner_;
@@ -76,15 +68,6 @@ TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
   const std::vector<size_t> stretches = Stretches();
   EXPECT_LT(stretches.size() * kRunPages, 2 * owner_.size()) << stretches.size();
   heap_.CheckInvariants();
-}
-
-TEST_F(PageHeapNearTest, ARequestWithoutAShardGetsTheBestFit) {
-  Span* const first = NewNear(4, 0);
-  Span* const second = NewNear(8, 0);
-  NewNear(4, 0);
-  heap_.Delete(first);
-  heap_.Delete(second);
-  EXPECT_EQ(heap_.New(Length(12), SpanState::kLarge)->first_page, first->first_page);
 }
 
 // Backed memory is used before fresh memory, even if it is not in the shard's near run.

@@ -54,59 +54,6 @@ class PageHeapSpanCacheTest : public testing::Test {
   FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
-TEST_F(PageHeapSpanCacheTest, ASpanThatIsHandedOutAgainIsNewAgain) {
-  clock_ms_ = 1000;
-  Span* const span = New(8);
-  EXPECT_EQ(span->in_use.handed_out_ms, 1000);
-  clock_ms_ = 2000;
-  Keep(span, 5);
-  clock_ms_ = 3000;
-  ASSERT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[5]), span);
-  EXPECT_EQ(span->in_use.handed_out_ms, 3000);
-}
-
-TEST_F(PageHeapSpanCacheTest, KeptSpansAreHandedOutAgainAndCountAsFree) {
-  Span* const span = New(8);
-  New(4);
-  ASSERT_TRUE(span->zeroed());
-  const PageStats before = heap_.GetStats();
-  ASSERT_EQ(before.small_span_bytes, 12 * kPageSize);
-  ASSERT_EQ(before.free_backed_bytes, 0u);
-
-  Keep(span, 5);
-  PageStats stats = heap_.GetStats();
-  EXPECT_EQ(stats.small_span_bytes, 4 * kPageSize);
-  EXPECT_EQ(stats.free_backed_bytes, 8 * kPageSize);
-  EXPECT_EQ(stats.free_backed_spans, 0u);
-  EXPECT_EQ(stats.free_released_bytes, before.free_released_bytes);
-  EXPECT_EQ(stats.system_bytes, before.system_bytes);
-  heap_.CheckInvariants();
-
-  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[5]), span);
-  stats = heap_.GetStats();
-  EXPECT_EQ(stats.small_span_bytes, before.small_span_bytes);
-  EXPECT_EQ(stats.free_backed_bytes, 0u);
-  // The span has been written to since the OS mapped it.
-  EXPECT_FALSE(span->zeroed());
-  EXPECT_EQ(span->state.load(), SpanState::kSmall);
-  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[5]), nullptr);
-  heap_.CheckInvariants();
-}
-
-TEST_F(PageHeapSpanCacheTest, KeptSpansAreDrainedBeforeFreshMemoryIsUsed) {
-  Span* const kept = New(8);
-  New(1);
-  Keep(kept, 1);
-  ASSERT_GT(heap_.GetStats().free_released_bytes, 8 * kPageSize);
-  Span* const span = New(6, SpanState::kLarge);
-  EXPECT_EQ(span, kept);
-  EXPECT_FALSE(span->zeroed());
-  EXPECT_EQ(span->num_pages, Length(6));
-  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[1]), nullptr);
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 2 * kPageSize);
-  heap_.CheckInvariants();
-}
-
 // Each time that the drain has returned some spans, another thread keeps as many.
 TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
   constexpr size_t kPages = kTuning.span_cache.max_pages;

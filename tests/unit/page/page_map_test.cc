@@ -43,23 +43,6 @@ class PageMapTest : public testing::Test {
   const std::unique_ptr<PageMap> map_ = std::make_unique<PageMap>();
 };
 
-TEST_F(PageMapTest, AnEmptyMapAnswersForEveryAddress) {
-  SeededRandom random(7);
-  std::vector<uintptr_t> addresses = {0, 1, kPageSize - 1, kPageSize, UINTPTR_MAX};
-  for (size_t bit = 0; bit < sizeof(void*) * 8; ++bit) {
-    addresses.push_back(uintptr_t{1} << bit);
-    addresses.push_back((uintptr_t{1} << bit) - 1);
-    addresses.push_back(~(uintptr_t{1} << bit));
-    addresses.push_back(UINTPTR_MAX << bit);
-  }
-  for (int i = 0; i < 10'000; ++i) addresses.push_back(static_cast<uintptr_t>(random.Next()));
-  for (const uintptr_t bits : addresses) {
-    ASSERT_EQ(map_->ClassOf(Address(bits)), SizeClass::kNone) << bits;
-    ASSERT_EQ(map_->SpanOf(PageId::Containing(Address(bits))), nullptr) << bits;
-  }
-  EXPECT_EQ(map_->mapped_bytes(), 0u);
-}
-
 TEST_F(PageMapTest, KnowsWhichAddressesAreInRange) {
   constexpr uint64_t kEnd = uint64_t{1} << kAddressBits;
   const auto in_range = [](uint64_t bits) {

@@ -186,13 +186,6 @@ TEST_F(ReleasePolicyTest, APromptHeapKeepsWhatFluctuates) {
   EXPECT_EQ(Decide(kTuning.release.memory_ms * 3), Length(0));
 }
 
-TEST_F(ReleasePolicyTest, APromptHeapKeepsLittle) {
-  prompt_ = true;
-  Take(4, 1);
-  Free(4);
-  EXPECT_EQ(Decide(2), Length(0));
-}
-
 // If released memory is needed again, releasing it was useless. This happens only once in
 // prompt_pause_ms.
 TEST_F(ReleasePolicyTest, APromptHeapLearnsThatPhasesFollowEachOther) {

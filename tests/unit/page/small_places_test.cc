@@ -158,38 +158,5 @@ TEST(SmallPlacesOfAHeapTest, MarksFollowTheSpans) {
   heap.CheckInvariants();
 }
 
-// 131 large objects take more than a terabyte, and spans of small objects lie among them. The work
-// is proportional to the latter. A walk over all pages would take 134 million steps, one over all
-// hugepages half a million.
-TEST(SmallPlacesOfAHeapTest, ASparseTerabyte) {
-  if constexpr (sizeof(void*) == 4) GTEST_SKIP() << "32-bit machines do not have the addresses";
-  FakeVirtualMemory vm(FakeVirtualMemory::AddressOnly(uint64_t{3} << 39));
-  // Has room for all leaves of the page map.
-  FakeVirtualMemory metadata_vm({.range_bytes = static_cast<size_t>(uint64_t{4} << 30)});
-  const std::unique_ptr<PageMap> page_map = std::make_unique<PageMap>();
-  MetadataArena arena(metadata_vm);
-  PageHeap heap(vm, *page_map, arena);
-  constexpr Length kLarge(size_t{1} << 20);
-  constexpr size_t kSmall = 5;
-  std::set<PageId> hugepages;
-  for (size_t i = 0; i < 131; ++i) {
-    ASSERT_NE(heap.New(kLarge, SpanState::kLarge), nullptr);
-    if (i % (131 / kSmall + 1) != 0) continue;
-    const Span* const small = heap.New(Length(1), SpanState::kSmall);
-    ASSERT_NE(small, nullptr);
-    hugepages.insert(HugepageStart(small->first_page));
-  }
-  std::set<PageId> found;
-  size_t calls = 0;
-  for (PageRange part{}; ++calls, heap.store()->FindSmall(&part); part.first = part.end) {
-    for (PageId page = part.first; page < part.end; page = HugepageEnd(page)) found.insert(page);
-  }
-  EXPECT_EQ(found, hugepages);
-  // A search visits the hugepages of the leaves that have marks, and takes one step for each leaf
-  // of 4 GiB without marks.
-  const auto leaves = static_cast<size_t>((uint64_t{3} << 39) / PageMap::kLeafPages / kPageSize);
-  EXPECT_LE(calls, kSmall + (leaves + kSmall * kHugepagesPerLeaf) / kAtOnce + 2);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -22,16 +22,5 @@ TEST(SpacePolicyTest, NorIsASixteenthOfWhatWasNeeded) {
   EXPECT_TRUE(SavesSpace(MiB(106400), MiB(100000), kTuning.placement.spare_space));
 }
 
-// The more memory was in use, the more address space is allowed.
-TEST(SpacePolicyTest, IsMonotonous) {
-  bool saved = true;
-  for (size_t mib = 0; mib < 1000; ++mib) {
-    const bool saves = SavesSpace(MiB(500), MiB(mib), kTuning.placement.spare_space);
-    EXPECT_LE(saves, saved) << mib;
-    saved = saves;
-  }
-  EXPECT_FALSE(saved);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -40,19 +40,6 @@ TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
   heap_.CheckInvariants();
 }
 
-TEST_F(SpanPoolTest, EachHomeHasItsOwn) {
-  Span* const a = Direct(40);
-  Direct(1);
-  Span* const b = Direct(40);
-  Direct(1);
-  EXPECT_TRUE(Free(a, 2));
-  EXPECT_TRUE(Free(b, 1));
-  EXPECT_EQ(Pool(1).bytes(), 40 * kPageSize);
-  EXPECT_EQ(Pool(2).bytes(), 40 * kPageSize);
-  EXPECT_EQ(New(40, 1), b);
-  EXPECT_EQ(New(40, 2), a);
-}
-
 TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
   Span* const longer = Direct(50);
   Direct(1);
@@ -107,69 +94,56 @@ TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
   EXPECT_EQ(Pool(1).bytes(), 20 * kPageSize);
 }
 
-TEST_F(SpanPoolTest, CountsKeptSpansAsFree) {
-  const PageStats empty = heap_.GetStats();
-  Span* const a = Direct(20);
-  Span* const b = Direct(20);
-  Span* const c = Direct(20);
-  const PageStats before = heap_.GetStats();
-  ASSERT_EQ(before.large_spans, 3u);
-  EXPECT_TRUE(Free(a));
-  EXPECT_TRUE(Free(b));
-  FreeSpanCounts lengths;
-  PageStats stats = heap_.GetStats(&lengths);
-  EXPECT_EQ(stats.large_spans, 1u);
-  EXPECT_EQ(stats.large_span_bytes, 20 * kPageSize);
-  EXPECT_EQ(stats.kept_span_bytes, 40 * kPageSize);
-  EXPECT_EQ(stats.free_backed_bytes, before.free_backed_bytes + 40 * kPageSize);
-  EXPECT_EQ(lengths.exact[39].backed, 1u);
-  // Three objects take the memory of the former two.
-  New(10);
-  New(10);
-  New(20);
-  stats = heap_.GetStats(&lengths);
-  EXPECT_EQ(stats.large_spans, 4u);
-  EXPECT_EQ(stats.large_span_bytes, 60 * kPageSize);
-  EXPECT_EQ(stats.kept_span_bytes, 0u);
-  EXPECT_TRUE(Free(c));
-  EXPECT_EQ(heap_.DrainSpanCaches(), 20 * kPageSize);
-  EXPECT_EQ(heap_.GetStats().large_spans, 3u);
-  EXPECT_EQ(empty.large_spans, 0u);
-  heap_.CheckInvariants();
-}
-
-// One home may keep the whole share.
+// One home may keep the whole share. While prompt release is on, a pool keeps less, because no
+// thread would release the memory later.
 TEST_F(SpanPoolTest, AllPoolsTogetherKeepTheShare) {
-  for (const size_t homes : {3, 1}) {
-    SCOPED_TRACE(homes);
-    const size_t share = heap_.Shares().kept_spans;
+  const struct {
+    size_t homes;
+    bool prompt;
+  } kRows[] = {{3, false}, {1, false}, {1, true}};
+  for (const auto& [homes, prompt] : kRows) {
+    SCOPED_TRACE(testing::Message() << homes << " " << prompt);
+    heap_.hints().prompt_release.Set(prompt);
+    size_t most = heap_.Shares().kept_spans;
+    if (prompt) most = std::min(most, kTuning.span_pool.prompt_bytes);
     std::vector<Span*> spans;
-    for (size_t i = 0; i < 2 * share / kMiB; ++i) {
+    for (size_t i = 0; i < 2 * most / kMiB; ++i) {
       spans.push_back(Direct(kLongestPooled));
       Direct(1);
     }
     size_t home = 0;
     for (Span* const span : spans) EXPECT_TRUE(Free(span, home++ % homes));
     const size_t kept = heap_.GetStats().kept_span_bytes;
-    EXPECT_LE(kept, share);
-    EXPECT_GE(kept, share - kMiB);
+    EXPECT_LE(kept, most);
+    EXPECT_GE(kept, most - kMiB);
     heap_.CheckInvariants();
     heap_.DrainSpanCaches();
   }
 }
 
-// A pool keeps less while prompt release is on, because no thread would release the memory later.
-TEST_F(SpanPoolTest, APromptHeapKeepsLess) {
-  constexpr size_t kMost = kTuning.span_pool.prompt_bytes;
-  heap_.hints().prompt_release.Set(true);
-  std::vector<Span*> spans;
-  for (size_t i = 0; i < 2 * kMost / kMiB; ++i) {
-    spans.push_back(Direct(kLongestPooled));
-    Direct(1);
-  }
-  for (Span* const span : spans) EXPECT_TRUE(Free(span));
-  ASSERT_LT(kMost, heap_.Shares().kept_spans);
-  EXPECT_EQ(Pool().bytes(), kMost);
+TEST_F(SpanPoolTest, KeepsNothingWhereItMayNot) {
+  const auto kept_of = [this](Span* span) {
+    EXPECT_TRUE(Free(span));
+    const size_t bytes = Pool().bytes();
+    heap_.DrainSpanCaches();
+    return bytes;
+  };
+  EXPECT_EQ(kept_of(Direct(kLongestPooled)), kLongestPooled * kPageSize);
+  EXPECT_EQ(kept_of(Direct(kLongestPooled + 1)), 0u);
+  heap_.governor()->SetReleasing(Releasing::kEager);
+  EXPECT_EQ(kept_of(Direct(20)), 0u);
+  heap_.governor()->SetReleasing(Releasing::kByPolicy);
+  heap_.hints().address_space_is_short.Set(true);
+  EXPECT_EQ(kept_of(Direct(20)), 0u);
+  heap_.hints().address_space_is_short.Set(false);
+  // No chunk is taken beyond the share, nor under a limit.
+  heap_.hints().retention.SetTotal(kTuning.span_pool.chunk.bytes());
+  New(10);
+  EXPECT_EQ(Pool().bytes(), 0u);
+  heap_.hints().retention.SetTotal(0);
+  heap_.governor()->SetLimit(LimitKind::kHard, 64 * kMiB);
+  New(10);
+  EXPECT_EQ(Pool().bytes(), 0u);
 }
 
 TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
@@ -188,12 +162,6 @@ TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
   EXPECT_EQ(New(10)->first_page, b->end());
   EXPECT_NE(other->first_page, b->end());
   heap_.CheckInvariants();
-}
-
-TEST_F(SpanPoolTest, TakesNoChunksUnderALimit) {
-  heap_.governor()->SetLimit(LimitKind::kHard, 64 * kMiB);
-  New(10);
-  EXPECT_EQ(Pool().bytes(), 0u);
 }
 
 TEST_F(SpanPoolTest, WhatWasNeverWrittenReadsAsZeroes) {
@@ -255,48 +223,6 @@ TEST_F(SpanPoolTest, LittleThatOthersKeepIsLeftToThem) {
   EXPECT_EQ(heap_.GetStats().growths, growths + 1);
 }
 
-TEST_F(SpanPoolTest, LongerObjectsAreNotKept) {
-  Span* const span = New(kLongestPooled + 1);
-  EXPECT_TRUE(Free(span));
-  EXPECT_EQ(Pool().bytes(), 0u);
-}
-
-TEST_F(SpanPoolTest, NothingIsKeptWhereMemoryIsShort) {
-  const auto free_one = [this] {
-    EXPECT_TRUE(Free(Direct(20)));
-    return Pool().bytes();
-  };
-  heap_.governor()->SetReleasing(Releasing::kEager);
-  EXPECT_EQ(free_one(), 0u);
-  heap_.governor()->SetReleasing(Releasing::kByPolicy);
-  heap_.hints().address_space_is_short.Set(true);
-  EXPECT_EQ(free_one(), 0u);
-  heap_.hints().address_space_is_short.Set(false);
-  EXPECT_EQ(free_one(), 20 * kPageSize);
-}
-
-TEST_F(SpanPoolTest, AFreeOfNoObjectChangesNothing) {
-  Span* const span = Direct(20);
-  EXPECT_FALSE(heap_.DeleteLargeAt(span, (span->first_page + Length(1)).start_address(), nullptr,
-                                   &under_test_.homes[0]));
-  EXPECT_TRUE(Free(span));
-  EXPECT_FALSE(Free(span));
-  EXPECT_FALSE(Free(span, 1));
-  EXPECT_EQ(Pool().bytes(), 20 * kPageSize);
-  EXPECT_EQ(Pool(1).bytes(), 0u);
-  heap_.CheckInvariants();
-}
-
-TEST_F(SpanPoolTest, TheSampleIsTakenOut) {
-  Span* const span = New(20);
-  int sample = 0;
-  span->sample = &sample;
-  void* taken = nullptr;
-  EXPECT_TRUE(heap_.DeleteLargeAt(span, span->start_address(), &taken, &under_test_.homes[0]));
-  EXPECT_EQ(taken, &sample);
-  EXPECT_EQ(New(20)->sample, nullptr);
-}
-
 // Merging spans frees records, cutting spans takes them. After many rounds of both, the pool has
 // records when it needs them, and does not hoard those of the page heap.
 TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
@@ -349,6 +275,9 @@ void SpanPoolModelTest::CompareWithAModel() {
       const PageStats stats = heap_.GetStats();
       ASSERT_EQ(stats.large_spans, objects.size());
       ASSERT_EQ(stats.large_span_bytes, pages_in_use * kPageSize);
+      ASSERT_EQ(stats.kept_span_bytes, Pool(0).bytes() + Pool(1).bytes() + Pool(2).bytes());
+      ASSERT_EQ(stats.large_span_bytes + stats.free_backed_bytes + stats.free_released_bytes,
+                stats.system_bytes);
     }
   }
 }
@@ -376,13 +305,6 @@ TEST_F(SpanPoolTest, AnOldEntryOfThePageMapIsNoNeighbour) {
   heap_.CheckInvariants();
   EXPECT_EQ(New(20)->first_page, start);
   EXPECT_EQ(New(30), kept);
-}
-
-// A chunk also counts as memory that a pool keeps.
-TEST_F(SpanPoolTest, NoChunkBeyondTheShare) {
-  heap_.hints().retention.SetTotal(kTuning.span_pool.chunk.bytes());
-  New(10);
-  EXPECT_EQ(Pool().bytes(), 0u);
 }
 
 }  // namespace

@@ -38,14 +38,5 @@ TEST(SpanTest, ShorterSpansComeFirstThenLowerAddresses) {
   EXPECT_TRUE(Span::Before(b, a));
 }
 
-TEST(SpanTest, ANewRecordIsUnused) {
-  const Span span{};
-  EXPECT_EQ(span.state.load(), SpanState::kUnused);
-  EXPECT_EQ(span.num_pages, Length(0));
-  EXPECT_EQ(span.in_use.written, Length(0));
-  EXPECT_EQ(span.owner.load(), 0u);
-  EXPECT_EQ(span.hole_pages, 0u);
-}
-
 }  // namespace
 }  // namespace tcmalloc

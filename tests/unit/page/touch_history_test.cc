@@ -46,14 +46,5 @@ TEST(TouchHistoryTest, SpansAreNeededWholeAfterATrialThatWasTouched) {
   }
 }
 
-TEST(TouchHistoryTest, WithoutATrialNothingIsKnown) {
-  TouchHistory history;
-  const auto backed_bytes = [](PageRange) -> size_t {
-    ADD_FAILURE();
-    return 0;
-  };
-  EXPECT_EQ(history.NeedOf(100, kSpan, backed_bytes), Need::kUnknown);
-}
-
 }  // namespace
 }  // namespace tcmalloc
