@@ -155,7 +155,7 @@ TEST_F(ControlTest, AForkedChildForgetsItsParentsRequest) {
 // lock, write them: each is carried out once, by one of them. Every request sets a new rate, so the
 // reply to a later request shows if one was carried out twice or not at all.
 TEST_F(ControlTest, ManyThreadsLookForRequests) {
-  constexpr int kRequests = 2000;
+  constexpr int kRequests = 500;
   std::atomic<bool> done{false};
   std::atomic<int> served{0};
   std::vector<std::thread> threads;
