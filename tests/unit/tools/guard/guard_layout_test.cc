@@ -48,14 +48,6 @@ TEST(GuardLayoutTest, ObjectsLieOnTheirPagesAndAreAligned) {
   }
 }
 
-// The alignment is that of the size classes: 8 bytes for small objects, 16 for others.
-TEST(GuardLayoutTest, AlignmentOfMalloc) {
-  EXPECT_EQ(GuardLayout::Alignment(1, 1), kMinAlignment / 2);
-  EXPECT_EQ(GuardLayout::Alignment(kMinAlignment / 2, 1), kMinAlignment / 2);
-  EXPECT_EQ(GuardLayout::Alignment(kMinAlignment / 2 + 1, 1), kMinAlignment);
-  EXPECT_EQ(GuardLayout::Alignment(100, 256), 256u);
-}
-
 TEST(GuardLayoutTest, SlotOfAnAddress) {
   for (const size_t hardware_page : kHardwarePages) {
     const GuardLayout layout = LayoutWith(hardware_page);

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -104,19 +102,6 @@ TEST_F(GuardPoolTest, OneOfSomeIsAtTheStart) {
   EXPECT_EQ(at_start, kObjects / kTuning.guarded_samples.at_start_part);
 }
 
-TEST_F(GuardPoolTest, TooLargeOnesDoNotFit) {
-  EXPECT_EQ(pool_->Take(kTuning.guarded_samples.max_object_bytes + 1, 1), nullptr);
-  EXPECT_EQ(pool_->Take(16, 2 * kPoolTestPage), nullptr);
-  EXPECT_NE(NewObject(kTuning.guarded_samples.max_object_bytes), nullptr);
-}
-
-TEST_F(GuardPoolTest, GivenUp) {
-  GuardSlot* const slot = pool_->Take(100, 1);
-  pool_->GiveUp(slot);
-  EXPECT_EQ(slot->state.load(), GuardState::kUnused);
-  EXPECT_EQ(figures_.page_bytes.value(), 0u);
-}
-
 // In a child, slots that other threads were changing become free again, and those of this thread
 // stay.
 TEST_F(GuardPoolTest, SlotsOfThreadsThatTheChildLacks) {
@@ -172,74 +157,6 @@ TEST_F(GuardPoolTest, ThreadsShareIt) {
   EXPECT_GT(allocated.load(), size_t{kOperations});
   EXPECT_EQ(allocated.load(), freed.load());
   EXPECT_EQ(figures_.objects.value(), 0u);
-}
-
-// Forks children of a process whose threads take, publish, claim and quarantine slots all the time.
-TEST_F(GuardPoolTest, ChildrenOfBusyThreads) {
-  constexpr int kThreads = 3;
-  constexpr int kChildren = 30;
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(20261126 + static_cast<uint64_t>(t));
-      while (!stop.load()) {
-        if (GuardSlot* const slot = NewObject(random() % 9000)) Free(ObjectOf(slot));
-      }
-    });
-  }
-  for (int i = 0; i < kChildren; ++i) {
-    SpinLock::BeginForkHold();
-    pool_->lock().HoldForFork();
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    SpinLock::EndForkHold();
-    if (child == 0) {
-      pool_->lock().ResetAfterForkInChild();
-      pool_->FreeOthersInChild([](GuardSlot&) {});
-      pool_->CheckInvariants();
-      // Slots that other threads had in use stay in use. Every other slot can be used and freed.
-      size_t free = GuardLayout::kSlots - figures_.objects.value();
-      while (free-- > 0) {
-        GuardSlot* const slot = NewObject(16);
-        if (slot == nullptr || !Free(ObjectOf(slot))) _exit(1);
-      }
-      pool_->CheckInvariants();
-      _exit(0);
-    }
-    pool_->lock().ReleaseAfterForkInParent();
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  }
-  stop = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(figures_.objects.value(), 0u);
-}
-
-// Several threads find errors at the same time. One complete error is kept.
-TEST_F(GuardPoolTest, KeepsOneOfTheMistakes) {
-  EXPECT_EQ(pool_->error().kind, GuardErrorKind::kNone);
-  constexpr uint32_t kThreads = 4;
-  std::vector<std::thread> threads;
-  for (uint32_t t = 1; t <= kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      GuardError error;
-      error.kind = GuardErrorKind::kDoubleFree;
-      error.slot = t;
-      error.address = t * kPoolTestPage;
-      error.trace.thread = t;
-      error.trace.frames.fill(t);
-      for (int i = 0; i < 1000; ++i) pool_->KeepError(error);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const GuardError& kept = pool_->error();
-  EXPECT_EQ(kept.kind, GuardErrorKind::kDoubleFree);
-  EXPECT_TRUE(kept.slot >= 1 && kept.slot <= kThreads);
-  EXPECT_EQ(kept.address, kept.slot * kPoolTestPage);
-  EXPECT_EQ(kept.trace.thread, kept.slot);
-  for (const uintptr_t frame : kept.trace.frames) EXPECT_EQ(frame, kept.slot);
 }
 
 // An error that is found while another one is being written.

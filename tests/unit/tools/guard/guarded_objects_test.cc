@@ -5,17 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "entry/properties.h"
 #include "entry/slow_path.h"
 #include "entry/tc_names.h"
 #include "heap/heap.h"
-#include "stats/stats.h"
 #include "tools/guard/guard_pool.h"
 #include "tools/profiler/sampler.h"
 
@@ -105,20 +102,6 @@ TEST_F(GuardedObjectsTest, ReallocCopiesOut) {
   EXPECT_EQ(Objects(), 0u);
 }
 
-TEST_F(GuardedObjectsTest, StatisticsCountThem) {
-  const HeapStats before = CollectStats(heap_);
-  void* const p = tc_malloc(5000);
-  const HeapStats with = CollectStats(heap_);
-  const size_t pages = with.guarded_bytes - before.guarded_bytes;
-  EXPECT_EQ(pages, (5000 + 4095) / 4096 * 4096);
-  EXPECT_EQ(with.in_use_bytes, before.in_use_bytes + pages);
-  EXPECT_EQ(with.system_bytes, before.system_bytes + pages);
-  EXPECT_EQ(with.guarded_objects, before.guarded_objects + 1);
-  EXPECT_GT(with.metadata_bytes, GuardLayout::kSlots * sizeof(GuardSlot));
-  tc_free(p);
-  EXPECT_EQ(CollectStats(heap_).in_use_bytes, before.in_use_bytes);
-}
-
 TEST_F(GuardedObjectsTest, EachNthSampleThatFits) {
   for (const size_t n : {1, 3, 10}) {
     SetGuardedSample(heap_, n);
@@ -131,16 +114,6 @@ TEST_F(GuardedObjectsTest, EachNthSampleThatFits) {
     }
     EXPECT_NEAR(static_cast<double>(guarded), 30, 1) << n;
   }
-}
-
-TEST_F(GuardedObjectsTest, AFullPoolGuardsNoMore) {
-  std::vector<void*> objects;
-  while (IsGuarded(objects.emplace_back(tc_malloc(64)))) ASSERT_LT(objects.size(), 1000u);
-  EXPECT_EQ(heap_.guarded.page_bytes.value(), kTuning.guarded_samples.max_page_bytes);
-  for (void* const p : objects) tc_free(p);
-  void* const p = tc_malloc(64);
-  EXPECT_TRUE(IsGuarded(p));
-  tc_free(p);
 }
 
 TEST_F(GuardedObjectsTest, SwitchedByAProperty) {
@@ -180,50 +153,6 @@ TEST_F(GuardedObjectsTest, ForEachObjectFindsThem) {
   search.times = 0;
   ASSERT_EQ(tcmalloc_for_each_object(visit, &search), 1);
   EXPECT_EQ(search.times, 0);
-}
-
-using GuardedObjectsDeathTest = GuardedObjectsTest;
-
-TEST_F(GuardedObjectsDeathTest, WrongFreesAbort) {
-  EXPECT_DEATH(tc_delete(tc_malloc(16)), "mismatched free: operator delete of .* from malloc");
-  EXPECT_DEATH(tc_free(tc_new(16)), "mismatched free: free of .* from operator new");
-  EXPECT_DEATH(tc_free_sized(tc_malloc(100), 90), "wrong size: free of .* says 90 bytes");
-  EXPECT_DEATH(tc_free_sized(tc_malloc(100), 200), "wrong size: free of .* says 200 bytes");
-  EXPECT_DEATH(tc_free(static_cast<char*>(tc_malloc(100)) + 1), "invalid free: .* byte 1 of");
-  EXPECT_DEATH(
-      {
-        char* const p = static_cast<char*>(tc_malloc(100));
-        p[100] = 0;
-        tc_free(p);
-      },
-      "overflow: free finds that the program wrote 0 bytes after the end of");
-}
-
-// Threads allocate and free, also each other's objects, while guarded sampling is switched on and
-// off.
-TEST_F(GuardedObjectsTest, ThreadsAllocateAndFree) {
-  constexpr int kThreads = 4;
-  std::array<std::atomic<char*>, 32> exchange{};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&exchange, t] {
-      std::mt19937_64 random(20261125 + static_cast<uint64_t>(t));
-      for (int i = 0; i < 3000; ++i) {
-        const size_t size = 16 + random() % 9000;
-        char* const p = static_cast<char*>(tc_malloc(size));
-        p[0] = p[size - 1] = static_cast<char>(i);
-        tc_free(exchange[random() % exchange.size()].exchange(p));
-      }
-    });
-  }
-  for (int i = 0; i < 100; ++i) {
-    SetGuardedSample(heap_, static_cast<size_t>(i % 3));
-    std::this_thread::yield();
-  }
-  SetGuardedSample(heap_, 1);
-  for (std::thread& thread : threads) thread.join();
-  for (std::atomic<char*>& place : exchange) tc_free(place.exchange(nullptr));
-  EXPECT_EQ(Objects(), 0u);
 }
 
 }  // namespace
