@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <set>
 #include <vector>
 
@@ -14,71 +13,11 @@
 namespace tcmalloc {
 namespace {
 
-TEST(MarkItemTest, KeepsAddressAndKind) {
-  const uintptr_t start = static_cast<uintptr_t>(0x7fff'ffff'fff8ull);
-  const MarkItem item(start, 0x1ff);
-  EXPECT_EQ(item.start(), start);
-  EXPECT_EQ(item.kind(), 0xffu) << "the lowest 8 bits";
-}
-
 class MarkWorkTest : public testing::Test {
  protected:
   SystemVirtualMemory vm;
   CheckMemory memory{vm};
 };
-
-TEST_F(MarkWorkTest, RingIsFirstInFirstOut) {
-  constexpr size_t kCapacity = 8;
-  MarkRing ring;
-  ASSERT_TRUE(ring.Prepare(memory, kCapacity));
-  std::deque<uintptr_t> model;
-  SeededRandom random(7);
-  size_t times_full = 0;
-  for (uintptr_t next = 1; next < 2000; ++next) {
-    if (!ring.is_full() && random.OneIn(2)) {
-      ring.Push(MarkItem(next, 0));
-      model.push_back(next);
-    } else if (!ring.empty() && random.OneIn(2)) {
-      EXPECT_EQ(ring.TakeFirst().start(), model.front());
-      model.pop_front();
-    }
-    ASSERT_EQ(ring.size(), model.size());
-    EXPECT_EQ(ring.empty(), model.empty());
-    EXPECT_EQ(ring.is_full(), model.size() == kCapacity);
-    EXPECT_EQ(ring.accepts(), model.size() < kCapacity);
-    times_full += ring.is_full();
-  }
-  EXPECT_GT(times_full, 0u);
-}
-
-TEST_F(MarkWorkTest, ClosedRingAcceptsNothing) {
-  MarkRing ring;
-  ASSERT_TRUE(ring.Prepare(memory, 4));
-  ring.Close();
-  EXPECT_FALSE(ring.accepts());
-  EXPECT_FALSE(ring.is_full());
-  ring.Push(MarkItem(64, 0));
-  EXPECT_EQ(ring.TakeFirst().start(), 64u);
-  ring.Open();
-  EXPECT_TRUE(ring.accepts());
-}
-
-TEST_F(MarkWorkTest, QueueIsFirstInFirstOut) {
-  MarkQueue queue;
-  std::vector<uint64_t> objects(100);
-  size_t taken = 0;
-  for (const uint64_t& object : objects) {
-    if (queue.full()) {
-      EXPECT_EQ(queue.TakeFirst().start(), reinterpret_cast<uintptr_t>(&objects[taken++]));
-    }
-    queue.Add(MarkItem(reinterpret_cast<uintptr_t>(&object), 0));
-  }
-  EXPECT_EQ(objects.size() - taken, 16u);
-  for (; !queue.empty(); ++taken) {
-    EXPECT_EQ(queue.TakeFirst().start(), reinterpret_cast<uintptr_t>(&objects[taken]));
-  }
-  EXPECT_EQ(taken, objects.size());
-}
 
 TEST_F(MarkWorkTest, NotedObjectsAreASet) {
   constexpr size_t kNumbers = 1000;

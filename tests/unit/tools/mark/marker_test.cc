@@ -183,19 +183,6 @@ TEST_P(OtherProcessTest, FollowsWordsOfFourBytes) {
   EXPECT_EQ(Marked(), (Addresses{Small(7), Medium(3), kLarge, Small(9)}));
 }
 
-TEST_P(OtherProcessTest, IndirectObjects) {
-  Store(Small(7), static_cast<uint32_t>(Small(8)));
-  Store(Small(8), static_cast<uint32_t>(Small(9)));
-  EXPECT_EQ(Marked(), Addresses());
-  ASSERT_TRUE(marker_->FindIndirect());
-  LiveObject object;
-  for (const auto& [address, indirect] :
-       {std::pair{Small(7), false}, std::pair{Small(8), true}, std::pair{Small(9), true}}) {
-    ASSERT_TRUE(index_.Find(address, &object));
-    EXPECT_EQ(marker_->IsIndirect(object.number), indirect) << address;
-  }
-}
-
 TEST_P(OtherProcessTest, ObjectsInFlight) {
   ASSERT_TRUE(index_.AddInFlight(Small(20)));
   is_stack_ = true;

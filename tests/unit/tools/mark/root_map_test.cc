@@ -138,10 +138,6 @@ Texts And(const Texts& roots) {
   return all;
 }
 
-TEST(RootMapTest, ProgramWithOneThread) { EXPECT_EQ(RootsOf(With({})), And({})); }
-
-TEST(RootMapTest, NoMappings) { EXPECT_EQ(RootsOf({}), Texts()); }
-
 TEST(RootMapTest, EachKindOfMapping) {
   const struct {
     const char* line;
@@ -223,15 +219,6 @@ TEST(RootMapTest, AllocatorsOwnMemoryIsLeftOut) {
                    "f3f80-f8000 stack"}));
 }
 
-TEST(RootMapTest, AdjacentMappingsAreOneRange) {
-  // madvise on a part of a mapping splits it.
-  EXPECT_EQ(
-      RootsOf(With({"40000-41000 rw-p 00000000 00:00 0 ", "41000-45000 rw-p 00000000 00:00 0 ",
-                    "45000-46000 rw-p 00000000 00:00 0 ", "46000-47000 ---p 00000000 00:00 0 ",
-                    "47000-48000 rw-p 00000000 00:00 0 "})),
-      And({"40000-46000 conditional", "47000-48000 conditional"}));
-}
-
 // ---- Threads.
 
 // The mappings of a thread that the C library started: guard pages, then the stack with the control
@@ -240,13 +227,6 @@ const Texts kThreadLines = {"40000-41000 ---p 00000000 00:00 0 ",
                             "41000-50000 rw-p 00000000 00:00 0 "};
 constexpr uintptr_t kThreadPointer = 0x4f700;
 constexpr ControlBlock kBlock = {kThreadPointer, 0x41000, 0x50000};
-
-TEST(RootMapTest, StackOfAThread) {
-  Process process = With(kThreadLines);
-  process.threads.push_back(Thread(2, 0x4e000, kThreadPointer));
-  process.control_blocks = {kBlock};
-  EXPECT_EQ(RootsOf(process), And({"4df80-50000 stack"}));
-}
 
 TEST(RootMapTest, MappingMergedWithAStackIsNoPartOfIt) {
   Process process =
@@ -260,13 +240,6 @@ TEST(RootMapTest, MappingMergedWithAStackIsNoPartOfIt) {
   process.control_blocks = {};
   EXPECT_EQ(RootsOf(process),
             And({"41000-4df80 conditional", "4df80-52000 stack", "54000-68000 stack"}));
-}
-
-TEST(RootMapTest, RedZoneEndsWithTheMapping) {
-  Process process = With(kThreadLines);
-  process.threads.push_back(Thread(2, 0x41010, kThreadPointer));
-  process.control_blocks = {kBlock};
-  EXPECT_EQ(RootsOf(process), And({"41000-50000 stack"}));
 }
 
 TEST(RootMapTest, StackPointerOutsideAllMappings) {
@@ -310,14 +283,6 @@ TEST(RootMapTest, InitialThreadOnAnotherStack) {
     expected.push_back(text);
   }
   EXPECT_EQ(RootsOf(process), expected);
-}
-
-TEST(RootMapTest, InitialThreadHasEnded) {
-  Process process = With(kThreadLines);
-  process.threads = {Thread(2, 0x4e000, kThreadPointer)};
-  process.control_blocks = {kBlock};
-  EXPECT_EQ(RootsOf(process), (Texts{"10000-12000 data", "18000-19000 data", "19000-1b000 data",
-                                     "1b000-1f000 data", "4df80-50000 stack"}));
 }
 
 TEST(RootMapTest, InitialThreadsStorageInItsOwnMapping) {

@@ -44,33 +44,6 @@ TEST_F(SampledSitesTest, NearestHasTheSameSize) {
   EXPECT_EQ(sites_.Nearest({256, 1000, 0x1000}), nullptr);
 }
 
-TEST_F(SampledSitesTest, NothingIsNearestWithoutSamples) {
-  Build({});
-  EXPECT_EQ(sites_.Nearest({64, 0, 0x1000}), nullptr);
-}
-
-TEST_F(SampledSitesTest, TimeComesBeforeAddress) {
-  Build({{64, 1000, 0x1000}, {64, 5000, 0x9000}});
-  EXPECT_EQ(sites_.Nearest({64, 1200, 0x9000}), NumberedSample(1));
-  EXPECT_EQ(sites_.Nearest({64, 0, 0x9000}), NumberedSample(1));
-  EXPECT_EQ(sites_.Nearest({64, 4000, 0x1000}), NumberedSample(2));
-  EXPECT_EQ(sites_.Nearest({64, 6000, 0x1000}), NumberedSample(2));
-}
-
-TEST_F(SampledSitesTest, LaterSampleWinsATie) {
-  Build({{64, 1000, 0x1000}, {64, 3000, 0x9000}});
-  EXPECT_EQ(sites_.Nearest({64, 2000, 0x1000}), NumberedSample(2));
-}
-
-TEST_F(SampledSitesTest, NearestAddressAtTheSameTime) {
-  Build({{64, 1000, 0x1000}, {64, 1000, 0x9000}, {64, 1000, 0x3000}});
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0x1fff}), NumberedSample(1));
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0x2fff}), NumberedSample(3));
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0xffff}), NumberedSample(2));
-  EXPECT_EQ(sites_.Nearest({64, 1000, 0}), NumberedSample(1));
-  EXPECT_EQ(sites_.Nearest({64, 7000, 0x4000}), NumberedSample(3));
-}
-
 TEST_F(SampledSitesTest, AgreesWithLinearSearch) {
   SeededRandom random(9101);
   const auto any = [&random]() -> Key {
