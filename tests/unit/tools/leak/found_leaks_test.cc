@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/leak/found_leaks.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -84,127 +85,21 @@ TEST_F(FoundLeaksTest, EqualStacksAreOneSite) {
   EXPECT_EQ(leaks_.direct_bytes, 147u);
 }
 
-TEST_F(FoundLeaksTest, WithoutStacksSitesDifferBySize) {
-  for (uintptr_t i = 1; i <= 10; ++i) {
-    const size_t size = i % 2 == 0 ? 64 : 128;
-    ASSERT_NE(Add(&leaks_, nullptr, 0, size, i * 0x1000, size, true, false), nullptr);
-  }
-  ASSERT_TRUE(leaks_.Finish());
-  ASSERT_EQ(leaks_.num_sites(), 2u);
-  EXPECT_EQ(leaks_.begin()[0].object_size, 128u);
-  EXPECT_EQ(leaks_.begin()[0].objects, 5u);
-  EXPECT_EQ(leaks_.begin()[1].object_size, 64u);
-}
-
-TEST_F(FoundLeaksTest, WithoutStacksSitesDifferByAge) {
+TEST_F(FoundLeaksTest, WithoutStacksSitesDifferBySizeAndAge) {
   const uintptr_t frames[] = {0x10, 0x20};
-  // The objects have two sizes. Their spans were handed out at these times, and the clock now shows
-  // 100 s.
-  for (const int64_t ms : {20'000, 39'000, 41'000, 91'000, 99'500, 99'999, 100'000}) {
-    for (const size_t size : {size_t{64}, size_t{128}}) {
-      const AgeBucket age = AgeBucketOf(100'000 - ms);
-      const auto address = static_cast<uintptr_t>(size << 20) + static_cast<uintptr_t>(ms);
-      ASSERT_NE(Add(&leaks_, nullptr, 0, size, address, size, true, false, age), nullptr);
-      // Objects with a stack do not differ by age.
-      ASSERT_NE(Add(&leaks_, frames, 2, size, address + 1, 1, true, false, age), nullptr);
-    }
-  }
-  ASSERT_TRUE(leaks_.Finish());
-  ASSERT_EQ(leaks_.num_sites(), 9u);
-  struct Group {
-    size_t object_size;
-    AgeBucket age;
-    uint64_t objects;
-    bool operator==(const Group&) const = default;
-  };
-  std::vector<Group> groups;
-  for (const LeakSite& site : leaks_) groups.push_back({site.object_size, site.age, site.objects});
-  const std::vector<Group> expected = {
-      {128, AgeBucket::kSecond, 3}, {128, AgeBucket::kTenMinutes, 2},
-      {64, AgeBucket::kSecond, 3},  {64, AgeBucket::kTenMinutes, 2},
-      {128, AgeBucket::kMinute, 1}, {128, AgeBucket::kTenSeconds, 1},
-      {64, AgeBucket::kMinute, 1},  {64, AgeBucket::kTenSeconds, 1},
-      {0, AgeBucket::kSecond, 14}};
-  EXPECT_EQ(groups, expected);
-}
-
-TEST_F(FoundLeaksTest, SitesStayApartWhenTheTableGrows) {
   constexpr size_t kSizes = 2000;
-  for (int round = 0; round < 2; ++round) {
-    for (size_t i = 0; i < kSizes * kNumAgeBuckets; ++i) {
-      const auto age = static_cast<AgeBucket>(i % kNumAgeBuckets);
-      const size_t size = 8 * (1 + i / kNumAgeBuckets);
-      ASSERT_NE(Add(&leaks_, nullptr, 0, size, 0x1000 + i, size, true, false, age), nullptr);
-    }
+  for (size_t i = 0; i < 2 * kSizes * kNumAgeBuckets; ++i) {
+    const auto age = static_cast<AgeBucket>(i % kNumAgeBuckets);
+    const size_t size = 8 * (1 + i / kNumAgeBuckets % kSizes);
+    ASSERT_NE(Add(&leaks_, nullptr, 0, size, 0x1000 + i, size, true, false, age), nullptr);
+    // Objects with a stack do not differ.
+    ASSERT_NE(Add(&leaks_, frames, 2, size, 0x1000 + i, 1, true, false, age), nullptr);
   }
   ASSERT_TRUE(leaks_.Finish());
-  ASSERT_EQ(leaks_.num_sites(), kSizes * kNumAgeBuckets);
-  for (const LeakSite& site : leaks_) ASSERT_EQ(site.objects, 2u);
-}
-
-TEST_F(FoundLeaksTest, EveryFormatMarksTheNearestSiteAsAHint) {
-  Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false, AgeBucket::kOlder);
-  Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false, AgeBucket::kMinute);
-  std::vector<uintptr_t> frames = {0x11, 0x21};
-  ASSERT_TRUE(leaks_.SetNearestStack(leaks_.begin(), frames.data(), frames.size()));
-  frames.assign(2, 0);  // the report has a copy
-  ASSERT_TRUE(leaks_.Finish());
-  EXPECT_EQ(
-      Text("name", 2),
-      "tcmalloc: Leak check name detected leaks of 96 bytes in 2 objects, directly 96 bytes in 2 "
-      "objects; 2 call sites\n"
-      "tcmalloc: The 2 largest leaks:\n"
-      "  64 bytes in 1 object, each of 64 bytes, in spans handed out 1 h ago or earlier\n"
-      "    a hint, not evidence: the nearest sampled object of this size, allocated from\n"
-      "      0x10\n"
-      "      0x20\n"
-      "  32 bytes in 1 object, each of 32 bytes, in spans handed out 10 s to 1 min ago\n");
-  const std::string json = Written(leaks_, LeakFormat::kJson);
-  EXPECT_NE(json.find("\"object_size\":64,\"span_age_ms\":{\"at_least\":3600000},"
-                      "\"example\":\"0x1000\",\"frames\":[],\"nearest_sample\":{\"hint\":true,"
-                      "\"frames\":[{\"address\":\"0x11\"},{\"address\":\"0x21\"}]}}"),
-            std::string::npos)
-      << json;
-  EXPECT_NE(json.find("\"object_size\":32,\"span_age_ms\":{\"at_least\":10000,\"below\":60000},"
-                      "\"example\":\"0x2000\",\"frames\":[]}"),
-            std::string::npos)
-      << json;
-  EXPECT_EQ(Written(leaks_, LeakFormat::kFolded), "0x20;0x10 64\n");
-  EXPECT_EQ(Written(leaks_, LeakFormat::kLegacyText)
-                .rfind("heap profile: 2: 96 [2: 96] @ heapprofile\n1: 64 [1: 64] @ 0x11 0x21\n", 0),
-            0u);
-  const Profile profile = leaks_.AsProfile();
-  ASSERT_EQ(profile.num_entries, 2u);
-  EXPECT_TRUE(profile.entries[0].guessed_stack);
-  EXPECT_EQ(profile.entries[0].depth, 2u);
-  EXPECT_EQ(profile.entries[0].age_at_least_ms, 3'600'000);
-  EXPECT_FALSE(profile.entries[1].guessed_stack);
-  EXPECT_EQ(profile.entries[1].depth, 0u);
-  EXPECT_EQ(profile.entries[1].age_at_least_ms, 10'000);
-}
-
-TEST_F(FoundLeaksTest, FirstWordsAreWrittenIfKnown) {
-  LeakSite* const site = Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false);
-  ASSERT_EQ(site->num_words, 0u);
-  EXPECT_EQ(Written(leaks_, LeakFormat::kJson).find("words"), std::string::npos);
-  EXPECT_EQ(Written(leaks_, LeakFormat::kText).find("begins with"), std::string::npos);
-  site->num_words = 2;
-  site->words[0] = 0xabc;
-  site->words[1] = 0xdef;
-  ASSERT_TRUE(leaks_.Finish());
-  EXPECT_NE(Written(leaks_, LeakFormat::kJson).find(",\"words\":[\"0xabc\",\"0xdef\"],"),
-            std::string::npos);
-  EXPECT_NE(
-      Written(leaks_, LeakFormat::kText).find("one of them at 0x1000 begins with 0xabc 0xdef"),
-      std::string::npos);
-}
-
-TEST_F(FoundLeaksTest, SitesWithStacksHaveNoAgeInAProfile) {
-  const uintptr_t frames[] = {0x11};
-  Add(&leaks_, frames, 1, 64, 0x1000, 50, true, false, AgeBucket::kOlder);
-  ASSERT_TRUE(leaks_.Finish());
-  EXPECT_EQ(leaks_.AsProfile().entries[0].age_at_least_ms, -1);
-  EXPECT_FALSE(leaks_.AsProfile().entries[0].guessed_stack);
+  ASSERT_EQ(leaks_.num_sites(), kSizes * kNumAgeBuckets + 1);
+  for (const LeakSite& site : leaks_) {
+    ASSERT_EQ(site.objects, site.depth == 0 ? 2u : 2 * kSizes * kNumAgeBuckets);
+  }
 }
 
 TEST_F(FoundLeaksTest, ByObjectEachObjectIsASite) {
@@ -285,48 +180,51 @@ TEST_F(FoundLeaksTest, Text) {
       "  and 1 more\n");
 }
 
-TEST_F(FoundLeaksTest, TextWithoutLeaksAndWithoutResult) {
+TEST_F(FoundLeaksTest, TheNearestStackIsAHint) {
+  Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false, AgeBucket::kOlder);
+  const uintptr_t frames[] = {0x11, 0x21};
+  ASSERT_TRUE(leaks_.SetNearestStack(leaks_.begin(), frames, std::size(frames)));
   ASSERT_TRUE(leaks_.Finish());
-  leaks_.objects_in_use = 12;
-  leaks_.bytes_in_use = 3456;
-  EXPECT_EQ(Text("x", 20),
-            "tcmalloc: leak check \"x\": no leaks found, 12 objects, 3456 bytes checked\n");
-  leaks_.objects_in_use = 0;
-  EXPECT_EQ(Text("x", 20),
-            "tcmalloc: leak check \"x\": no object is in use, so nothing was checked; the program "
-            "may have another malloc\n");
-  leaks_.objects_in_use = 12;
-  leaks_.outcome = LeakOutcome::kNotStopped;
-  leaks_.error = 1;
-  EXPECT_EQ(Text("x", 20),
-            "tcmalloc: leak check \"x\": other threads could not be stopped (Operation not "
-            "permitted): objects that only they hold may be reported as leaks\n"
-            "tcmalloc: leak check \"x\": no leaks found, 12 objects, 3456 bytes checked\n");
-  leaks_.outcome = LeakOutcome::kImpossible;
-  leaks_.error = 13;
-  EXPECT_EQ(Text("x", 20),
-            "tcmalloc: leak check \"x\": not checked: the process cannot read its own threads or "
-            "mappings (Permission denied); check that /proc is mounted and that no sandbox forbids "
-            "ptrace and clone\n");
-  leaks_.signal = 11;
-  EXPECT_EQ(
-      Text("x", 20),
-      "tcmalloc: leak check \"x\": not checked: the check was ended by signal 11; the program "
-      "was not affected\n");
-  leaks_.signal = SIGSYS;
-  EXPECT_EQ(Text("x", 20),
-            "tcmalloc: leak check \"x\": not checked: a sandbox ended the check at a system call; "
-            "allow those that docs/system-calls.md lists for leak checks\n");
-  leaks_.stuck_thread = 4711;
-  EXPECT_EQ(
-      Text("x", 20),
-      "tcmalloc: leak check \"x\": not checked: thread 4711 could not be stopped: it waits in "
-      "the kernel, for a disk or network file system or for the child of its vfork to call "
-      "exec; check again when that is over\n");
-  leaks_.outcome = LeakOutcome::kNoMemory;
-  leaks_.error = 0;
-  EXPECT_EQ(Text("x", 20),
-            "tcmalloc: leak check \"x\": not checked: the system has no memory for the check\n");
+  EXPECT_NE(Text("name", 2).find("a hint, not evidence"), std::string::npos);
+  EXPECT_NE(Written(leaks_, LeakFormat::kJson)
+                .find("\"span_age_ms\":{\"at_least\":3600000},\"example\":\"0x1000\",\"frames\":[],"
+                      "\"nearest_sample\":{\"hint\":true,\"frames\":[{\"address\":\"0x11\"},"
+                      "{\"address\":\"0x21\"}]}}"),
+            std::string::npos);
+  const Profile profile = leaks_.AsProfile();
+  EXPECT_TRUE(profile.entries[0].guessed_stack);
+  EXPECT_EQ(profile.entries[0].depth, 2u);
+  EXPECT_EQ(profile.entries[0].age_at_least_ms, 3'600'000);
+}
+
+TEST_F(FoundLeaksTest, TextNamesTheReasonWhyNothingWasChecked) {
+  const struct {
+    LeakOutcome outcome;
+    int error;
+    int signal;
+    int stuck_thread;
+    size_t objects;
+    const char* part;
+  } kCases[] = {
+      {LeakOutcome::kDone, 0, 0, 0, 12, "no leaks found, 12 objects"},
+      {LeakOutcome::kDone, 0, 0, 0, 0, "may have another malloc"},
+      {LeakOutcome::kNotStopped, EPERM, 0, 0, 12, "not be stopped (Operation not permitted)"},
+      {LeakOutcome::kImpossible, EACCES, 0, 0, 12, "(Permission denied); check that /proc"},
+      {LeakOutcome::kImpossible, 0, SIGSEGV, 0, 12, "ended by signal 11"},
+      {LeakOutcome::kImpossible, 0, SIGSYS, 0, 12, "a sandbox ended the check"},
+      {LeakOutcome::kImpossible, 0, 0, 4711, 12, "thread 4711 could not be stopped"},
+      {LeakOutcome::kNoMemory, 0, 0, 0, 12, "no memory for the check"},
+  };
+  ASSERT_TRUE(leaks_.Finish());
+  for (const auto& c : kCases) {
+    leaks_.outcome = c.outcome;
+    leaks_.error = c.error;
+    leaks_.signal = c.signal;
+    leaks_.stuck_thread = c.stuck_thread;
+    leaks_.objects_in_use = c.objects;
+    const std::string text = Text("x", 20);
+    EXPECT_NE(text.find(c.part), std::string::npos) << text;
+  }
 }
 
 TEST_F(FoundLeaksTest, Formats) {

@@ -42,17 +42,6 @@ TEST(RegisteredRootsTest, ListsRegisteredRanges) {
   EXPECT_EQ(Listed(&roots), (Pairs{{100, 110}}));
 }
 
-TEST(RegisteredRootsTest, RegisteredTwiceCountsTwice) {
-  SystemVirtualMemory vm;
-  RegisteredRoots roots;
-  EXPECT_TRUE(roots.Register(At(100), 10, vm));
-  EXPECT_TRUE(roots.Register(At(100), 10, vm));
-  EXPECT_TRUE(roots.Unregister(At(100), 10));
-  EXPECT_EQ(Listed(&roots), (Pairs{{100, 110}}));
-  EXPECT_TRUE(roots.Unregister(At(100), 10));
-  EXPECT_EQ(Listed(&roots), Pairs());
-}
-
 TEST(RegisteredRootsTest, RefusesInvalidRanges) {
   SystemVirtualMemory vm;
   RegisteredRoots roots;

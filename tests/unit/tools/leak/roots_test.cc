@@ -7,12 +7,10 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +21,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/compiler.h"
 #include "entry/tc_names.h"
 #include "heap/heap.h"
 #include "testing/sanitizers.h"
@@ -45,8 +42,7 @@ void* volatile the_pointer;
 // The roots that Gather found, and the memory that is reached from them.
 class Found {
  public:
-  explicit Found(RegisteredRoots& registered)
-      : roots_(ExistingHeap()), words_(ExistingHeap().virtual_memory) {
+  explicit Found(RegisteredRoots& registered) : roots_(ExistingHeap()) {
     struct Call {
       Roots* roots;
       RegisteredRoots* registered;
@@ -76,7 +72,6 @@ class Found {
         Search(part.start, part.end);
       }
     }
-    std::sort(words_.begin(), words_.end());
   }
 
   // The kinds of the ranges that contain the word at `place`.
@@ -103,10 +98,6 @@ class Found {
     const std::string kinds = KindsAt(place);
     return !kinds.empty() && kinds != "not reached";
   }
-  // True if this word is anywhere in the searched memory.
-  bool HasWord(uintptr_t word) const {
-    return std::binary_search(words_.begin(), words_.end(), word);
-  }
 
   const Roots& roots() const { return roots_; }
   Roots& roots() { return roots_; }
@@ -118,7 +109,6 @@ class Found {
          at + sizeof(uintptr_t) <= end; at += sizeof(uintptr_t)) {
       const uintptr_t word = *reinterpret_cast<const volatile uintptr_t*>(at);
       if (word < 4096) continue;
-      EXPECT_TRUE(words_.Push(word));
       const auto& ranges = roots_.conditional();
       const RootRange* const range =
           std::upper_bound(ranges.begin(), ranges.end(), word,
@@ -135,8 +125,6 @@ class Found {
   size_t num_threads_ = 0;
   std::vector<bool> reached_;
   std::vector<size_t> waiting_;
-  // This array lies in memory that is not searched.
-  MappedArray<uintptr_t> words_;
 };
 
 // A thread that runs a function, and then waits until the object's end.
@@ -180,13 +168,6 @@ void* MapPages(size_t bytes) {
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(memory, MAP_FAILED);
   return memory;
-}
-
-TEST_F(RootsTest, DataOfTheProgram) {
-  in_bss = &something;
-  const Found found(registered_);
-  EXPECT_EQ(found.KindsAt(&in_data), "data");
-  EXPECT_EQ(found.KindsAt(&in_bss), "data");
 }
 
 TEST_F(RootsTest, DataOfALibrary) {
@@ -268,43 +249,6 @@ TEST_F(RootsTest, StacksAndThreadLocalStorage) {
 std::atomic<void* volatile*> in_handler{nullptr};
 std::atomic<bool> handler_done{false};
 
-TEST_F(RootsTest, SignalHandlerOnAnotherStack) {
-  constexpr size_t kBytes = size_t{256} << 10;
-  void* const alternate = MapPages(kBytes);
-  struct sigaction action = {};
-  struct sigaction before;
-  action.sa_flags = SA_ONSTACK;
-  action.sa_handler = [](int) {
-    void* volatile mine = &something;
-    in_handler = &mine;
-    while (!handler_done) sched_yield();
-    static_cast<void>(mine);
-  };
-  ASSERT_EQ(sigaction(SIGUSR2, &action, &before), 0);
-  in_handler = nullptr;
-  handler_done = false;
-  void* volatile* below = nullptr;
-  std::thread thread([&] {
-    void* volatile mine = &something;
-    below = &mine;
-    const stack_t stack = {.ss_sp = alternate, .ss_flags = 0, .ss_size = kBytes};
-    EXPECT_EQ(sigaltstack(&stack, nullptr), 0);
-    raise(SIGUSR2);
-    EXPECT_EQ(mine, &something);
-  });
-  while (in_handler == nullptr) sched_yield();
-  {
-    const Found found(registered_);
-    // (The mapping may have been joined to one of another kind.)
-    EXPECT_NE(found.KindsAt(in_handler.load()).find("stack"), std::string::npos);
-    EXPECT_NE(found.KindsAt(below).find("stack"), std::string::npos);
-  }
-  handler_done = true;
-  thread.join();
-  sigaction(SIGUSR2, &before, nullptr);
-  munmap(alternate, kBytes);
-}
-
 // Gathered roots are no longer valid when the checker's own memory has taken the place of the
 // program's.
 TEST_F(RootsTest, OwnMemoryInPlaceOfProgramMemoryIsDetected) {
@@ -322,97 +266,6 @@ TEST_F(RootsTest, OwnMemoryInPlaceOfProgramMemoryIsDetected) {
   own.mapped().Remove(memory + page, page, own);
   EXPECT_TRUE(found.roots().StillValid());
   munmap(memory, 3 * page);
-}
-
-TEST_F(RootsTest, ThreadThatRunsOnAnObject) {
-  constexpr size_t kBytes = size_t{256} << 10;
-  void* const stack = tc_aligned_alloc(4096, kBytes);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstack(&attributes, stack, kBytes), 0);
-  struct Ends {
-    std::barrier<> ready{2};
-    std::barrier<> end{2};
-  } ends;
-  pthread_t thread;
-  const auto run = [](void* argument) -> void* {
-    static_cast<Ends*>(argument)->ready.arrive_and_wait();
-    static_cast<Ends*>(argument)->end.arrive_and_wait();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &ends), 0);
-  ends.ready.arrive_and_wait();
-  {
-    const Found found(registered_);
-    ASSERT_EQ(found.roots().heap_stacks().size(), 1u);
-    EXPECT_LT(found.roots().heap_stacks()[0] - AddressOf(stack), kBytes);
-    EXPECT_EQ(found.KindsAt(stack), "");
-  }
-  ends.end.arrive_and_wait();
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-  tc_free(stack);
-}
-
-TEST_F(RootsTest, TheProgramsOwnMappings) {
-  constexpr size_t kBytes = size_t{1} << 20;
-  // The three mappings are adjacent neither to each other nor to other mappings.
-  char* const all = static_cast<char*>(MapPages(7 * kBytes));
-  void** const with_pointer = reinterpret_cast<void**>(all + kBytes);
-  void** const behind = reinterpret_cast<void**>(all + 3 * kBytes);
-  void** const lost = reinterpret_cast<void**>(all + 5 * kBytes);
-  for (size_t i = 0; i < 7; i += 2) mprotect(all + i * kBytes, kBytes, PROT_NONE);
-  with_pointer[0] = &behind[100];
-  behind[0] = &something;
-  lost[0] = &something;
-  the_pointer = with_pointer;
-  // The test's own copies of the address must not be found as pointers, so it keeps a sum.
-  const uintptr_t lost_and_one = AddressOf(lost) + 1;
-  {
-    const Found found(registered_);
-    EXPECT_EQ(found.KindsAt(with_pointer), "reached");
-    EXPECT_EQ(found.KindsAt(behind), "reached");
-  }
-  ASSERT_TRUE(registered_.Register(lost, 100, ExistingHeap().virtual_memory));
-  {
-    const Found found(registered_);
-    EXPECT_EQ(found.KindsAt(lost).substr(0, 10), "registered");
-    EXPECT_EQ(found.KindsAt(lost + 100 / sizeof(*lost)).find("registered"),
-              std::string::npos);  // the registered range ends there
-  }
-  ASSERT_TRUE(registered_.Unregister(reinterpret_cast<void*>(lost_and_one - 1), 100));
-  munmap(all, 7 * kBytes);
-}
-
-// Returns a complement, so that no word on this thread's stack is the address. Freed memory may
-// contain an old pointer to a library, with up to three bytes overwritten by the end of a text.
-// Such a word is not the address, either: the kernel places mappings next to the libraries, and 64
-// MiB are further away than three bytes reach.
-TC_OUT_OF_LINE uintptr_t MapLost() {
-  constexpr size_t kBytes = size_t{64} << 20;
-  char* const memory = static_cast<char*>(MapPages(kBytes));
-  mprotect(memory, 1 << 20, PROT_NONE);
-  mprotect(memory + (2 << 20), kBytes - (2 << 20), PROT_NONE);
-  *reinterpret_cast<void**>(memory + (1 << 20)) = &something;
-  return ~AddressOf(memory + (1 << 20));
-}
-TC_OUT_OF_LINE void WipeStack() {
-  volatile char waste[size_t{128} << 10];
-  for (volatile char& byte : waste) byte = 0;
-}
-
-// With 32 bits, in 2 of 1,000 runs a random number of the C library (the stack canary, mangled
-// pointers) looks like an address of a mapping. So the test fails only if that happens to four
-// mappings.
-TEST_F(RootsTest, MappingWithoutAPointerIsNotReached) {
-  std::string kinds;
-  for (int i = 0; i < (sizeof(void*) == 4 ? 4 : 1) && kinds != "not reached"; ++i) {
-    const uintptr_t not_address = MapLost();  // stays mapped: the next one is elsewhere
-    WipeStack();
-    const Found found(registered_);
-    kinds = found.KindsAt(reinterpret_cast<void*>(~not_address));
-  }
-  EXPECT_EQ(kinds, "not reached");
 }
 
 // Objects of the C library's malloc lie in the data segment, in mappings of large objects, and in
@@ -476,68 +329,18 @@ TEST_F(RootsTest, TheHeapsOwnMemory) {
     }
   }
   for (void* const object : objects) tc_free(object);
-  // Later tests must not find these addresses in free memory of the C library.
-  std::fill(objects.begin(), objects.end(), nullptr);
-  std::fill(places.begin(), places.end(), nullptr);
-}
-
-// Allocates objects and keeps only the complements of their addresses.
-TC_OUT_OF_LINE void Allocate(size_t n, size_t size, std::vector<uintptr_t>* complements) {
-  for (size_t i = 0; i < n; ++i) {
-    void* const object = tc_malloc(size);
-    memset(object, 0, size);
-    complements->push_back(~AddressOf(object));
-  }
-}
-TC_OUT_OF_LINE void Free(const std::vector<uintptr_t>& complements) {
-  for (const uintptr_t complement : complements) tc_free(reinterpret_cast<void*>(~complement));
-}
-
-TEST_F(RootsTest, CachesAreNotSearched) {
-  std::vector<uintptr_t> complements;
-  for (const size_t size : {16, 64, 1000, 5000}) Allocate(2000, size, &complements);
-  WipeStack();
-  // A few addresses remain in old frames, but the arrays of a cache hold hundreds.
-  constexpr int kStale = 16;
-  const auto count = [&](const Found& found) {
-    return std::count_if(complements.begin(), complements.end(),
-                         [&](uintptr_t complement) { return found.HasWord(~complement); });
-  };
-  {
-    const Found found(registered_);
-    EXPECT_LE(count(found), kStale) << "of objects in use";
-  }
-  Free(complements);
-  WipeStack();
-  const Found found(registered_);
-  EXPECT_LE(count(found), kStale) << "of free objects";
-  // An address that is in searched memory is found.
-  in_data = reinterpret_cast<void*>(~complements[0]);
-  const Found found_again(registered_);
-  EXPECT_TRUE(found_again.HasWord(~complements[0]));
-  in_data = &something;
 }
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
-// Fills the memory below the caller's frame with a word, and returns the start of that memory.
-constexpr size_t kFilled = 1500;
-TC_OUT_OF_LINE void* volatile* FillStack(uintptr_t word) {
-  void* volatile words[kFilled];
-  for (void* volatile& place : words) place = reinterpret_cast<void*>(word);
-  void* volatile* volatile start = words;
-  return start;
-}
-
 // The C library keeps the stacks of ended threads for new ones.
 TEST_F(RootsTest, StacksOfEndedThreads) {
   constexpr size_t kThreads = 3;  // the C library keeps the stacks of a few
   constexpr size_t kLive = 1;
   std::vector<void* volatile*> on_stack(kThreads);
   std::vector<void* volatile*> in_storage(kThreads);
-  const uintptr_t secret = AddressOf(&something) + 0x1234567;
   const auto run = [&](size_t i) {
-    on_stack[i] = FillStack(secret + 1 + i);
-    in_thread = reinterpret_cast<void*>(secret + 100 + i);
+    void* volatile mine = &something;
+    on_stack[i] = &mine;
     in_storage[i] = &in_thread;
   };
   // All threads run at once, so that none gets the stack of another. Then all end except one.
@@ -560,54 +363,15 @@ TEST_F(RootsTest, StacksOfEndedThreads) {
     EXPECT_EQ(found.num_threads(), 2u);
     for (size_t i = 0; i < kThreads; ++i) {
       if (i == kLive) continue;
-      // Later calls have overwritten some of the words.
-      void* volatile* const place =
-          std::find(on_stack[i], on_stack[i] + kFilled, reinterpret_cast<void*>(secret + 1 + i));
-      EXPECT_NE(place, on_stack[i] + kFilled) << i;
-      EXPECT_EQ(found.KindsAt(place), "") << i;
+      EXPECT_EQ(found.KindsAt(on_stack[i]), "") << i;
       EXPECT_EQ(found.KindsAt(in_storage[i]), "") << i;
-      EXPECT_FALSE(found.HasWord(secret + 1 + i)) << i;
-      EXPECT_FALSE(found.HasWord(secret + 100 + i)) << i;
     }
     EXPECT_EQ(found.KindsAt(in_storage[kLive]), "stack");
-    // Words that the thread's earlier calls have left below its stack pointer do not count.
-    EXPECT_EQ(found.KindsAt(on_stack[kLive]), "");
   }
   end.arrive_and_wait();
   threads[kLive].join();
 }
 #endif
-
-TEST_F(RootsTest, RepeatedGather) {
-  Heap& heap = ExistingHeap();
-  Roots roots(heap);
-  size_t listed = 0;
-  size_t found = 0;
-  for (int i = 0; i < 30; ++i) {
-    // Other threads might map memory meanwhile.
-    void* const more = MapPages(size_t{1} << 20);
-    struct Call {
-      Roots& roots;
-      RegisteredRoots& registered;
-      Roots::Outcome outcome;
-    } call = {roots, registered_, Roots::Outcome::kNoMappings};
-    const auto function = [](void* context, const WorldStop& world) {
-      Call& c = *static_cast<Call*>(context);
-      c.outcome = c.roots.Gather(world, c.registered);
-    };
-    EXPECT_EQ(WithWorldStopped(heap.virtual_memory, function, &call).outcome, StopOutcome::kDone);
-    EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
-    EXPECT_EQ(WithCallerOnly(heap.virtual_memory, function, &call).outcome, StopOutcome::kDone);
-    EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
-    munmap(more, size_t{1} << 20);
-    if (i == 5) {
-      listed = heap.virtual_memory.mapped().size();
-      found = roots.always().size() + roots.conditional().size();
-    }
-  }
-  EXPECT_LE(roots.always().size() + roots.conditional().size(), 2 * found);
-  EXPECT_LE(heap.virtual_memory.mapped().size(), listed + 4);
-}
 
 }  // namespace
 }  // namespace tcmalloc

@@ -59,50 +59,6 @@ class BackedPagesTest : public ::testing::Test {
   char* memory_ = nullptr;
 };
 
-TEST_F(BackedPagesTest, NothingIsBackedUntilItIsTouched) {
-  MapAnonymous();
-  EXPECT_EQ(All(Want::kAny), Parts());
-  EXPECT_EQ(All(Want::kWritten), Parts());
-  // The query itself does not back pages.
-  EXPECT_EQ(All(Want::kAny), Parts());
-}
-
-TEST_F(BackedPagesTest, PartsAreAsLongAsPossible) {
-  MapAnonymous();
-  for (const size_t page :
-       {size_t{0}, size_t{3}, size_t{4}, size_t{511}, size_t{512}, size_t{513}, kPages - 1}) {
-    Write(page);
-  }
-  const Parts expected = {{0, 1}, {3, 5}, {511, 514}, {kPages - 1, kPages}};
-  EXPECT_EQ(All(Want::kAny), expected);
-  EXPECT_EQ(All(Want::kWritten), expected);
-  EXPECT_EQ(All(Want::kAny, 4, 512), (Parts{{4, 5}, {511, 512}}));
-  EXPECT_EQ(All(Want::kAny, 5, 511), Parts());
-  for (size_t page = 0; page < kPages; ++page) Write(page);
-  ASSERT_TRUE(backed_.Open());  // drops the entries that were read
-  EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
-}
-
-TEST_F(BackedPagesTest, TheEndsOfARangeAreKept) {
-  MapAnonymous();
-  for (const size_t page : {5, 6, 9}) Write(page);
-  AddressRange range = {Address(5) + 100, Address(9) + 200};
-  AddressRange part;
-  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kAny, &part));
-  EXPECT_EQ(part.start, Address(5) + 100);
-  EXPECT_EQ(part.end, Address(7));
-  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kAny, &part));
-  EXPECT_EQ(part.start, Address(9));
-  EXPECT_EQ(part.end, Address(9) + 200);
-  EXPECT_FALSE(backed_.TakeFirst(&range, Want::kAny, &part));
-  range = {Address(5) + 8, Address(5) + 16};
-  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kAny, &part));
-  EXPECT_EQ(part.start, Address(5) + 8);
-  EXPECT_EQ(part.end, Address(5) + 16);
-  range = {Address(5), Address(5)};
-  EXPECT_FALSE(backed_.TakeFirst(&range, Want::kAny, &part));
-}
-
 // Once a page of a private mapping is written, the process has its own copy. Before that, the page
 // belongs to the file.
 TEST_F(BackedPagesTest, PagesOfAFile) {
@@ -153,48 +109,6 @@ TEST_F(BackedPagesTest, AllPagesCountAsBackedWithoutPagemap) {
   EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
   EXPECT_EQ(All(Want::kWritten, 3, 4), (Parts{{3, 4}}));
   EXPECT_EQ(All(Want::kGuard), Parts());
-}
-
-TEST_F(BackedPagesTest, HugePages) {
-  MapAnonymous();
-  constexpr size_t kHuge = size_t{2} << 20;
-  char* const raw = static_cast<char*>(
-      mmap(nullptr, 2 * kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(raw, MAP_FAILED);
-  const uintptr_t start = (reinterpret_cast<uintptr_t>(raw) + kHuge - 1) & ~(kHuge - 1);
-  madvise(reinterpret_cast<void*>(start), kHuge, MADV_HUGEPAGE);
-  *reinterpret_cast<char*>(start + kHuge / 2) = 1;
-  AddressRange range = {start, start + kHuge};
-  AddressRange part;
-  ASSERT_TRUE(backed_.TakeFirst(&range, Want::kWritten, &part));
-  // The whole hugepage is backed, or only the page if the OS had no hugepage.
-  EXPECT_LE(part.start, start + kHuge / 2);
-  EXPECT_GE(part.end, start + kHuge / 2 + page_);
-  EXPECT_TRUE(part.end - part.start == kHuge || part.end - part.start == page_);
-  munmap(raw, 2 * kHuge);
-}
-
-// A newer kernel searches for the pages itself. On others, reading two billion bytes of entries
-// takes seconds.
-TEST_F(BackedPagesTest, ASparseTerabyte) {
-  MapAnonymous();
-  if constexpr (sizeof(void*) == 4) GTEST_SKIP() << "32-bit machines do not have the addresses";
-  const size_t bytes = static_cast<size_t>(uint64_t{1} << 40);
-  char* const start = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (start == MAP_FAILED) GTEST_SKIP() << "this process may not map a terabyte";
-  madvise(start, bytes, MADV_NOHUGEPAGE);
-  const std::vector<size_t> written = {1, 600, bytes / page_ / 3, bytes / page_ - 1};
-  for (const size_t page : written) start[page * page_] = 1;
-  AddressRange range = {reinterpret_cast<uintptr_t>(start),
-                        reinterpret_cast<uintptr_t>(start) + bytes};
-  std::vector<size_t> found;
-  for (AddressRange part; backed_.TakeFirst(&range, Want::kWritten, &part);) {
-    EXPECT_EQ(part.end - part.start, page_);
-    found.push_back((part.start - reinterpret_cast<uintptr_t>(start)) / page_);
-  }
-  EXPECT_EQ(found, written);
-  munmap(start, bytes);
 }
 
 // Compares with a list of written pages, for ranges between any two addresses: all parts are found.
