@@ -73,16 +73,5 @@ TEST(ThreadStatusTest, OfThisProcess) {
   close(list);
 }
 
-TEST(ThreadStatusTest, OfAnEndedChild) {
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  siginfo_t info;
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-  const int processes = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  EXPECT_TRUE(ReadThreadStatus(processes, ThreadFileOf(child, "/status").text).has_ended);
-  close(processes);
-  EXPECT_EQ(waitpid(child, nullptr, 0), child);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -356,169 +356,55 @@ TEST_F(WorldStopTest, StackAndThreadPointer) {
 #endif
 }
 
-#if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
-// True if a word of the stack from `start` to `end` equals `secret`. AddressSanitizer forbids reads
-// between variables.
-__attribute__((no_sanitize("address"))) bool StackHolds(uintptr_t start, uintptr_t end,
-                                                        uintptr_t secret) {
-  for (uintptr_t at = start; at < end; at += sizeof(uintptr_t)) {
-    if (*reinterpret_cast<const volatile uintptr_t*>(at) == secret) return true;
-  }
-  return false;
-}
-
-// Only a register holds `Secret(n)` while a thread is in Hold.
 uintptr_t Secret(uintptr_t n) { return n * static_cast<uintptr_t>(0x9e3779b97f4a7c15); }
 
+#if defined(__x86_64__) || defined(__aarch64__)
+// Loops with a secret in a general register and another one in a vector register, until `*done`.
+TC_OUT_OF_LINE void HoldInRegisters(std::atomic<int>* begun, std::atomic<int>* done) {
+  const uintptr_t general = Secret(3);
+  double vector;
+  const uintptr_t bits = Secret(4);
+  memcpy(&vector, &bits, sizeof(vector));
 #if defined(__aarch64__)
-// Loops with the secret in a callee-saved register, until `*done`.
-TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
   asm volatile(
-      "ldr x19, =0x9e3779b97f4a7c15\n\t"
-      "mul x19, x19, %[n]\n\t"
       "mov w9, #1\n\t"
       "str w9, [%[begun]]\n\t"
       "1: ldr w9, [%[done]]\n\t"
-      "cbz w9, 1b\n\t"
-      "mov x19, xzr\n\t"
+      "cbz w9, 1b"
       :
-      : [n] "r"(n), [begun] "r"(begun), [done] "r"(done)
-      : "x9", "x19", "memory");
-}
-
-// As HoldInRegister, with a vector register.
-TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
-  asm volatile(
-      "ldr x9, =0x9e3779b97f4a7c15\n\t"
-      "mul x9, x9, %[n]\n\t"
-      "fmov d5, x9\n\t"
-      "mov w9, #1\n\t"
-      "str w9, [%[begun]]\n\t"
-      "1: ldr w9, [%[done]]\n\t"
-      "cbz w9, 1b\n\t"
-      :
-      : [n] "r"(n), [begun] "r"(begun), [done] "r"(done)
-      : "x9", "v5", "memory");
-}
+      : "r"(general), "w"(vector), [begun] "r"(begun), [done] "r"(done)
+      : "x9", "memory");
 #else
-// Loops with the secret in a callee-saved register, until `*done`.
-TC_OUT_OF_LINE void HoldInRegister(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
   asm volatile(
-#if defined(__x86_64__)
-      "mov $0x9e3779b97f4a7c15, %%rbx\n\t"
-      "imul %[n], %%rbx\n\t"
-#else
-      "push %%ebx\n\t"
-      "mov $0x7f4a7c15, %%ebx\n\t"
-      "imul %[n], %%ebx\n\t"
-#endif
       "movl $1, (%[begun])\n\t"
       "1: pause\n\t"
       "cmpl $0, (%[done])\n\t"
-      "je 1b\n\t"
-#if defined(__x86_64__)
-      "xor %%ebx, %%ebx\n\t"
+      "je 1b"
       :
-      : [n] "r"(n), [begun] "r"(begun), [done] "r"(done)
-      : "rbx", "memory");
-#else
-      "pop %%ebx\n\t"
-      :
-      : [n] "a"(n), [begun] "S"(begun), [done] "D"(done)
-      : "memory");
+      : "r"(general), "x"(vector), [begun] "r"(begun), [done] "r"(done)
+      : "memory", "cc");
 #endif
 }
-
-// As HoldInRegister, with a vector register.
-TC_OUT_OF_LINE void HoldInVector(uintptr_t n, std::atomic<int>* begun, std::atomic<int>* done) {
-  asm volatile(
-#if defined(__x86_64__)
-      "mov $0x9e3779b97f4a7c15, %%rax\n\t"
-      "imul %[n], %%rax\n\t"
-      "movq %%rax, %%xmm5\n\t"
-#else
-      "mov $0x7f4a7c15, %%eax\n\t"
-      "imul %[n], %%eax\n\t"
-      "movd %%eax, %%xmm5\n\t"
-#endif
-      "xor %%eax, %%eax\n\t"
-      "movl $1, (%[begun])\n\t"
-      "1: pause\n\t"
-      "cmpl $0, (%[done])\n\t"
-      "je 1b\n\t"
-      :
-      : [n] "r"(n), [begun] "r"(begun), [done] "r"(done)
-#if defined(__x86_64__)
-      : "rax", "xmm5", "memory");
-#else
-      : "eax", "memory");  // the compiler uses no vector registers here
-#endif
-}
-#endif
 
 TEST_F(WorldStopTest, ReadsRegistersOfStoppedThreads) {
-  constexpr uintptr_t kNumber = 3;
-  for (auto* const hold : {&HoldInRegister, &HoldInVector}) {
-    std::atomic<int> begun{0};
-    std::atomic<int> done{0};
-    std::atomic<int> id{0};
-    std::thread thread([&] {
-      id = ThisThreadId();
-      hold(kNumber, &begun, &done);
-    });
-    while (begun == 0) sched_yield();
-    bool held = false;
-    bool in_stack = false;
-    size_t num_registers = 0;
-    EXPECT_EQ(Stop([&](const WorldStop& world) {
-                const StoppedThread& other = *Find(world, id);
-                held = Holds(other, Secret(kNumber));
-                num_registers = other.num_registers;
-                in_stack =
-                    StackHolds(other.stack_pointer, other.stack_pointer + 64 * sizeof(uintptr_t),
-                               Secret(kNumber));
-              }).outcome,
-              StopOutcome::kDone);
-    done = 1;
-    thread.join();
-    EXPECT_TRUE(held);
-    EXPECT_FALSE(in_stack);
-    // There are 16 or 32 vector registers of 16 bytes, and all general registers.
-    EXPECT_GE(num_registers * sizeof(uintptr_t), 512u + 17 * sizeof(uintptr_t));
-  }
-}
-#endif
-
-#if defined(__x86_64__)
-// The values of the caller's own registers at its call are in the list or on its stack.
-TEST_F(WorldStopTest, ReadsRegistersOfTheCaller) {
-  bool held = false;
-  const Function look = [&](const WorldStop& world) {
-    const StoppedThread& caller = world.threads[0];
-    held = Holds(caller, Secret(7)) ||
-           StackHolds(caller.stack_pointer, reinterpret_cast<uintptr_t>(&held), Secret(7));
-  };
-  SystemVirtualMemory vm;
-  struct Call {
-    VirtualMemory* vm;
-    const Function* look;
-    StopOutcome outcome;
-  } call = {&vm, &look, StopOutcome::kForbidden};
-  void (*const make)(Call*) = [](Call* c) { c->outcome = Stop(*c->look, *c->vm).outcome; };
-  asm volatile(
-      "mov $0x9e3779b97f4a7c15, %%r14\n\t"
-      "imul $7, %%r14, %%r14\n\t"
-      "mov %%rsp, %%r12\n\t"
-      "sub $256, %%rsp\n\t"
-      "and $-64, %%rsp\n\t"
-      "call *%[make]\n\t"
-      "mov %%r12, %%rsp\n\t"
-      "xor %%r14d, %%r14d"
-      :
-      : [make] "b"(make), "D"(&call)
-      : "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "r14", "memory", "cc");
-  EXPECT_EQ(call.outcome, StopOutcome::kDone);
-  EXPECT_TRUE(held);
+  std::atomic<int> begun{0};
+  std::atomic<int> done{0};
+  std::atomic<int> id{0};
+  std::thread thread([&] {
+    id = ThisThreadId();
+    HoldInRegisters(&begun, &done);
+  });
+  while (begun == 0) sched_yield();
+  EXPECT_EQ(Stop([&](const WorldStop& world) {
+              const StoppedThread& other = *Find(world, id);
+              EXPECT_TRUE(Holds(other, Secret(3)));
+              EXPECT_TRUE(Holds(other, Secret(4)));
+              // There are 16 or 32 vector registers of 16 bytes, and all general registers.
+              EXPECT_GE(other.num_registers, (512u + 17 * sizeof(uintptr_t)) / sizeof(uintptr_t));
+            }).outcome,
+            StopOutcome::kDone);
+  done = 1;
+  thread.join();
 }
 #endif
 
@@ -1015,20 +901,6 @@ TEST_F(WorldStopTest, TheFirstThreadHasEnded) {
               return 100;
             }),
             0);
-}
-
-TEST_F(WorldStopTest, InAForkedChild) {
-  Counters counters(2);
-  EXPECT_EQ(InChild([] {
-              size_t n = 0;
-              Counters own(3);
-              const StopResult result =
-                  Stop([&](const WorldStop& world) { n = world.num_threads; });
-              own.AwaitCount();
-              return result.outcome == StopOutcome::kDone && n == 4 ? 0 : 1;
-            }),
-            0);
-  EXPECT_EQ(Stop(Nothing).outcome, StopOutcome::kDone);
 }
 
 }  // namespace
