@@ -14,6 +14,7 @@
 #include "heap/limits.h"
 #include "heap/new_heap.h"
 #include "testing/request_writer.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -147,6 +148,28 @@ TEST_F(ControlTest, AForkedChildForgetsItsParentsRequest) {
   EXPECT_FALSE(control_.Serve(heap_));
   EXPECT_EQ(Rate(), 1);
   Write(10, "TCMALLOC_RELEASE_RATE=4");
+  EXPECT_TRUE(control_.Serve(heap_));
+  EXPECT_EQ(Rate(), 4);
+}
+
+// While a thread carries out a request, no other thread begins with the next one.
+TEST_F(ControlTest, OneThreadAtATime) {
+  Write(1, "TCMALLOC_RELEASE_RATE=3");
+  std::thread first;
+  std::thread second;
+  std::atomic<bool> refused{false};
+  {
+    // The request needs this lock.
+    const auto locked = heap_.page_heap.governor();
+    first = StartUntilAsleep([&] { EXPECT_TRUE(control_.Serve(heap_)); });
+    Write(2, "TCMALLOC_RELEASE_RATE=4");
+    second = StartUntilAsleep([&] { refused = !control_.Serve(heap_); });
+    EXPECT_TRUE(refused);
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(Rate(), 3);
+  EXPECT_TRUE(control_.HasRequest());
   EXPECT_TRUE(control_.Serve(heap_));
   EXPECT_EQ(Rate(), 4);
 }
