@@ -3,7 +3,7 @@
 """Plants deliberate faults in a copy of the tree, one at a time, and prints which test detects each.
 
 A fault is a file tests/faults/NAME.patch, as tests/faults/README.md describes. For each one the script builds and runs
-the tests that its head names: first those of `make check`, then, if none failed, those of `make test` in its further
+the tests that its head names: first those of `make check`, then, if none failed, those of `make test` and `make test-all` in their further
 presets. A test that fails without a fault is reported, and does not count.
 
 Exit status 1: a patch does not apply or does not compile, no test detected a fault, or a test fails without one. The copy
@@ -406,7 +406,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="which N (default: 1)")
     parser.add_argument("--list", action="store_true", help="print the faults and exit")
     parser.add_argument("--apply-only", action="store_true", help="only check that every patch applies")
-    parser.add_argument("--all", action="store_true", help="run every test of both tiers, not only those that the patches name")
+    parser.add_argument("--all", action="store_true", help="run every test of all tiers, not only those that the patches name")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="default: one per CPU")
     options = parser.parse_args()
 
