@@ -37,6 +37,7 @@ CHECKED = (
     "packaging/",
     "scripts/",
     "src/",
+    "tests/command/",
     "tests/compat/",
     "tests/entry/",
     "tests/fuzz/",

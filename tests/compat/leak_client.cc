@@ -12,7 +12,7 @@
 #include <new>
 #include <thread>
 
-#include "../process/elsewhere.h"
+#include "../process/leaks/no_stray_pointers.h"
 
 #define CHECK(condition)                                     \
   do {                                                       \

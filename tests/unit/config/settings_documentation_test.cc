@@ -83,7 +83,7 @@ const Group* GroupOf(std::string_view setting) {
   return best;
 }
 
-// tests/process/sandbox_test.py builds a sandbox from the first table.
+// tests/process/surroundings/sandbox_test.py builds a sandbox from the first table.
 constexpr const char* kSystemCalls =
     "\n## System calls after start\n\n"
     "A sandbox (seccomp) must allow the system calls of this table and those of the C library. "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tests run in child processes, since a helper thread never ends. tests/process/reports_test.py
-// tests the reports themselves.
+// The tests run in child processes, since a helper thread never ends.
+// tests/process/profiles/reports_test.py tests the reports themselves.
 #include "heap/helper_thread.h"
 
 #include <gtest/gtest.h>

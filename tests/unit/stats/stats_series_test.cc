@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tests/process/reports_test.py tests what is written, and when.
+// tests/process/profiles/reports_test.py tests what is written, and when.
 #include "stats/stats_series.h"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,797 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks for leaks that a running program makes itself (tcmalloc/leak_checker.h).
+//
+//   leak_checks whole      a check of the whole program, without records
+//   leak_checks since      a part of the program's life, without records
+//   leak_checks ages       groups of objects without records: by the age of their spans, with the
+//                          nearest sampled site (TCMALLOC_SAMPLE_PARAMETER has to be set)
+//   leak_checks recorded   as whole and since, with records, which are started and stopped
+//   leak_checks formats    reports as text, JSON and profiles, on stdout
+//   leak_checks annotated  annotations by the program
+//   leak_checks protected  objects that are partly unreadable
+//   leak_checks unstopped N
+//                          N checks in a process that may not stop threads, while others map,
+//                          unmap and protect memory that is searched
+//   leak_checks moving N   N checks while threads grow large objects
+//   leak_checks stuck      a check while a thread waits for the child of its vfork
+//   leak_checks threads N plain|recorded
+//                          N checks in a row while 8 threads allocate, start and end
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../check.h"
+#include "no_stray_pointers.h"
+#include "tcmalloc/leak_checker.h"
+
+using tcmalloc::CheckLeaks;
+using tcmalloc::LeakChecker;
+using tcmalloc::LeakReport;
+
+namespace {
+
+constexpr int kHidden = 64;
+volatile uintptr_t hidden[kHidden];
+constexpr size_t kBytes = 100;
+constexpr size_t kObjectBytes = 112;  // the size of a size class
+
+extern "C" __attribute__((noinline)) void LoseObjects(int n) {
+  for (int i = 0; i < n; ++i) {
+    void* const object = Opaque(malloc(kBytes));
+    memset(object, 0, kBytes);
+    memcpy(object, "secret!", 8);
+    hidden[i] = ~reinterpret_cast<uintptr_t>(object);
+  }
+}
+
+void Lose(int n) {
+  Elsewhere([n] { LoseObjects(n); });
+}
+
+void FreeLost(int n) {
+  for (int i = 0; i < n; ++i) {
+    free(reinterpret_cast<void*>(~hidden[i]));
+    hidden[i] = 0;
+  }
+}
+
+std::vector<tcmalloc_leak_site> SitesOf(const LeakReport& report) {
+  std::vector<tcmalloc_leak_site> sites;
+  report.Iterate([&](const LeakReport::Site& site) { sites.push_back(site); });
+  return sites;
+}
+
+void CheckWhole() {
+  LeakReport report = CheckLeaks();
+  CHECK(report && report.GetOutcome() == LeakReport::Outcome::kDone);
+  CHECK(report.NoLeaks());
+  Lose(5);
+  report = CheckLeaks();
+  const LeakReport::Info info = report.GetInfo();
+  CHECK(!report.NoLeaks() && info.objects == 5 && info.bytes == 5 * kObjectBytes);
+  CHECK(info.direct_objects == 5 && info.direct_bytes == info.bytes && info.recorded == 0);
+  CHECK(info.num_sites == 1 && info.objects_in_use > 5 && info.bytes_in_use > info.bytes);
+  CHECK(info.pause_ns > 0 && info.pause_ns < 10'000'000'000 && info.num_threads == 1);
+  CHECK(info.time_ns > 1'600'000'000'000'000'000 && info.error == 0);
+  // Sites have pointers to objects, which the next check must not find.
+  Elsewhere([&report] {
+    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+    CHECK(sites.size() == 1 && sites[0].depth == 0 && sites[0].object_size == kObjectBytes);
+    CHECK(sites[0].objects == 5 && sites[0].num_words == 0);
+    bool is_one = false;
+    for (int i = 0; i < 5; ++i) {
+      is_one |= reinterpret_cast<uintptr_t>(sites[0].example) == ~hidden[i];
+    }
+    CHECK(is_one);
+  });
+  // Contents of objects are shown only on request.
+  report = CheckLeaks(TCMALLOC_LEAKS_SHOW_CONTENTS);
+  Elsewhere([&report] {
+    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+    CHECK(sites.size() == 1 && sites[0].num_words == 4);
+    CHECK(memcmp(sites[0].words, "secret!", 8) == 0);
+  });
+  report = CheckLeaks(TCMALLOC_LEAKS_BY_OBJECT);
+  Elsewhere([&report] {
+    const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+    CHECK(sites.size() == 5);
+    for (const tcmalloc_leak_site& site : sites) {
+      CHECK(site.objects == 1 && site.depth == 1 && site.stack[0] == site.example);
+    }
+  });
+  FreeLost(5);
+  CHECK(CheckLeaks().NoLeaks());
+}
+
+void CheckSince() {
+  Lose(3);
+  {
+    const LeakChecker checker;
+    CHECK(checker && checker.NoLeaks());
+    Elsewhere([] {
+      for (int i = 10; i < 14; ++i) hidden[i] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(500)));
+    });
+    for (int i = 0; i < 3; ++i) {
+      const LeakReport report = checker.Check();
+      CHECK(report.Objects() == 4 && report.Bytes() == 4 * 512);
+    }
+    CHECK(CheckLeaks().Objects() == 7);
+    for (int i = 10; i < 14; ++i) free(reinterpret_cast<void*>(~hidden[i]));
+    CHECK(checker.NoLeaks());
+  }
+  FreeLost(3);
+}
+
+// --- Groups of objects without records ----------------------------------------------------------
+
+constexpr int kMany = 4000;
+// The call sites of the functions that leaked objects, and the objects.
+const void* early_caller = nullptr;
+const void* late_caller = nullptr;
+volatile uintptr_t early_objects[kMany];
+volatile uintptr_t late_objects[kMany];
+
+__attribute__((always_inline)) inline void LoseMany(volatile uintptr_t* objects) {
+  for (int i = 0; i < kMany; ++i) {
+    void* const object = Opaque(malloc(kBytes));
+    memset(object, 0, kBytes);
+    objects[i] = ~reinterpret_cast<uintptr_t>(object);
+  }
+}
+__attribute__((noinline)) void LoseEarly() {
+  early_caller = __builtin_return_address(0);
+  LoseMany(early_objects);
+}
+__attribute__((noinline)) void LoseLate() {
+  late_caller = __builtin_return_address(0);
+  LoseMany(late_objects);
+}
+void FreeMany(volatile uintptr_t* objects) {
+  for (int i = 0; i < kMany; ++i) {
+    free(reinterpret_cast<void*>(~objects[i]));
+    objects[i] = 0;
+  }
+}
+
+bool IsAmong(const void* frame, const void* const* stack, size_t depth) {
+  for (size_t i = 0; i < depth; ++i) {
+    if (stack[i] == frame) return true;
+  }
+  return false;
+}
+
+int64_t Milliseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+void ExpectContains(const LeakReport& report, LeakReport::Format format, const char* what) {
+  const std::optional<std::string> text = report.AsString(format);
+  CHECK(text.has_value());
+  if (text->find(what) != std::string::npos) return;
+  fprintf(stderr, "not in the report: %s\n%s\n", what, text->c_str());
+  abort();
+}
+
+// The text of the groups. No copy of it is left when the function returns.
+void LookAtGroups(const LeakReport& report) {
+  uint64_t objects = 0;
+  size_t early_groups = 0;
+  size_t late_groups = 0;
+  size_t early_samples = 0;
+  size_t late_samples = 0;
+  for (const tcmalloc_leak_site& site : SitesOf(report)) {
+    objects += site.objects;
+    CHECK(site.num_words == 0);
+    if (site.object_size == 0) {
+      // This site is of a sampled object, which has its own stack.
+      CHECK(site.depth > 0 && site.nearest_depth == 0);
+      CHECK(site.span_age_at_least_ms == 0 && site.span_age_below_ms == 0);
+      early_samples += IsAmong(early_caller, site.stack, site.depth) ? site.objects : 0;
+      late_samples += IsAmong(late_caller, site.stack, site.depth) ? site.objects : 0;
+      continue;
+    }
+    CHECK(site.depth == 0 && site.object_size == kObjectBytes && site.nearest_depth > 0);
+    const bool early = IsAmong(early_caller, site.nearest_stack, site.nearest_depth);
+    CHECK(early != IsAmong(late_caller, site.nearest_stack, site.nearest_depth));
+    CHECK(site.span_age_at_least_ms == (early ? 1000 : 0));
+    CHECK(site.span_age_below_ms == (early ? 10000 : 1000));
+    CHECK(site.objects > kMany / 2 && site.objects < kMany + kMany / 2);
+    ++(early ? early_groups : late_groups);
+  }
+  CHECK(objects == 2 * kMany);
+  CHECK(early_groups == 1 && late_groups == 1);
+  CHECK(early_samples > 0 && late_samples > 0);
+}
+
+void CheckAges() {
+  CHECK(getenv("TCMALLOC_SAMPLE_PARAMETER") != nullptr);
+  const int64_t early_ms = Milliseconds();
+  Elsewhere([] { LoseEarly(); });
+  usleep(1'500'000);
+  LeakReport report;
+  // If the machine stalls, the late objects are older than one second.
+  for (int attempt = 1;; ++attempt) {
+    const int64_t late_ms = Milliseconds();
+    Elsewhere([] { LoseLate(); });
+    report = CheckLeaks();
+    const int64_t end_ms = Milliseconds();
+    CHECK(end_ms - early_ms < 9900 && attempt < 20);
+    if (end_ms - late_ms < 900) break;
+    FreeMany(late_objects);
+    malloc_trim(0);  // so that the next ones get new spans
+  }
+  CHECK(report.GetOutcome() == LeakReport::Outcome::kDone && report.GetInfo().recorded == 0);
+  LookAtGroups(report);
+  ExpectContains(report, LeakReport::Format::kText, "each of 112 bytes, in spans handed out 1 s");
+  ExpectContains(report, LeakReport::Format::kText,
+                 "    a hint, not evidence: the nearest sampled");
+  ExpectContains(report, LeakReport::Format::kJson, "{\"at_least\":1000,\"below\":10000}");
+  ExpectContains(report, LeakReport::Format::kJson, ",\"nearest_sample\":{\"hint\":true,");
+  // In profiles each object has a call site.
+  const std::optional<std::string> folded = report.AsString(LeakReport::Format::kFolded);
+  CHECK(folded.has_value());
+  uint64_t bytes = 0;
+  for (size_t at = 0; at < folded->size();) {
+    const size_t end = folded->find('\n', at);
+    const size_t space = folded->rfind(' ', end);
+    bytes += strtoull(folded->c_str() + space, nullptr, 10);
+    at = end + 1;
+  }
+  CHECK(bytes == report.Bytes());
+  FreeMany(early_objects);
+  FreeMany(late_objects);
+  CHECK(CheckLeaks().NoLeaks());
+}
+
+void CheckRecorded() {
+  Lose(2);
+  CHECK(LeakChecker::StartRecording() && LeakChecker::StartRecording());
+  const LeakChecker first;
+  Elsewhere([] {
+    for (int i = 50; i < 53; ++i) hidden[i] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(300)));
+  });
+  const LeakChecker second;
+  CHECK(second.NoLeaks());
+  LeakReport report = first.Check();
+  CHECK(report.Objects() == 3 && report.Bytes() == 900);
+  // The vector's memory may be reused for a leaked object: no word of this stack may point there.
+  const auto depth_of_only_site = [&report] {
+    size_t depth = 0;
+    Elsewhere([&report, &depth] {
+      const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
+      CHECK(sites.size() == 1 && sites[0].object_size == 0);
+      depth = sites[0].depth;
+    });
+    return depth;
+  };
+  const size_t depth = depth_of_only_site();
+  CHECK(depth > 1);
+  // The new object takes the place of one from before.
+  Elsewhere([] {
+    FreeLost(2);
+    LoseObjects(40);
+  });
+  CHECK(second.Check().Objects() == 40);
+  CHECK(first.Check().Objects() == 43);
+  // The report does not change.
+  CHECK(report.Objects() == 3 && depth_of_only_site() == depth);
+  FreeLost(40);
+  for (int i = 50; i < 53; ++i) free(reinterpret_cast<void*>(~hidden[i]));
+  CHECK(first.NoLeaks() && second.NoLeaks());
+  // A check without records says so, and not "no leaks".
+  LeakChecker::StopRecording();
+  report = first.Check();
+  CHECK(!report.NoLeaks() && report.GetOutcome() == LeakReport::Outcome::kImpossible);
+  CHECK(LeakChecker::StartRecording());
+  CHECK(!first.NoLeaks());
+  const LeakChecker third;
+  CHECK(third.NoLeaks());
+  LeakChecker::StopRecording();
+  CHECK(CheckLeaks().NoLeaks());
+}
+
+void WriteFormats() {
+  CHECK(LeakChecker::StartRecording());
+  Lose(6);
+  const LeakReport report = CheckLeaks();
+  CHECK(report.Objects() == 6 && report.Bytes() == 6 * kBytes);
+  for (const LeakReport::Format format :
+       {LeakReport::Format::kText, LeakReport::Format::kJson, LeakReport::Format::kLegacyText,
+        LeakReport::Format::kFolded, LeakReport::Format::kProto}) {
+    const std::optional<std::string> text = report.AsString(format);
+    CHECK(text.has_value() && !text->empty());
+    printf("%d %zu\n", static_cast<int>(format), text->size());
+    fwrite(text->data(), 1, text->size(), stdout);
+  }
+  fflush(stdout);
+  CHECK(tcmalloc_leaks_write(nullptr, TCMALLOC_LEAKS_TEXT, 1) == 0);
+  FreeLost(6);
+}
+
+void CheckAnnotated() {
+  // Only a hidden pointer leads to this memory. Nothing else is within 64 KiB of it: a number of 16
+  // bits stored over a part of a pointer leaves a nearby address on a stack.
+  const size_t page = static_cast<size_t>(getpagesize());
+  constexpr size_t kAround = size_t{64} << 10;
+  void* const memory =
+      mmap(nullptr, 2 * kAround + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  hidden[20] = ~(reinterpret_cast<uintptr_t>(memory) + kAround);
+  CHECK(mprotect(reinterpret_cast<void*>(~hidden[20]), page, PROT_READ | PROT_WRITE) == 0);
+  Elsewhere([] {
+    auto** const words = reinterpret_cast<void**>(~hidden[20]);
+    words[7] = Opaque(malloc(kBytes));
+  });
+  // No word of this function may point there, so other threads do all the work.
+  static uint64_t lost = 0;
+  const auto count = [] { Elsewhere([] { lost = CheckLeaks().Objects(); }); };
+  count();
+  const uint64_t unregistered = lost;
+  Elsewhere(
+      [page] { CHECK(LeakChecker::RegisterRoots(reinterpret_cast<void*>(~hidden[20]), page)); });
+  count();
+  CHECK(lost == 0);
+  Elsewhere([page] {
+    CHECK(LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
+    CHECK(!LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
+  });
+  count();
+  CHECK(lost == unregistered);
+  CHECK(!LeakChecker::RegisterRoots(nullptr, 0));
+  // Objects.
+  Elsewhere([] {
+    auto** const object = static_cast<void**>(Opaque(malloc(kBytes)));
+    memset(object, 0, kBytes);
+    object[2] = Opaque(malloc(kBytes));
+    hidden[21] = ~reinterpret_cast<uintptr_t>(object);
+    LeakChecker::Ignore(reinterpret_cast<char*>(object) + 50);
+  });
+  count();
+  CHECK(lost == unregistered);
+  Elsewhere([] {
+    CHECK(LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
+    CHECK(!LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
+  });
+  count();
+  CHECK(lost == unregistered + 2);
+  // Without records the report cannot know which thread was disabled.
+  Elsewhere([] {
+    const LeakChecker::Disabler disabler;
+    hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+  });
+  count();
+  CHECK(lost == unregistered + 3);
+  CHECK(LeakChecker::StartRecording());
+  Elsewhere([] {
+    const LeakChecker::Disabler disabler;
+    hidden[23] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+  });
+  count();
+  CHECK(lost == unregistered + 3);
+  CHECK(unregistered == 1);
+}
+
+// --- Memory that cannot be read ------------------------------------------------------------------
+
+// Guard pages that /proc/self/maps does not show (Linux 6.13 and later).
+constexpr int kInstallGuard = 102;
+constexpr int kRemoveGuard = 103;
+
+// An object of `pages` pages that leads to three others: by its first page, by its page `broken`,
+// which cannot be read, and by its last one.
+void** NewBroken(size_t pages, size_t broken, bool (*protect)(void* page, size_t bytes),
+                 volatile uintptr_t* hidden_child) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  auto* const object = static_cast<char*>(Opaque(aligned_alloc(page, pages * page)));
+  CHECK(object != nullptr);
+  memset(object, 0, pages * page);
+  *reinterpret_cast<void**>(object) = Opaque(malloc(kBytes));
+  void* const child = Opaque(malloc(kBytes));
+  *hidden_child = ~reinterpret_cast<uintptr_t>(child);
+  *reinterpret_cast<void**>(object + broken * page + 64) = child;
+  *reinterpret_cast<void**>(object + (pages - 1) * page + 64) = Opaque(malloc(kBytes));
+  CHECK(protect(object + broken * page, page));
+  return reinterpret_cast<void**>(object);
+}
+
+bool Protect(void* start, size_t bytes) { return mprotect(start, bytes, PROT_NONE) == 0; }
+bool InstallGuard(void* start, size_t bytes) { return madvise(start, bytes, kInstallGuard) == 0; }
+
+bool HasGuards() {
+  const size_t page = static_cast<size_t>(getpagesize());
+  void* const start =
+      mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(start != MAP_FAILED);
+  const bool has = InstallGuard(start, page);
+  munmap(start, page);
+  return has;
+}
+
+// Some leaked objects may be reachable from what a function has left on a stack.
+bool IsAlmost(uint64_t objects, uint64_t lost) { return objects <= lost && objects + 3 >= lost; }
+
+void** held[300];
+volatile uintptr_t behind_guard[300];
+
+void FreeBroken(size_t i, size_t pages) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  char* const object = reinterpret_cast<char*>(held[i]);
+  free(held[i][0]);
+  free(reinterpret_cast<void*>(~behind_guard[i]));
+  free(*reinterpret_cast<void**>(object + (pages - 1) * page + 64));
+  free(object);
+  held[i] = nullptr;
+}
+
+void CheckProtected() {
+  const size_t page = static_cast<size_t>(getpagesize());
+  const bool has_guards = HasGuards();
+  // One object is short, the other one so long that the checker looks at its pages before it reads
+  // them.
+  for (const size_t pages : {size_t{8}, size_t{200}}) {
+    for (const bool guard : {false, true}) {
+      if (guard && !has_guards) continue;
+      constexpr size_t kObjects = 10;
+      Elsewhere([&] {
+        for (size_t i = 0; i < kObjects; ++i) {
+          held[i] = NewBroken(pages, 3, guard ? &InstallGuard : &Protect, &behind_guard[i]);
+        }
+      });
+      const LeakReport report = CheckLeaks();
+      const LeakReport::Info info = report.GetInfo();
+      printf("%zu pages, %s: outcome %d, %llu objects lost\n", pages,
+             guard ? "a guard" : "protected", info.outcome, info.objects);
+      CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+      // Of each object, the child is leaked to which only the unreadable page points.
+      CHECK(IsAlmost(info.objects, kObjects) && info.bytes == info.objects * kObjectBytes);
+      // A guard page has no contents.
+      if (!guard) {
+        ExpectContains(report, LeakReport::Format::kText, " bytes could not be read (protected");
+      }
+      for (size_t i = 0; i < kObjects; ++i) {
+        char* const object = reinterpret_cast<char*>(held[i]);
+        CHECK(guard ? madvise(object + 3 * page, page, kRemoveGuard) == 0
+                    : mprotect(object + 3 * page, page, PROT_READ | PROT_WRITE) == 0);
+      }
+      // The guard has discarded the contents of the page.
+      const uint64_t lost = CheckLeaks().Objects();
+      CHECK(guard ? IsAlmost(lost, kObjects) : lost == 0);
+      Elsewhere([&] {
+        for (size_t i = 0; i < kObjects; ++i) FreeBroken(i, pages);
+      });
+      CHECK(CheckLeaks().NoLeaks());
+    }
+  }
+  constexpr size_t kStacks = sizeof(held) / sizeof(held[0]);
+  // Makes as many guard pages as a program that keeps its coroutines' stacks in the heap.
+  Elsewhere([] {
+    for (size_t i = 0; i < kStacks; ++i) {
+      held[i] = NewBroken(17, 1, &Protect, &behind_guard[i]);
+    }
+  });
+  const LeakReport report = CheckLeaks();
+  CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+  printf("%zu stacks: pause %lld us\n", kStacks,
+         static_cast<long long>(report.GetInfo().pause_ns / 1000));
+  CHECK(IsAlmost(report.GetInfo().objects, kStacks));
+}
+
+// Makes ptrace fail in this process from now on.
+void RefuseToTrace() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0);
+}
+
+std::atomic<bool> ending{false};
+// Mappings to which global data points, and which other threads unmap.
+char* volatile mappings[4];
+
+void* MapAndUnmap(void* number) {
+  constexpr size_t kMapped = size_t{4} << 20;
+  const auto i = reinterpret_cast<uintptr_t>(number);
+  while (!ending.load(std::memory_order_relaxed)) {
+    void* const mapped =
+        mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(mapped != MAP_FAILED);
+    memset(mapped, 0, kMapped);
+    mappings[i] = static_cast<char*>(mapped);
+    for (int round = 0; round < 10; ++round) sched_yield();
+    CHECK(munmap(mapped, kMapped) == 0);
+  }
+  return nullptr;
+}
+
+void* ProtectObject(void* object) {
+  const size_t page = static_cast<size_t>(getpagesize());
+  while (!ending.load(std::memory_order_relaxed)) {
+    CHECK(mprotect(object, 100 * page, PROT_NONE) == 0);
+    for (int round = 0; round < 10; ++round) sched_yield();
+    CHECK(mprotect(object, 100 * page, PROT_READ | PROT_WRITE) == 0);
+  }
+  return nullptr;
+}
+
+void CheckUnstopped(int checks) {
+  RefuseToTrace();
+  Lose(8);
+  const size_t page = static_cast<size_t>(getpagesize());
+  held[0] = static_cast<void**>(Opaque(aligned_alloc(page, 100 * page)));
+  pthread_t threads[4];
+  for (uintptr_t i = 0; i < 3; ++i) {
+    CHECK(pthread_create(&threads[i], nullptr, &MapAndUnmap, reinterpret_cast<void*>(i)) == 0);
+  }
+  CHECK(pthread_create(&threads[3], nullptr, &ProtectObject, held[0]) == 0);
+  for (int i = 0; i < checks; ++i) {
+    const LeakReport report = CheckLeaks();
+    CHECK(report.GetOutcome() == LeakReport::Outcome::kNotStopped);
+    CHECK(report.GetInfo().error == EPERM);
+    // Stacks are searched completely, and words that ended threads left there may point to some.
+    CHECK(report.Objects() >= 3);
+    ExpectContains(report, LeakReport::Format::kText, "other threads could not be stopped");
+  }
+  ending = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  printf("%d checks\n", checks);
+}
+
+// --- Large objects that move ---------------------------------------------------------------------
+
+std::atomic<uint64_t> grown{0};
+
+// Grows an object by moving it. Its pointers to many other objects are spread over all of it.
+void* Grow(void*) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  constexpr size_t kEvery = 4096 / sizeof(void*);
+  while (!ending.load(std::memory_order_relaxed)) {
+    size_t mib = 2;
+    auto** words = static_cast<void**>(malloc(mib * kMiB));
+    memset(static_cast<void*>(words), 0, mib * kMiB);
+    for (size_t i = 0; i < mib * kMiB / sizeof(void*); i += kEvery) words[i] = malloc(50);
+    for (; mib < 12; ++mib) {
+      words = static_cast<void**>(realloc(static_cast<void*>(words), (mib + 1) * kMiB));
+      memset(static_cast<void*>(words + mib * kMiB / sizeof(void*)), 0, kMiB);
+      grown.fetch_add(1, std::memory_order_relaxed);
+    }
+    for (size_t i = 0; i < 2 * kMiB / sizeof(void*); i += kEvery) free(words[i]);
+    free(static_cast<void*>(words));
+  }
+  return nullptr;
+}
+
+void CheckMoving(int checks) {
+  pthread_t threads[4];
+  for (pthread_t& thread : threads) CHECK(pthread_create(&thread, nullptr, &Grow, nullptr) == 0);
+  int with_lost = 0;
+  for (int i = 0; i < checks; ++i) {
+    const LeakReport report = CheckLeaks();
+    CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+    if (!report.NoLeaks()) {
+      ++with_lost;
+      printf("check %d: %llu objects of %llu bytes\n", i, report.Objects(), report.Bytes());
+    }
+  }
+  ending = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  printf("%d checks, %d with objects lost that are not; objects grew %llu times\n", checks,
+         with_lost, static_cast<unsigned long long>(grown.load()));
+  CHECK(with_lost == 0 && grown > 0);
+}
+
+// --- A thread that cannot be stopped -------------------------------------------------------------
+
+int stuck_ends[2];
+std::atomic<int> stuck_thread{0};
+std::atomic<bool> child_runs{false};
+
+// Sleeps in the kernel until the child, which has its memory, ends.
+void* WaitForChild(void*) {
+  alignas(64) static char stack[65536];
+  stuck_thread = static_cast<int>(syscall(SYS_gettid));
+  const pid_t child = clone(
+      [](void*) {
+        // The child must not outlive a test that fails.
+        syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        child_runs = true;
+        char byte;
+        syscall(SYS_read, stuck_ends[0], &byte, 1);
+        return 0;
+      },
+      stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr);
+  CHECK(waitpid(child, nullptr, 0) == child);
+  return nullptr;
+}
+
+std::atomic<uint64_t> ticks{0};
+
+// Counts the milliseconds in which the thread runs.
+void* Tick(void*) {
+  while (!ending.load(std::memory_order_relaxed)) {
+    ticks.fetch_add(1, std::memory_order_relaxed);
+    usleep(1000);
+  }
+  return nullptr;
+}
+
+void CheckStuck() {
+  CHECK(pipe(stuck_ends) == 0);
+  pthread_t waiting;
+  pthread_t running;
+  CHECK(pthread_create(&waiting, nullptr, &WaitForChild, nullptr) == 0);
+  while (!child_runs) sched_yield();
+  CHECK(pthread_create(&running, nullptr, &Tick, nullptr) == 0);
+  const uint64_t before = ticks;
+  const LeakReport report = CheckLeaks();
+  const uint64_t ticks_meanwhile = ticks - before;
+  printf("%llu ticks during the check\n", static_cast<unsigned long long>(ticks_meanwhile));
+  CHECK(report.GetOutcome() == LeakReport::Outcome::kImpossible && !report.NoLeaks());
+  CHECK(report.GetInfo().error == ETIMEDOUT);
+  const std::string line = "not checked: thread " + std::to_string(stuck_thread.load()) +
+                           " could not be stopped: it waits in the kernel";
+  ExpectContains(report, LeakReport::Format::kText, line.c_str());
+  // The check gives up after seconds. It stops the thread for some 20 ms at a time and lets it run
+  // between its attempts. A thread that is stopped for as long as the check waits counts nothing.
+  CHECK(ticks_meanwhile >= 20);
+  ending = true;
+  CHECK(write(stuck_ends[1], "x", 1) == 1);
+  pthread_join(waiting, nullptr);
+  pthread_join(running, nullptr);
+  CHECK(CheckLeaks().NoLeaks());
+}
+
+// --- While other threads allocate ----------------------------------------------------------------
+
+std::atomic<bool> stopping{false};
+std::atomic<uint64_t> operations{0};
+
+struct Item {
+  Item* next;
+  size_t number;
+};
+
+// Allocates objects that point to objects, in and out of caches; all of them are held at any
+// moment.
+void Allocate(unsigned seed) {
+  std::vector<Item*> lists(16);
+  uint32_t random = seed * 2654435761u + 1;
+  for (int i = 0; i < 3000 && !stopping.load(std::memory_order_relaxed); ++i) {
+    random = random * 1664525u + 1013904223u;
+    Item*& list = lists[(random >> 8) % lists.size()];
+    if ((random >> 16) % 3 != 0 || list == nullptr) {
+      auto* const item = static_cast<Item*>(malloc(sizeof(Item) + (random >> 20) % 600));
+      item->next = list;
+      item->number = random;
+      list = item;
+    } else {
+      Item* const item = list;
+      list = item->next;
+      free(item);
+    }
+    if (i % 500 == 0) free(Opaque(malloc(300000 + (random >> 12) % 100000)));
+    operations.fetch_add(1, std::memory_order_relaxed);
+  }
+  for (Item* item : lists) {
+    while (item != nullptr) {
+      Item* const next = item->next;
+      free(item);
+      item = next;
+    }
+  }
+}
+
+void* Threads(void* seed) {
+  unsigned number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(seed)) * 1000;
+  while (!stopping.load(std::memory_order_relaxed)) {
+    const unsigned own = ++number;
+    std::thread([own] { Allocate(own); }).join();
+  }
+  return nullptr;
+}
+
+void CheckAmongThreads(int checks, bool recorded) {
+  constexpr int kLost = 7;
+  Lose(kLost);
+  const uint64_t bytes = recorded ? kBytes : kObjectBytes;
+  pthread_t threads[8];
+  for (uintptr_t i = 0; i < 8; ++i) {
+    CHECK(pthread_create(&threads[i], nullptr, &Threads, reinterpret_cast<void*>(i)) == 0);
+  }
+  long long longest = 0;
+  int most_threads = 0;
+  int complete = 0;
+  int i = 0;
+  // How many checks are complete, and what the threads do meanwhile, depends on scheduling. More
+  // checks follow until there was enough of each.
+  for (; i < checks || complete < checks / 4 || most_threads <= 8 || operations <= 1000; ++i) {
+    const LeakReport report = CheckLeaks();
+    const LeakReport::Info info = report.GetInfo();
+    CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
+    // A leaked object may count as one that a thread was allocating when it was stopped, or be held
+    // by words that its function has left on a stack that another thread has got since. An object
+    // that is not leaked is never reported.
+    if (info.objects == kLost) ++complete;
+    if (info.objects > kLost || info.bytes != info.objects * bytes) {
+      printf("check %d: %llu objects of %llu bytes\n", i, info.objects, info.bytes);
+      report.WriteTo(1);
+      fflush(stdout);
+      _exit(1);
+    }
+    if (info.pause_ns > longest) longest = info.pause_ns;
+    if (info.num_threads > most_threads) most_threads = info.num_threads;
+    if (i % 10 == 0) usleep(1000);
+  }
+  stopping = true;
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  CHECK(CheckLeaks().Objects() == kLost);
+  FreeLost(kLost);
+  CHECK(CheckLeaks().NoLeaks());
+  printf(
+      "%d checks, %d of them complete, %d threads at most, %llu operations, longest pause %lld "
+      "us\n",
+      i, complete, most_threads, static_cast<unsigned long long>(operations), longest / 1000);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  CHECK(argc >= 2);
+  const std::string what = argv[1];
+  if (what == "whole") {
+    CheckWhole();
+  } else if (what == "since") {
+    CheckSince();
+  } else if (what == "ages") {
+    CheckAges();
+  } else if (what == "recorded") {
+    CheckRecorded();
+  } else if (what == "formats") {
+    WriteFormats();
+  } else if (what == "annotated") {
+    CheckAnnotated();
+  } else if (what == "protected") {
+    CheckProtected();
+  } else if (what == "unstopped") {
+    CHECK(argc == 3);
+    CheckUnstopped(atoi(argv[2]));
+  } else if (what == "moving") {
+    CHECK(argc == 3);
+    CheckMoving(atoi(argv[2]));
+  } else if (what == "stuck") {
+    CheckStuck();
+  } else if (what == "threads") {
+    CHECK(argc == 4);
+    const bool recorded = strcmp(argv[3], "recorded") == 0;
+    if (recorded) CHECK(LeakChecker::StartRecording());
+    CheckAmongThreads(atoi(argv[2]), recorded);
+  } else {
+    return 2;
+  }
+  return 0;
+}

@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the leak checker finds in a program that leaks memory in known ways.
+
+  leaks_test.py WHAT PROGRAM LIBRARY CLEAN_PROGRAM [FOLDER]
+
+FOLDER is where Go's pprof is compiled, once. leaks.cc prints what each of its functions has leaked or holds. This test
+reads the checker's profile, assigns each stack to the function of the program that is in it, and compares bytes and
+objects with what the function printed: the profile must have all leaked objects and no others.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+# The prefixes of the names of functions whose objects each mode reports as leaked.
+LOST = {
+    "minimal": ("Lose", "Far"),
+    "normal": ("Lose", "Far", "Early"),
+    "strict": ("Lose", "Far", "Early", "Late"),
+    "draconian": ("Lose", "Far", "Early", "Late", "HoldGlobal", "HoldInterior", "HoldCLibrary",
+                  "HoldReached", "HoldToldMapping", "HoldThread"),
+    "as-is": ("Lose", "Far", "Early"),
+}
+STATUS_OF_LEAKS = 1
+SKIPPED = 77
+
+
+class Failed(Exception):
+    pass
+
+
+class CannotRun(Exception):
+    pass
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+def status_of(test):
+    """Runs test(an empty folder) and returns the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            test(pathlib.Path(folder))
+        except Failed as failure:
+            print(failure)
+            return 1
+        except CannotRun as reason:
+            print(f"SKIP: {reason}")
+            return SKIPPED
+    return 0
+
+
+class Program:
+    """Names of functions for addresses, from the program's file."""
+
+    def __init__(self, path):
+        self.path = str(pathlib.Path(path).resolve())
+        run = subprocess.run(["nm", "-S", "--defined-only", path], check=True, text=True,
+                             stdout=subprocess.PIPE)
+        self.functions = []
+        for line in run.stdout.split("\n"):
+            words = line.split()
+            if len(words) == 4 and words[2] in "tT":
+                start = int(words[0], 16)
+                self.functions.append((start, start + int(words[1], 16), words[3]))
+        headers = subprocess.run(["readelf", "-lW", path], check=True, text=True,
+                                 stdout=subprocess.PIPE).stdout
+        load = re.search(r"LOAD\s+0x\w+ 0x(\w+)", headers)
+        self.first_address = int(load[1], 16)
+
+    def name_of(self, address):
+        for start, end, name in self.functions:
+            if start <= address < end:
+                return name
+        return None
+
+
+def read_profile(path, program):
+    """[(objects, bytes, [name or address])] of a profile."""
+    text = pathlib.Path(path).read_text()
+    header, _, rest = text.partition("\n")
+    match = re.fullmatch(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapprofile", header)
+    expect(match, f"the header is {header!r}")
+    rows, _, maps = rest.partition("\nMAPPED_LIBRARIES:\n")
+    starts = [int(line.split("-")[0], 16) for line in maps.split("\n")
+              if line.rstrip().endswith(program.path)]
+    expect(starts, "the profile does not list the program")
+    bias = min(starts) - program.first_address
+    entries = []
+    for row in rows.split("\n"):
+        if not row:
+            continue
+        match = re.fullmatch(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x\w+)*)", row)
+        expect(match, f"a row is {row!r}")
+        frames = [program.name_of(int(frame, 16) - 1 - bias) for frame in match[5].split()]
+        entries.append((int(match[1]), int(match[2]), frames))
+    total = re.match(r"heap profile: (\d+): (\d+)", header)
+    expect((int(total[1]), int(total[2])) == (sum(e[0] for e in entries),
+                                              sum(e[1] for e in entries)),
+           "the profile's sums are not those of its rows")
+    return entries
+
+
+def by_function(entries, names):
+    """{name: (bytes, objects)} and what belongs to none of them."""
+    found, others = {}, []
+    for objects, size, frames in entries:
+        name = next((frame for frame in frames if frame in names), None)
+        if name is None:
+            others.append((objects, size, frames))
+        else:
+            old = found.get(name, (0, 0))
+            found[name] = (old[0] + size, old[1] + objects)
+    return found, others
+
+
+def environment_of(library, mode, folder, **variables):
+    """The environment of a program with the library preloaded; None: the program is linked with it."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("HEAP", "TCMALLOC", "PPROF", "LD_PRELOAD"))}
+    environment.update(HEAP_CHECK_DUMP_DIRECTORY=str(folder))
+    if library:
+        environment["LD_PRELOAD"] = library
+    if mode:
+        environment["HEAPCHECK"] = mode
+    environment.update(variables)
+    return environment
+
+
+def told_by(out):
+    """The figures that the program prints: {name: (bytes, objects)}"""
+    told = {}
+    for line in out.split("\n"):
+        if match := re.fullmatch(r"(\w+) (\d+) (\d+)", line):
+            told[match[1]] = (int(match[2]), int(match[3]))
+    return told
+
+
+class Run:
+
+    def __init__(self, program, library, mode, folder, arguments=(), user=None, **variables):
+        run = subprocess.run([program, *arguments], text=True, timeout=120, user=user,
+                             env=environment_of(library, mode, folder, **variables),
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
+        self.told = told_by(self.out)
+        self.files = sorted(pathlib.Path(folder).glob("*.heap"))
+
+
+def expect_found(found, told, lost, where, uncertain=()):
+    """Checks that what each leaking function printed was found; `uncertain` ones may be found or not."""
+    for name in sorted(told):
+        if name.startswith(uncertain) and name not in found:
+            continue
+        expected = told[name] if name.startswith((*lost, *uncertain)) else (0, 0)
+        expect(found.get(name, (0, 0)) == expected,
+               f"{name}: found (bytes, objects) {found.get(name)}, expected {expected}\n{where}")
+
+
+def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, **variables):
+    """extra_allowed: a condition on the other sites that are found, [(objects, bytes, frames)], or True."""
+    run = Run(program, library, mode, folder, **variables)
+    lost = LOST[mode] if lost is None else lost
+    known = Program(program)
+    expect(len(run.told) >= 18, f"the program said only {run.out!r}")
+    expect(run.status == STATUS_OF_LEAKS, f"the status is {run.status}: {run.err}")
+    expect(len(run.files) == 1, f"the files are {run.files}: {run.err}")
+    name = run.files[0].name
+    expect(re.fullmatch(rf"{pathlib.Path(program).name}\.\d+\._main_-end\.heap", name),
+           f"the file is called {name}")
+    found, others = by_function(read_profile(run.files[0], known), run.told)
+    expect_found(found, run.told, lost, f"{mode}: {run.err}")
+    allowed = extra_allowed(others) if callable(extra_allowed) else extra_allowed or not others
+    expect(allowed, f"{mode}: also found {others}\n{run.err}")
+    sums = re.search(r"Leak check _main_ detected leaks of (\d+) bytes in (\d+) objects\b",
+                     run.err)
+    expect(sums, f"no line with the sums: {run.err}")
+    total = (sum(f[0] for f in found.values()) + sum(o[1] for o in others),
+             sum(f[1] for f in found.values()) + sum(o[0] for o in others))
+    expect((int(sums[1]), int(sums[2])) == total, f"the sums are {sums[0]}, not {total}")
+    expect(re.search(r"^tcmalloc: The \d+ largest leaks:$", run.err, re.M), f"not: {run.err}")
+    expect("tcmalloc: Exiting with error code (instead of crashing) because of whole-program "
+           "memory leaks\n" in run.err, f"no word about the status: {run.err}")
+    command = ("pprof --text --lines --inuse_objects --edgefraction=1e-10 --nodefraction=1e-10 "
+               f'"{known.path}" "{run.files[0]}"\n')
+    expect(command in run.err, f"not the command {command!r} in {run.err}")
+    print(f"{mode}: {len(found)} functions, {total[0]} bytes in {total[1]} objects")
+    return run
+
+
+def normal(program, library, folder):
+    run = check_mode(program, library, "normal", folder)
+    # The largest leaks come first, and no more than requested.
+    sizes = [int(size) for size in re.findall(r"^  (\d+) bytes? in \d+ object", run.err, re.M)]
+    expect(sizes == sorted(sizes, reverse=True) and len(sizes) > 5, f"the places are {sizes}")
+    # Only the first object of a list is directly leaked, and one of a cycle.
+    for name in ("LoseList", "LoseCycle"):
+        size, objects = run.told[name]
+        line = (f"{size} bytes in {objects} objects, directly leaked: {size // objects} "
+                "bytes in 1 object, allocated from\n")
+        expect(line in run.err, f"{name}: no {line!r} in {run.err}")
+
+
+def minimal(program, library, folder):
+    check_mode(program, library, "minimal", folder)
+
+
+def strict(program, library, folder):
+    check_mode(program, library, "strict", folder)
+
+
+def draconian(program, library, folder):
+    # The C library's and the C++ library's own objects are not freed either.
+    check_mode(program, library, "draconian", folder, extra_allowed=True)
+
+
+def as_is(program, library, folder):
+    check_mode(program, library, "as-is", folder)
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "as-is", folder, (*LOST["as-is"], "HoldThread"),
+               extra_allowed=True, HEAP_CHECK_IGNORE_THREAD_LIVE="0")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "as-is", folder, LOST["strict"], HEAP_CHECK_AFTER_DESTRUCTORS="1")
+
+
+def offset(program, library, folder):
+    lost = tuple(name for name in LOST["normal"] if name != "Far")
+    # A pointer to any byte holds an object here. With 32-bit words a random word points into a large object too
+    # often (docs/leak-checker.md), so the largest leaked object has 5000 bytes: one word in 860,000.
+    check_mode(program, library, "normal", folder, lost, HEAP_CHECK_MAX_POINTER_OFFSET="-1",
+               LEAKS_LARGE_BYTES="5000")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "normal", folder, lost, HEAP_CHECK_MAX_POINTER_OFFSET="2000")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "normal", folder, HEAP_CHECK_MAX_POINTER_OFFSET="1999")
+    for path in folder.glob("*.heap"):
+        path.unlink()
+    check_mode(program, library, "normal", folder, (*LOST["normal"], "HoldInterior"),
+               HEAP_CHECK_MAX_POINTER_OFFSET="0", extra_allowed=True)
+
+
+def settings(program, library, folder):
+    run = Run(program, library, "normal", folder, HEAP_CHECK_MAX_LEAKS="2",
+              PPROF_PATH="/opt/my/pprof", HEAP_CHECK_SHOW_CONTENTS="1")
+    places = re.findall(r"^  \d+ bytes? in \d+ object", run.err, re.M)
+    expect(len(places) == 2, f"not two places: {run.err}")
+    expect(re.search(r"^  and \d+ more$", run.err, re.M), f"no line about the others: {run.err}")
+    expect("\n/opt/my/pprof " in run.err, f"not the pprof that was asked for: {run.err}")
+    expect("one of them at 0x" in run.err, f"no contents: {run.err}")
+    run.files[0].unlink()
+    known = Program(program)
+    run = Run(program, library, "normal", folder, HEAP_CHECK_IDENTIFY_LEAKS="1")
+    entries = read_profile(run.files[0], known)
+    expect(all(objects == 1 for objects, _, _ in entries), "not each object by itself")
+    in_list = [frames for _, _, frames in entries if "LoseList" in frames]
+    expect(len(in_list) == 10, f"the list: {len(in_list)} entries")
+    run.files[0].unlink()
+    run = Run(program, library, "normal", folder, HEAP_CHECK_TEST_POINTER_ALIGNMENT="1")
+    # If addresses have 32 bits, words at unaligned addresses may hold an object by chance.
+    with_any = re.search(r"with pointers at any address (\d+) bytes in (\d+) objects? are leaked: (.+)",
+                         run.err)
+    expect(with_any is not None and (with_any[3] == "alignment is not the reason") ==
+           (int(with_any[2]) >= int(re.search(r"leaks of \d+ bytes in (\d+) objects", run.err)[1])),
+           f"alignment: {run.err}")
+    if elf_class(library) == 2:
+        expect("alignment is not the reason" in run.err, f"alignment: {run.err}")
+    # A folder that is not there.
+    run = Run(program, library, "normal", folder, HEAP_CHECK_DUMP_DIRECTORY="/does/not/exist")
+    expect("leak check: cannot write /does/not/exist/" in run.err and run.status == STATUS_OF_LEAKS,
+           f"a folder that is not there: {run.status} {run.err}")
+    run = Run(program, library, "thorough", folder)
+    expect(run.status == 0 and "HEAPCHECK=thorough is ignored" in run.err, f"thorough: {run.err}")
+    # Without HEAPCHECK, and in modes that do not check the whole program, the library prints nothing.
+    for mode in (None, "", "local"):
+        run = Run(program, library, mode, folder)
+        expect((run.status, run.err) == (0, ""), f"{mode}: {run.status} {run.err}")
+
+
+def profiler(program, library, folder):
+    run = Run(program, library, "normal", folder, HEAPPROFILE=f"{folder}/profile")
+    expect("cannot be used" in run.err, f"not a word about the heap profiler: {run.err}")
+
+
+def expect_clean(status, err, program):
+    """A check without leaks prints one line, and the program ends with its own status."""
+    line = (rf'tcmalloc: leak check "_main_" of {re.escape(pathlib.Path(program).resolve().name)} '
+            r"\(pid \d+\): no leaks found, \d+ objects, \d+ bytes checked\n")
+    expect(status == 0 and re.fullmatch(line, err), f"{program}: {status} {err}")
+
+
+def elf_class(path):
+    """1: for 32 bits, 2: for 64."""
+    with open(path, "rb") as file:
+        return file.read(5)[4]
+
+
+def clean(program, library, folder):
+    """Programs without leaks."""
+    variables = {"LIBRARY_UNDER_TEST": library}
+    for command in (sys.argv[4:5], ["/bin/true"], ["/bin/cat", "/proc/self/maps"]):
+        if elf_class(command[0]) != elf_class(library):
+            print(f"{command[0]} cannot load the library: not run")
+            continue
+        run = Run(command[0], library, "normal", folder, command[1:], **variables)
+        if command[0] == "/bin/cat":
+            # The program closes stderr before the check, which cannot print then.
+            expect((run.status, run.err) == (0, ""), f"{command}: {run.status} {run.err}")
+        else:
+            expect_clean(run.status, run.err, command[0])
+
+
+def under_gdb(program, library, folder, arguments, **variables):
+    """(the program's status, stderr)"""
+    commands = ["set startup-with-shell off", "set disable-randomization off",
+                f"set args {' '.join(arguments)}", "set environment HEAPCHECK normal",
+                f"set environment LD_PRELOAD {library}",
+                *(f"set environment {name} {value}" for name, value in variables.items()),
+                "run", "print $_exitcode"]
+    run = subprocess.run(["gdb", "-nx", "-batch", *(f"-ex={c}" for c in commands), program],
+                         env=environment_of(None, None, folder, DEBUGINFOD_URLS=""),
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    if "ptrace: Operation not permitted" in run.stdout + run.stderr:
+        raise CannotRun("the system does not let gdb trace a program")
+    status = re.search(r"^\$1 = (\d+)$", run.stdout, re.M)
+    expect(status, f"gdb: {run.stdout} {run.stderr}")
+    return int(status[1]), run.stderr
+
+
+def debugger(program, library, folder):
+    """The checker is off, and the program ends with its own status; a variable enables the check nevertheless."""
+    if shutil.which("gdb") is None:
+        raise CannotRun("gdb is not installed")
+    told = Run(program, library, None, folder, ["7"]).told
+    status, err = under_gdb(program, library, folder, ["7"])
+    line = ("tcmalloc: HEAPCHECK is ignored: a debugger traces the program "
+            "(set HEAP_CHECK_RUN_UNDER_GDB=1 to check anyway)\n")
+    expect(status == 7 and err.count(line) == 1 and "leak check" not in err,
+           f"under gdb: {status} {err}")
+    expect(not list(folder.glob("*.heap")), "under gdb: there is a profile")
+    status, err = under_gdb(program, library, folder, ["7"], HEAP_CHECK_RUN_UNDER_GDB="1")
+    # A thread has one debugger.
+    expect(status == STATUS_OF_LEAKS and line not in err and
+           'leak check "_main_": other threads could not be stopped (Operation not permitted): '
+           "objects that only they hold may be reported as leaks\n" in err,
+           f"checked under gdb: {status} {err}")
+    files = list(folder.glob("*.heap"))
+    expect(len(files) == 1, f"checked under gdb: {files} {err}")
+    found, _ = by_function(read_profile(files[0], Program(program)), told)
+    # If threads cannot be stopped, stacks of ended threads are searched. One may contain the end address
+    # of a mapping of the heap, and the large object may begin there.
+    expect_found(found, told, LOST["normal"], err, uncertain=("HoldThread", "LoseLarge"))
+    print(f"under gdb: off; checked all the same, {len(found)} functions")
+
+
+def redis_server(library, mode, folder):
+    """(status, stderr) of a server that has kept, replaced and deleted some thousands of keys."""
+    path = shutil.which("redis-server")
+    # The path is short enough for the address of a socket.
+    with tempfile.TemporaryDirectory(dir="/tmp") as sockets:
+        address = f"{sockets}/redis"
+        server = subprocess.Popen(
+            [path, "--port", "0", "--unixsocket", address, "--save", "", "--dir", str(folder)],
+            env=environment_of(library, mode, folder), text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        try:
+            # The server prints a line on stdout when it listens.
+            lines = []
+            for line in server.stdout:
+                lines.append(line)
+                if "ready to accept connections" in line:
+                    break
+            else:
+                raise Failed(f"redis-server: {server.wait(timeout=60)} {''.join(lines)} "
+                             f"{server.stderr.read()}")
+            commands = [f"SET key:{i % 3000} {'value' * (i % 40)}" for i in range(5000)]
+            commands += [f"RPUSH list:{i % 10} {i}" for i in range(1000)]
+            commands += [f"DEL key:{i}" for i in range(0, 3000, 3)]
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(60)
+                connection.connect(address)
+                replies = connection.makefile("r")
+                for command in commands:
+                    words = command.split(" ")
+                    parts = [f"*{len(words)}", *(part for w in words for part in (f"${len(w)}", w))]
+                    connection.sendall("".join(f"{part}\r\n" for part in parts).encode())
+                    expect(replies.readline()[0] in "+:", f"redis-server refuses {command}")
+                connection.sendall(b"SHUTDOWN NOSAVE\r\n")
+                _, err = server.communicate(timeout=60)
+        finally:
+            server.kill()
+            server.wait()
+    return server.returncode, err
+
+
+def redis(library, folder):
+    """A server leaks nothing; draconian shows that the objects that it holds at its end were recorded."""
+    if shutil.which("redis-server") is None:
+        print("redis-server is not installed: not run")
+        return
+    status, err = redis_server(library, "normal", folder)
+    expect_clean(status, err, shutil.which("redis-server"))
+    status, err = redis_server(library, "draconian", folder)
+    held = re.search(r"detected leaks of \d+ bytes in (\d+) objects that were not freed", err)
+    # Each of 2000 keys has an entry of the table, the key and its value.
+    expect(status == STATUS_OF_LEAKS and held and int(held[1]) >= 3 * 2000,
+           f"redis-server, draconian: {status} {err}")
+    print(f"redis-server: 0; {held[1]} objects held at its end")
+
+
+def programs(program, library, folder):
+    """Real programs, with what is known of them."""
+    query = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c "
+             "where x<2000) insert into t select x, hex(randomblob(20)) from c; "
+             "create index i on t(b); select count(*) from t;")
+    # perl frees its interpreter at its end, but not everything that it refers to, unless a variable requests it.
+    for command, expected, variables in (
+            (["git", "--no-pager", "-c", "safe.directory=*", "log", "--stat", "-3"], (0, 128), {}),
+            (["sqlite3", ":memory:", query], (0,), {}),
+            (["perl", "-e", "my %h; $h{$_ % 100} .= $_ for 1..1000; print length join ',', %h;"],
+             (1,), {}),
+            (["perl", "-e", "my %h; $h{$_ % 100} .= $_ for 1..1000; print length join ',', %h;"],
+             (0,), {"PERL_DESTRUCT_LEVEL": "2"}),
+            (["/usr/bin/python3", "-c", "import json; print(len(json.dumps(list(range(9999)))))"],
+             (0,), {})):
+        path = shutil.which(command[0])
+        if path is None:
+            print(f"{command[0]} is not installed: not run")
+            continue
+        run = Run(path, library, "normal", folder, command[1:], **variables)
+        expect(run.status in expected and ("detected leaks" in run.err) == (expected == (1,)) and
+               ("no leaks found" in run.err) == (expected != (1,)),
+               f"{command[0]} {variables}: {run.status} {run.err}")
+        print(f"{command[0]}: {run.status}")
+    redis(library, folder)
+
+
+def pprof(program, library, folder):
+    """The command at the end of a report works unchanged with gperftools' pprof and with Go's."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "programs"))
+    import pprof_test
+    tools = {"google-pprof": shutil.which("google-pprof")}
+    if os.path.isfile(pprof_test.GO) and os.path.isdir(pprof_test.GO_SOURCES):
+        tools["Go's pprof"] = str(pprof_test.build_go_pprof(pathlib.Path(sys.argv[5])))
+    missing = [name for name in ("google-pprof", "Go's pprof") if not tools.get(name)]
+    if missing:
+        raise CannotRun(f"not installed: {', '.join(missing)}")
+    for name, tool in tools.items():
+        run = Run(program, library, "normal", folder, PPROF_PATH=tool)
+        command = next(line for line in run.err.split("\n") if line.startswith(f"{tool} "))
+        done = subprocess.run(command, shell=True, text=True, timeout=120, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        expect(done.returncode == 0, f"{name}: {command}: {done.stdout} {done.stderr}")
+        # The profile has all leaked objects, and the list's ten.
+        lost = int(re.search(r"detected leaks of \d+ bytes in (\d+) objects", run.err)[1])
+        total = re.search(r"Total: (\d+)|of (\d+) total", done.stdout)
+        expect(total and int(total[1] or total[2]) == lost, f"{name}: not {lost}: {done.stdout}")
+        # The line has cumulative figures and the place in the source.
+        expect(re.search(r" 10 +50\.0+% +LoseList /.*/leaks\.cc:\d+$", done.stdout, re.M),
+               f"{name}: no ten objects of LoseList: {done.stdout}")
+        print(f"{name}: {lost} objects")
+
+
+TESTS = {"normal": normal, "minimal": minimal, "strict": strict, "draconian": draconian,
+         "as_is": as_is, "offset": offset, "settings": settings, "profiler": profiler,
+         "clean": clean, "programs": programs, "debugger": debugger, "pprof": pprof}
+
+
+def main():
+    what, program, library = sys.argv[1:4]
+    return status_of(lambda folder: TESTS[what](program, library, folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

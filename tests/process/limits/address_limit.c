@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A program with 400 MiB of address space (first argument "as", RLIMIT_AS), or of private memory
+// ("data", RLIMIT_DATA): it starts, gets most of that, gets ENOMEM when it is used up, and works as
+// before once it has freed. With the second argument "start" the limit holds from the start of the
+// process, with "later" from the middle of main. With "commit" the caller has set up a similar
+// limit (scripts/test_system.py).
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "../check.h"
+
+enum { kMiB = 1 << 20, kLimitMiB = 400 };
+
+// -1: the limit is that of the OS, which has less memory left than a program usually takes.
+static int resource;
+
+static void SetLimit(void) {
+  if (resource < 0) return;
+  const struct rlimit limit = {(rlim_t)kLimitMiB * kMiB, (rlim_t)kLimitMiB * kMiB};
+  CHECK(setrlimit(resource, &limit) == 0);
+}
+
+// Allocates objects of `size` until that fails, frees them all, and returns their bytes.
+static size_t UseUp(size_t size) {
+  void** newest = NULL;  // A list through the objects' first words.
+  size_t count = 0;
+  for (;;) {
+    errno = 0;
+    void** object = (void**)Malloc(size);
+    if (object == NULL) break;
+    memset(object, 0x91, size < 4096 ? size : 4096);
+    *object = newest;
+    newest = object;
+    ++count;
+  }
+  CHECK(errno == ENOMEM);
+  // All other functions fail as well, and existing objects are still intact.
+  errno = 0;
+  CHECK(Calloc(1, 200 * kMiB) == NULL && errno == ENOMEM);
+  if (newest != NULL) {
+    errno = 0;
+    CHECK(Realloc(newest, 300 * kMiB) == NULL && errno == ENOMEM);
+  }
+  size_t freed = 0;
+  while (newest != NULL) {
+    void** next = (void**)*newest;
+    CHECK(size < 64 || ((unsigned char*)newest)[40] == 0x91);
+    Free(newest);
+    newest = next;
+    ++freed;
+  }
+  CHECK(freed == count);
+  return count * size;
+}
+
+// Requires vm.overcommit_memory = 2: otherwise this program would take all memory of the machine.
+static int IsStrictAboutMemory(void) {
+  const int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+  char text[1];
+  const int strict = fd >= 0 && read(fd, text, 1) == 1 && text[0] == '2';
+  close(fd);
+  return strict;
+}
+
+static void* InThread(void* argument) {
+  Exercise(9);
+  return argument;
+}
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  CHECK(argc == 3);
+  resource = strcmp(argv[1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS;
+  if (strcmp(argv[1], "commit") == 0) {
+    CHECK(IsStrictAboutMemory());
+    resource = -1;
+  }
+  if (strcmp(argv[2], "start") == 0) {
+    SetLimit();
+    char self[PATH_MAX];
+    CHECK(realpath("/proc/self/exe", self) != NULL);
+    execl(self, self, argv[1], "limited", (char*)NULL);
+    CHECK(0);
+  }
+  if (strcmp(argv[2], "later") == 0) {
+    Exercise(1);
+    SetLimit();
+  }
+  struct rlimit limit;
+  CHECK(resource < 0 ||
+        (getrlimit(resource, &limit) == 0 && limit.rlim_cur == (rlim_t)kLimitMiB * kMiB));
+  Exercise(2);
+  const size_t sizes[] = {1000, 48, 20000, 200000, kMiB, 40 * kMiB, 1000, 150 * kMiB, 16};
+  for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+    const size_t first = UseUp(sizes[i]);
+    Exercise(3);
+    const size_t second = UseUp(sizes[i]);
+    dprintf(STDOUT_FILENO, "objects of %zu bytes: %zu MiB, then %zu MiB\n", sizes[i], first / kMiB,
+            second / kMiB);
+    CHECK(first >= (size_t)(sizes[i] > 100 * kMiB ? 150 : 250) * kMiB);
+    CHECK(second >= first / 20 * 19);
+  }
+  // Other users of memory get some again: a thread's stack is 8 MiB.
+  pthread_t thread;
+  void* const large = Malloc(200 * kMiB);
+  CHECK(large != NULL);
+  Free(large);
+  CHECK(pthread_create(&thread, NULL, InThread, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  return 0;
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests memory limits in a real process. Each test runs in a child of its own: a limit counts
+// memory that the heap has got before.
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <atomic>
+#include <barrier>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../check.h"
+#include "../child.h"
+#include "tcmalloc/malloc_extension.h"
+
+namespace {
+
+using tcmalloc::MallocExtension;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+template <typename Body>
+void ExpectChildSucceeds(Body body) {
+  const ChildResult result = RunInChild(body, 60);
+  EXPECT_TRUE(result.exited && result.exit_code == 0) << "signal " << result.signal << "\n"
+                                                      << result.err;
+}
+
+// A list through the objects' first words: nothing else is allocated.
+struct List {
+  void** newest = nullptr;
+  size_t count = 0;
+
+  bool Add(size_t size) {
+    void** const object = static_cast<void**>(Malloc(size));
+    if (object == nullptr) return false;
+    memset(object, 0x33, size);
+    *object = newest;
+    newest = object;
+    ++count;
+    return true;
+  }
+  void Clear() {
+    while (newest != nullptr) {
+      void** const next = static_cast<void**>(*newest);
+      Free(newest);
+      newest = next;
+    }
+    count = 0;
+  }
+};
+
+TEST(LimitsTest, Library) { RequireLibraryUnderTest(); }
+
+TEST(LimitsTest, AreRemembered) {
+  ExpectChildSucceeds([] {
+    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kHard) == 0);
+    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kSoft) == 0);
+    MallocExtension::SetMemoryLimit(100 * kMiB, MallocExtension::LimitKind::kHard);
+    MallocExtension::SetMemoryLimit(50 * kMiB, MallocExtension::LimitKind::kSoft);
+    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 100 * kMiB);
+    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_SOFT) == 50 * kMiB);
+    MallocExtension::SetMemoryLimit(0, MallocExtension::LimitKind::kHard);
+    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 0);
+    FreeMarked(NewMarked(150 * kMiB, 1), 150 * kMiB, 1);
+    // No such kind.
+    tcmalloc_set_memory_limit(2, 1);
+    tcmalloc_set_memory_limit(-1, 1);
+    CHECK(tcmalloc_get_memory_limit(2) == 0);
+    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 0);
+    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_SOFT) == 50 * kMiB);
+  });
+}
+
+TEST(LimitsTest, EveryEntryPointMeetsTheHardLimit) {
+  ExpectChildSucceeds([] {
+    const size_t resident = ResidentBytes();
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
+    const size_t sizes[] = {5000, 64, 100000, kMiB, 20 * kMiB, 9};
+    for (const size_t size : sizes) {
+      List list;
+      errno = 0;
+      while (list.Add(size)) {
+      }
+      CHECK(errno == ENOMEM);
+      const size_t got = list.count * malloc_usable_size(list.newest);
+      if (size < 20 * kMiB) CHECK(got > 57 * kMiB);
+      CHECK(got <= 64 * kMiB);
+      CHECK(ResidentBytes() < resident + 70 * kMiB);
+      errno = 0;
+      CHECK(Calloc(1, 30 * kMiB) == nullptr && errno == ENOMEM);
+      errno = 0;
+      CHECK(Realloc(list.newest, 60 * kMiB) == nullptr && errno == ENOMEM);
+      void* aligned = nullptr;
+      CHECK(posix_memalign(&aligned, 4096, 30 * kMiB) == ENOMEM);
+      CHECK(::operator new(30 * kMiB, std::nothrow) == nullptr);
+      bool caught = false;
+      try {
+        Free(::operator new(30 * kMiB));
+      } catch (const std::bad_alloc&) {
+        caught = true;
+      }
+      CHECK(caught);
+      list.Clear();
+    }
+    Exercise(1);
+  });
+}
+
+// Free objects of every class, as many as the calling thread's cache keeps.
+void FillCaches() {
+  for (int round = 0; round < 20; ++round) {
+    for (size_t size = 64; size < 200000; size += size / 8) {
+      List list;
+      while (list.count * size < 256 << 10) CHECK(list.Add(size));
+      list.Clear();
+    }
+  }
+}
+
+size_t FlushAllCaches() {
+  return MallocExtension::FlushThreadCaches() + MallocExtension::FlushCentralCaches();
+}
+
+// This is more than records and nearly empty spans take in the heaps of these tests.
+constexpr size_t kRecords = 4 * kMiB;
+
+// Before an allocation fails, the caches of sleeping threads are emptied.
+TEST(LimitsTest, CachesAreEmptiedBeforeAnAllocationFails) {
+  ExpectChildSucceeds([] {
+    constexpr size_t kLimit = 96 * kMiB;
+    MallocExtension::SetMemoryLimit(kLimit, MallocExtension::LimitKind::kHard);
+    std::barrier filled(5);
+    std::barrier done(5);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int round = 0; round < 2; ++round) {
+          FillCaches();
+          filled.arrive_and_wait();
+          done.arrive_and_wait();
+        }
+      });
+    }
+    // The first round shows how much memory the caches hold.
+    filled.arrive_and_wait();
+    CHECK(FlushAllCaches() > 2 * kRecords);
+    done.arrive_and_wait();
+    filled.arrive_and_wait();
+    // Takes everything but the records, in one piece.
+    void* const large = Malloc(kLimit - kRecords);
+    CHECK(large != nullptr);
+    Free(large);
+    done.arrive_and_wait();
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+TEST(LimitsTest, ThreadsShareTheHardLimit) {
+  ExpectChildSucceeds([] {
+    const size_t resident = ResidentBytes();
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
+    std::atomic<size_t> failed{0};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; ++t) {
+      threads.emplace_back([&failed, t] {
+        unsigned state = t + 1;
+        for (int round = 0; round < 6; ++round) {
+          List list;
+          for (size_t bytes = 0; bytes < 30 * kMiB;) {
+            state = state * 1664525 + 1013904223;
+            const size_t size = 16 + (state >> 8) % ((state >> 3) % 16 == 0 ? 600000 : 6000);
+            if (!list.Add(size)) {
+              failed.fetch_add(1);
+              break;
+            }
+            bytes += size;
+          }
+          list.Clear();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(ResidentBytes() < resident + 72 * kMiB);
+    List list;
+    while (list.Add(50000)) {
+    }
+    CHECK(list.count * 50000 > 52 * kMiB);
+    list.Clear();
+  });
+}
+
+// There is no room for a second object, and no room for a longer one before the caches are empty.
+TEST(LimitsTest, ReallocGrowsWhereThereIsRoomForOneOnly) {
+  ExpectChildSucceeds([] {
+    constexpr size_t kLimit = 100 * kMiB;
+    MallocExtension::SetMemoryLimit(kLimit, MallocExtension::LimitKind::kHard);
+    char* object = static_cast<char*>(Malloc(kLimit - kRecords));
+    CHECK(object != nullptr);
+    object = static_cast<char*>(Realloc(object, 60 * kMiB));
+    memset(object, 7, 60 * kMiB);
+    FillCaches();
+    CHECK(FlushAllCaches() > kRecords);
+    FillCaches();
+    object = static_cast<char*>(Realloc(object, kLimit - kRecords));
+    CHECK(object != nullptr);
+    CheckMarked(object, 60 * kMiB, 7);
+    Free(object);
+  });
+}
+
+TEST(LimitsTest, TheSoftLimitKeepsFreeMemoryDown) {
+  ExpectChildSucceeds([] {
+    const size_t resident = ResidentBytes();
+    MallocExtension::SetMemoryLimit(50 * kMiB, MallocExtension::LimitKind::kSoft);
+    // The heap exceeds the limit, since the program requests it, and is below it again after the
+    // free.
+    for (const size_t size : {300000, 5000, 3000000}) {
+      List list;
+      while (list.count * size < 150 * kMiB) CHECK(list.Add(size));
+      CHECK(ResidentBytes() > resident + 140 * kMiB);
+      list.Clear();
+      MallocExtension::FlushThisThreadCache();
+      CHECK(ResidentBytes() < resident + 60 * kMiB);
+    }
+  });
+}
+
+struct Heard {
+  std::atomic<int> soft{0};
+  std::atomic<int> hard{0};
+  std::atomic<int> running{0};
+  bool nested = false;
+  size_t soft_bytes = 0;
+};
+
+void Hear(int kind, size_t current, size_t limit, void* context) {
+  Heard& heard = *static_cast<Heard*>(context);
+  if (heard.running.fetch_add(1) != 0) heard.nested = true;
+  if (kind == TCMALLOC_LIMIT_SOFT) {
+    heard.soft.fetch_add(1);
+    heard.soft_bytes = current;
+    CHECK(current > limit);
+  } else {
+    heard.hard.fetch_add(1);
+  }
+  // The callback allocates, above the soft limit, and more than the hard limit allows.
+  if (kind == TCMALLOC_LIMIT_SOFT) Exercise(4);
+  Free(Malloc(5 * kMiB));
+  CHECK(Malloc(500 * kMiB) == nullptr);
+  std::string text(100, 'x');
+  errno = 1234;
+  heard.running.fetch_sub(1);
+}
+
+TEST(LimitsTest, TheCallbackRunsAndMayAllocate) {
+  ExpectChildSucceeds([] {
+    static Heard heard;
+    MallocExtension::SetLimitCallback(&Hear, &heard);
+    MallocExtension::SetMemoryLimit(100 * kMiB, MallocExtension::LimitKind::kHard);
+    MallocExtension::SetMemoryLimit(40 * kMiB, MallocExtension::LimitKind::kSoft);
+    List list;
+    errno = 77;
+    while (list.count < 60) CHECK(list.Add(kMiB));
+    // Success leaves errno alone, whatever the callback does.
+    CHECK(errno == 77);
+    CHECK(heard.soft == 1 && heard.hard == 0);
+    CHECK(heard.soft_bytes > 40 * kMiB && heard.soft_bytes < 50 * kMiB);
+    while (list.Add(kMiB)) {
+    }
+    CHECK(errno == ENOMEM);
+    CHECK(heard.hard == 1 && !heard.nested);
+    CHECK(Malloc(90 * kMiB) == nullptr);
+    CHECK(heard.hard == 2);
+    list.Clear();
+    CHECK(heard.soft == 1);
+    while (list.count < 60) CHECK(list.Add(kMiB));
+    CHECK(heard.soft == 2);
+    MallocExtension::SetLimitCallback(nullptr, nullptr);
+    CHECK(Malloc(90 * kMiB) == nullptr);
+    list.Clear();
+    CHECK(heard.hard == 2);
+  });
+}
+
+// malloc_stats reports the events.
+TEST(LimitsTest, AreInTheStatistics) {
+  const ChildResult result = RunInChild([] {
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
+    CHECK(Malloc(100 * kMiB) == nullptr);
+    malloc_stats();
+  });
+  EXPECT_NE(result.err.find("67108864 (   64.0 MiB) hard limit"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("Times that the hard limit was reached"), std::string::npos);
+}
+
+// A child that is forked while another thread releases memory has its limits, and can use them.
+TEST(LimitsTest, SurviveFork) {
+  ExpectChildSucceeds([] {
+    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
+    MallocExtension::SetMemoryLimit(20 * kMiB, MallocExtension::LimitKind::kSoft);
+    std::atomic<bool> stop{false};
+    std::thread worker([&stop] {
+      while (!stop.load()) {
+        List list;
+        while (list.count < 20) {
+          if (!list.Add(kMiB)) break;
+        }
+        list.Clear();
+      }
+    });
+    for (int i = 0; i < 20; ++i) {
+      const ChildResult grandchild = RunInChild([] {
+        CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kHard) == 64 * kMiB);
+        List list;
+        while (list.Add(100000)) {
+        }
+        CHECK(list.count > 100);
+        list.Clear();
+      });
+      CHECK(grandchild.exited && grandchild.exit_code == 0);
+    }
+    stop.store(true);
+    worker.join();
+  });
+}
+
+}  // namespace

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests which memory is released, and the hugepages, with each setting: the program executes itself
+// anew with each one. The figures are the kernel's.
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "../check.h"
+
+enum { kMiB = 1 << 20, kMostObjects = 1024 };
+
+extern size_t tcmalloc_release_free_memory(void) __attribute__((weak));
+extern double tcmalloc_get_memory_release_rate(void) __attribute__((weak));
+
+// Objects of `size` bytes, `mib` MiB in all, that have been written to.
+static char* objects[kMostObjects];
+static size_t num_objects;
+
+static void Fill(size_t mib, size_t size) {
+  num_objects = mib * kMiB / size;
+  CHECK(num_objects <= kMostObjects);
+  for (size_t i = 0; i < num_objects; ++i) objects[i] = NewMarked(size, (unsigned)i);
+}
+static void FreeAll(void) {
+  for (size_t i = 0; i < num_objects; ++i) Free(objects[i]);
+}
+
+static void Sleep(long ms) {
+  const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&pause, NULL);
+}
+
+static void Aggressive(void) {
+  const size_t before = ResidentBytes();
+  Fill(100, kMiB);
+  CHECK(ResidentBytes() >= before + 100 * kMiB);
+  FreeAll();
+  CHECK(ResidentBytes() < before + 2 * kMiB);
+  CHECK(tcmalloc_release_free_memory() < 2 * kMiB);
+}
+
+static void Disabled(void) {
+  const size_t before = ResidentBytes();
+  Fill(100, kMiB);
+  FreeAll();
+  // These are small objects, so that free pages inside used spans are released, too.
+  static char* small[10000];
+  for (size_t i = 0; i < 10000; ++i) small[i] = NewMarked(4096, 1);
+  for (size_t i = 0; i < 10000; ++i) {
+    if (i % 10 != 0) Free(small[i]);
+  }
+  const size_t full = ResidentBytes();
+  CHECK(full >= before + 100 * kMiB);
+  CHECK(malloc_trim(0) == 0);
+  CHECK(tcmalloc_release_free_memory() == 0);
+  CHECK(ResidentBytes() >= full);
+}
+
+// At a rate of 1 all free memory would be released after some five seconds.
+static void RateZero(void) {
+  CHECK(tcmalloc_get_memory_release_rate() == 0);
+  const size_t before = ResidentBytes();
+  Fill(100, kMiB);
+  FreeAll();
+  for (int i = 0; i < 60; ++i) {
+    Free(Malloc(100));
+    Free(Malloc(kMiB));
+    Sleep(100);
+  }
+  CHECK(ResidentBytes() >= before + 100 * kMiB);
+  CHECK(malloc_trim(0) == 1);
+  CHECK(ResidentBytes() < before + 2 * kMiB);
+}
+
+// The memory is released while the thread wakes up now and then and allocates some objects, 2 MiB
+// of them in all.
+static void GoesSoon(size_t size) {
+  CHECK(tcmalloc_get_memory_release_rate() == 1000);
+  const size_t before = ResidentBytes();
+  Fill(100, kMiB);
+  FreeAll();
+  for (int i = 0; i < 600 && ResidentBytes() >= before + 2 * kMiB; ++i) {
+    for (size_t made = 0; made < 2 * kMiB; made += size) Free(Malloc(size));
+    Sleep(100);
+  }
+  CHECK(ResidentBytes() < before + 2 * kMiB);
+}
+
+// Tests small objects, and large ones, whose frees release memory by themselves.
+static void RateHigh(void) { GoesSoon(100); }
+static void RateHighLarge(void) { GoesSoon(300000); }
+
+// The OS's setting for hugepages: 'a'lways, 'm'advise or 'n'ever.
+static char SystemSetting(void) {
+  FILE* file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+  if (file == NULL) return 'n';
+  char text[128] = "";
+  CHECK(fgets(text, sizeof(text), file) != NULL);
+  CHECK(fclose(file) == 0);
+  const char* chosen = strchr(text, '[');
+  return chosen == NULL ? 'n' : chosen[1];
+}
+
+static size_t HugepageBytes(void) {
+  FILE* file = fopen("/proc/self/smaps_rollup", "re");
+  CHECK(file != NULL);
+  char line[256];
+  size_t kib = SIZE_MAX;
+  while (fgets(line, sizeof(line), file) != NULL) sscanf(line, "AnonHugePages: %zu kB", &kib);
+  CHECK(fclose(file) == 0);
+  CHECK(kib != SIZE_MAX);
+  return kib * 1024;
+}
+
+// The heap has hugepages if the OS allows it, beyond its first 32 MiB.
+static void Hugepages(void) {
+  Fill(200, kMiB);
+  const size_t bytes = HugepageBytes();
+  dprintf(STDOUT_FILENO, "system: %c, %zu MiB of 200 in hugepages\n", SystemSetting(),
+          bytes / kMiB);
+  if (SystemSetting() == 'n') {
+    CHECK(bytes == 0);
+  } else {
+    // If memory is short, the OS may not find all hugepages.
+    CHECK(bytes >= 100 * kMiB);
+  }
+  FreeAll();
+}
+
+// If the OS makes hugepages without a request, the setting does not change that.
+static void NotAskedFor(void) {
+  Fill(200, kMiB);
+  if (SystemSetting() != 'a') CHECK(HugepageBytes() == 0);
+  FreeAll();
+}
+
+static void ForbiddenByTheParent(void) {
+  CHECK(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1);
+  Fill(200, kMiB);
+  CHECK(HugepageBytes() == 0);
+  FreeAll();
+}
+
+static void SmallHeap(void) {
+  Fill(10, 100000);
+  CHECK(HugepageBytes() == 0);
+  FreeAll();
+}
+
+static const struct Case {
+  const char* name;
+  const char* setting;
+  void (*run)(void);
+} kCases[] = {
+    {"aggressive", "TCMALLOC_AGGRESSIVE_DECOMMIT=1", Aggressive},
+    {"disabled", "TCMALLOC_DISABLE_MEMORY_RELEASE=1", Disabled},
+    {"rate_zero", "TCMALLOC_RELEASE_RATE=0", RateZero},
+    {"rate_high", "TCMALLOC_RELEASE_RATE=1000", RateHigh},
+    {"rate_high_large", "TCMALLOC_RELEASE_RATE=1000", RateHighLarge},
+    {"hugepages", "TCMALLOC_HUGEPAGES=1", Hugepages},
+    {"not_asked_for", "TCMALLOC_HUGEPAGES=0", NotAskedFor},
+    {"forbidden", "TCMALLOC_HUGEPAGES=1", ForbiddenByTheParent},
+    {"small_heap", "TCMALLOC_HUGEPAGES=1", SmallHeap},
+};
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  CHECK(tcmalloc_release_free_memory != NULL && tcmalloc_get_memory_release_rate != NULL);
+  char self[PATH_MAX];
+  CHECK(realpath("/proc/self/exe", self) != NULL);
+  for (unsigned i = 0; i < sizeof(kCases) / sizeof(kCases[0]); ++i) {
+    if (argc > 1) {
+      if (strcmp(argv[1], kCases[i].name) == 0) kCases[i].run();
+      continue;
+    }
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      // Inherited by children, so it must not come from the environment of the tests.
+      CHECK(prctl(PR_SET_THP_DISABLE, kCases[i].run == ForbiddenByTheParent, 0, 0, 0) == 0);
+      putenv((char*)(uintptr_t)kCases[i].setting);
+      execl(self, self, kCases[i].name, (char*)NULL);
+      _exit(2);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (status != 0) {
+      dprintf(STDERR_FILENO, "%s (%s): status %d\n", kCases[i].name, kCases[i].setting, status);
+    }
+    CHECK(status == 0);
+  }
+  return 0;
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests programs that provide the memory of the heap themselves. Each test runs in a child: the
+// heap keeps the memory that it has got.
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "../check.h"
+#include "../child.h"
+#include "tcmalloc/malloc_extension.h"
+
+namespace {
+
+using tcmalloc::MallocExtension;
+using tcmalloc::SystemAllocator;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+// A range of memory that is not zero, handed out from its beginning.
+class Arena final : public SystemAllocator {
+ public:
+  explicit Arena(size_t bytes)
+      : start_(static_cast<char*>(
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        bytes_(bytes) {
+    CHECK(start_ != MAP_FAILED);
+    memset(start_, 0xa5, bytes_);
+  }
+
+  void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
+    ++calls;
+    CHECK(alignment >= 8192 && (alignment & (alignment - 1)) == 0);
+    CHECK(bytes > 0);
+    size_t used = used_.load();
+    size_t first;
+    do {
+      const uintptr_t at = reinterpret_cast<uintptr_t>(start_) + used;
+      first = used + (-at & (alignment - 1));
+      if (first > bytes_ || bytes > bytes_ - first) {
+        if (next == nullptr) return nullptr;
+        ++passed_on;
+        return next->Allocate(bytes, actual_bytes, alignment);
+      }
+    } while (!used_.compare_exchange_weak(used, first + bytes));
+    *actual_bytes = bytes;
+    // A system call may change errno, even if it succeeds.
+    errno = EINTR;
+    return start_ + first;
+  }
+
+  bool Holds(const void* p) const {
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(start_);
+    return offset < bytes_;
+  }
+
+  // True if none of its memory was released.
+  bool IsResident() const {
+    static unsigned char resident[size_t{1} << 16];
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    CHECK(bytes_ / page <= sizeof(resident) && mincore(start_, bytes_, resident) == 0);
+    for (size_t i = 0; i < bytes_ / page; ++i) {
+      if ((resident[i] & 1) == 0) return false;
+    }
+    return true;
+  }
+
+  SystemAllocator* next = nullptr;
+  std::atomic<int> calls{0};
+  std::atomic<int> passed_on{0};
+
+ private:
+  char* const start_;
+  const size_t bytes_;
+  std::atomic<size_t> used_{0};
+};
+
+// Allocates the memory that the heap has before it must grow.
+void UseUpFreeMemory(Arena& arena) {
+  for (size_t size :
+       {kMiB, size_t{300000}, size_t{100000}, size_t{20000}, size_t{3000}, size_t{200}}) {
+    for (char* p = nullptr; p == nullptr || !arena.Holds(p);) {
+      p = static_cast<char*>(Malloc(size));
+      CHECK(p != nullptr);
+    }
+  }
+}
+
+void RandomObjects(unsigned seed) {
+  struct Object {
+    char* start = nullptr;
+    size_t size = 0;
+    unsigned mark = 0;
+  };
+  std::vector<Object> objects(200);
+  unsigned state = seed;
+  const auto random = [&state] { return (state = state * 1664525 + 1013904223) >> 8; };
+  for (int i = 0; i < 20000; ++i) {
+    Object& object = objects[random() % objects.size()];
+    if (object.start != nullptr) {
+      FreeMarked(object.start, object.size, object.mark);
+      object.start = nullptr;
+      continue;
+    }
+    object.size = 1 + random() % (random() % 50 == 0 ? kMiB : 5000);
+    object.mark = random();
+    object.start = static_cast<char*>(Calloc(1, object.size));
+    CHECK(object.start != nullptr);
+    CheckMarked(object.start, object.size, 0);
+    memset(object.start, static_cast<int>(object.mark & 0xff), object.size);
+    if (i % 5000 == 0) malloc_trim(0);
+  }
+  for (const Object& object : objects) {
+    if (object.start != nullptr) FreeMarked(object.start, object.size, object.mark);
+  }
+}
+
+// Whatever RunInChild's body checks ends the child with another status.
+#define EXPECT_CHILD_SUCCEEDS(...)                                 \
+  do {                                                             \
+    const ChildResult result = RunInChild(__VA_ARGS__);            \
+    EXPECT_TRUE(result.exited&& result.exit_code == 0)             \
+        << result.exit_code << " " << result.signal << result.err; \
+    EXPECT_EQ(result.err, "");                                     \
+  } while (0)
+
+TEST(SystemAllocatorTest, RunsOnTheLibraryUnderTest) { RequireLibraryUnderTest(); }
+
+TEST(SystemAllocatorTest, TheHeapGrowsByWhatItGives) {
+  EXPECT_CHILD_SUCCEEDS([] {
+    static Arena arena(192 * kMiB);
+    MallocExtension::SetSystemAllocator(&arena);
+    CHECK(MallocExtension::GetSystemAllocator() == &arena);
+    errno = 1234;
+    char* const p = static_cast<char*>(Malloc(32 * kMiB));
+    CHECK(errno == 1234);
+    CHECK(arena.Holds(p));
+    memset(p, 'x', 32 * kMiB);
+    Free(p);
+    UseUpFreeMemory(arena);
+    // The memory was not zero, and is never released: calloc clears it.
+    std::thread other([] { RandomObjects(55); });
+    RandomObjects(56);
+    other.join();
+    malloc_trim(0);
+    char* const zeroes = static_cast<char*>(Calloc(1, 100 * kMiB));
+    CHECK(arena.Holds(zeroes));
+    CheckMarked(zeroes, 100 * kMiB, 0);
+    Free(zeroes);
+    malloc_trim(0);
+    CHECK(arena.IsResident());
+    // A child's memory is a copy.
+    const pid_t child = fork();
+    if (child == 0) {
+      RandomObjects(57);
+      _exit(7);
+    }
+    RandomObjects(58);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  });
+}
+
+TEST(SystemAllocatorTest, WhenItGivesNothingAllocationsFail) {
+  EXPECT_CHILD_SUCCEEDS([] {
+    static Arena arena(16 * kMiB);
+    MallocExtension::SetSystemAllocator(&arena);
+    errno = 0;
+    CHECK(Malloc(100 * kMiB) == nullptr && errno == ENOMEM);
+    std::vector<void*> objects;
+    objects.reserve(1000);
+    while (void* const p = Malloc(kMiB)) objects.push_back(p);
+    CHECK(errno == ENOMEM);
+    CHECK(!objects.empty() && arena.Holds(objects.back()));
+    const size_t count = objects.size();
+    for (void* const p : objects) Free(p);
+    objects.clear();
+    while (void* const p = Malloc(kMiB)) objects.push_back(p);
+    CHECK(objects.size() == count);
+  });
+}
+
+TEST(SystemAllocatorTest, MayFallBackToTheLibrarysOwn) {
+  EXPECT_CHILD_SUCCEEDS([] {
+    static Arena arena(16 * kMiB);
+    SystemAllocator* const own = MallocExtension::GetSystemAllocator();
+    CHECK(own != nullptr && own != &arena);
+    arena.next = own;
+    MallocExtension::SetSystemAllocator(&arena);
+    std::vector<char*> objects;
+    for (unsigned i = 0; i < 64; ++i) objects.push_back(NewMarked(kMiB, i));
+    CHECK(arena.passed_on > 0);
+    for (unsigned i = 0; i < 64; ++i) FreeMarked(objects[i], kMiB, i);
+    RandomObjects(59);
+  });
+}
+
+TEST(SystemAllocatorTest, WhatComesFromTheLibrarysOwnIsReleased) {
+  EXPECT_CHILD_SUCCEEDS([] {
+    static Arena arena(kMiB);
+    arena.next = MallocExtension::GetSystemAllocator();
+    MallocExtension::SetSystemAllocator(&arena);
+    constexpr size_t kBytes = 64 * kMiB;
+    char* const p = NewMarked(kBytes, 1);
+    CHECK(arena.passed_on > 0 && !arena.Holds(p));
+    Free(p);
+    malloc_trim(0);
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    static unsigned char resident[kBytes / 4096];
+    CHECK(mincore(p, kBytes, resident) == 0);
+    size_t pages = 0;
+    for (size_t i = 0; i < kBytes / page; ++i) pages += resident[i] & 1;
+    CHECK(pages * page < kMiB);
+    FreeMarked(NewMarked(kBytes, 2), kBytes, 2);
+  });
+}
+
+TEST(SystemAllocatorTest, CanBeTakenBack) {
+  EXPECT_CHILD_SUCCEEDS([] {
+    static Arena arena(16 * kMiB);
+    SystemAllocator* const own = MallocExtension::GetSystemAllocator();
+    for (SystemAllocator* const other : {static_cast<SystemAllocator*>(nullptr), own}) {
+      MallocExtension::SetSystemAllocator(&arena);
+      CHECK(MallocExtension::GetSystemAllocator() == &arena);
+      MallocExtension::SetSystemAllocator(other);
+      CHECK(MallocExtension::GetSystemAllocator() == own);
+      const int calls = arena.calls;
+      FreeMarked(NewMarked(64 * kMiB, 1), 64 * kMiB, 1);
+      CHECK(arena.calls == calls);
+    }
+  });
+}
+
+TEST(SystemAllocatorTest, TheLibrarysOwnAnswersAnyRequest) {
+  SystemAllocator* const own = MallocExtension::GetSystemAllocator();
+  size_t actual = 0;
+  char* const p = static_cast<char*>(own->Allocate(100, &actual, kMiB));
+  ASSERT_NE(p, nullptr);
+  EXPECT_GE(actual, 100u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % kMiB, 0u);
+  memset(p, 'x', actual);
+  EXPECT_NE(own->Allocate(100, nullptr, 0), nullptr);
+  errno = 1234;
+  EXPECT_EQ(own->Allocate(0, &actual, 8192), nullptr);
+  EXPECT_EQ(own->Allocate(100, &actual, 8191), nullptr);
+  EXPECT_EQ(own->Allocate(SIZE_MAX, &actual, 8192), nullptr);
+  // Half of a 32-bit address space may be available.
+  const size_t too_much = sizeof(void*) == 8 ? SIZE_MAX / 2 : SIZE_MAX / 16 * 15;
+  EXPECT_EQ(own->Allocate(too_much, &actual, 8192), nullptr);
+  EXPECT_EQ(errno, 1234);
+}
+
+}  // namespace

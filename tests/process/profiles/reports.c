@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A program with known objects that does what its arguments say, for reports_test.py.
+ *
+ *   reports WORD...   does each word in turn, after writing the word to stdout
+ *
+ *     hold:N     allocates objects of 1 MiB until there are N
+ *     keep:N     frees objects until there are N
+ *     wait       reads a byte from stdin, without allocating, whatever signals arrive
+ *     pause      waits for a signal, then continues
+ *     fork       forks: the child does the rest; the parent waits for its end and exits
+ *     handle     handles SIGTERM by exit
+ *     block      blocks SIGTERM and SIGUSR1 in this thread
+ *     leak       leaks ten objects of 100000 bytes
+ *     end        ends by _exit
+ *     exec:PATH  executes that with the rest of the words
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../check.h"
+
+enum { kMost = 256, kObject = 1 << 20 };
+
+static void* objects[kMost];
+static int held = 0;
+
+static void Hold(int n) {
+  CHECK(n <= kMost);
+  while (held < n) {
+    objects[held] = Malloc(kObject);
+    CHECK(objects[held] != NULL);
+    ++held;
+  }
+}
+
+static void Keep(int n) {
+  while (held > n) Free(objects[--held]);
+}
+
+static void Leave(int signal) {
+  (void)signal;
+  exit(7);
+}
+
+static void Lose(void) {
+  for (int i = 0; i < 10; ++i) {
+    void* volatile object = Malloc(100000);
+    CHECK(object != NULL);
+    object = NULL;
+  }
+}
+
+static void Wait(void) {
+  char byte;
+  while (read(STDIN_FILENO, &byte, 1) < 0) CHECK(errno == EINTR);
+}
+
+static int IsNumbered(const char* word, const char* name, int* number) {
+  const size_t length = strlen(name);
+  if (strncmp(word, name, length) != 0) return 0;
+  *number = atoi(word + length);
+  return 1;
+}
+
+static void Block(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
+  CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
+}
+
+int main(int argc, char** argv) {
+  /* The output must not allocate. */
+  setvbuf(stdout, NULL, _IONBF, 0);
+  for (int i = 1; i < argc; ++i) {
+    const char* const word = argv[i];
+    int n = 0;
+    if (IsNumbered(word, "hold:", &n)) {
+      Hold(n);
+    } else if (IsNumbered(word, "keep:", &n)) {
+      Keep(n);
+    } else if (strcmp(word, "wait") == 0) {
+      Wait();
+    } else if (strcmp(word, "pause") == 0) {
+      dprintf(STDOUT_FILENO, "pauses\n");
+      pause();
+    } else if (strcmp(word, "fork") == 0) {
+      const pid_t child = fork();
+      CHECK(child >= 0);
+      if (child != 0) {
+        int status;
+        CHECK(waitpid(child, &status, 0) == child);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+      }
+      dprintf(STDOUT_FILENO, "child %d\n", (int)getpid());
+    } else if (strcmp(word, "handle") == 0) {
+      CHECK(signal(SIGTERM, &Leave) != SIG_ERR);
+    } else if (strcmp(word, "block") == 0) {
+      Block();
+    } else if (strcmp(word, "leak") == 0) {
+      Lose();
+    } else if (strcmp(word, "end") == 0) {
+      _exit(0);
+    } else if (strncmp(word, "exec:", 5) == 0) {
+      argv[i] = argv[0];
+      execv(word + 5, argv + i);
+      CHECK(!"execv");
+    }
+    dprintf(STDOUT_FILENO, "%s\n", word);
+  }
+  return 0;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests that frees keep errno, also where a sandbox refuses the allocator's system calls: for the
+// CPU, the time, a barrier, the release of memory.
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "../check.h"
+
+// The C library's functions as they behave if neither a vDSO nor the kernel serves them. This
+// program exports them, so they are found before the C library's.
+static int processor_calls;
+static int clock_calls;
+static bool refused;
+
+extern "C" __attribute__((visibility("default"))) int sched_getcpu() noexcept {
+  __atomic_fetch_add(&processor_calls, 1, __ATOMIC_RELAXED);
+  errno = EPERM;
+  return -1;
+}
+
+extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t clock,
+                                                                    timespec* now) noexcept {
+  __atomic_fetch_add(&clock_calls, 1, __ATOMIC_RELAXED);
+  // The time advances so that the release of memory becomes due.
+  static int64_t milliseconds;
+  if (!refused) {
+    *now = {};
+    const int64_t ms = __atomic_add_fetch(&milliseconds, 50, __ATOMIC_RELAXED);
+    now->tv_sec = static_cast<time_t>(ms / 1000);
+    now->tv_nsec = static_cast<long>(ms % 1000 * 1'000'000);
+  }
+  errno = EPERM;
+  return refused ? -1 : 0;
+}
+
+namespace {
+
+constexpr int kErrno = 4711;
+
+// From now on the kernel refuses these.
+void Refuse() {
+  refused = true;
+  static const long kCalls[] = {SYS_madvise, SYS_membarrier, SYS_getcpu, SYS_rt_sigprocmask};
+  std::vector<sock_filter> filter;
+  filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
+  for (long call : kCalls) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1));
+    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  }
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    dprintf(STDOUT_FILENO, "no filter of system calls here: the functions alone refuse\n");
+  }
+}
+
+using FreeFunction = void (*)(void* object, size_t size);
+template <typename Function>
+Function* Named(const char* name) {
+  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  CHECK(function != nullptr);
+  return function;
+}
+
+const FreeFunction kFrees[] = {
+    [](void* p, size_t) { Free(p); },
+    [](void* p, size_t n) {
+      static auto* const function = Named<void(void*, size_t)>("free_sized");
+      function(p, n);
+    },
+    [](void* p, size_t n) {
+      static auto* const function = Named<void(void*, size_t, size_t)>("free_aligned_sized");
+      function(p, 16, n);
+    },
+    [](void* p, size_t) {
+      static auto* const function = Named<void(void*)>("cfree");
+      function(p);
+    },
+    [](void* p, size_t) { Realloc(p, 0); },
+};
+
+// Frees objects of all kinds in every way and order: into a bin, out of a full bin, pages that
+// become free, large objects.
+void UseAll() {
+  for (const FreeFunction free_function : kFrees) {
+    for (size_t size : {16, 100, 1000, 5000, 40000, 200000, 300000, 3000000}) {
+      const size_t count = size < 40000 ? 4000000 / size : 12;
+      std::vector<void*> objects(count);
+      for (void*& object : objects) {
+        object = memalign(16, size);
+        CHECK(object != nullptr);
+        *static_cast<char*>(object) = 1;
+      }
+      for (void* object : objects) {
+        errno = kErrno;
+        free_function(object, size);
+        CHECK(errno == kErrno);
+      }
+    }
+  }
+}
+
+// Frees in a thread that has no cache.
+void FreeInThread() {
+  std::vector<void*> objects(100);
+  for (void*& object : objects) object = Malloc(500);
+  std::thread([&objects] {
+    for (void* object : objects) {
+      errno = kErrno;
+      Free(object);
+      CHECK(errno == kErrno);
+    }
+  }).join();
+}
+
+}  // namespace
+
+int main() {
+  RequireLibraryUnderTest();
+  UseAll();
+  FreeInThread();
+  CHECK(processor_calls > 0);
+  CHECK(clock_calls > 0);
+  Refuse();
+  UseAll();
+  FreeInThread();
+  return 0;
+}

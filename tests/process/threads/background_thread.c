@@ -1,0 +1,696 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The library's thread, seen from outside.
+//
+//   background_thread started   with TCMALLOC_BACKGROUND=1: there is exactly one, named tcmalloc,
+//                               which no signal ever interrupts, and none in a forked child
+//   background_thread none      by default, with one thread: there is none, whatever the program
+//                               does
+//   background_thread never     with TCMALLOC_BACKGROUND=0, or where nothing is ever released:
+//                               there is none, with any number of threads
+//   background_thread auto      by default: one from the first pthread_create on, which no signal
+//                               ever interrupts, until the program has one thread again; in a
+//                               forked child when that creates a thread
+//   background_thread limit     there is none where the process may have no more threads, and no
+//                               message
+//   background_thread sandbox   it works under a filter that kills for nearly every system call
+//   background_thread trapped   its system calls are answered by the program's handler for SIGSYS
+//   background_thread forbidden it works although the program's first thread at once forbids the
+//                               whole process to create threads and to map memory
+//   background_thread main_exits main ends by pthread_exit, and threads that never allocated end
+//                               later: so does the process
+//   background_thread cancelled it ends although the thread that stops it is cancelled meanwhile
+//   background_thread asleep    once there is nothing to do, it sleeps until there is
+//   background_thread busy      fork and exit while it works
+//   background_thread own       a thread of the program's does its work, and can be cancelled
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "../check.h"
+
+extern void tcmalloc_process_background_actions(void) __attribute__((weak));
+extern void tcmalloc_set_memory_release_rate(double) __attribute__((weak));
+
+enum { kMiB = 1 << 20 };
+
+// Returns the number of threads of the process; *other is the last one that is not the calling one.
+static int Threads(long* other) {
+  DIR* tasks = opendir("/proc/self/task");
+  CHECK(tasks != NULL);
+  int threads = 0;
+  for (struct dirent* entry; (entry = readdir(tasks)) != NULL;) {
+    if (entry->d_name[0] == '.') continue;
+    const long thread = strtol(entry->d_name, NULL, 10);
+    if (thread != syscall(SYS_gettid)) *other = thread;
+    ++threads;
+  }
+  CHECK(closedir(tasks) == 0);
+  return threads;
+}
+
+// The text after `field`, which ends in a colon, in the thread's status file.
+static void Status(long thread, const char* field, char* value, size_t size) {
+  char name[64];
+  snprintf(name, sizeof(name), "/proc/self/task/%ld/status", thread);
+  FILE* file = fopen(name, "re");
+  CHECK(file != NULL);
+  char line[512];
+  value[0] = '\0';
+  while (fgets(line, sizeof(line), file) != NULL) {
+    if (strncmp(line, field, strlen(field)) == 0) {
+      snprintf(value, size, "%s", line + strlen(field) + 1);
+      value[strcspn(value, "\n")] = '\0';
+    }
+  }
+  CHECK(fclose(file) == 0);
+  CHECK(value[0] != '\0');
+}
+
+static void CheckName(long thread) {
+  char name[64];
+  Status(thread, "Name:", name, sizeof(name));
+  CHECK(strcmp(name, "tcmalloc") == 0);
+}
+
+static int IsBlocked(const char* mask, int number) {
+  return (int)(strtoull(mask, NULL, 16) >> (number - 1) & 1);
+}
+
+static void CheckAllSignalsBlocked(long thread) {
+  char text[64];
+  // While the C library starts a thread, it blocks all signals. Waits until the thread has reached
+  // its first pause.
+  do {
+    Status(thread, "State:", text, sizeof(text));
+  } while (text[0] != 'S' && sched_yield() == 0);
+  Status(thread, "SigBlk:", text, sizeof(text));
+  for (int number = 1; number <= 64; ++number) {
+    // These cannot be blocked, or belong to the C library.
+    if (number == SIGKILL || number == SIGSTOP || (number > 31 && number < SIGRTMIN)) continue;
+    if (number == SIGSYS) {
+      // SIGSYS is blocked as in the program's thread: the signal of a filter must reach its
+      // handler.
+      CHECK(!IsBlocked(text, number));
+    } else if (!IsBlocked(text, number)) {
+      dprintf(STDERR_FILENO, "signal %d is not blocked: %s\n", number, text);
+      CHECK(0);
+    }
+  }
+}
+
+static void CheckNoSignalsBlocked(void) {
+  sigset_t blocked;
+  CHECK(pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0);
+  CHECK(sigisemptyset(&blocked));
+}
+
+static void Sleep(long ms) {
+  const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&pause, NULL);
+}
+
+static void Work(void) {
+  Exercise(1);
+  char* objects[32];
+  for (int i = 0; i < 32; ++i) objects[i] = NewMarked(2 * kMiB, 1);
+  for (int i = 0; i < 32; ++i) Free(objects[i]);
+}
+
+static void Started(void) {
+  CHECK(getenv("TCMALLOC_BACKGROUND") != NULL);
+  long thread = 0;
+  CHECK(Threads(&thread) == 2);
+  CheckName(thread);
+  CheckAllSignalsBlocked(thread);
+  CheckNoSignalsBlocked();
+  Work();
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    long none = 0;
+    CHECK(Threads(&none) == 1);
+    Work();
+    CHECK(Threads(&none) == 1);
+    // The child's child does not get one either, but a program that is executed anew does.
+    const pid_t grandchild = fork();
+    CHECK(grandchild >= 0);
+    if (grandchild == 0) _exit(Threads(&none) == 1 ? 0 : 1);
+    int status;
+    CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+    if (getenv("STARTED_ANEW") != NULL) _exit(0);
+    CHECK(setenv("STARTED_ANEW", "1", 1) == 0);
+    char self[PATH_MAX];
+    CHECK(realpath("/proc/self/exe", self) != NULL);
+    execl(self, self, "started", (char*)NULL);
+    _exit(2);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  long same = 0;
+  CHECK(Threads(&same) == 2 && same == thread);
+}
+
+static void None(void) {
+  CHECK(getenv("TCMALLOC_BACKGROUND") == NULL);
+  long none = 0;
+  CHECK(Threads(&none) == 1);
+  Work();
+  CHECK(Threads(&none) == 1);
+}
+
+enum { kSleepers = 3 };
+static pthread_t sleepers[kSleepers];
+static _Atomic long sleeper_ids[kSleepers];
+static pthread_barrier_t barrier;
+
+// Gets a cache, and sleeps until it may end.
+static void* SleepInBarrier(void* number) {
+  Free(Malloc(100));
+  sleeper_ids[(intptr_t)number] = syscall(SYS_gettid);
+  pthread_barrier_wait(&barrier);
+  pthread_barrier_wait(&barrier);
+  return NULL;
+}
+
+static void* Nothing(void* unused) {
+  Exercise(7);
+  return unused;
+}
+
+static void StartSleepers(void) {
+  CHECK(pthread_barrier_init(&barrier, NULL, kSleepers + 1) == 0);
+  for (intptr_t i = 0; i < kSleepers; ++i) {
+    CHECK(pthread_create(&sleepers[i], NULL, SleepInBarrier, (void*)i) == 0);
+  }
+  pthread_barrier_wait(&barrier);
+}
+
+static void EndSleepers(void) {
+  pthread_barrier_wait(&barrier);
+  for (int i = 0; i < kSleepers; ++i) CHECK(pthread_join(sleepers[i], NULL) == 0);
+  CHECK(pthread_barrier_destroy(&barrier) == 0);
+}
+
+// Returns the thread that is neither the calling one nor a sleeper, or 0. `*threads` is the number
+// of threads.
+static long Stranger(int* threads) {
+  DIR* tasks = opendir("/proc/self/task");
+  CHECK(tasks != NULL);
+  long stranger = 0;
+  *threads = 0;
+  for (struct dirent* entry; (entry = readdir(tasks)) != NULL;) {
+    if (entry->d_name[0] == '.') continue;
+    const long thread = strtol(entry->d_name, NULL, 10);
+    int known = thread == syscall(SYS_gettid);
+    for (int i = 0; i < kSleepers; ++i) known |= thread == sleeper_ids[i];
+    if (!known) stranger = thread;
+    ++*threads;
+  }
+  CHECK(closedir(tasks) == 0);
+  return stranger;
+}
+
+static _Atomic long signalled_thread;
+static void OnSignal(int number) {
+  (void)number;
+  signalled_thread = syscall(SYS_gettid);
+}
+
+static void CheckProcessSignals(long stranger) {
+  struct sigaction action = {.sa_handler = OnSignal};
+  for (int number = 1; number <= SIGRTMAX; ++number) {
+    if (number == SIGKILL || number == SIGSTOP || (number > 31 && number < SIGRTMIN)) continue;
+    CHECK(sigaction(number, &action, NULL) == 0);
+    signalled_thread = 0;
+    CHECK(kill(getpid(), number) == 0);
+    while (signalled_thread == 0) sched_yield();
+    CHECK(signalled_thread != stranger);
+  }
+}
+
+// Waits until the kernel has forgotten the last thread, which is a moment after it was joined. The
+// wait is limited: a child that waits in vain would outlive the test.
+static void AwaitOneThread(void) {
+  long none = 0;
+  for (int i = 0; Threads(&none) != 1 || unshare(CLONE_THREAD) != 0; ++i) {
+    CHECK(i < 20000);
+    Sleep(1);
+  }
+}
+
+static long MillisecondsSince(const struct timespec* start) {
+  struct timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return (now.tv_sec - start->tv_sec) * 1000 + (now.tv_nsec - start->tv_nsec) / 1000000;
+}
+
+static void Auto(void) {
+  CHECK(getenv("TCMALLOC_BACKGROUND") == NULL);
+  int threads = 0;
+  CHECK(Stranger(&threads) == 0 && threads == 1);
+  StartSleepers();
+  const long stranger = Stranger(&threads);
+  CHECK(stranger != 0 && threads == kSleepers + 2);
+  CheckAllSignalsBlocked(stranger);
+  CheckNoSignalsBlocked();
+  CheckProcessSignals(stranger);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK(Stranger(&threads) == 0 && threads == 1);
+    Work();
+    CHECK(Stranger(&threads) == 0 && threads == 1);
+    // Now the child needs a background thread.
+    for (int round = 0; round < 2; ++round) {
+      StartSleepers();
+      const long own = Stranger(&threads);
+      CHECK(own != 0 && threads == kSleepers + 2);
+      EndSleepers();
+      AwaitOneThread();
+    }
+    // Threads one after the other do not start a background thread each time. The first two of
+    // three quick starts are past.
+    struct timespec start;
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &start) == 0);
+    int alone = 0;
+    for (int round = 0; round < 10; ++round) {
+      CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+      CHECK(pthread_create(&sleepers[0], NULL, SleepInBarrier, (void*)0) == 0);
+      pthread_barrier_wait(&barrier);
+      alone += Stranger(&threads) != 0;
+      pthread_barrier_wait(&barrier);
+      CHECK(pthread_join(sleepers[0], NULL) == 0);
+      AwaitOneThread();
+    }
+    // One start is the third quick one; after it there may be one in ten seconds.
+    CHECK(alone >= 1 && alone <= 1 + MillisecondsSince(&start) / 9900);
+    // Several threads at a time start one each time at first, then seldom.
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &start) == 0);
+    int starts = 0;
+    for (int round = 0; round < 100; ++round) {
+      StartSleepers();
+      starts += Stranger(&threads) != 0;
+      EndSleepers();
+      AwaitOneThread();
+    }
+    const long ms = MillisecondsSince(&start);
+    dprintf(STDOUT_FILENO, "100 rounds in %ld ms: %d with a background thread\n", ms, starts);
+    CHECK(starts >= 1 && starts <= 4 + ms / 16 + 1);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  CHECK(Stranger(&threads) == stranger && threads == kSleepers + 2);
+  EndSleepers();
+  AwaitOneThread();
+  Work();
+  CHECK(Stranger(&threads) == 0 && threads == 1);
+  // Creates threads that end before their creator continues.
+  for (int round = 0; round < 300; ++round) {
+    const pid_t other = fork();
+    CHECK(other >= 0);
+    if (other == 0) {
+      CHECK(pthread_create(&sleepers[0], NULL, Nothing, NULL) == 0);
+      CHECK(pthread_join(sleepers[0], NULL) == 0);
+      AwaitOneThread();
+      _exit(0);
+    }
+    CHECK(waitpid(other, &status, 0) == other && status == 0);
+  }
+}
+
+static void Never(void) {
+  CHECK(getenv("TCMALLOC_BACKGROUND") != NULL || getenv("TCMALLOC_RELEASE_RATE") != NULL);
+  int threads = 0;
+  for (int round = 0; round < 3; ++round) {
+    StartSleepers();
+    CHECK(Stranger(&threads) == 0 && threads == kSleepers + 1);
+    Work();
+    CHECK(Stranger(&threads) == 0 && threads == kSleepers + 1);
+    EndSleepers();
+  }
+}
+
+static void Limit(void) {
+  if (geteuid() != 0) {
+    dprintf(STDERR_FILENO,
+            "SKIP: only a process of root's can become one of a user without others\n");
+    exit(77);
+  }
+  // The limit counts the threads of a user: takes a user that has none.
+  const uid_t user = 1000000000u + (uid_t)getpid();
+  // Allows the calling thread and two more.
+  const struct rlimit limit = {3, 3};
+  CHECK(setrlimit(RLIMIT_NPROC, &limit) == 0);
+  CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
+  CHECK(setresuid(user, user, user) == 0);
+  CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+  pthread_t first;
+  pthread_t second;
+  // With the first thread there is room for the background thread. For the second thread there is
+  // none, and pthread_create fails as usual.
+  CHECK(pthread_create(&first, NULL, SleepInBarrier, (void*)0) == 0);
+  pthread_barrier_wait(&barrier);
+  CHECK(pthread_create(&second, NULL, Nothing, NULL) == EAGAIN);
+  pthread_barrier_wait(&barrier);
+  CHECK(pthread_join(first, NULL) == 0);
+  // In a child with room for one thread only, the program gets it.
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK(pthread_create(&first, NULL, SleepInBarrier, (void*)0) == 0);
+    pthread_barrier_wait(&barrier);
+    long other = 0;
+    CHECK(Threads(&other) == 2 && other == sleeper_ids[0]);
+    Work();
+    pthread_barrier_wait(&barrier);
+    CHECK(pthread_join(first, NULL) == 0);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static size_t ResidentBytesFrom(int fd) {
+  char text[1024];
+  const ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+  CHECK(length > 0);
+  text[length] = '\0';
+  char* rest = text;
+  strtoul(rest, &rest, 10);
+  return strtoul(rest, NULL, 10) * 4096;
+}
+
+// Forbids all system calls but those of Linux's own strict mode, of waiting, and of backing and
+// releasing memory in place. Everything else ends the process.
+static void EnterStrictSandbox(void) {
+  static const int kAllowed[] = {SYS_read,       SYS_write,          SYS_exit,
+                                 SYS_exit_group, SYS_futex,          SYS_madvise,
+                                 SYS_membarrier, SYS_pread64,        SYS_rt_sigreturn,
+                                 SYS_nanosleep,  SYS_clock_nanosleep};
+  enum { kNumber = sizeof(kAllowed) / sizeof(kAllowed[0]) };
+  struct sock_filter program[kNumber + 3];
+  program[0] =
+      (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  for (int i = 0; i < kNumber; ++i) {
+    program[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)kAllowed[i],
+                                                  (unsigned char)(kNumber - i), 0);
+  }
+  program[kNumber + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  program[kNumber + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  struct sock_fprog filter = {kNumber + 3, program};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
+    dprintf(STDERR_FILENO, "SKIP: this process may not install a seccomp filter\n");
+    _exit(77);
+  }
+}
+
+static void Sandbox(void) {
+  enum { kObjects = 100 };
+  static char* objects[kObjects];
+  const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  CHECK(statm >= 0);
+  const size_t before = ResidentBytesFrom(statm);
+  for (int i = 0; i < kObjects; ++i) objects[i] = NewMarked(2 * kMiB, 1);
+  // The last pthread_create of these returned a moment ago.
+  StartSleepers();
+  EnterStrictSandbox();
+  CHECK(ResidentBytesFrom(statm) >= before + 200 * kMiB);
+  for (int i = 0; i < kObjects; ++i) Free(objects[i]);
+  // Waits for a release that is later than those of the frees.
+  size_t after = SIZE_MAX;
+  for (int i = 0; i < 600 && after > before + 10 * kMiB; ++i) {
+    Sleep(100);
+    after = ResidentBytesFrom(statm);
+  }
+  CHECK(after <= before + 10 * kMiB);
+  _exit(0);
+}
+
+static atomic_int filter_installed;
+
+static void* Forbid(void* unused) {
+  static const int kForbidden[] = {SYS_clone, SYS_clone3, SYS_mmap, SYS_mprotect, SYS_prctl};
+  enum { kNumber = sizeof(kForbidden) / sizeof(kForbidden[0]) };
+  struct sock_filter program[kNumber + 3];
+  program[0] =
+      (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  for (int i = 0; i < kNumber; ++i) {
+    program[1 + i] = (struct sock_filter)BPF_JUMP(
+        BPF_JMP | BPF_JEQ | BPF_K, (unsigned)kForbidden[i], (unsigned char)(kNumber - i), 0);
+  }
+  program[kNumber + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  program[kNumber + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  struct sock_fprog filter = {kNumber + 3, program};
+  const long error =
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
+  atomic_store(&filter_installed, error == 0 ? 1 : -1);
+  return unused;
+}
+
+static void Forbidden(void) {
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  for (int round = 0; round < 100; ++round) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      pthread_t thread;
+      CHECK(pthread_create(&thread, NULL, Forbid, NULL) == 0);
+      while (atomic_load(&filter_installed) == 0) sched_yield();
+      _exit(atomic_load(&filter_installed) == 1 ? 0 : 77);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+      dprintf(STDERR_FILENO, "SKIP: this process may not install a seccomp filter\n");
+      _exit(77);
+    }
+    CHECK(status == 0);
+  }
+}
+
+static void* SleepForAWhile(void* unused) {
+  Sleep(200);
+  return unused;
+}
+
+static void MainExits(void) {
+  pthread_t thread;
+  for (int i = 0; i < 5; ++i) CHECK(pthread_create(&thread, NULL, SleepForAWhile, NULL) == 0);
+  int threads = 0;
+  CHECK(Stranger(&threads) != 0);
+  pthread_exit(NULL);
+}
+
+static _Atomic long trapped_thread;
+static void OnTrap(int number) {
+  (void)number;
+  const long thread = syscall(SYS_gettid);
+  if (thread != getpid()) trapped_thread = thread;
+}
+
+static void TrapMadvise(void) {
+  struct sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
+    dprintf(STDERR_FILENO, "SKIP: this process may not install a seccomp filter\n");
+    _exit(77);
+  }
+}
+
+static void Trapped(void) {
+  int threads;
+  // If the program's thread blocks the signal, the library's thread does, too.
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    sigset_t blocked;
+    CHECK(sigemptyset(&blocked) == 0 && sigaddset(&blocked, SIGSYS) == 0);
+    CHECK(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
+    StartSleepers();
+    char mask[64];
+    Status(Stranger(&threads), "SigBlk:", mask, sizeof(mask));
+    CHECK(IsBlocked(mask, SIGSYS));
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  struct sigaction action = {.sa_handler = OnTrap};
+  CHECK(sigaction(SIGSYS, &action, NULL) == 0);
+  char* objects[100];
+  for (int i = 0; i < 100; ++i) objects[i] = NewMarked(2 * kMiB, 1);
+  StartSleepers();
+  const long stranger = Stranger(&threads);
+  CHECK(stranger != 0);
+  TrapMadvise();
+  for (int i = 0; i < 100; ++i) Free(objects[i]);
+  for (int i = 0; i < 600 && trapped_thread == 0; ++i) Sleep(100);
+  CHECK(trapped_thread == stranger);
+  CHECK(Stranger(&threads) == stranger);
+  _exit(0);
+}
+
+static void* CancelItself(void* unused) {
+  Free(Malloc(100));
+  pthread_barrier_wait(&barrier);
+  CHECK(pthread_cancel(pthread_self()) == 0);
+  return unused;
+}
+
+// Each thread stops the background thread when it ends, with a cancellation pending.
+static void Cancelled(void) {
+  CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, CancelItself, NULL) == 0);
+  int threads;
+  CHECK(Stranger(&threads) != 0);
+  pthread_barrier_wait(&barrier);
+  CHECK(pthread_join(thread, NULL) == 0);
+  AwaitOneThread();
+  CHECK(pthread_barrier_destroy(&barrier) == 0);
+  StartSleepers();
+  CHECK(Stranger(&threads) != 0 && threads == kSleepers + 2);
+  EndSleepers();
+  AwaitOneThread();
+}
+
+static long Wakeups(long thread) {
+  char text[64];
+  Status(thread, "voluntary_ctxt_switches:", text, sizeof(text));
+  return strtol(text, NULL, 10);
+}
+
+// The thread makes a pass each second while there is something to do.
+static void Asleep(void) {
+  StartSleepers();
+  int threads;
+  const long stranger = Stranger(&threads);
+  CHECK(stranger != 0);
+  for (int round = 0; round < 2; ++round) {
+    long before = -1;
+    long after = Wakeups(stranger);
+    for (int i = 0; i < 20 && after != before; ++i) {
+      before = after;
+      Sleep(4000);
+      after = Wakeups(stranger);
+    }
+    CHECK(after == before);
+    // Frees more than the release policy ignores, but nothing that is due at once.
+    Free(NewMarked(20 * kMiB, 1));
+    for (int i = 0; i < 300 && after == before; ++i) {
+      Sleep(100);
+      after = Wakeups(stranger);
+    }
+    CHECK(after > before);
+  }
+  _exit(0);
+}
+
+static _Atomic int stop_churning;
+static void* Churn(void* unused) {
+  while (!stop_churning) {
+    Free(NewMarked(60 * kMiB, 1));
+    Sleep(1);
+  }
+  return unused;
+}
+
+static void Busy(void) {
+  tcmalloc_set_memory_release_rate(1000);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, Churn, NULL) == 0);
+  struct timespec start;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  int children = 0;
+  do {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      Exercise(3);
+      if (children % 8 == 0) {
+        // The child has a background thread, which is in its first pass when the process ends.
+        CHECK(pthread_create(&thread, NULL, Nothing, NULL) == 0);
+        Free(NewMarked(20 * kMiB, 1));
+        if (children % 16 == 0) CHECK(pthread_join(thread, NULL) == 0);
+        exit(0);
+      }
+      _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    ++children;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec - start.tv_sec < 5);
+  stop_churning = 1;
+  CHECK(pthread_join(thread, NULL) == 0);
+  AwaitOneThread();
+}
+
+static void* Actions(void* unused) {
+  tcmalloc_process_background_actions();
+  return unused;
+}
+
+static void Own(void) {
+  CHECK(getenv("TCMALLOC_BACKGROUND") == NULL);
+  // Keeps only what the program needed in the last milliseconds.
+  tcmalloc_set_memory_release_rate(1000);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, Actions, NULL) == 0);
+  const size_t before = ResidentBytes();
+  char* object = NewMarked(200 * kMiB, 1);
+  CHECK(ResidentBytes() >= before + 200 * kMiB);
+  Free(object);
+  // From here on no call of this thread releases anything.
+  size_t after = SIZE_MAX;
+  for (int i = 0; i < 600 && after > before + 10 * kMiB; ++i) {
+    Sleep(100);
+    after = ResidentBytes();
+  }
+  CHECK(after <= before + 10 * kMiB);
+  CHECK(pthread_cancel(thread) == 0);
+  void* result;
+  CHECK(pthread_join(thread, &result) == 0);
+  CHECK(result == PTHREAD_CANCELED);
+  Work();
+}
+
+int main(int argc, char** argv) {
+  RequireLibraryUnderTest();
+  CHECK(tcmalloc_process_background_actions != NULL && tcmalloc_set_memory_release_rate != NULL);
+  CHECK(argc == 2);
+  if (strcmp(argv[1], "started") == 0) Started();
+  if (strcmp(argv[1], "none") == 0) None();
+  if (strcmp(argv[1], "never") == 0) Never();
+  if (strcmp(argv[1], "auto") == 0) Auto();
+  if (strcmp(argv[1], "limit") == 0) Limit();
+  if (strcmp(argv[1], "sandbox") == 0) Sandbox();
+  if (strcmp(argv[1], "trapped") == 0) Trapped();
+  if (strcmp(argv[1], "forbidden") == 0) Forbidden();
+  if (strcmp(argv[1], "main_exits") == 0) MainExits();
+  if (strcmp(argv[1], "cancelled") == 0) Cancelled();
+  if (strcmp(argv[1], "asleep") == 0) Asleep();
+  if (strcmp(argv[1], "busy") == 0) Busy();
+  if (strcmp(argv[1], "own") == 0) Own();
+  return 0;
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests the functions of tcmalloc/tcmalloc.h in a real process: with threads that are blocked for
+// ever, that work, that end; with and without membarrier(2); across fork.
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../check.h"
+#include "../child.h"
+#include "tcmalloc/malloc_extension.h"
+
+namespace {
+
+constexpr unsigned kSeed = 116;
+
+// The rest of the line of malloc_stats that contains `what`, after the figure. Allocates nothing.
+size_t StatisticsLine(const char* what) {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const int saved = dup(STDERR_FILENO);
+  CHECK(saved >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
+  malloc_stats();
+  CHECK(dup2(saved, STDERR_FILENO) >= 0);
+  close(saved);
+  close(ends[1]);
+  static char text[16384];
+  size_t length = 0;
+  for (ssize_t got; (got = read(ends[0], text + length, sizeof(text) - 1 - length)) > 0;) {
+    length += static_cast<size_t>(got);
+  }
+  close(ends[0]);
+  text[length] = '\0';
+  char* const found = strstr(text, what);
+  CHECK(found != nullptr);
+  char* line = found;
+  while (line > text && line[-1] != '\n') --line;
+  line += strcspn(line, "0123456789");
+  CHECK(line < found);
+  return strtoul(line, nullptr, 10);
+}
+
+size_t ThreadCacheBytes() { return StatisticsLine("thread cache freelists"); }
+
+// Leaves free objects of many classes in the calling thread's cache.
+void FillCache() {
+  std::array<char*, 40> objects;
+  for (const size_t size : {16, 48, 100, 256, 1000, 4000}) {
+    for (char*& object : objects) object = NewMarked(size, 7);
+    for (char* object : objects) FreeMarked(object, size, 7);
+  }
+}
+
+// Threads that fill their caches and then block until they may continue.
+class BlockedThreads {
+ public:
+  explicit BlockedThreads(int count) : filled_(count + 1), released_(count + 1) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this] {
+        FillCache();
+        filled_.arrive_and_wait();
+        released_.arrive_and_wait();
+        FillCache();
+      });
+    }
+    filled_.arrive_and_wait();
+  }
+  ~BlockedThreads() {
+    released_.arrive_and_wait();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::barrier<> filled_;
+  std::barrier<> released_;
+  std::vector<std::thread> threads_;
+};
+
+class Flush : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { RequireLibraryUnderTest(); }
+};
+
+TEST_F(Flush, LeavesNothingInTheCachesOfBlockedThreads) {
+  const BlockedThreads threads(32);
+  const size_t cached = ThreadCacheBytes();
+  ASSERT_GT(cached, size_t{32} * 10000);
+  const size_t moved = tcmalloc_flush_thread_caches();
+  const size_t left = ThreadCacheBytes();
+  EXPECT_EQ(left, 0u);
+  EXPECT_EQ(moved, cached);
+  // The shard of this CPU keeps spans that became empty before.
+  const size_t moved_on = tcmalloc_flush_central_caches();
+  const size_t moved_again = tcmalloc_flush_central_caches();
+  EXPECT_GT(moved_on, 0u);
+  EXPECT_EQ(moved_again, 0u);
+}
+
+TEST_F(Flush, MallocTrimReachesAllThreads) {
+  const BlockedThreads threads(8);
+  malloc_trim(0);
+  const size_t left = ThreadCacheBytes();
+  EXPECT_EQ(left, 0u);
+}
+
+TEST_F(Flush, TheCallingThreadAlone) {
+  const BlockedThreads threads(4);
+  FillCache();
+  const size_t before = ThreadCacheBytes();
+  const size_t moved = tcmalloc_flush_this_thread_cache();
+  const size_t after = ThreadCacheBytes();
+  EXPECT_GT(moved, 10000u);
+  EXPECT_EQ(after + moved, before);
+  EXPECT_GT(after, 0u);
+}
+
+TEST_F(Flush, APhaseEndsWithEmptyCaches) {
+  tcmalloc::MallocExtension::FlushThreadCaches();
+  size_t inside;
+  {
+    const tcmalloc::ScopedPhase phase;
+    FillCache();
+    // These are more than a thread's cache has room for.
+    std::vector<char*> objects(20'000);
+    for (char*& object : objects) object = NewMarked(64, 8);
+    for (char* object : objects) FreeMarked(object, 64, 8);
+    inside = ThreadCacheBytes();
+  }
+  const size_t after = ThreadCacheBytes();
+  const size_t left = tcmalloc_flush_central_caches();
+  EXPECT_GT(inside, 10000u);
+  EXPECT_EQ(after, 0u);
+  EXPECT_EQ(left, 0u);
+}
+
+TEST_F(Flush, IdleAndBusyThreads) {
+  FillCache();
+  tcmalloc::MallocExtension::MarkThreadTemporarilyIdle();
+  const size_t after_pause = ThreadCacheBytes();
+  tcmalloc::MallocExtension::MarkThreadBusy();
+  FillCache();
+  tcmalloc::MallocExtension::MarkThreadIdle();
+  const size_t after_idle = ThreadCacheBytes();
+  EXPECT_EQ(after_pause, 0u);
+  EXPECT_EQ(after_idle, 0u);
+  // The flush is a thread's first call.
+  std::thread([] {
+    tcmalloc::MallocExtension::MarkThreadIdle();
+    tcmalloc::MallocExtension::MarkThreadBusy();
+    FillCache();
+    tcmalloc::MallocExtension::MarkThreadIdle();
+  }).join();
+}
+
+TEST_F(Flush, KeepsErrno) {
+  const BlockedThreads threads(2);
+  FillCache();
+  errno = 4321;
+  tcmalloc_flush_this_thread_cache();
+  tcmalloc_flush_thread_caches();
+  tcmalloc_flush_central_caches();
+  EXPECT_EQ(errno, 4321);
+}
+
+// Threads pass objects to each other, end, and are replaced by new ones, while the main thread
+// empties their caches a thousand times.
+void WorkUnderFlushes(int flushes) {
+  constexpr size_t kThreads = 8;
+  constexpr size_t kSlots = 512;
+  struct Object {
+    size_t size;
+    unsigned tag;
+  };
+  static std::array<std::atomic<Object*>, kSlots> slots;
+  std::atomic<bool> stop{false};
+  std::atomic<size_t> operations{0};
+  std::vector<std::thread> threads;
+  const auto discard = [](Object* object) {
+    if (object == nullptr) return;
+    CheckMarked(reinterpret_cast<char*>(object + 1), object->size, object->tag);
+    Free(object);
+  };
+  const auto work = [&](unsigned seed) {
+    unsigned random = seed;
+    for (int i = 0; i < 20000 && !stop.load(std::memory_order_relaxed); ++i) {
+      random = random * 1103515245 + 12345;
+      const size_t size = 16 + (random >> 8) % ((random >> 28) == 0 ? 40000 : 600);
+      Object* const object = static_cast<Object*>(Malloc(sizeof(Object) + size));
+      CHECK(object != nullptr);
+      *object = {size, random & 0xff};
+      memset(object + 1, static_cast<int>(object->tag), size);
+      discard(slots[(random >> 4) % kSlots].exchange(object));
+      operations.fetch_add(1, std::memory_order_relaxed);
+    }
+  };
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned life = 0; !stop.load(std::memory_order_relaxed); ++life) {
+        std::thread(work, kSeed + t * 1000 + life).join();
+      }
+    });
+  }
+  for (int done = 0; done < flushes; ++done) {
+    // Waits for some operations since the last flush, also on a machine with few cores.
+    const size_t before = operations.load();
+    while (operations.load() < before + 50) sched_yield();
+    tcmalloc_flush_thread_caches();
+    if (done % 4 == 0) tcmalloc_flush_central_caches();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  for (std::atomic<Object*>& slot : slots) discard(slot.exchange(nullptr));
+}
+
+TEST_F(Flush, AThousandTimesWhileThreadsWork) { WorkUnderFlushes(1000); }
+
+// Runs `body` in a process of its own, which must end with status 0.
+template <typename Body>
+void ExpectSuccessInChild(Body body) {
+  const ChildResult result = RunInChild(body, 60);
+  EXPECT_TRUE(result.exited && result.exit_code == 0) << result.err;
+}
+
+unsigned Error(int error) { return SECCOMP_RET_ERRNO | static_cast<unsigned>(error); }
+
+// Makes membarrier(2) fail with this result in this process from now on.
+void ForbidMembarrier(unsigned result) {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, result),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {std::size(filter), filter};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+// Threads at work flush on request; blocked ones keep their caches until they wake.
+TEST_F(Flush, WithoutMembarrierThreadsAreAsked) {
+  for (const int error : {EPERM, ENOSYS}) {
+    ExpectSuccessInChild([error] {
+      ForbidMembarrier(Error(error));
+      {
+        const BlockedThreads threads(4);
+        FillCache();
+        const size_t before = ThreadCacheBytes();
+        const size_t moved = tcmalloc_flush_thread_caches();
+        const size_t after = ThreadCacheBytes();
+        CHECK(moved > 10000);  // the calling thread's
+        CHECK(after + moved == before && after > 0);
+      }
+      WorkUnderFlushes(50);
+    });
+  }
+}
+
+// The setting has the same effect as a kernel without membarrier. (It exists for sandboxes that end
+// the process.)
+TEST_F(Flush, TheSettingKeepsFromCallingMembarrier) {
+  ExpectSuccessInChild([] {
+    setenv("TCMALLOC_MEMBARRIER", "false", 1);
+    setenv("FLUSH_IN_A_SANDBOX", "1", 1);
+    execl("/proc/self/exe", "flush_test", "--gtest_filter=Flush.InASandbox", nullptr);
+  });
+}
+
+TEST_F(Flush, InASandbox) {
+  if (getenv("FLUSH_IN_A_SANDBOX") == nullptr) GTEST_SKIP() << "run by another test";
+  ForbidMembarrier(SECCOMP_RET_KILL_PROCESS);
+  WorkUnderFlushes(20);
+}
+
+// A child that is forked while its parent's threads work and are being flushed can flush, too.
+TEST_F(Flush, InAForkedChild) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        if (t == 0) tcmalloc_flush_thread_caches();
+        FillCache();
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    ExpectSuccessInChild([] {
+      FillCache();
+      tcmalloc_flush_thread_caches();
+      CHECK(ThreadCacheBytes() == 0);
+      const BlockedThreads of_the_child(3);
+      tcmalloc_flush_thread_caches();
+      CHECK(ThreadCacheBytes() == 0);
+    });
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace

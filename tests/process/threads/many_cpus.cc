@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Many threads on many CPUs, for a machine that has them (scripts/test_many_cpus.py). Linked with
+// the static library, whose invariants it checks once its threads have ended.
+//
+//   many_cpus facts                   how the library learns its CPU, and reaches blocked threads
+//   many_cpus work THREADS SECONDS    threads pass objects on, end and start anew, while one
+//                                     flushes and releases; 0 seconds: until the end of stdin
+//   many_cpus moves THREADS SECONDS   the same, and each thread moves itself to one CPU after the
+//                                     other
+//   many_cpus flush THREADS SECONDS   threads that sleep with full caches; then threads that work
+//                                     while another one flushes without a pause
+#include <linux/membarrier.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "../check.h"
+#include "base/tuning.h"
+#include "heap/heap.h"
+#include "tcmalloc/tcmalloc.h"
+
+namespace {
+
+constexpr unsigned kSeed = 1564;
+constexpr size_t kSlots = 4096;
+constexpr int kMostCpus = 1024;
+constexpr int kLife = 5000;  // operations until a thread ends and another one starts
+
+struct Object {
+  size_t size;
+  unsigned tag;
+};
+
+std::array<std::atomic<Object*>, kSlots> slots;
+std::atomic<bool> stop{false};
+std::atomic<size_t> operations{0};
+std::atomic<size_t> lives{0};
+std::array<std::atomic<bool>, kMostCpus> seen;  // CPUs on which threads ran
+
+unsigned Next(unsigned* random) { return *random = *random * 1103515245 + 12345; }
+
+void Discard(Object* object) {
+  if (object == nullptr) return;
+  CheckMarked(reinterpret_cast<char*>(object + 1), object->size, object->tag);
+  Free(object);
+}
+
+// Small sizes mostly; some are large.
+void Step(unsigned* random) {
+  const unsigned r = Next(random);
+  const size_t size = 16 + (r >> 8) % ((r >> 26) == 0 ? 300'000 : (r >> 28) == 1 ? 20'000 : 600);
+  Object* object = static_cast<Object*>(Malloc(sizeof(Object) + size));
+  CHECK(object != nullptr);
+  *object = {size, r & 0xff};
+  memset(object + 1, static_cast<int>(object->tag), size);
+  Discard(slots[(Next(random) >> 4) % kSlots].exchange(object));
+}
+
+cpu_set_t AllCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (long cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF); ++cpu) CPU_SET(cpu, &set);
+  return set;
+}
+
+// To a random CPU. One that is offline or that the cpuset forbids is refused.
+void Move(unsigned* random) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET((Next(random) >> 8) % static_cast<unsigned>(sysconf(_SC_NPROCESSORS_CONF)), &one);
+  if (sched_setaffinity(0, sizeof(one), &one) != 0) CHECK(errno == EINVAL);
+}
+
+void Work(unsigned seed, bool moves) {
+  unsigned random = seed;
+  lives.fetch_add(1, std::memory_order_relaxed);
+  for (int i = 0; i < kLife && !stop.load(std::memory_order_relaxed); ++i) {
+    if (moves && i % 64 == 0) Move(&random);
+    if (i % 16 == 0) {
+      const int cpu = sched_getcpu();
+      CHECK(cpu >= 0 && cpu < kMostCpus);
+      seen[static_cast<size_t>(cpu)].store(true, std::memory_order_relaxed);
+    }
+    Step(&random);
+    operations.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+// `count` threads at a time. When one ends, another one takes its place.
+class Workers {
+ public:
+  Workers(unsigned count, bool moves) {
+    for (unsigned t = 0; t < count; ++t) {
+      threads_.emplace_back([t, moves] {
+        for (unsigned life = 0; !stop.load(std::memory_order_relaxed); ++life) {
+          std::thread(Work, kSeed + t * 1000 + life, moves).join();
+        }
+      });
+    }
+  }
+  ~Workers() {
+    stop = true;
+    for (std::thread& thread : threads_) thread.join();
+    for (std::atomic<Object*>& slot : slots) Discard(slot.exchange(nullptr));
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+// Prints every few seconds how many operations there were, so that a machine that is slow can be
+// told from threads that wait for ever.
+class Progress {
+ public:
+  Progress() : thread_([this] { Run(); }) {}
+  ~Progress() {
+    over_ = true;
+    thread_.join();
+  }
+
+ private:
+  void Run() {
+    const auto start = std::chrono::steady_clock::now();
+    for (int tick = 1; !over_; ++tick) {
+      std::this_thread::sleep_for(kTick);
+      if (tick % kTicksOfLine != 0) continue;
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      printf("after %.0f s %zu objects, %zu threads began\n", seconds.count(), operations.load(),
+             lives.load());
+      fflush(stdout);
+    }
+  }
+
+  static constexpr std::chrono::milliseconds kTick{100};
+  static constexpr int kTicksOfLine = 100;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+// Until `seconds` have passed or, for 0, stdin ends.
+class Until {
+ public:
+  explicit Until(long seconds) : seconds_(seconds) {}
+  bool Over() const {
+    if (seconds_ > 0)
+      return std::chrono::steady_clock::now() - start_ >= std::chrono::seconds(seconds_);
+    pollfd in = {STDIN_FILENO, POLLIN, 0};
+    char byte;
+    return poll(&in, 1, 0) > 0 && read(STDIN_FILENO, &byte, 1) <= 0;
+  }
+
+ private:
+  long seconds_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+size_t Property(const char* name) {
+  size_t value = 0;
+  CHECK(tcmalloc_get_numeric_property(name, &value) == 1);
+  return value;
+}
+
+size_t CachedBytes() { return Property("tcmalloc.current_total_thread_cache_bytes"); }
+
+size_t NumShards() {
+  size_t shards = 0;
+  tcmalloc::GlobalHeap().central.shards().ForEach([&](const tcmalloc::Shard&) { ++shards; });
+  return shards;
+}
+
+void FillCache(unsigned seed) {
+  std::array<char*, 40> objects;
+  for (const size_t size : {16, 48, 100, 256, 1000, 4000}) {
+    for (char*& object : objects) object = NewMarked(size, seed);
+    for (char* object : objects) FreeMarked(object, size, seed);
+  }
+}
+
+// Threads that fill their caches and then sleep until the end.
+class Sleepers {
+ public:
+  explicit Sleepers(unsigned count) : filled_(count + 1), released_(count + 1) {
+    for (unsigned t = 0; t < count; ++t) {
+      threads_.emplace_back([this, t] {
+        FillCache(t);
+        filled_.arrive_and_wait();
+        released_.arrive_and_wait();
+        FillCache(t);
+      });
+    }
+    filled_.arrive_and_wait();
+  }
+  ~Sleepers() {
+    released_.arrive_and_wait();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::barrier<> filled_;
+  std::barrier<> released_;
+  std::vector<std::thread> threads_;
+};
+
+// The number of the CPU in the memory that the kernel writes when it moves the calling thread.
+unsigned CpuOfRseq() {
+  CHECK(__rseq_size >= sizeof(uint32_t) * 2);
+  const char* area = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
+  return reinterpret_cast<const volatile rseq*>(area)->cpu_id;
+}
+
+void FlushSleepers(unsigned threads) {
+  const Sleepers sleepers(threads);
+  const size_t cached = CachedBytes();
+  const size_t moved = tcmalloc_flush_thread_caches();
+  const size_t left = CachedBytes();
+  printf("%u sleeping threads: %zu KiB in %zu caches, %zu KiB flushed, %zu left\n", threads,
+         cached >> 10, Property("tcmalloc.thread_cache_count"), moved >> 10, left);
+  CHECK(moved >= size_t{threads} * 1000);
+  CHECK(left == 0);
+}
+
+// On each CPU.
+void CheckFacts() {
+  const long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  CHECK(commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0);
+  const cpu_set_t all = AllCpus();
+  unsigned cpus = 0;
+  for (unsigned cpu = 0; cpu < static_cast<unsigned>(CPU_COUNT(&all)); ++cpu) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0) continue;
+    CHECK(CpuOfRseq() == cpu && sched_getcpu() == static_cast<int>(cpu));
+    CHECK(tcmalloc::GlobalHeap().central.shards().CurrentCpu() == static_cast<int>(cpu));
+    Free(NewMarked(300'000, cpu));  // of the CPU's shard
+    ++cpus;
+  }
+  CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
+  printf(
+      "%u CPUs: on each the restartable sequence's area, sched_getcpu and the library agree; %zu "
+      "shards\n",
+      cpus, NumShards());
+  CHECK(NumShards() == std::min<size_t>(cpus, tcmalloc::kTuning.shards.max_of_cpus));
+  // Without membarrier, sleeping threads keep their caches.
+  CHECK(tcmalloc::GlobalHeap().settings.membarrier);
+  FlushSleepers(2 * cpus);
+  printf("membarrier empties the caches of sleeping threads\n");
+}
+
+// Flushes, or one kind of maintenance after the other, until the end. Prints how often, and how
+// long the longest took. Releases are small: each system call waits for all CPUs, which an emulated
+// machine runs one after the other. A trim comes at the end.
+void Maintain(const Until& until, bool flushes_only) {
+  struct Kind {
+    const char* name;
+    void (*run)();
+    size_t rounds = 0;
+    std::chrono::duration<double> longest{};
+  };
+  Kind kinds[] = {{"flushes of thread caches", [] { tcmalloc_flush_thread_caches(); }},
+                  {"flushes of central caches", [] { tcmalloc_flush_central_caches(); }},
+                  {"releases", [] { tcmalloc_release_to_system(1 << 20); }},
+                  {"statistics", [] { mallinfo2(); }}};
+  for (size_t round = 0; !until.Over(); ++round) {
+    // Some operations between two rounds, also on slow machines.
+    const size_t before = operations.load();
+    while (operations.load() < before + 50 && !until.Over()) sched_yield();
+    Kind& kind = kinds[flushes_only ? 0 : round % std::size(kinds)];
+    const auto start = std::chrono::steady_clock::now();
+    kind.run();
+    ++kind.rounds;
+    kind.longest = std::max<std::chrono::duration<double>>(
+        kind.longest, std::chrono::steady_clock::now() - start);
+  }
+  for (const Kind& kind : kinds) {
+    if (kind.rounds == 0) continue;
+    printf("%zu %s, the longest took %.3f s\n", kind.rounds, kind.name, kind.longest.count());
+  }
+  CHECK(kinds[0].rounds > 0);
+}
+
+void RunWorkers(unsigned threads, long seconds, bool moves, bool flushes_only) {
+  {
+    const Progress progress;
+    const Workers workers(threads, moves);
+    printf("works\n");
+    fflush(stdout);
+    Maintain(Until(seconds), flushes_only);
+  }
+  size_t cpus = 0;
+  for (const std::atomic<bool>& cpu : seen) cpus += cpu.load();
+  printf("%zu objects by %zu threads, %u at a time, on %zu CPUs, %zu shards\n", operations.load(),
+         lives.load(), threads, cpus, NumShards());
+}
+
+// All threads have ended, and each object was freed.
+void CheckHeap(size_t in_use_before) {
+  malloc_trim(0);
+  const size_t in_use = mallinfo2().uordblks;
+  printf("at the end %zu KiB in use, at the start %zu KiB\n", in_use >> 10, in_use_before >> 10);
+  CHECK(in_use <= in_use_before + 65536);
+  tcmalloc::GlobalHeap().CheckInvariants();
+  printf("all invariants hold\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CHECK(argc == 2 || argc == 4);
+  Free(Malloc(100));
+  CHECK(tcmalloc::HeapExists());
+  printf("seed %u\n", kSeed);
+  // The C++ library's and stdio's own objects exist.
+  std::thread([] {}).join();
+  const size_t in_use = mallinfo2().uordblks;
+  const std::string_view what = argv[1];
+  const unsigned threads = argc == 4 ? static_cast<unsigned>(atoi(argv[2])) : 0;
+  const long seconds = argc == 4 ? atol(argv[3]) : 0;
+  if (what == "facts") {
+    CheckFacts();
+  } else if (what == "work" || what == "moves") {
+    RunWorkers(threads, seconds, what == "moves", false);
+  } else if (what == "flush") {
+    FlushSleepers(threads);
+    RunWorkers(threads, seconds, false, true);
+  } else {
+    CHECK(false);
+  }
+  CheckHeap(in_use);
+  return 0;
+}
