@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "image/modules.h"
+
 namespace cli {
 namespace {
 
@@ -22,6 +24,9 @@ constexpr char kNoteName[] = "TCMalloc";
 // No file has more than these.
 constexpr size_t kMaxProgramHeaders = 256;
 constexpr size_t kMaxNoteBytes = size_t{1} << 20;
+// The most memory that is searched for the magic: the variables of the largest programs have fewer
+// bytes.
+constexpr Address kMostSearchedBytes = Address{256} << 20;
 
 }  // namespace
 
@@ -126,11 +131,11 @@ std::optional<Root> RootOfFileAt(Image& image, Address start) {
                                           : RootOfFile<Elf32_Ehdr, Elf32_Phdr>(image, start);
 }
 
-std::optional<Root> RootInMemory(Image& image, const Mapping& mapping) {
+std::optional<Root> RootInPart(Image& image, Address start, Address end) {
   constexpr size_t kPiece = size_t{1} << 20;
   std::vector<char> piece(kPiece + kMagicBytes);
-  for (Address at = mapping.start; at < mapping.end; at += kPiece) {
-    const size_t bytes = std::min<Address>(piece.size(), mapping.end - at);
+  for (Address at = start; at < end; at += kPiece) {
+    const size_t bytes = std::min<Address>(piece.size(), end - at);
     if (!image.Read(at, piece.data(), bytes)) continue;
     const std::string_view text(piece.data(), bytes);
     for (size_t found = text.find({kMagic, kMagicBytes}); found != std::string_view::npos;
@@ -141,11 +146,22 @@ std::optional<Root> RootInMemory(Image& image, const Mapping& mapping) {
   return std::nullopt;
 }
 
-// Whether a file's ELF header may be at the start of the mapping.
-bool MayBeginFile(const Mapping& mapping) {
-  return mapping.readable && mapping.file_offset == 0 && !mapping.name.empty() &&
-         mapping.name[0] != '[';
+// Searches the variables of the program and its libraries.
+std::optional<Root> RootInVariables(Image& image, const std::vector<Mapping>& mappings) {
+  Address left = kMostSearchedBytes;
+  for (const Mapping& mapping : mappings) {
+    if (!mapping.readable || !mapping.writable) continue;
+    for (const auto& [start, end] : image.PartsInMemory(mapping.start, mapping.end)) {
+      const Address bytes = std::min(end - start, left);
+      if (auto root = RootInPart(image, start, start + bytes)) return root;
+      left -= bytes;
+    }
+  }
+  return std::nullopt;
 }
+
+// Whether a file's ELF header may be at the start of the mapping.
+bool MayBeginFile(const Mapping& mapping) { return mapping.readable && mapping.file_offset == 0; }
 
 bool HasHeap(Image& image, const Root& root) {
   uint8_t exists = 0;
@@ -155,7 +171,7 @@ bool HasHeap(Image& image, const Root& root) {
 }  // namespace
 
 std::optional<Root> FindRoot(Image& image, Search search) {
-  const std::vector<Mapping> mappings = image.Mappings();
+  const std::vector<Mapping> mappings = ModuleMappings(image);
   std::optional<Root> without_heap;
   for (const Mapping& mapping : mappings) {
     if (!MayBeginFile(mapping)) continue;
@@ -165,19 +181,12 @@ std::optional<Root> FindRoot(Image& image, Search search) {
   }
   if (without_heap.has_value()) return without_heap;
   if (search == Search::kNotes) return std::nullopt;
-  for (const Mapping& mapping : mappings) {
-    // Only data of files are searched, not the heap or stacks, which may be large.
-    if (!mapping.readable || !mapping.writable || mapping.name.empty() || mapping.name[0] == '[') {
-      continue;
-    }
-    if (auto root = RootInMemory(image, mapping)) return root;
-  }
-  return std::nullopt;
+  return RootInVariables(image, mappings);
 }
 
 std::vector<Root> OtherRootsWithHeap(Image& image, const Root& root) {
   std::vector<Root> others;
-  for (const Mapping& mapping : image.Mappings()) {
+  for (const Mapping& mapping : ModuleMappings(image)) {
     if (!MayBeginFile(mapping)) continue;
     try {
       auto other = RootOfFileAt(image, mapping.start);

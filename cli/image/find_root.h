@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FindRoot: the introspection root of this allocator in an image. It needs no file of the target:
 // the ELF note is read from the target's memory, so that it works for deleted and replaced files,
-// stripped programs and other mount namespaces. If no note is mapped, writable memory is searched
-// for the root's magic.
+// stripped programs and other mount namespaces. If no note is mapped, the variables of the program
+// and its libraries are searched for the root's magic, as far as they are in memory: a search does
+// not make the target's memory grow.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ struct Root {
 
 enum class Search : bool {
   kNotes,       // a few reads for each mapped file
-  kEverywhere,  // after that, all writable memory of files, and of the program's data
+  kEverywhere,  // after that, the variables of the program and its libraries
 };
 
 // Returns the root at that address; nullopt when there is none. Throws as FindRoot.

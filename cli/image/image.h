@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "image/thread_registers.h"
@@ -79,6 +80,11 @@ class Image {
     return n;
   }
   virtual std::vector<Mapping> Mappings() = 0;
+  // Returns the parts of the range [start, end) that a search may read, in order: those with
+  // contents that are in memory. Reading other pages of a process would make its memory grow.
+  virtual std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) {
+    return {{start, end}};
+  }
   // The time of the image by the clock with that number (clock_gettime); 0 when it is unknown.
   virtual int64_t NowMs(int clock) = 0;
   // The threads and their registers; in a core file, the one that crashed is first. Empty if they

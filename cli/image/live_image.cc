@@ -15,6 +15,7 @@
 #include <string>
 
 #include "image/process.h"
+#include "image/resident.h"
 
 namespace cli {
 
@@ -94,6 +95,19 @@ size_t LiveImage::ReadRanges(std::span<const Range> ranges) {
 }
 
 std::vector<Mapping> LiveImage::Mappings() { return ReadMappings(thread_); }
+
+std::vector<std::pair<Address, Address>> LiveImage::PartsInMemory(Address start, Address end) {
+  std::vector<std::pair<Address, Address>> parts;
+  try {
+    for (const PageRun& run :
+         OpenPages(thread_)(start / kPageBytes, (end + kPageBytes - 1) / kPageBytes)) {
+      parts.emplace_back(std::max(start, run.first * kPageBytes),
+                         std::min(end, (run.first + run.pages) * kPageBytes));
+    }
+  } catch (const Failure&) {
+  }
+  return parts;
+}
 
 int64_t LiveImage::NowMs(int clock) {
   timespec now;

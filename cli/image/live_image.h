@@ -20,6 +20,8 @@ class LiveImage : public Image {
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
   [[nodiscard]] size_t ReadRanges(std::span<const Range> ranges) override;
   std::vector<Mapping> Mappings() override;
+  // None if the kernel has no pagemap for this process.
+  std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override;
   int64_t NowMs(int clock) override;
 
   pid_t pid() const { return pid_; }

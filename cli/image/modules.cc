@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <string_view>
 
 namespace cli {
@@ -111,10 +112,23 @@ std::vector<LoadedPart> LoadedParts(const Module& module) {
 
 }  // namespace
 
+std::vector<Mapping> ModuleMappings(Image& image) {
+  std::vector<Mapping> mappings = image.Mappings();
+  std::set<std::string> with_code;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.executable || !mapping.rights_known) with_code.insert(mapping.name);
+  }
+  std::erase_if(mappings, [&with_code](const Mapping& mapping) {
+    return mapping.shared || mapping.name.empty() || mapping.name[0] == '[' ||
+           !with_code.contains(mapping.name);
+  });
+  return mappings;
+}
+
 std::vector<Module> ReadModules(Image& image) {
   std::vector<Module> modules;
   std::string name;  // of the last module's mapping
-  for (const Mapping& mapping : image.Mappings()) {
+  for (const Mapping& mapping : ModuleMappings(image)) {
     if (!mapping.readable || mapping.file_offset != 0 || mapping.name.empty() ||
         mapping.name[0] != '/') {
       continue;

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The search for the root reads nothing that would change the target, and finds what it should.
+#include "image/find_root.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/fake_image.h"
+#include "image/live_image.h"
+#include "image/modules.h"
+
+namespace cli {
+namespace {
+
+constexpr Address kTestPage = 0x1000;
+
+// A target of which only some pages are in memory. It remembers which pages were read.
+class TargetWithMappings : public Image {
+ public:
+  void Add(const Mapping& mapping, std::vector<std::pair<Address, Address>> in_memory) {
+    mappings_.push_back(mapping);
+    for (const auto& [start, end] : in_memory) in_memory_.emplace_back(start, end);
+  }
+  // Puts a root whose pointers are null at the address.
+  void PutRoot(Address address) {
+    struct {
+      char magic[8] = {'T', 'C', 'M', 'R', 'O', 'O', 'T', '\n'};
+      uint32_t format = 1;
+      uint16_t pointer_bytes = 8;
+      uint16_t root_bytes = 32 + 9 * 8;
+      char version[16] = "1.0";
+      uint64_t pointers[9] = {};
+    } root;
+    root.pointers[0] = address;
+    root_ = {reinterpret_cast<const char*>(&root), sizeof(root)};
+    root_at_ = address;
+  }
+
+  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
+    reads_.emplace_back(address, address + bytes);
+    memset(out, 0, bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+      if (address + i - root_at_ < root_.size()) {
+        static_cast<char*>(out)[i] = root_[address + i - root_at_];
+      }
+    }
+    return true;
+  }
+  std::vector<Mapping> Mappings() override { return mappings_; }
+  std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override {
+    std::vector<std::pair<Address, Address>> parts;
+    for (const auto& [first, last] : in_memory_) {
+      if (std::max(start, first) < std::min(end, last)) {
+        parts.emplace_back(std::max(start, first), std::min(end, last));
+      }
+    }
+    return parts;
+  }
+  int64_t NowMs(int) override { return 0; }
+
+  bool WasRead(Address start, Address end) const {
+    return std::any_of(reads_.begin(), reads_.end(), [start, end](const auto& read) {
+      return read.first < end && start < read.second;
+    });
+  }
+  Address bytes_read() const {
+    Address sum = 0;
+    for (const auto& [start, end] : reads_) sum += end - start;
+    return sum;
+  }
+
+ private:
+  std::vector<Mapping> mappings_;
+  std::vector<std::pair<Address, Address>> in_memory_;
+  std::vector<std::pair<Address, Address>> reads_;
+  std::string root_;
+  Address root_at_ = 0;
+};
+
+Mapping Code(Address start, std::string name) {
+  return {.start = start,
+          .end = start + kTestPage,
+          .readable = true,
+          .name = std::move(name),
+          .executable = true};
+}
+
+Mapping Variables(Address start, Address end, std::string name) {
+  return {.start = start,
+          .end = end,
+          .file_offset = kTestPage,
+          .readable = true,
+          .writable = true,
+          .name = std::move(name)};
+}
+
+TEST(FindRootTest, FindsARootInVariablesThatAreInMemory) {
+  TargetWithMappings target;
+  target.Add(Code(0x10000, "/bin/program"), {});
+  target.Add(Variables(0x20000, 0x40000, "/bin/program"), {{0x31000, 0x33000}});
+  target.PutRoot(0x32010);
+  const auto root = FindRoot(target);
+  ASSERT_TRUE(root.has_value());
+  EXPECT_EQ(root->address, 0x32010u);
+  EXPECT_FALSE(target.WasRead(0x20000, 0x31000));
+  EXPECT_FALSE(target.WasRead(0x34000, 0x40000));
+  EXPECT_FALSE(FindRoot(target, Search::kNotes).has_value());
+}
+
+TEST(FindRootTest, ReadsNoFileOfData) {
+  TargetWithMappings target;
+  target.Add(Code(0x10000, "/bin/program"), {});
+  Mapping shared = Variables(0x100000, 0x200000, "/bin/program");
+  shared.shared = true;
+  target.Add(shared, {{0x100000, 0x200000}});
+  Mapping data = Variables(0x200000, 0x300000, "/var/data");
+  data.file_offset = 0;
+  target.Add(data, {{0x200000, 0x300000}});
+  Mapping device = Code(0x300000, "/dev/card");
+  device.shared = true;
+  target.Add(device, {{0x300000, 0x301000}});
+  target.Add(Variables(0x400000, 0x500000, "[heap]"), {{0x400000, 0x500000}});
+  target.Add(Variables(0x600000, 0x700000, ""), {{0x600000, 0x700000}});
+  EXPECT_FALSE(FindRoot(target).has_value());
+  EXPECT_TRUE(ReadModules(target).empty());
+  EXPECT_TRUE(target.WasRead(0x10000, 0x10010));
+  EXPECT_FALSE(target.WasRead(0x100000, 0x700000));
+}
+
+TEST(FindRootTest, HasABound) {
+  TargetWithMappings target;
+  constexpr Address kEnd = Address{1} << 40;
+  target.Add(Code(0x10000, "/bin/program"), {});
+  target.Add(Variables(0x20000, kEnd, "/bin/program"), {{0x20000, kEnd}});
+  EXPECT_FALSE(FindRoot(target).has_value());
+  EXPECT_LT(target.bytes_read(), Address{1} << 30);
+}
+
+// In a core without rights of mappings, any file may be a program.
+TEST(FindRootTest, UnknownRightsHideNothing) {
+  TargetWithMappings target;
+  Mapping mapping = Variables(0x20000, 0x30000, "/bin/program");
+  target.Add(mapping, {{0x20000, 0x30000}});
+  mapping.start = 0x10000;
+  mapping.end = 0x11000;
+  mapping.readable = mapping.writable = mapping.rights_known = false;
+  target.Add(mapping, {});
+  target.PutRoot(0x20100);
+  EXPECT_TRUE(FindRoot(target).has_value());
+}
+
+// This process, without the magic of the root in it, so that everything is searched.
+class OwnProcessWithoutRoot : public Image {
+ public:
+  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
+    if (!live_.Read(address, out, bytes)) return false;
+    char* const text = static_cast<char*>(out);
+    for (size_t i = 0; i + 7 <= bytes; ++i) {
+      if (memcmp(text + i, "TCMROOT", 7) == 0) text[i] = 'X';
+    }
+    return true;
+  }
+  std::vector<Mapping> Mappings() override { return live_.Mappings(); }
+  std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override {
+    return live_.PartsInMemory(start, end);
+  }
+  int64_t NowMs(int clock) override { return live_.NowMs(clock); }
+
+ private:
+  LiveImage live_{getpid()};
+};
+
+TEST(FindRootTest, ASparseFileInMemoryStaysSparse) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  const int file = memfd_create("data", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, kBytes), 0);
+  std::vector<void*> views;
+  for (const int rights : {PROT_READ, PROT_READ | PROT_WRITE}) {
+    views.push_back(mmap(nullptr, kBytes, rights, MAP_SHARED, file, 0));
+    views.push_back(mmap(nullptr, kBytes, rights, MAP_PRIVATE, file, 0));
+  }
+  OwnProcessWithoutRoot target;
+  EXPECT_FALSE(FindRoot(target).has_value());
+  static_cast<void>(ReadModules(target));
+  struct stat status = {};
+  ASSERT_EQ(fstat(file, &status), 0);
+  EXPECT_EQ(status.st_blocks, 0);
+  for (void* const view : views) munmap(view, kBytes);
+  close(file);
+}
+
+TEST(LiveImageTest, PartsInMemoryAreThePagesThatWereTouched) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const memory =
+      mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  char* const bytes = static_cast<char*>(memory);
+  madvise(memory, 8 * page, MADV_NOHUGEPAGE);
+  bytes[2 * page] = bytes[3 * page] = bytes[6 * page] = 1;
+  const auto start = reinterpret_cast<Address>(memory);
+  LiveImage live(getpid());
+  const std::vector<std::pair<Address, Address>> parts =
+      live.PartsInMemory(start + 1, start + 6 * page + 100);
+  const std::vector<std::pair<Address, Address>> expected = {
+      {start + 2 * page, start + 4 * page}, {start + 6 * page, start + 6 * page + 100}};
+  EXPECT_EQ(parts, expected);
+  munmap(memory, 8 * page);
+}
+
+}  // namespace
+}  // namespace cli
