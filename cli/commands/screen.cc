@@ -91,7 +91,7 @@ int Screen::ReadKey(int timeout_ms) {
     case '\b':
       return kKeyBackspace;
     default:
-      return key >= ' ' && key <= '~' ? key : -1;
+      return key >= ' ' && key <= '~' ? key : kNoKey;
   }
 }
 

@@ -20,7 +20,7 @@ class Screen {
   size_t width() const;
   size_t height() const;
   void Draw(const std::vector<TopLine>& lines);
-  // A character or a TopKey; -1 if no key was pressed in time, or the size of the terminal changed.
+  // A character or a TopKey; kNoKey also if the size of the terminal changed.
   int ReadKey(int timeout_ms);
   // True if the terminal shows UTF-8.
   static bool ShowsUtf8();

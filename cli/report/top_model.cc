@@ -105,6 +105,7 @@ void TopModel::HandleFilterKey(int key) {
 }
 
 TopRequest TopModel::HandleKey(int key) {
+  if (key == kNoKey) return TopRequest::kNone;
   if (typing_filter_) {
     HandleFilterKey(key);
     return TopRequest::kNone;

@@ -14,6 +14,7 @@ namespace cli {
 
 // Keys that are not characters.
 enum TopKey : int {
+  kNoKey = -1,  // none was pressed in time
   kKeyUp = 0x110000,
   kKeyDown,
   kKeyLeft,

@@ -168,7 +168,7 @@ TEST_F(TopModelTest, ChangesTheTable) {
 TEST_F(TopModelTest, Requests) {
   EXPECT_EQ(model_.HandleKey('q'), TopRequest::kQuit);
   EXPECT_EQ(model_.HandleKey(kKeyEnter), TopRequest::kOpen);
-  EXPECT_EQ(model_.HandleKey(-1), TopRequest::kNone);
+  EXPECT_EQ(model_.HandleKey(kNoKey), TopRequest::kNone);
   model_.SetData({.tables = {Fruit()}});
   EXPECT_EQ(model_.HandleKey(kKeyEnter), TopRequest::kNone);
   Type("/x");
@@ -193,6 +193,7 @@ TEST_F(TopModelTest, PausesAndChangesTheInterval) {
 
 TEST_F(TopModelTest, HelpListsTheKeysUntilAKey) {
   Type("?");
+  EXPECT_EQ(model_.HandleKey(kNoKey), TopRequest::kNone);
   EXPECT_TRUE(Shows("reverse the order"));
   EXPECT_FALSE(Shows("plum"));
   EXPECT_EQ(model_.HandleKey('x'), TopRequest::kNone);
