@@ -4,10 +4,10 @@
 //
 //   forked WHAT
 //
-// It prints "ready", and the main thread begins WHAT. After a line on stdin, another thread lets it
-// end WHAT. Then the program checks its result, and that it has no children and no signals that it
-// does not know, and prints "right". Any mistake prints a line on stderr; the exit status is
-// then 1.
+// It prints "ready", and the main thread begins WHAT. After a line on stdin, the time at which the
+// main thread was seen asleep, another thread lets it end WHAT. Then the program checks its result,
+// and that it has no children and no signals that it does not know, and prints "right". Any mistake
+// prints a line on stderr; the exit status is then 1.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -41,7 +41,9 @@ static pid_t child;
 static volatile sig_atomic_t ended_children;
 static volatile sig_atomic_t user_signals;
 static volatile int go_on;
-static struct timespec started;
+// By the monotonic clock: the main thread was seen asleep, and is to be awakened.
+static double asleep_at;
+static double wake_at;
 
 static void CountChild(int signal) {
   (void)signal;
@@ -52,10 +54,8 @@ static void CountUser(int signal) {
   ++user_signals;
 }
 
-static double SecondsSince(const struct timespec* start) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+static double Seconds(struct timespec time) {
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static void Say(const char* line) {
@@ -77,11 +77,12 @@ static void* LeakInThread(void* unused) {
 // --- What the main thread does -------------------------------------------------------------------
 
 static void Nanosleep(void) {
-  // If the last of many stops restarted the sleep, it would take twice as long.
-  const struct timespec time = {.tv_sec = 4};
-  CHECK(nanosleep(&time, NULL) == 0);
-  const double seconds = SecondsSince(&started);
-  CHECK(seconds >= 4 && seconds < 6.5);
+  const struct timespec time = {.tv_sec = 1000};
+  struct timespec left;
+  CHECK(nanosleep(&time, &left) == -1 && errno == EINTR);
+  // A sleep that began anew after a stop would have lasted for a shorter time.
+  CHECK(Seconds(time) - Seconds(left) >= wake_at - asleep_at);
+  go_on = 1;
 }
 
 static void Read(void) {
@@ -90,8 +91,9 @@ static void Read(void) {
   CHECK(memcmp(bytes, "bytes", 5) == 0);
 }
 
+// A wait that the kernel restarts after the wake finds another value, as one that begins then.
 static void Futex(const struct timespec* timeout) {
-  CHECK(syscall(SYS_futex, &futex_word, FUTEX_WAIT, 1, timeout, NULL, 0) == 0);
+  CHECK(syscall(SYS_futex, &futex_word, FUTEX_WAIT, 1, timeout, NULL, 0) == 0 || errno == EAGAIN);
   CHECK(__atomic_load_n(&futex_word, __ATOMIC_RELAXED) == 0);
 }
 
@@ -246,14 +248,26 @@ static void SleepForever(void) {
 
 // --- The arguments -------------------------------------------------------------------------------
 
+static void Awake(const char* line) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  asleep_at = atof(line);
+  wake_at = Seconds(now);
+  while (!go_on) {
+    kill(getpid(), SIGUSR1);
+    usleep(1000);
+  }
+}
+
 static void* Command(void* unused) {
-  char line[16];
-  CHECK(read(STDIN_FILENO, line, sizeof(line)) > 0);
+  char line[32] = "";
+  CHECK(read(STDIN_FILENO, line, sizeof(line) - 1) > 0);
   __atomic_store_n(&futex_word, 0, __ATOMIC_RELAXED);
   syscall(SYS_futex, &futex_word, FUTEX_WAKE, 1, NULL, NULL, 0);
   CHECK(write(data_pipe[1], "bytes", 5) == 5);
   if (child != 0) kill(child, SIGTERM);
   if (is("sigsuspend")) kill(getpid(), SIGUSR1);
+  if (is("nanosleep")) Awake(line);
   go_on = 1;
   return unused;
 }
@@ -271,6 +285,13 @@ static void Prepare(void) {
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGUSR1);
   CHECK(pthread_sigmask(SIG_BLOCK, &blocked, NULL) == 0);
+}
+
+static void Allow(int signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
 }
 
 static void EndWith7(int signal) {
@@ -370,8 +391,9 @@ int main(int argc, char** argv) {
   // The command could make the call in any thread but this one.
   if (is("dispatch")) CHECK(prctl(59, 1, 0, 0, &dispatch_off) == 0);
 
+  if (is("nanosleep")) Allow(SIGUSR1);
+
   Say("ready\n");
-  clock_gettime(CLOCK_MONOTONIC, &started);
   const struct timespec minute = {.tv_sec = 60};
   if (is("nanosleep")) {
     Nanosleep();

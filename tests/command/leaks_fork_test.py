@@ -13,6 +13,7 @@
   refused   processes that must not be forked, and kernels that do not fork
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -33,8 +34,8 @@ CHECKS = 5
 KILLS = 100
 SEED = 24
 TIMEOUT_S = 60
-WHERES = ("nanosleep", "read", "futex", "futex_time", "poll", "epoll", "sigsuspend", "handler", "wait", "spin", "sequence",
-          "dispatch", "sleep")
+SLEEPING = ("nanosleep", "read", "futex", "futex_time", "poll", "epoll", "sigsuspend", "handler", "wait")
+WHERES = (*SLEEPING, "spin", "sequence", "dispatch", "sleep")
 
 
 class Forked:
@@ -51,6 +52,9 @@ class Forked:
         self.where = where
         line = self.process.stdout.readline()
         assert line == "ready\n", line + self.process.stderr.read()
+        while self.where in SLEEPING and self.status("State") != "S":
+            time.sleep(0.001)
+        self.asleep_s = time.monotonic()
 
     def __enter__(self):
         return self
@@ -62,17 +66,14 @@ class Forked:
 
     def expect_right(self, test):
         """Lets the program end what it does."""
-        out, err = self.process.communicate("go\n", timeout=TIMEOUT_S)
+        out, err = self.process.communicate(f"{self.asleep_s:.9f}\n", timeout=TIMEOUT_S)
         test.expect(out == "right\n" and self.process.returncode == 0, f"{self.where}: {out} {err} {self.process.returncode}")
 
     def status(self, key):
         return re.search(rf"^{key}:\s+(\S+)", pathlib.Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)[1]
 
     def children(self):
-        found = []
-        for path in pathlib.Path(f"/proc/{self.pid}/task").glob("*/children"):
-            found += map(int, path.read_text().split())
-        return found
+        return children_of(self.pid)
 
     def await_rest(self):
         """Waits until the program is not traced and has no children but its own; returns what is left after a while."""
@@ -99,12 +100,8 @@ def check(test, program, *options, objects=LEAKED, status=LEAKS):
 def calls(test):
     for where in WHERES:
         with Forked(test, where) as program:
-            start = time.monotonic()
-            # The sleep of four seconds is interrupted until it is nearly over.
-            checks = 0
-            while checks < CHECKS or (where == "nanosleep" and time.monotonic() - start < 2.8):
+            for _ in range(CHECKS):
                 check(test, program)
-                checks += 1
             # In one case the program has a child of its own.
             test.expect(len(program.children()) == (where == "wait"), f"{where}: children {program.children()}")
             program.expect_right(test)
@@ -185,39 +182,46 @@ def killed(test):
             program.expect_right(test)
 
 
-def processes_of(session):
-    """The processes whose parent is this one."""
-    return [int(child) for path in pathlib.Path(f"/proc/{session}/task").glob("*/children")
-            for child in path.read_text().split()]
+def children_of(pid):
+    try:
+        return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
+    except FileNotFoundError:
+        return []
 
 
-def await_fork(program, tool):
-    """Waits until the fork exists, then until the program runs again: it also runs before the command traces it."""
-    while tool.poll() is None and not any(state_of(child) == "t" for child in program.children()):
-        pass
-    while tool.poll() is None and program.status("TracerPid") != "0":
-        pass
+def stop_with_fork(test, program):
+    """Runs the command; stops the process that does the work while the fork exists and the program runs again."""
+    while True:
+        tool = subprocess.Popen([test.command, "leaks", str(program.pid), "--snapshot"], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        while tool.poll() is None:
+            workers = children_of(tool.pid)
+            if len(workers) != 1 or not any(state_of(child) == "t" for child in program.children()):
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(workers[0], signal.SIGSTOP)
+                while state_of(workers[0]) not in ("T", "Z", ""):
+                    time.sleep(0.001)
+                forks = [child for child in program.children() if state_of(child) == "t"]
+                if forks and program.status("TracerPid") == "0":
+                    return tool, workers[0], forks
+                os.kill(workers[0], signal.SIGCONT)
+        tool.communicate()  # it ended before its fork was seen
 
 
 def worker(test):
     with Forked(test, "large") as program:
         for _ in range(3):
-            tool = subprocess.Popen([test.command, "leaks", str(program.pid), "--snapshot"], stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, text=True)
-            await_fork(program, tool)
-            workers = processes_of(tool.pid)
-            test.expect(len(workers) == 1, f"one process does the work: {workers}")
-            for each in workers:
-                os.kill(each, signal.SIGKILL)
+            tool, process, _ = stop_with_fork(test, program)
+            os.kill(process, signal.SIGKILL)
             out, err = tool.communicate(timeout=TIMEOUT_S)
             test.expect(tool.returncode == 1 and "was killed by signal 9" in err and not out, out + err)
             test.expect(not program.children(), f"children: {program.children()}")
         # Kills the fork, as the kernel does when memory is short.
-        tool = subprocess.Popen([test.command, "leaks", str(program.pid), "--snapshot"], stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
-        await_fork(program, tool)
-        for child in program.children():
-            os.kill(child, signal.SIGKILL)
+        tool, process, forks = stop_with_fork(test, program)
+        for each in forks:
+            os.kill(each, signal.SIGKILL)
+        os.kill(process, signal.SIGCONT)
         out, err = tool.communicate(timeout=TIMEOUT_S)
         test.expect(tool.returncode == 1 and "incomplete: the fork" in err and not out, f"{tool.returncode} {out}{err}")
         test.expect(not program.children(), f"children: {program.children()}")
