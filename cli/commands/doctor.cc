@@ -18,6 +18,7 @@
 #include "heap/lacking.h"
 #include "heap/statistics.h"
 #include "image/file_pages.h"
+#include "image/patience.h"
 #include "image/resident.h"
 #include "image/stacks.h"
 #include "report/diagnosis.h"
@@ -79,7 +80,8 @@ Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) 
   for (const MappingUse& use : pages.mappings()) facts.resident_bytes += use.resident_bytes;
   if (target.has_value()) {
     facts.stats = ReadStatistics(*target);
-    facts.heap = ReadHeapUse(*target, facts.stats, pages);
+    const auto read = [&] { return ReadHeapUse(*target, facts.stats, pages); };
+    facts.heap = facts.is_running ? ReadWhileItChanges(read) : read();
     AddLacking(process, *target, &facts);
   }
   facts.process = ReadProcessUse(pages, ThreadsOf(process));

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "image/patience.h"
 #include "image/stacks.h"
 
 namespace cli {
@@ -66,7 +67,8 @@ TopData TopSource::ReadProcesses() {
 
 void TopSource::ReadThreads(Watched& watched) {
   const pid_t pid = watched.process.info.pid;
-  std::vector<CacheInfo> caches = ReadThreadCaches(*watched.target);
+  std::vector<CacheInfo> caches =
+      ReadWhileItChanges([&watched] { return ReadThreadCaches(*watched.target); });
   NameThreads(pid, watched.process.image->Mappings(), StackPointers(pid), &watched.threads,
               &caches);
   watched.view.threads.clear();

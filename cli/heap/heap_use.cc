@@ -10,12 +10,9 @@
 #include <utility>
 
 #include "heap/walks.h"
-#include "image/patience.h"
 
 namespace cli {
 namespace {
-
-constexpr int kUseTries = 20;
 
 class UseReader {
  public:
@@ -190,17 +187,9 @@ void AddClassUse(const SizeClassStatistics& stats, const std::vector<ClassInShar
 }
 
 HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages& pages) {
-  const Patience patience;
-  for (int i = 1;; ++i) {
-    try {
-      pages.PutBack();
-      const HeapObjects objects(target);
-      return UseReader(objects, stats, pages).Read();
-    } catch (const BadImage&) {
-      // A list changed while it was read.
-      if (i >= kUseTries || patience.IsOver()) throw;
-    }
-  }
+  pages.PutBack();
+  const HeapObjects objects(target);
+  return UseReader(objects, stats, pages).Read();
 }
 
 }  // namespace cli

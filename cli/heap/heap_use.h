@@ -51,7 +51,8 @@ struct HeapUse {
   }
 };
 
-// Counts the heap's pages in `pages`. Throws BadImage when the heap cannot be read.
+// Counts the heap's pages in `pages`. Throws BadImage when the heap changes meanwhile
+// (ReadWhileItChanges), or is damaged.
 HeapUse ReadHeapUse(const Target& target, const Statistics& stats, ResidentPages& pages);
 
 // The contents of a size class's spans in one shard, and the resident part of these spans.

@@ -5,30 +5,9 @@
 #include <utility>
 
 #include "heap/walks.h"
-#include "image/patience.h"
 
 namespace cli {
 namespace {
-
-constexpr int kCacheTries = 20;
-
-std::vector<CacheInfo> ReadOnce(const Target& target, const std::vector<uint64_t>& class_bytes) {
-  std::vector<CacheInfo> caches;
-  ForEachCache(target.LoadHeap().Part("registry"), [&](const Record& cache, CacheHolder holder) {
-    CacheInfo info{.address = cache.address(),
-                   .holder = holder,
-                   .slot = cache.Get("slot_"),
-                   .limit_bytes = cache.Get("max_bytes_")};
-    const Record table = cache.Part("table_");
-    for (size_t c = 1; c < class_bytes.size(); ++c) {
-      const uint64_t objects = BinObjects(table, c);
-      info.objects += objects;
-      info.bytes += objects * class_bytes[c];
-    }
-    caches.push_back(info);
-  });
-  return caches;
-}
 
 // Returns the mapping of the address; null if there is none.
 const Mapping* MappingOf(const std::vector<Mapping>& mappings, Address address) {
@@ -58,14 +37,21 @@ std::vector<CacheInfo> ReadThreadCaches(const Target& target) {
   for (size_t c = 1; c < classes; ++c) {
     class_bytes[c] = central.Part("free_lists_", c).Get("object_size_");
   }
-  const Patience patience;
-  for (int i = 1;; ++i) {
-    try {
-      return ReadOnce(target, class_bytes);
-    } catch (const BadImage&) {
-      if (i >= kCacheTries || patience.IsOver()) throw;
+  std::vector<CacheInfo> caches;
+  ForEachCache(target.LoadHeap().Part("registry"), [&](const Record& cache, CacheHolder holder) {
+    CacheInfo info{.address = cache.address(),
+                   .holder = holder,
+                   .slot = cache.Get("slot_"),
+                   .limit_bytes = cache.Get("max_bytes_")};
+    const Record table = cache.Part("table_");
+    for (size_t c = 1; c < classes; ++c) {
+      const uint64_t objects = BinObjects(table, c);
+      info.objects += objects;
+      info.bytes += objects * class_bytes[c];
     }
-  }
+    caches.push_back(info);
+  });
+  return caches;
 }
 
 void NameThreads(pid_t main_thread, const std::vector<Mapping>& mappings,

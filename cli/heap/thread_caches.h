@@ -24,7 +24,7 @@ struct CacheInfo {
   pid_t thread = 0;          // 0 if unknown
 };
 
-// Does not stop the target. Throws BadImage when the list of caches changes at each attempt.
+// Throws BadImage when the list of caches changes meanwhile (ReadWhileItChanges).
 std::vector<CacheInfo> ReadThreadCaches(const Target& target);
 
 // Finds the threads of caches. The thread-local memory of a thread, but for the main one, lies in

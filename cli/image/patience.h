@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "image/image.h"
+
 namespace cli {
 
 // How long a target runs before it is stopped again, if it was in the middle of a change or had no
@@ -19,5 +21,19 @@ class Patience {
   const std::chrono::steady_clock::time_point end_ =
       std::chrono::steady_clock::now() + std::chrono::seconds(20);
 };
+
+// Reads a target that runs, until it was not in the middle of a change.
+template <typename Read>
+auto ReadWhileItChanges(const Read& read) {
+  for (const Patience patience;;) {
+    try {
+      return read();
+    } catch (const NotPublished&) {
+      throw;
+    } catch (const BadImage&) {
+      if (patience.IsOver()) throw;
+    }
+  }
+}
 
 }  // namespace cli
