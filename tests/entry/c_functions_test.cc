@@ -28,7 +28,8 @@ class CFunctions : public testing::TestWithParam<Family> {
   const Family& f() const { return GetParam(); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Names, CFunctions, testing::ValuesIn(Families()),
+// The other names are the same functions (override_test.cc).
+INSTANTIATE_TEST_SUITE_P(Names, CFunctions, testing::Values(entry::Standard()),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
 
 TEST_P(CFunctions, MallocGivesEveryByteAskedFor) {
@@ -247,7 +248,7 @@ TEST_P(CFunctions, ReallocToZeroFreesAndReturnsNull) {
 TEST_P(CFunctions, ReallocKeepsContents) {
   const std::vector<size_t> sizes = SweepSizes(2 << 20);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    for (size_t distance : {1u, 2u, 5u, 40u}) {
+    for (size_t distance : {1u, 40u}) {
       if (i + distance >= sizes.size()) continue;
       const size_t low = sizes[i];
       const size_t high = sizes[i + distance];
@@ -272,7 +273,7 @@ TEST_P(CFunctions, ReallocGrowsAndShrinksStepByStep) {
   size_t size = 1;
   void* object = f().malloc(size);
   Fill(object, size, 1);
-  while (size < 64 << 20) {
+  while (size < 16 << 20) {
     const size_t next = size + size / 3 + 1;
     object = f().realloc(object, next);
     ASSERT_NE(object, nullptr);

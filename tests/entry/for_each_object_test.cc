@@ -74,7 +74,7 @@ TEST_P(ForEachObjectOfThreadsTest, EveryObjectOnce) {
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(kSeed + t);
-      for (int i = 0; i < 20000; ++i) {
+      for (int i = 0; i < 4000; ++i) {
         const size_t size = random() % (size_t{1} << random() % 13);
         void* p = nullptr;
         switch (random() % 20) {

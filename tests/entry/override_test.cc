@@ -21,6 +21,17 @@ TEST(Override, MallocComesFromTheLibraryUnderTest) {
   ASSERT_EQ(entry::DefiningFile(entry::Lookup("malloc")), LibraryUnderTest());
 }
 
+// So the tests call these functions by one of their names.
+TEST(Override, EachNameOfAFunctionHasTheSameAddress) {
+  const std::vector<std::string> standard = entry::FamilySymbols("");
+  for (const char* prefix : {"__libc_", "tc_"}) {
+    const std::vector<std::string> others = entry::FamilySymbols(prefix);
+    for (size_t i = 0; i < standard.size(); ++i) {
+      EXPECT_EQ(entry::Lookup(others[i]), entry::Lookup(standard[i])) << others[i];
+    }
+  }
+}
+
 class OverrideName : public testing::TestWithParam<const char*> {};
 
 TEST_P(OverrideName, ComesFromTheLibraryUnderTest) {

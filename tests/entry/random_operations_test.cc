@@ -248,16 +248,16 @@ void PlayOn(size_t threads, uint64_t seed, int operations) {
 
 class RandomOperations : public testing::TestWithParam<uint64_t> {};
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomOperations, testing::Values(1, 2, 3, 20241, 987654321));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomOperations, testing::Values(1, 20241));
 
-TEST_P(RandomOperations, OneThread) { PlayOn(1, GetParam(), 40000); }
-TEST_P(RandomOperations, FourThreads) { PlayOn(4, GetParam(), 10000); }
+TEST_P(RandomOperations, OneThread) { PlayOn(1, GetParam(), 20000); }
+TEST_P(RandomOperations, FourThreads) { PlayOn(4, GetParam(), 5000); }
 
 // Plays several rounds. After each one no more memory is in use than after the round before.
 TEST(RandomOperationsInUse, NothingLeaks) {
   size_t before = 0;
   for (int round = 0; round < 3; ++round) {
-    PlayOn(1, 77, 10000);
+    PlayOn(1, 77, 5000);
     const size_t now = mallinfo2().uordblks;
     if (round > 0) {
       // The number of a thread's own records may vary. One leaked object per thousand would exceed

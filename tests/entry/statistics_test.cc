@@ -320,7 +320,7 @@ TEST(Accounting, BoundedWhileThreadsRun) {
   ASSERT_EQ(pthread_create(
                 &worker, nullptr,
                 [](void* argument) -> void* {
-                  for (uint64_t round = 1; round < 10; ++round) {
+                  for (uint64_t round = 1; round < 4; ++round) {
                     static_cast<Mixture*>(argument)->Work(round);
                   }
                   done = true;
