@@ -66,7 +66,7 @@ class Core {
   void Add(Address address, const std::string& contents, uint64_t memory_bytes = 0) {
     Elf64_Phdr part = {};
     part.p_type = PT_LOAD;
-    part.p_flags = PF_R | PF_W;
+    part.p_flags = PF_R | PF_W | PF_X;
     part.p_vaddr = address;
     part.p_filesz = contents.size();
     part.p_memsz = std::max<uint64_t>(memory_bytes, contents.size());
