@@ -104,7 +104,7 @@ CELLS = {
         "i386": "bench", "musl": "bench", "aarch64": "bench", "debug": "bench", "fuzz": "bench",
     },
     "fuzz": {
-        "check": "check", "release": "all", "asan": "all", "tsan": "threads",
+        "check": "check", "release": "all", "asan": "test", "tsan": "threads",
         "clang": "all", "i386": "all", "musl": "no C++", "aarch64": "guest", "debug": "all", "fuzz": "all",
     },
 }
@@ -116,6 +116,10 @@ GATE = {
         r"programs\.(perl|memcached|leaks_cxx)$",
         "one program for each kind of use: an interpreter, a server in C, one in C++ with leaks"),
     ("packaging", "release"): (r"packaging\.install$", "the installed files"),
+    ("unit", "tsan"): (
+        r"unit\.(?!Classes/CentralFreeListModelTest|CentralFreeListTest|MetadataArena|ObjectIndex|ObjectTable"
+        r"|PageHeapAddressSpace|HardwarePages)",
+        "all but the longest tests of one thread"),
 }
 
 # Jobs that belong to no kind and no preset -> (tier, what it is).
@@ -133,6 +137,7 @@ LEFT_TO = {
     ("unit", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
     ("layout", "check", "test"): ("release", "has more of them"),
     ("command", "check", "test"): ("release", "has the command as it is shipped"),
+    ("fuzz", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
 }
 
 # Labels other than kinds -> the first tier that runs tests with this label.

@@ -91,7 +91,7 @@ TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
       arena.Free(piece.memory, piece.bytes);
       live_bytes -= piece.bytes;
     };
-    for (int step = 0; step < 4000; ++step) {
+    for (int step = 0; step < 1000; ++step) {
       if (live.size() < 100 && !random.OneIn(3)) {
         const size_t bytes = RandomBytes(random);
         char* const memory = static_cast<char*>(arena.Allocate(bytes));
