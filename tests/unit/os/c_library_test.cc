@@ -2,7 +2,6 @@
 #include "os/c_library.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 namespace tcmalloc {
 namespace {
 
+// tests/process/foreign_test.cc has the objects that are forwarded.
 using Verdict = CLibraryMalloc::Verdict;
 
 // The C library's own malloc, even where a sanitizer replaces it.
@@ -33,30 +33,6 @@ class CLibraryMallocTest : public testing::Test {
  protected:
   CLibraryMallocTest() { CLibraryMalloc::Resolve(); }
 };
-
-TEST_F(CLibraryMallocTest, ForwardsObjectsOfTheCLibrary) {
-  // Small objects come from the break, large ones have mappings of their own.
-  for (const size_t size : {size_t{1}, size_t{24}, size_t{1000}, size_t{1} << 24}) {
-    char* p = static_cast<char*>(MallocOfTheCLibrary(size));
-    ASSERT_NE(p, nullptr);
-    errno = 1234;
-    EXPECT_EQ(CLibraryMalloc::Classify(p, &NoThreads), Verdict::kForward) << size;
-    EXPECT_EQ(errno, 1234);
-    EXPECT_GE(CLibraryMalloc::UsableSize(p), size);
-    p[0] = 'x';
-    p = static_cast<char*>(CLibraryMalloc::Realloc(p, 2 * size + 100));
-    ASSERT_NE(p, nullptr);
-    EXPECT_EQ(p[0], 'x');
-    EXPECT_GE(CLibraryMalloc::UsableSize(p), 2 * size + 100);
-    CLibraryMalloc::Free(p);
-  }
-}
-
-TEST_F(CLibraryMallocTest, KnowsTheMainThreadsStack) {
-  errno = 1234;
-  EXPECT_EQ(CLibraryMalloc::Classify(__builtin_frame_address(0), &NoThreads), Verdict::kStack);
-  EXPECT_EQ(errno, 1234);
-}
 
 // The thread's stack is at the upper end of an area that the test maps. Other memory is below it,
 // with inaccessible pages in between: that memory is next to the stack, but not in it.
@@ -86,17 +62,6 @@ TEST_F(CLibraryMallocTest, KnowsAThreadsStackByItsControlBlock) {
   ASSERT_EQ(pthread_join(thread, nullptr), 0);
   pthread_attr_destroy(&attributes);
   munmap(area, 3 * kGap + kStack + kGap);
-}
-
-TEST_F(CLibraryMallocTest, KnowsImagesOfModules) {
-  static int variable = 0;
-  static const char kText[] = "constant";
-  EXPECT_EQ(CLibraryMalloc::Classify(&variable, &NoThreads), Verdict::kModuleImage);
-  EXPECT_EQ(CLibraryMalloc::Classify(kText, &NoThreads), Verdict::kModuleImage);
-  EXPECT_EQ(CLibraryMalloc::Classify(reinterpret_cast<const void*>(&NoThreads), &NoThreads),
-            Verdict::kModuleImage);
-  void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  EXPECT_EQ(CLibraryMalloc::Classify(dlsym(library, "strlen"), &NoThreads), Verdict::kModuleImage);
 }
 
 }  // namespace

@@ -2,121 +2,103 @@
 #include "os/cgroup.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "testing/fake_tree.h"
-#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-std::string PathOf(std::string_view line) {
+// Version and path, or "none".
+std::string MembershipOf(std::string_view line) {
   CgroupMembership membership;
-  return ParseCgroupMembership(line, &membership) ? std::string(membership.path) : "none";
+  if (!ParseCgroupMembership(line, &membership)) return "none";
+  return (membership.version == CgroupVersion::kV2 ? "2 " : "1 ") + std::string(membership.path);
 }
 
-TEST(CgroupMembershipTest, ReadsBothVersions) {
-  CgroupMembership membership;
-  ASSERT_TRUE(ParseCgroupMembership("0::/user.slice/session-1.scope", &membership));
-  EXPECT_EQ(membership.version, CgroupVersion::kV2);
-  EXPECT_EQ(membership.path, "/user.slice/session-1.scope");
-  ASSERT_TRUE(ParseCgroupMembership("4:memory:/docker/0638", &membership));
-  EXPECT_EQ(membership.version, CgroupVersion::kV1);
-  EXPECT_EQ(membership.path, "/docker/0638");
-  EXPECT_EQ(PathOf("11:cpu,memory,pids:/a"), "/a");
-  EXPECT_EQ(PathOf("0::/"), "/");
+TEST(CgroupMembershipTest, ReadsBothVersionsAndNothingElse) {
+  EXPECT_EQ(MembershipOf("0::/user.slice/session-1.scope"), "2 /user.slice/session-1.scope");
+  EXPECT_EQ(MembershipOf("4:memory:/docker/0638"), "1 /docker/0638");
+  EXPECT_EQ(MembershipOf("11:cpu,memory,pids:/a"), "1 /a");
+  EXPECT_EQ(MembershipOf("0::/"), "2 /");
   // The name contains a colon.
-  EXPECT_EQ(PathOf("0::/a:b/c"), "/a:b/c");
-  EXPECT_EQ(PathOf("0::/../other"), "/../other");
-}
-
-TEST(CgroupMembershipTest, RejectsOtherLines) {
+  EXPECT_EQ(MembershipOf("0::/a:b/c"), "2 /a:b/c");
+  EXPECT_EQ(MembershipOf("0::/../other"), "2 /../other");
   for (const char* const line :
        {"", ":", "::", "0:", "0::", "0::a", "x::/a", "::/a", "1:cpu:/a", "2:name=systemd:/a",
         "3:memory2:/a", "3:xmemory:/a", "4:memory:", "4:memory", "1::/a", "-1:memory:/a"}) {
-    EXPECT_EQ(PathOf(line), "none") << line;
+    EXPECT_EQ(MembershipOf(line), "none") << line;
   }
 }
 
-TEST(CgroupMountTest, ReadsBothVersions) {
+// Version, root and mount point, or "none".
+std::string MountOf(std::string_view line) {
   CgroupMount mount;
-  ASSERT_TRUE(ParseCgroupMount(
-      "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 master:7 - cgroup2 cgroup2 rw,nsdelegate",
-      &mount));
-  EXPECT_EQ(mount.version, CgroupVersion::kV2);
-  EXPECT_EQ(mount.root, "/");
-  EXPECT_EQ(mount.point, "/sys/fs/cgroup");
-  ASSERT_TRUE(ParseCgroupMount(
-      "35 31 0:32 /docker/ab /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory", &mount));
-  EXPECT_EQ(mount.version, CgroupVersion::kV1);
-  EXPECT_EQ(mount.root, "/docker/ab");
-  EXPECT_EQ(mount.point, "/sys/fs/cgroup/memory");
-  ASSERT_TRUE(ParseCgroupMount("35 31 0:32 / /m rw - cgroup cgroup rw,cpu,memory,pids", &mount));
+  if (!ParseCgroupMount(line, &mount)) return "none";
+  return (mount.version == CgroupVersion::kV2 ? "2 " : "1 ") + std::string(mount.root) + " " +
+         std::string(mount.point);
 }
 
-TEST(CgroupMountTest, RejectsOtherLines) {
-  CgroupMount mount;
+TEST(CgroupMountTest, ReadsBothVersionsAndNothingElse) {
+  EXPECT_EQ(MountOf("30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 master:7 - cgroup2 cgroup2 rw"),
+            "2 / /sys/fs/cgroup");
+  EXPECT_EQ(MountOf("35 31 0:32 /docker/ab /sys/memory rw - cgroup cgroup rw,memory"),
+            "1 /docker/ab /sys/memory");
+  EXPECT_EQ(MountOf("35 31 0:32 / /m rw - cgroup cgroup rw,cpu,memory,pids"), "1 / /m");
   for (const char* const line :
        {"", " ", "30 23 0:26", "30 23 0:26 / ", "30 23 0:26 / /m rw", "30 23 0:26 / /m rw -",
         "30 23 0:26 / /m rw - ", "30 23 0:26 / /m rw - tmpfs cgroup2 rw",
         "30 23 0:26 / /m rw - cgroup cgroup rw,cpu", "30 23 0:26 / /m rw - cgroup cgroup memory2",
         "30 23 0:26 x /m rw - cgroup2 cgroup2 rw", "30 23 0:26 / m rw - cgroup2 cgroup2 rw",
         "30 23 0:26 / /m cgroup2 cgroup2 cgroup2 rw", "30 23 0:26 / /m rw cgroup2 - ext4 a rw"}) {
-    EXPECT_FALSE(ParseCgroupMount(line, &mount)) << line;
+    EXPECT_EQ(MountOf(line), "none") << line;
   }
 }
 
-std::string DirectoryOf(std::string_view root, std::string_view point, std::string_view path) {
-  char buffer[256];
-  TextWriter out(buffer, sizeof(buffer));
-  const CgroupMount mount{.version = CgroupVersion::kV2, .root = root, .point = point};
-  return WriteCgroupDirectory(mount, path, &out) ? std::string(out.text()) : "none";
-}
-
-TEST(CgroupDirectoryTest, IsBelowTheMount) {
-  EXPECT_EQ(DirectoryOf("/", "/sys/fs/cgroup", "/a/b"), "/sys/fs/cgroup/a/b");
-  EXPECT_EQ(DirectoryOf("/", "/sys/fs/cgroup", "/"), "/sys/fs/cgroup");
-}
-
-// In a container without a cgroup namespace, the path is that of the host, and the mount shows a
-// part of the hierarchy.
-TEST(CgroupDirectoryTest, OfAMountedPart) {
-  EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/ab"), "/m");
-  EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/ab/c/d"), "/m/c/d");
-  EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker/abc"), "none");
-  EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/docker"), "none");
-  EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/other"), "none");
-  // The mount is from outside the process's namespace.
-  EXPECT_EQ(DirectoryOf("/../..", "/m", "/../../x"), "/m/x");
-}
-
-// In the reverse case, the process's path is the root, and the mount shows a part.
-TEST(CgroupDirectoryTest, OfAProcessAtTheRootOfItsNamespace) {
-  EXPECT_EQ(DirectoryOf("/docker/ab", "/m", "/"), "/m");
-  EXPECT_EQ(DirectoryOf("/..", "/m", "/"), "/m");
-}
-
-TEST(CgroupDirectoryTest, NeverLeavesTheMount) {
-  EXPECT_EQ(DirectoryOf("/", "/m", "/../x"), "none");
-  EXPECT_EQ(DirectoryOf("/", "/m", "/a/../../x"), "none");
-  EXPECT_EQ(DirectoryOf("/", "/m", "/.."), "none");
-  EXPECT_EQ(DirectoryOf("/a", "/m", "/a/.."), "none");
-  EXPECT_EQ(DirectoryOf("/", "/m", "/..a/b.."), "/m/..a/b..");
-}
-
-TEST(CgroupDirectoryTest, NamesWithSpaces) {
-  EXPECT_EQ(DirectoryOf("/", "/my\\040group\\134", "/a b"), "/my group\\/a b");
-  EXPECT_EQ(DirectoryOf("/a\\040b", "/m", "/a b/c"), "/m/c");
-  EXPECT_EQ(DirectoryOf("/a\\040b", "/m", "/a\\040b/c"), "none");
-  // These are no valid escapes: they are too large, too short, or have no digits.
-  EXPECT_EQ(DirectoryOf("/", "/m\\777\\04\\x40\\", "/"), "/m\\777\\04\\x40\\");
+TEST(CgroupDirectoryTest, IsBelowTheMountAndNowhereElse) {
+  const struct {
+    const char* root;
+    const char* point;
+    const char* path;
+    const char* directory;
+  } kRows[] = {
+      {"/", "/sys/fs/cgroup", "/a/b", "/sys/fs/cgroup/a/b"},
+      {"/", "/sys/fs/cgroup", "/", "/sys/fs/cgroup"},
+      // In a container without a cgroup namespace, the path is that of the host, and the mount
+      // shows a part of the hierarchy.
+      {"/docker/ab", "/m", "/docker/ab", "/m"},
+      {"/docker/ab", "/m", "/docker/ab/c/d", "/m/c/d"},
+      {"/docker/ab", "/m", "/docker/abc", "none"},
+      {"/docker/ab", "/m", "/docker", "none"},
+      {"/docker/ab", "/m", "/other", "none"},
+      // The mount is from outside the process's namespace.
+      {"/../..", "/m", "/../../x", "/m/x"},
+      // In the reverse case, the process's path is the root, and the mount shows a part.
+      {"/docker/ab", "/m", "/", "/m"},
+      {"/..", "/m", "/", "/m"},
+      {"/", "/m", "/../x", "none"},
+      {"/", "/m", "/a/../../x", "none"},
+      {"/", "/m", "/..", "none"},
+      {"/a", "/m", "/a/..", "none"},
+      {"/", "/m", "/..a/b..", "/m/..a/b.."},
+      {"/", "/my\\040group\\134", "/a b", "/my group\\/a b"},
+      {"/a\\040b", "/m", "/a b/c", "/m/c"},
+      {"/a\\040b", "/m", "/a\\040b/c", "none"},
+      // These are no valid escapes: they are too large, too short, or have no digits.
+      {"/", "/m\\777\\04\\x40\\", "/", "/m\\777\\04\\x40\\"},
+  };
+  for (const auto& row : kRows) {
+    char buffer[256];
+    TextWriter out(buffer, sizeof(buffer));
+    const CgroupMount mount{.version = CgroupVersion::kV2, .root = row.root, .point = row.point};
+    EXPECT_EQ(WriteCgroupDirectory(mount, row.path, &out) ? std::string(out.text()) : "none",
+              row.directory)
+        << row.root << " " << row.path;
+  }
 }
 
 std::optional<uint64_t> Limit(std::string_view text) {
@@ -178,16 +160,6 @@ TEST_F(CgroupReadTest, FindsTheSmallestLimitOfAllAncestors) {
   Write("/sys/fs/memory.max", "1\n");
   Write("/memory.max", "1\n");
   EXPECT_EQ(Read(), 1000000u);
-}
-
-// The next reading returns a changed limit.
-TEST_F(CgroupReadTest, ReadsAgain) {
-  Write("/proc/self/cgroup", "0::/\n");
-  Write("/proc/self/mountinfo", kV2Mount);
-  for (const uint64_t limit : {1000000, 2000000, 500000}) {
-    Write("/sys/fs/cgroup/memory.max", std::to_string(limit) + "\n");
-    EXPECT_EQ(Read(), limit);
-  }
 }
 
 TEST_F(CgroupReadTest, VersionOne) {
@@ -272,14 +244,11 @@ TEST_F(CgroupReadTest, KeepsErrnoAndFileDescriptors) {
   Write("/proc/self/cgroup", "0::/a\n");
   Write("/proc/self/mountinfo", kV2Mount);
   Write("/sys/fs/cgroup/a/memory.max", "1000\n");
-  const int before = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  close(before);
+  const int before = NextDescriptor();
   errno = 77;
   EXPECT_EQ(Read(), 1000u);
   EXPECT_EQ(errno, 77);
-  const int after = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  close(after);
-  EXPECT_EQ(before, after);
+  EXPECT_EQ(NextDescriptor(), before);
 }
 
 // A process without free file descriptors gets no answer instead of "no limit".
@@ -289,48 +258,16 @@ TEST_F(CgroupReadTest, FailsWithoutFileDescriptors) {
   Write("/sys/fs/cgroup/memory.max", "1000\n");
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int next = NextDescriptor();
   // Reading the limits needs two open files at the same time, reading the lists needs one.
   for (const rlim_t free_descriptors : {0, 1}) {
-    const rlimit limit{static_cast<rlim_t>(next) + 1 + free_descriptors, old_limit.rlim_max};
+    const rlimit limit{static_cast<rlim_t>(next) + free_descriptors, old_limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     const std::optional<uint64_t> read = Read();
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
     EXPECT_FALSE(read.has_value());
   }
-  close(next);
   EXPECT_EQ(Read(), 1000u);
-}
-
-// On any machine two readings have a result, and the same one.
-TEST(CgroupTest, OfThisProcess) {
-  const std::optional<uint64_t> limit = ReadCgroupMemoryLimit();
-  ASSERT_TRUE(limit.has_value());
-  EXPECT_GT(*limit, uint64_t{1} << 20);
-  EXPECT_EQ(ReadCgroupMemoryLimit(), limit);
-}
-
-// The parsers handle any text without reading beyond its end. The sanitizer build checks this.
-TEST(CgroupParsersTest, SurviveRandomText) {
-  SeededRandom random(1910);
-  static constexpr char kAlphabet[] = "0123456789: /.\\-cgroup2memory,\n\xff";
-  for (int i = 0; i < 50'000; ++i) {
-    std::vector<char> text(random.Below(60));
-    for (char& c : text) c = kAlphabet[random.Below(sizeof(kAlphabet) - 1)];
-    const std::string_view line(text.data(), text.size());
-    CgroupMembership membership;
-    CgroupMount mount;
-    uint64_t limit;
-    if (ParseCgroupMembership(line, &membership)) {
-      ASSERT_EQ(membership.path[0], '/');
-    }
-    if (ParseCgroupMount(line, &mount)) {
-      ASSERT_EQ(mount.point[0], '/');
-    }
-    ParseCgroupLimit(line, &limit);
-    const std::string_view root = line.substr(0, line.size() / 2);
-    DirectoryOf(root, line, line.substr(line.size() / 2));
-  }
 }
 
 }  // namespace

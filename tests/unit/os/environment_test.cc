@@ -52,15 +52,6 @@ std::string ChildLists(const char* argument, std::vector<std::string> environmen
   return output;
 }
 
-TEST(EnvironmentTest, VisitsWhatSetenvSet) {
-  setenv("TCMALLOC_TEST_VARIABLE", "first", 1);
-  EXPECT_EQ(Visited().find("TCMALLOC_TEST_VARIABLE")->second, "first");
-  setenv("TCMALLOC_TEST_VARIABLE", "", 1);
-  EXPECT_EQ(Visited().find("TCMALLOC_TEST_VARIABLE")->second, "");
-  unsetenv("TCMALLOC_TEST_VARIABLE");
-  EXPECT_EQ(Visited().count("TCMALLOC_TEST_VARIABLE"), 0u);
-}
-
 TEST(EnvironmentTest, VisitsAllThatTheCLibraryKnows) {
   Variables expected;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -82,28 +73,15 @@ constexpr char kOddListing[] =
     "TWICE[5]=1[1]\n"
     "TWICE[5]=2[1]\n";
 
-TEST(EnvironmentTest, ReadsOddEntriesFromTheCLibrarysList) {
+// Before the C library is ready, it has no list: the kernel's copy is read.
+TEST(EnvironmentTest, ReadsOddEntriesFromBothLists) {
   EXPECT_EQ(ChildLists("environ", kOddEnvironment), kOddListing);
-}
-
-TEST(EnvironmentTest, ReadsTheKernelsCopyBeforeTheCLibraryIsReady) {
   EXPECT_EQ(ChildLists("kernel", kOddEnvironment), kOddListing);
   EXPECT_EQ(ChildLists("kernel", {}), "");
 }
 
-// Reading the file takes more than one read. The longest entry is the longest that the kernel
-// accepts.
-TEST(EnvironmentTest, ReadsLongEntriesFromTheKernelsCopy) {
-  std::vector<std::string> environment;
-  std::string expected;
-  for (char name = 'A'; name < 'H'; ++name) {
-    environment.emplace_back(1, name).append("=").append(131'000, name);
-    expected.append(1, name).append("[1]=").append(20, name).append("[131000]\n");
-  }
-  EXPECT_EQ(ChildLists("kernel", environment), expected);
-}
-
-// Entries beyond 1 MiB are ignored, and those before are complete.
+// Reading the file takes more than one read. Entries beyond 1 MiB are ignored, and those before are
+// complete.
 TEST(EnvironmentTest, SurvivesAnEnvironmentThatIsTooLong) {
   std::vector<std::string> environment = {"FIRST=1"};
   for (int i = 0; i < 10; ++i) environment.push_back("LONG=" + std::string(120'000, 'x'));
@@ -112,8 +90,6 @@ TEST(EnvironmentTest, SurvivesAnEnvironmentThatIsTooLong) {
   EXPECT_EQ(listing.rfind("FIRST[5]=1[1]\nLONG[4]=xxxxxxxxxxxxxxxxxxxx[120000]\n", 0), 0u);
   EXPECT_EQ(listing.find("LAST"), std::string::npos);
 }
-
-TEST(EnvironmentTest, TestsRunWithoutRaisedPrivileges) { EXPECT_FALSE(RunsWithRaisedPrivileges()); }
 
 }  // namespace
 }  // namespace tcmalloc

@@ -2,8 +2,9 @@
 #include "os/fork_witness.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "testing/in_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -12,6 +13,7 @@ constinit ForkWitness witness;
 
 // Returns 0 if all checks succeed, else the number of the failed one.
 int CheckChild(int forks_left) {
+  alarm(20);
   if (!witness.InChild()) return 1;
   // A signal handler that forks calls Begin again.
   witness.Begin();
@@ -21,13 +23,10 @@ int CheckChild(int forks_left) {
   if (forks_left == 0) return 0;
   witness.Begin();
   if (witness.InChild()) return 4;
-  const pid_t child = fork();
-  if (child == 0) _exit(CheckChild(forks_left - 1));
+  const int result = InChild([=] { return CheckChild(forks_left - 1); });
   if (witness.InChild()) return 5;
   witness.End();
-  int status = 0;
-  if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 6;
-  return WEXITSTATUS(status);
+  return result;
 }
 
 TEST(ForkWitnessTest, TellsTheChildFromItsParent) {
@@ -35,16 +34,9 @@ TEST(ForkWitnessTest, TellsTheChildFromItsParent) {
     EXPECT_FALSE(witness.InChild());
     witness.Begin();
     EXPECT_FALSE(witness.InChild());
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(20);
-      _exit(CheckChild(2));
-    }
+    EXPECT_EQ(InChild([] { return CheckChild(2); }), 0);
     EXPECT_FALSE(witness.InChild());
     witness.End();
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   }
 }
 

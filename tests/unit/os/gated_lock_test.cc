@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,8 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
-#include "os/clock.h"
+#include "testing/in_child.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
@@ -33,7 +31,11 @@ class Waiter {
           EXPECT_EQ(*value, 2) << "did not wait";
           lock.Unlock();
         }) {}
-  ~Waiter() { thread_.join(); }
+  ~Waiter() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void Join() { thread_.join(); }
 
   void WaitUntilAsleep() {
     while (id_ == 0) sched_yield();
@@ -108,33 +110,31 @@ TEST(GatedLockTest, ExcludesWhileHoldsComeAndGo) {
   EXPECT_EQ(counters[0] + counters[1], uint64_t{kThreads} * kRounds + holds);
 }
 
-TEST(GatedLockTest, TheForkingThreadPassesAndOthersWait) {
-  GatedLock lock(LockRank::kCentral);
-  int value = 0;
-  SpinLock::BeginForkHold();
-  lock.HoldForFork();
-  Waiter waiter(lock, &value);
-  waiter.WaitUntilAsleep();
-  for (int i = 0; i < 3; ++i) {
-    const SpinLockHolder holder(lock);
-    EXPECT_TRUE(lock.HeldByThisThread());
-    value = 1;
+// Two threads have the same number when 2^26 threads have started between them.
+TEST(GatedLockTest, OthersWaitUntilTheOutermostHoldEnds) {
+  for (const uint32_t number : {uint32_t{0}, ThisThreadNumber()}) {
+    GatedLock lock(LockRank::kCentral);
+    int value = 0;
+    SpinLock::BeginForkHold();
+    lock.HoldForFork();
+    Waiter waiter(lock, &value, number);
+    waiter.WaitUntilAsleep();
+    // The forking thread passes the gate.
+    for (int i = 0; i < 3; ++i) {
+      const SpinLockHolder holder(lock);
+      EXPECT_TRUE(lock.HeldByThisThread());
+      value = 1;
+    }
+    EXPECT_FALSE(lock.HeldByThisThread());
+    SpinLock::BeginForkHold();
+    lock.HoldForFork();
+    SpinLock::EndForkHold();
+    EXPECT_TRUE(lock.HeldForForkByThisThread());
+    waiter.WaitUntilAsleep();
+    value = 2;
+    SpinLock::EndForkHold();
+    EXPECT_FALSE(lock.HeldForForkByThisThread());
   }
-  EXPECT_FALSE(lock.HeldByThisThread());
-  value = 2;
-  SpinLock::EndForkHold();
-}
-
-TEST(GatedLockTest, TryLockWaitsForNothing) {
-  GatedLock lock(LockRank::kCentral);
-  {
-    Holder<GatedLock> holder(lock);
-    EXPECT_FALSE(lock.TryLock());
-  }
-  ASSERT_TRUE(lock.TryLock());
-  EXPECT_TRUE(lock.HeldByThisThread());
-  lock.Unlock();
-  EXPECT_FALSE(lock.HeldByThisThread());
 }
 
 // While the gate is closed, TryLock fails and leaves the lock unchanged: the forking thread must
@@ -157,35 +157,6 @@ TEST(GatedLockTest, TryLockStaysBeforeTheGate) {
   lock.Unlock();
 }
 
-TEST(GatedLockTest, TheGateStaysClosedUntilTheOutermostHoldEnds) {
-  GatedLock lock(LockRank::kCentral);
-  int value = 0;
-  SpinLock::BeginForkHold();
-  lock.HoldForFork();
-  Waiter waiter(lock, &value);
-  waiter.WaitUntilAsleep();
-  SpinLock::BeginForkHold();
-  lock.HoldForFork();
-  SpinLock::EndForkHold();
-  EXPECT_TRUE(lock.HeldForForkByThisThread());
-  waiter.WaitUntilAsleep();
-  value = 2;
-  SpinLock::EndForkHold();
-  EXPECT_FALSE(lock.HeldForForkByThisThread());
-}
-
-// Two threads have the same number when 2^26 threads have started between them.
-TEST(GatedLockTest, AThreadWithTheSameNumberWaitsToo) {
-  GatedLock lock(LockRank::kCentral);
-  int value = 0;
-  SpinLock::BeginForkHold();
-  lock.HoldForFork();
-  Waiter waiter(lock, &value, ThisThreadNumber());
-  waiter.WaitUntilAsleep();
-  value = 2;
-  SpinLock::EndForkHold();
-}
-
 TEST(GatedLockTest, AHoldWaitsForAThreadWithTheSameNumber) {
   GatedLock lock(LockRank::kCentral);
   Holder other(lock, ThisThreadNumber());
@@ -201,48 +172,6 @@ TEST(GatedLockTest, AHoldWaitsForAThreadWithTheSameNumber) {
   held = true;
   later.join();
   SpinLock::EndForkHold();
-}
-
-// A SpinLock with the thread's number may really be held by this thread, so the hold does not wait
-// for it forever.
-TEST(SpinLockForkTest, AHoldWaitsForAThreadWithTheSameNumber) {
-  while (!thread_numbers.MayRepeat()) thread_numbers.New();
-  SpinLock lock(LockRank::kPageHeap);
-  Holder other(lock, ThisThreadNumber());
-  const pid_t id = ThisThreadId();
-  std::thread later([&] {
-    WaitUntilAsleep(id);
-    other.Free();
-  });
-  SpinLock::BeginForkHold();
-  const int64_t start_us = Microseconds();
-  lock.HoldForFork();
-  const int64_t waited_us = Microseconds() - start_us;
-  EXPECT_TRUE(lock.HeldForForkByThisThread() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
-  later.join();
-  lock.HoldForFork();
-  SpinLock::EndForkHold();
-  lock.ReleaseAfterForkInParent();
-  EXPECT_FALSE(lock.HeldByThisThread());
-}
-
-TEST(GatedLockTest, AHoldWaitsForTheCriticalSection) {
-  GatedLock lock(LockRank::kCentral);
-  std::atomic<bool> locked{false};
-  int value = 0;
-  std::thread holder([&] {
-    lock.Lock();
-    locked = true;
-    for (int i = 0; i < 100; ++i) sched_yield();
-    value = 1;
-    lock.Unlock();
-  });
-  while (!locked) sched_yield();
-  SpinLock::BeginForkHold();
-  lock.HoldForFork();
-  EXPECT_EQ(value, 1);
-  SpinLock::EndForkHold();
-  holder.join();
 }
 
 // A hold writes to no free lock, so no page with locks is copied in parent or child.
@@ -266,31 +195,25 @@ TEST(GatedLockTest, AHoldWritesToNoFreeLock) {
 TEST(GatedLockTest, TheChildFreesLocksOfThreadsThatItLacks) {
   GatedLock used(LockRank::kCentral);
   GatedLock unused(LockRank::kCentral);
-  pid_t child;
-  {
-    const Holder first(used);
-    const Holder second(unused);
-    SpinLock::BeginForkHold();
-    thread_numbers.NoteFork();
-    child = fork();
-    if (child == 0) {
-      alarm(20);
-      used.Lock();
-      if (!used.HeldByThisThread()) _exit(1);
-      used.Unlock();
-      unused.FreeInChild();
-      SpinLock::EndForkHold();
-      for (GatedLock* const lock : {&used, &unused}) {
-        lock->Lock();
-        lock->Unlock();
-      }
-      _exit(0);
-    }
-    SpinLock::EndForkHold();
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const Holder first(used);
+  const Holder second(unused);
+  SpinLock::BeginForkHold();
+  thread_numbers.NoteFork();
+  EXPECT_EQ(InChild([&] {
+              alarm(20);
+              used.Lock();
+              if (!used.HeldByThisThread()) return 1;
+              used.Unlock();
+              unused.FreeInChild();
+              SpinLock::EndForkHold();
+              for (GatedLock* const lock : {&used, &unused}) {
+                lock->Lock();
+                lock->Unlock();
+              }
+              return 0;
+            }),
+            0);
+  SpinLock::EndForkHold();
 }
 
 // A fork handler in the child has started a thread, which finds the gate closed.
@@ -299,26 +222,22 @@ TEST(GatedLockTest, AThreadOfTheChildWaitsToo) {
   SpinLock::BeginForkHold();
   lock.HoldForFork();
   thread_numbers.NoteFork();
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    int value = 0;
-    {
-      Waiter waiter(lock, &value);
-      waiter.WaitUntilAsleep();
-      lock.Lock();
-      value = 1;
-      lock.Unlock();
-      lock.FreeInChild();
-      value = 2;
-      SpinLock::EndForkHold();
-    }
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
+  EXPECT_EQ(InChild([&] {
+              alarm(20);
+              int value = 0;
+              Waiter waiter(lock, &value);
+              waiter.WaitUntilAsleep();
+              lock.Lock();
+              value = 1;
+              lock.Unlock();
+              lock.FreeInChild();
+              value = 2;
+              SpinLock::EndForkHold();
+              waiter.Join();
+              return testing::Test::HasFailure() ? 1 : 0;
+            }),
+            0);
   SpinLock::EndForkHold();
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // A signal handler forks after it interrupted a critical section.
@@ -334,15 +253,6 @@ TEST(GatedLockTest, ALockOfAnInterruptedSectionStaysHeld) {
   EXPECT_TRUE(lock.HeldByThisThread());
   lock.Unlock();
   EXPECT_FALSE(lock.HeldByThisThread());
-}
-
-TEST(GatedLockTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
-  GatedLock lock(LockRank::kCentral);
-  const Holder other(lock);
-  SpinLock::BeginForkHold(false);
-  lock.HoldForFork();
-  EXPECT_FALSE(lock.HeldByThisThread());
-  SpinLock::EndForkHold();
 }
 
 // The lock's state is its first member.
@@ -363,30 +273,24 @@ TEST(GatedLockTest, AChildOfAnIncompleteHoldFreesOnlyWhatIsConsistent) {
     taken.HoldForFork();
     SpinLock::EndForkHold();
   }
-  pid_t child;
-  {
-    const Holder first(missed);
-    SpinLock::BeginForkHold(false);
-    missed.HoldForFork();
-    SpinLock::EndForkHold();
-    const Holder second(taken);
-    SpinLock::BeginForkHold(false);
-    thread_numbers.NoteFork();
-    child = fork();
-    if (child == 0) {
-      alarm(20);
-      const uint32_t before = StateOf(missed);
-      for (GatedLock* const lock : {&missed, &taken}) lock->FreeInChild();
-      SpinLock::EndForkHold();
-      taken.Lock();
-      taken.Unlock();
-      _exit(StateOf(missed) == before ? 0 : 1);
-    }
-    SpinLock::EndForkHold();
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const Holder first(missed);
+  SpinLock::BeginForkHold(false);
+  missed.HoldForFork();
+  SpinLock::EndForkHold();
+  const Holder second(taken);
+  SpinLock::BeginForkHold(false);
+  thread_numbers.NoteFork();
+  EXPECT_EQ(InChild([&] {
+              alarm(20);
+              const uint32_t before = StateOf(missed);
+              for (GatedLock* const lock : {&missed, &taken}) lock->FreeInChild();
+              SpinLock::EndForkHold();
+              taken.Lock();
+              taken.Unlock();
+              return StateOf(missed) == before ? 0 : 1;
+            }),
+            0);
+  SpinLock::EndForkHold();
 }
 
 TEST(GatedLockDeathTest, DebugBuildsAbortWhenAnotherLockIsHeld) {

@@ -40,17 +40,5 @@ TEST(ReadProcessMemoryTest, AnonymousMemoryIsAPart) {
   EXPECT_FALSE(ReadProcessMemory("/no/such/file").has_value());
 }
 
-// The parser handles any text without reading beyond its end. The sanitizer build checks this.
-TEST(ProcessMemoryParserTest, SurvivesRandomText) {
-  SeededRandom random(1947);
-  static constexpr char kAlphabet[] = "0123456789 :kBanon\n\xff";
-  for (int i = 0; i < 50'000; ++i) {
-    std::vector<char> text(random.Below(40));
-    for (char& c : text) c = kAlphabet[random.Below(sizeof(kAlphabet) - 1)];
-    const std::string_view line(text.data(), text.size());
-    Anonymous(line);
-  }
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,17 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "testing/in_child.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
-
-TEST(SpinLockTest, IsSmallAndConstantInitialised) {
-  static constinit SpinLock lock(LockRank::kPageHeap);
-  static_assert(sizeof(SpinLock) <= 8);
-  lock.Lock();
-  lock.Unlock();
-}
 
 TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
   SpinLock lock(LockRank::kPageHeap);
@@ -81,6 +74,13 @@ TEST(SpinLockTest, KnowsWhetherThisThreadHoldsAny) {
   SpinLock outer(LockRank::kRegistry);
   SpinLock inner(LockRank::kMetadata);
   EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
+  {
+    // A section that a signal handler interrupted may hold a lock of any rank.
+    const SpinLockHolder interrupted(inner);
+    const SpinLock::RanksSetAside ranks;
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
+    const SpinLockHolder holder(outer);
+  }
   outer.Lock();
   inner.Lock();
   EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
@@ -90,33 +90,6 @@ TEST(SpinLockTest, KnowsWhetherThisThreadHoldsAny) {
   EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
   inner.Unlock();
   EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
-}
-
-TEST(SpinLockTest, LocksOfRisingRankMayBeHeldTogether) {
-  for (int i = 0; i < static_cast<int>(LockRank::kCount); ++i) {
-    for (int j = i + 1; j < static_cast<int>(LockRank::kCount); ++j) {
-      SpinLock outer(static_cast<LockRank>(i));
-      SpinLock inner(static_cast<LockRank>(j));
-      const SpinLockHolder outer_holder(outer);
-      const SpinLockHolder inner_holder(inner);
-    }
-  }
-}
-
-// A section that a signal handler interrupted may hold a lock of any rank.
-TEST(SpinLockTest, RanksAreSetAside) {
-  SpinLock interrupted(LockRank::kMetadata);
-  SpinLock outer(LockRank::kRegistry);
-  SpinLock inner(LockRank::kPageHeap);
-  const SpinLockHolder interrupted_holder(interrupted);
-  {
-    const SpinLock::RanksSetAside ranks;
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
-    const SpinLockHolder outer_holder(outer);
-    const SpinLockHolder inner_holder(inner);
-    EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
-  }
-  EXPECT_EQ(SpinLock::NoneHeldByThisThread(), !kDebugBuild);
 }
 
 TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
@@ -141,22 +114,17 @@ TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
     const SpinLockHolder inner(metadata);
     EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
   }
+  // Two locks of one rank are refused as well.
+  {
+    SpinLock other(LockRank::kPageHeap);
+    const SpinLockHolder holder(page_heap);
+    EXPECT_DEATH(other.Lock(), "check failed: .*held_ranks");
+    EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
+  }
   // The ranks are checked after TryLock, too.
   ASSERT_TRUE(metadata.TryLock());
   EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
   metadata.Unlock();
-}
-
-TEST(SpinLockDeathTest, DebugBuildsAbortOnTwoLocksOfOneRank) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  if constexpr (!kDebugBuild) {
-    GTEST_SKIP() << "SKIP: release builds do not check ranks";
-  }
-  SpinLock one(LockRank::kCentral);
-  SpinLock other(LockRank::kCentral);
-  const SpinLockHolder holder(one);
-  EXPECT_DEATH(other.Lock(), "check failed: .*held_ranks");
-  EXPECT_DEATH(one.Lock(), "check failed: .*held_ranks");
 }
 
 // A thread that locks, runs `inside` with the lock held, and unlocks.
@@ -185,16 +153,6 @@ class Contender {
   std::atomic<pid_t> id_{0};
   std::thread thread_;
 };
-
-TEST(SpinLockTest, UnlockWakesASleeper) {
-  SpinLock lock(LockRank::kCentral);
-  int value = 0;
-  lock.Lock();
-  Contender first(lock, [&value] { EXPECT_EQ(++value, 11) << "did not wait"; });
-  first.WaitUntilAsleep();
-  value = 10;
-  lock.Unlock();
-}
 
 // A signal ends the system call in which the thread waits, which sets errno.
 TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
@@ -278,40 +236,6 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   second.Unlock();
 }
 
-// A thread may wait already when the lock is marked as held for fork.
-TEST(SpinLockForkTest, EarlierWaitersKeepWaiting) {
-  SpinLock lock(LockRank::kCentral);
-  int value = 0;
-  lock.HoldForFork();
-  Contender early(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
-  early.WaitUntilAsleep();
-  SpinLock::BeginForkHold();
-  lock.Lock();
-  value = 1;
-  lock.Unlock();
-  SpinLock::EndForkHold();
-  value = 2;
-  lock.ReleaseAfterForkInParent();
-}
-
-TEST(SpinLockForkTest, AThreadWaitsForTheHolderBeforeItHolds) {
-  SpinLock lock(LockRank::kCentral);
-  std::atomic<bool> locked{false};
-  int value = 0;
-  std::thread holder([&] {
-    lock.Lock();
-    locked = true;
-    for (int i = 0; i < 100; ++i) sched_yield();
-    value = 1;
-    lock.Unlock();
-  });
-  while (!locked) sched_yield();
-  lock.HoldForFork();
-  EXPECT_EQ(value, 1);
-  lock.ReleaseAfterForkInParent();
-  holder.join();
-}
-
 TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
   SpinLock lock(LockRank::kCentral);
   lock.HoldForFork();
@@ -319,25 +243,22 @@ TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
   int value = 0;
   Contender contender(lock, [&value] { EXPECT_EQ(value, 1) << "did not wait"; });
   contender.WaitUntilAsleep();
-  const pid_t child = fork();
-  if (child == 0) {
-    lock.Lock();  // passes through
-    lock.Unlock();
-    SpinLock::EndForkHold();
-    lock.ResetAfterForkInChild();
-    if (!lock.TryLock()) _exit(1);
-    if (lock.TryLock()) _exit(2);
-    lock.Unlock();
-    lock.Lock();
-    lock.Unlock();
-    _exit(0);
-  }
+  EXPECT_EQ(InChild([&lock] {
+              lock.Lock();  // passes through
+              lock.Unlock();
+              SpinLock::EndForkHold();
+              lock.ResetAfterForkInChild();
+              if (!lock.TryLock()) return 1;
+              if (lock.TryLock()) return 2;
+              lock.Unlock();
+              lock.Lock();
+              lock.Unlock();
+              return 0;
+            }),
+            0);
   value = 1;
   SpinLock::EndForkHold();
   lock.ReleaseAfterForkInParent();
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // A signal handler forks after it interrupted a critical section.
@@ -426,24 +347,6 @@ TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
   }
 }
 
-// Threads that exist at the same time have different numbers.
-TEST(SpinLockForkTest, OwnersAreDistinguished) {
-  SpinLock lock(LockRank::kCentral);
-  std::vector<std::thread> threads;
-  std::atomic<int> owners{0};
-  for (int i = 0; i < 16; ++i) {
-    threads.emplace_back([&] {
-      for (int j = 0; j < 1000; ++j) {
-        EXPECT_FALSE(lock.HeldByThisThread());
-        const SpinLockHolder holder(lock);
-        if (lock.HeldByThisThread()) ++owners;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(owners, 16 * 1000);
-}
-
 // The events of observed_lock that the observer was told.
 std::vector<std::string> observed;
 const SpinLock* observed_lock = nullptr;
@@ -471,14 +374,10 @@ TEST(SpinLockTest, DebugBuildsTellAnObserver) {
   EXPECT_EQ(observed, (std::vector<std::string>{"acquired", "frees", "acquired", "frees"}));
   observed.clear();
   lock.Lock();
-  std::atomic<pid_t> id{0};
-  std::thread thread([&] {
-    id = ThisThreadId();
+  std::thread thread = StartUntilAsleep([&lock] {
     lock.Lock();
     lock.Unlock();
   });
-  while (id == 0) sched_yield();
-  WaitUntilAsleep(id);
   lock.Unlock();
   thread.join();
   SpinLock::SetObserver(nullptr);

@@ -72,17 +72,6 @@ TEST(ThreadExitTest, IgnoresThreadsThatAreNotArmed) {
   EXPECT_EQ(calls, 0);
 }
 
-TEST(ThreadExitTest, TheLastValueCounts) {
-  ASSERT_NO_FATAL_FAILURE(InitOnce());
-  std::atomic<int> first{0}, second{0};
-  std::thread([&] {
-    EXPECT_TRUE(ThreadExitHook::Arm(&first));
-    EXPECT_TRUE(ThreadExitHook::Arm(&second));
-  }).join();
-  EXPECT_EQ(first, 0);
-  EXPECT_EQ(second, 1);
-}
-
 TEST(ThreadExitTest, RunsAfterDestructorsOfThreadLocals) {
   ASSERT_NO_FATAL_FAILURE(InitOnce());
   std::atomic<int> calls{0};
@@ -127,22 +116,6 @@ TEST(ThreadExitTest, DestructorsMayHaveRunWhereTheCLibrarysSignalsAreBlocked) {
     ChangeMask(SIG_UNBLOCK, 32);
     EXPECT_FALSE(ThreadExitHook::MayHavePassed());
   }).join();
-}
-
-// In most rounds of destructors of an ending thread, arming the hook still has an effect.
-TEST(ThreadExitTest, DestructorsStillRunInADestructor) {
-  static std::atomic<int> calls{0};
-  static bool passed = true;
-  pthread_key_t key;
-  const auto destructor = [](void*) {
-    passed = ThreadExitHook::MayHavePassed();
-    ++calls;
-  };
-  ASSERT_EQ(pthread_key_create(&key, destructor), 0);
-  std::thread([&] { ASSERT_EQ(pthread_setspecific(key, &key), 0); }).join();
-  EXPECT_EQ(calls, 1);
-  EXPECT_FALSE(passed);
-  pthread_key_delete(key);
 }
 
 // A sandbox forbids the query of the signal mask.

@@ -2,13 +2,13 @@
 #include "os/thread_number.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <latch>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "testing/in_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -48,37 +48,27 @@ TEST(ThreadNumberTest, ANumberIsGivenAgainAfterAllOthers) {
   }
 }
 
-void ExpectThatAChildKnowsThreadsOfItsParent(ThreadNumbers& numbers) {
-  const uint32_t early = numbers.New();
-  numbers.NoteFork();
-  const uint32_t late = numbers.New();
-  EXPECT_FALSE(numbers.IsOfForkedParent(late));
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
+TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParentAlsoWhenNumbersAreGivenAgain) {
+  for (const uint32_t given :
+       {uint32_t{0}, (uint32_t{1} << kThreadNumberBits) - 5, (uint32_t{1} << kThreadNumberBits) - 4,
+        (uint32_t{1} << kThreadNumberBits) - 3, (uint32_t{1} << kThreadNumberBits) - 2,
+        (uint32_t{1} << kThreadNumberBits) - 1, uint32_t{1} << kThreadNumberBits}) {
+    ThreadNumbers numbers(given);
+    const uint32_t early = numbers.New();
     numbers.NoteFork();
-    for (int i = 0; i < 5; ++i) {
-      if (!numbers.IsOfForkedParent(early) || !numbers.IsOfForkedParent(late)) _exit(1);
-      if (numbers.IsOfForkedParent(numbers.New())) _exit(2);
-    }
+    const uint32_t late = numbers.New();
+    EXPECT_FALSE(numbers.IsOfForkedParent(late));
+    EXPECT_EQ(InChild([&] {
+                numbers.NoteFork();
+                for (int i = 0; i < 5; ++i) {
+                  if (!numbers.IsOfForkedParent(early) || !numbers.IsOfForkedParent(late)) return 1;
+                  if (numbers.IsOfForkedParent(numbers.New())) return 2;
+                }
+                numbers.ForgetFork();
+                return numbers.IsOfForkedParent(late) ? 3 : 0;
+              }),
+              0);
     numbers.ForgetFork();
-    _exit(numbers.IsOfForkedParent(late) ? 3 : 0);
-  }
-  numbers.ForgetFork();
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-}
-
-TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParent) {
-  ThreadNumbers numbers;
-  ExpectThatAChildKnowsThreadsOfItsParent(numbers);
-}
-
-TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParentWhenNumbersAreGivenAgain) {
-  for (uint32_t before = 0; before < 6; ++before) {
-    ThreadNumbers numbers((uint32_t{1} << kThreadNumberBits) - before);
-    ExpectThatAChildKnowsThreadsOfItsParent(numbers);
   }
 }
 

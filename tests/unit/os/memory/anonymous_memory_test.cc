@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,27 +10,13 @@
 #include <cstring>
 #include <vector>
 
-#include "testing/in_child.h"
 #include "testing/memory_file.h"
-#include "testing/refuse_call.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
 
 bool IsBelowBreak(const void* p) { return p < sbrk(0); }
-
-TEST(AnonymousMemoryTest, UsesMmapFirst) {
-  AnonymousMemory memory;
-  const uintptr_t before = reinterpret_cast<uintptr_t>(sbrk(0));
-  const Mapping mapping = memory.Map(kMiB, kMiB);
-  ASSERT_NE(mapping.start, nullptr);
-  EXPECT_EQ(mapping.bytes, kMiB);
-  EXPECT_TRUE(mapping.zero_filled);
-  EXPECT_FALSE(IsBelowBreak(mapping.start));
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(sbrk(0)), before);
-  EXPECT_TRUE(memory.Unmap(mapping.start, mapping.bytes));
-}
 
 TEST(AnonymousMemoryTest, UsesOnlySbrk) {
   AnonymousMemory memory;
@@ -47,30 +32,6 @@ TEST(AnonymousMemoryTest, UsesOnlySbrk) {
   EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
   EXPECT_TRUE(memory.Release(mapping.start, mapping.bytes));
   EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 0));
-}
-
-TEST(AnonymousMemoryTest, FallsBackToSbrkWhenMmapFails) {
-  const int result = InChild([] {
-    AnonymousMemory memory;
-    AnonymousMemory no_sbrk;
-    no_sbrk.Configure({.use_sbrk = false});
-    if (!RefuseCall(kMmapCall, PROT_READ | PROT_WRITE, ENOMEM)) return 100;
-    errno = 1234;
-    if (no_sbrk.Map(kMiB, 4096).start != nullptr) return 1;
-    const Mapping mapping = memory.Map(kMiB, 4096);
-    if (mapping.start == nullptr || !IsBelowBreak(mapping.start)) return 2;
-    return errno == 1234 && HoldsOnly(mapping.start, kMiB, 0) ? 0 : 3;
-  });
-  if (result == 100) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
-  EXPECT_EQ(result, 0);
-}
-
-TEST(AnonymousMemoryTest, HasNoMemoryWithoutMmapAndSbrk) {
-  AnonymousMemory memory;
-  memory.Configure({.use_mmap = false, .use_sbrk = false});
-  errno = 1234;
-  EXPECT_EQ(memory.Map(4096, 4096).start, nullptr);
-  EXPECT_EQ(errno, 1234);
 }
 
 bool IsListed(AnonymousMemory* memory, const void* start, size_t bytes) {
@@ -104,23 +65,6 @@ TEST(AnonymousMemoryTest, ListsMappedMemory) {
   ASSERT_TRUE(memory.Unmap(elsewhere.start, kMiB));
   ASSERT_TRUE(memory.Unmap(start, kMiB));
   EXPECT_EQ(memory.mapped().size(), 0u);
-}
-
-TEST(AnonymousMemoryTest, ListsMemoryThatCannotBeUnmapped) {
-  AnonymousMemory memory;
-  memory.Configure({.use_mmap = false});
-  const Mapping mapping = memory.Map(kMiB, 4096);
-  ASSERT_NE(mapping.start, nullptr);
-  EXPECT_TRUE(IsListed(&memory, mapping.start, kMiB));
-  EXPECT_FALSE(memory.Unmap(mapping.start, kMiB));
-  EXPECT_TRUE(IsListed(&memory, mapping.start, kMiB));
-  memory.Configure({});
-  const Mapping mapped = memory.Map(kMiB, 4096);
-  ASSERT_NE(mapped.start, nullptr);
-  // The OS refuses to unmap it because it does not begin at a page.
-  EXPECT_FALSE(memory.Unmap(static_cast<char*>(mapped.start) + 1, kMiB - 1));
-  EXPECT_TRUE(IsListed(&memory, mapped.start, kMiB));
-  EXPECT_TRUE(memory.Unmap(mapped.start, kMiB));
 }
 
 TEST(AnonymousMemoryTest, ListsMovedMemory) {

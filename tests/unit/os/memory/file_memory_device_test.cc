@@ -71,23 +71,5 @@ TEST_F(DeviceMemoryTest, NoLimitIsTheEndOfAFile) {
   EXPECT_EQ(memory_.Room(), 0u);
 }
 
-TEST_F(DeviceMemoryTest, ALimitBeyondTheEndOfAFileIsTheEnd) {
-  Open(kMiB, 100 * kMiB);
-  EXPECT_EQ(memory_.Room(), 7 * kMiB);
-}
-
-TEST_F(DeviceMemoryTest, IsEmptyWhenTheLimitIsBelowTheStart) {
-  Open(4 * kMiB, 2 * kMiB);
-  EXPECT_EQ(memory_.Room(), 0u);
-  EXPECT_EQ(memory_.Map(kHardwarePage, kHardwarePage).start, nullptr);
-}
-
-TEST_F(DeviceMemoryTest, ReturnsWhyTheDeviceCannotBeOpened) {
-  EXPECT_FALSE(memory_.OpenDevice({"/nonexistent/device", kMiB, 0}, kHardwarePage));
-  EXPECT_EQ(errno, ENOENT);
-  EXPECT_FALSE(memory_.IsUsable());
-  EXPECT_EQ(memory_.Map(kHardwarePage, kHardwarePage).start, nullptr);
-}
-
 }  // namespace
 }  // namespace tcmalloc

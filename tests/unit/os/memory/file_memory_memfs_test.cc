@@ -85,16 +85,6 @@ TEST_F(MemfsMemoryTest, PrivateMemoryIsNotShared) {
   EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
 }
 
-TEST_F(MemfsMemoryTest, StartsAtTheAlignment) {
-  Open();
-  for (size_t alignment = 1; alignment <= 64 * kMiB; alignment *= 4) {
-    char* const p = Map(3 * kHardwarePage, alignment);
-    ASSERT_NE(p, nullptr);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u);
-    memset(p, 'x', 3 * kHardwarePage);
-  }
-}
-
 // No part of the file is mapped twice, and none is skipped.
 TEST_F(MemfsMemoryTest, ThreadsGetMemoryOfTheirOwn) {
   Open();
@@ -134,15 +124,6 @@ TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
   EXPECT_EQ(BytesOfFile(descriptor_), 2 * kMiB);
 }
 
-TEST_F(MemfsMemoryTest, RefusesMoreThanAnyFileHolds) {
-  Open({.limit_bytes = kMiB, .ignore_failures = true});
-  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
-    EXPECT_EQ(Map(bytes), nullptr);
-    EXPECT_EQ(memory_.Room(), kMiB);
-  }
-  EXPECT_NE(Map(kHardwarePage), nullptr);
-}
-
 // The program has closed all descriptors, and opened files of its own under their numbers.
 TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   Open({.limit_bytes = kMiB, .ignore_failures = true});
@@ -171,18 +152,6 @@ TEST_F(MemfsMemoryTest, NeverTouchesAFileThatTookItsPlace) {
   unlink(other.c_str());
 }
 
-TEST_F(MemfsMemoryTest, AFailureEndsItsUseUnlessFailuresAreIgnored) {
-  Open();
-  ASSERT_NE(Map(kHardwarePage), nullptr);
-  const int saved = dup(descriptor_);
-  close(descriptor_);
-  EXPECT_EQ(Map(kHardwarePage), nullptr);
-  EXPECT_FALSE(memory_.IsUsable());
-  ASSERT_EQ(dup2(saved, descriptor_), descriptor_);
-  EXPECT_EQ(Map(kHardwarePage), nullptr);
-  close(saved);
-}
-
 // Growing beyond the process's limit would raise a signal.
 TEST_F(MemfsMemoryTest, RespectsTheLimitOnFileSizes) {
   EXPECT_EQ(InChild([this] {
@@ -195,37 +164,6 @@ TEST_F(MemfsMemoryTest, RespectsTheLimitOnFileSizes) {
               return Map(kMiB) == nullptr ? 4 : 0;
             }),
             0);
-}
-
-TEST_F(MemfsMemoryTest, ReturnsWhyTheFileCannotBeCreated) {
-  FileMemory::MemfsOptions options;
-  options.path = "/nonexistent/heap";
-  EXPECT_FALSE(memory_.OpenMemfs(options, kHardwarePage));
-  EXPECT_EQ(errno, ENOENT);
-  const std::string long_path = folder_.Path(std::string(250, 'x').c_str());
-  options.path = long_path.c_str();
-  EXPECT_FALSE(memory_.OpenMemfs(options, kHardwarePage));
-  EXPECT_EQ(errno, ENAMETOOLONG);
-  const std::string very_long_path(1000, '/');
-  options.path = very_long_path.c_str();
-  EXPECT_FALSE(memory_.OpenMemfs(options, kHardwarePage));
-  EXPECT_EQ(errno, ENAMETOOLONG);
-  EXPECT_FALSE(memory_.IsUsable());
-  EXPECT_EQ(Map(kHardwarePage), nullptr);
-}
-
-// The request is larger than the whole file system. Nothing is reserved for it, so other users keep
-// their memory.
-TEST_F(MemfsMemoryTest, ReservesNothingWhenTheFileSystemIsTooSmall) {
-  Open({.ignore_failures = true});
-  struct statfs status;
-  ASSERT_EQ(fstatfs(descriptor_, &status), 0);
-  if (status.f_blocks == 0) GTEST_SKIP() << "SKIP: this tmpfs has no limit";
-  const size_t all = status.f_blocks * static_cast<size_t>(status.f_bsize);
-  EXPECT_EQ(Map(all + kHardwarePage), nullptr);
-  EXPECT_EQ(Map(4 * all), nullptr);
-  EXPECT_EQ(BytesOfFile(descriptor_), 0u);
-  EXPECT_NE(Map(kHardwarePage), nullptr);
 }
 
 // Other users may take the room while the piece is being reserved.

@@ -59,40 +59,6 @@ class HeapMemoryTest : public testing::Test {
   bool zero_filled_ = false;  // of the last mapping
 };
 
-TEST_F(HeapMemoryTest, IsAnonymousByDefault) {
-  memory_.Configure({});
-  EXPECT_EQ(memory_.Room(), SIZE_MAX);
-  char* const p = Map();
-  ASSERT_NE(p, nullptr);
-  EXPECT_TRUE(zero_filled_);
-  memset(p, 'x', kMiB);
-  EXPECT_TRUE(memory_.Release(p, kMiB));
-  EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
-  EXPECT_TRUE(memory_.Unmap(p, kMiB));
-  EXPECT_FALSE(IsMapped(p, kMiB));
-}
-
-TEST_F(HeapMemoryTest, ComesFromMemfsThenFromTheDeviceThenIsAnonymous) {
-  HeapMemory::Options options = Memfs(2 * kMiB);
-  AddDevice(2 * kMiB, &options);
-  memory_.Configure(options);
-  EXPECT_EQ(memory_.Room(), 2 * kMiB);
-  ASSERT_NE(Map(), nullptr);
-  EXPECT_FALSE(zero_filled_);
-  EXPECT_EQ(memory_.Room(), kMiB);
-  ASSERT_NE(Map(), nullptr);
-  EXPECT_EQ(BytesOfFile(DescriptorOf(memfs_path_)), 2 * kMiB);
-  EXPECT_EQ(memory_.Room(), 2 * kMiB);
-  for (int i = 0; i < 2; ++i) {
-    char* const p = Map();
-    EXPECT_FALSE(zero_filled_);
-    EXPECT_TRUE(HoldsOnly(p, kMiB, 'd'));
-  }
-  EXPECT_EQ(memory_.Room(), SIZE_MAX);
-  ASSERT_NE(Map(), nullptr);
-  EXPECT_TRUE(zero_filled_);
-}
-
 TEST_F(HeapMemoryTest, ReleasesSharedMemoryFromTheFile) {
   memory_.Configure(Memfs(0));
   char* const p = Map();
@@ -201,65 +167,6 @@ TEST_F(HeapMemoryTest, ReleasesMemoryPassedOnByTheProgramsAllocator) {
     // The memory is not unmapped, since the program may count it.
     EXPECT_FALSE(memory_.Unmap(p, kMiB));
   }
-}
-
-TEST_F(HeapMemoryTest, MemfsOnly) {
-  HeapMemory::Options options = Memfs(kMiB);
-  options.memfs_only = true;
-  AddDevice(2 * kMiB, &options);
-  memory_.Configure(options);
-  errno = 1234;
-  EXPECT_EQ(Map(2 * kMiB), nullptr);
-  EXPECT_NE(Map(), nullptr);
-  EXPECT_EQ(memory_.Room(), 0u);
-  EXPECT_EQ(Map(), nullptr);
-  EXPECT_EQ(errno, 1234);
-}
-
-// If there is no other source, a failure is not final: there may be room later.
-TEST_F(HeapMemoryTest, MemfsOnlyIsTriedAgain) {
-  HeapMemory::Options options = Memfs(0);
-  options.memfs_only = true;
-  memory_.Configure(options);
-  const int descriptor = DescriptorOf(memfs_path_);
-  const int saved = dup(descriptor);
-  close(descriptor);
-  EXPECT_EQ(Map(), nullptr);
-  ASSERT_EQ(dup2(saved, descriptor), descriptor);
-  EXPECT_NE(Map(), nullptr);
-  close(saved);
-}
-
-TEST_F(HeapMemoryTest, ReportsAnUnusableFileOrDevice) {
-  HeapMemory::Options options;
-  options.memfs.path = "/nonexistent/heap";
-  options.device.path = "/nonexistent/device";
-  options.device.first = kMiB;
-  testing::internal::CaptureStderr();
-  errno = 1234;
-  memory_.Configure(options);
-  EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "tcmalloc: TCMALLOC_MEMFS_MALLOC_PATH: cannot open /nonexistent/heap: No such file or "
-            "directory; allocating nothing from it\n"
-            "tcmalloc: TCMALLOC_DEVMEM_DEVICE: cannot open /nonexistent/device: No such file or "
-            "directory; allocating nothing from it\n");
-  EXPECT_NE(Map(), nullptr);
-  EXPECT_TRUE(zero_filled_);
-}
-
-using HeapMemoryDeathTest = HeapMemoryTest;
-
-TEST_F(HeapMemoryDeathTest, AbortsIfTheSettingAsksForIt) {
-  HeapMemory::Options options = Memfs(2 * kMiB);
-  options.memfs_aborts = true;
-  memory_.Configure(options);
-  ASSERT_NE(Map(), nullptr);
-  EXPECT_EXIT(
-      Map(2 * kMiB), testing::KilledBySignal(SIGABRT),
-      testing::Eq("tcmalloc: TCMALLOC_MEMFS_ABORT_ON_FAIL: cannot allocate 2097152 bytes from "
-                  "TCMALLOC_MEMFS_MALLOC_PATH\n"));
-  ASSERT_NE(Map(), nullptr);
 }
 
 TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {

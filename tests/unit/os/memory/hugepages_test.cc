@@ -99,48 +99,7 @@ TEST_F(HugepagesTest, AProcessThatOptedOut) {
               return Read().mode == HugepageMode::kNever ? 0 : 1;
             }),
             0);
-  // A child inherits the opt-out.
-  EXPECT_EQ(InChild([this] {
-              if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) return 2;
-              return InChild([this] { return Read().mode == HugepageMode::kNever ? 0 : 1; });
-            }),
-            0);
   EXPECT_EQ(Read().mode, HugepageMode::kAlways);
-}
-
-// A path that is cut off must not lead to another file.
-TEST_F(HugepagesTest, ADirectoryWhoseNameIsTooLong) {
-  Write("enabled", "always madvise [never]\n");
-  Write("hpage_pmd_size", "4096\n");
-  const auto padded = [this](size_t slashes) { return directory_ + std::string(slashes, '/'); };
-  EXPECT_EQ(ReadHugepageSetting(padded(100).c_str()).mode, HugepageMode::kNever);
-  for (size_t slashes = 180; slashes < 400; ++slashes) {
-    const HugepageMode mode = ReadHugepageSetting(padded(slashes).c_str()).mode;
-    ASSERT_TRUE(mode == HugepageMode::kNever || mode == HugepageMode::kAdvise) << slashes;
-    ASSERT_TRUE(slashes <= 256 || mode == HugepageMode::kAdvise) << slashes;
-  }
-  const HugepageSetting none = ReadHugepageSetting(padded(100'000).c_str());
-  EXPECT_EQ(none.mode, HugepageMode::kAdvise);
-}
-
-TEST_F(HugepagesTest, KeepsErrno) {
-  for (const int number : {0, EDOM}) {
-    errno = number;
-    Read();
-    EXPECT_EQ(errno, number);
-    errno = number;
-    ReadHugepageSetting("/nowhere");
-    EXPECT_EQ(errno, number);
-    errno = number;
-    ReadHugepageSetting(kHugepageDirectory);
-    EXPECT_EQ(errno, number);
-  }
-}
-
-TEST_F(HugepagesTest, ModesHaveNames) {
-  EXPECT_STREQ(HugepageModeName(HugepageMode::kNever), "never");
-  EXPECT_STREQ(HugepageModeName(HugepageMode::kAdvise), "advise");
-  EXPECT_STREQ(HugepageModeName(HugepageMode::kAlways), "always");
 }
 
 }  // namespace

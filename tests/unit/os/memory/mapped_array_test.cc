@@ -29,16 +29,6 @@ TEST(MappedArrayTest, KeepsPushedElements) {
   EXPECT_EQ(vm.mapped_bytes(), 0u);
 }
 
-TEST(MappedArrayTest, NewElementsAreZero) {
-  SystemVirtualMemory vm;
-  MappedArray<uint64_t> array(vm);
-  ASSERT_TRUE(array.Reserve(1000));
-  EXPECT_GE(array.capacity(), 1000u);
-  EXPECT_EQ(array.size(), 0u);
-  array.Extend(1000);
-  for (const uint64_t i : array) ASSERT_EQ(i, 0u);
-}
-
 TEST(MappedArrayTest, IsUnchangedWhenThereIsNoMemory) {
   FakeVirtualMemory vm;
   MappedArray<uint64_t> array(vm);
@@ -56,19 +46,6 @@ TEST(MappedArrayTest, IsUnchangedWhenThereIsNoMemory) {
   EXPECT_FALSE(array.Reserve(SIZE_MAX));
   ASSERT_EQ(array.size(), full);
   for (size_t i = 0; i < full; ++i) ASSERT_EQ(array[i], i);
-}
-
-TEST(MappedArrayTest, SwapsWithAnother) {
-  FakeVirtualMemory vm;
-  {
-    MappedArray<int> a(vm), b(vm);
-    ASSERT_TRUE(a.Push(7));
-    a.Swap(&b);
-    EXPECT_EQ(a.size(), 0u);
-    ASSERT_EQ(b.size(), 1u);
-    EXPECT_EQ(b[0], 7);
-  }
-  EXPECT_EQ(vm.mapped_bytes(), 0u);
 }
 
 TEST(MappedArrayTest, AppendsInPieces) {

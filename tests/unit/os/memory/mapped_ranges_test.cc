@@ -27,40 +27,6 @@ const void* At(uintptr_t address) { return reinterpret_cast<const void*>(address
 
 using Pairs = std::vector<std::pair<uintptr_t, uintptr_t>>;
 
-TEST(MappedRangesTest, JoinsAdjacentRanges) {
-  NoMemory vm;
-  MappedRanges ranges;
-  EXPECT_TRUE(Listed(&ranges).empty());
-  ranges.Add(At(100), 10, vm);
-  ranges.Add(At(120), 10, vm);
-  EXPECT_EQ(Listed(&ranges), (Pairs{{100, 110}, {120, 130}}));
-  ranges.Add(At(110), 10, vm);
-  EXPECT_EQ(Listed(&ranges), (Pairs{{100, 130}}));
-  ranges.Add(At(90), 10, vm);
-  ranges.Add(At(130), 1, vm);
-  ranges.Add(At(105), 5, vm);  // listed already
-  EXPECT_EQ(Listed(&ranges), (Pairs{{90, 131}}));
-  ranges.CheckInvariants();
-}
-
-TEST(MappedRangesTest, RemovesParts) {
-  NoMemory vm;
-  MappedRanges ranges;
-  ranges.Add(At(100), 100, vm);
-  ranges.Remove(At(150), 10, vm);
-  EXPECT_EQ(Listed(&ranges), (Pairs{{100, 150}, {160, 200}}));
-  ranges.Remove(At(140), 30, vm);
-  EXPECT_EQ(Listed(&ranges), (Pairs{{100, 140}, {170, 200}}));
-  ranges.Remove(At(90), 20, vm);
-  ranges.Remove(At(195), 20, vm);
-  EXPECT_EQ(Listed(&ranges), (Pairs{{110, 140}, {170, 195}}));
-  ranges.Remove(At(140), 30, vm);  // not listed
-  EXPECT_EQ(Listed(&ranges), (Pairs{{110, 140}, {170, 195}}));
-  ranges.Remove(At(0), 1000, vm);
-  EXPECT_TRUE(Listed(&ranges).empty());
-  ranges.CheckInvariants();
-}
-
 TEST(MappedRangesTest, Contains) {
   NoMemory vm;
   MappedRanges ranges;

@@ -47,13 +47,6 @@ class MemoryRangesTest : public testing::Test {
   std::vector<MemoryKind> model_ = std::vector<MemoryKind>(size_t{1} << 16, MemoryKind::kAnonymous);
 };
 
-TEST_F(MemoryRangesTest, UnlistedMemoryIsAnonymous) {
-  Check(0, 100);
-  const MemoryRanges::Part part = ranges_.PartAt(kBase, 100 * kUnit);
-  EXPECT_EQ(part.kind, MemoryKind::kAnonymous);
-  EXPECT_EQ(part.bytes, 100 * kUnit);
-}
-
 TEST_F(MemoryRangesTest, AdjacentRangesOfOneKindShareARecord) {
   for (size_t i = 0; i < 10000; ++i) {
     ASSERT_TRUE(Add(20000 + i, 1, MemoryKind::kKept));

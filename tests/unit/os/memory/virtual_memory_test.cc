@@ -14,20 +14,13 @@
 #include <vector>
 
 #include "os/spinlock.h"
-#include "testing/fake_virtual_memory.h"
 #include "testing/in_child.h"
+#include "testing/memory_file.h"
 #include "testing/refuse_call.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
-
-bool IsZero(const char* p, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) {
-    if (p[i] != 0) return false;
-  }
-  return true;
-}
 
 // Returns the bytes of address space in use.
 size_t AddressSpace() {
@@ -47,11 +40,6 @@ size_t ResidentBytes(void* start, size_t bytes) {
   return count * page;
 }
 
-TEST(SystemVirtualMemoryTest, KnowsTheHardwarePage) {
-  SystemVirtualMemory vm;
-  EXPECT_EQ(vm.hardware_page_size(), static_cast<size_t>(sysconf(_SC_PAGESIZE)));
-}
-
 TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
@@ -64,7 +52,7 @@ TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
       ASSERT_NE(p, nullptr);
       EXPECT_EQ(errno, 1234);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u) << bytes << " " << alignment;
-      EXPECT_TRUE(IsZero(p, bytes));
+      EXPECT_TRUE(HoldsOnly(p, bytes, 0));
       memset(p, 'x', bytes);
       EXPECT_TRUE(vm.Unmap(p, bytes));
     }
@@ -113,20 +101,6 @@ TEST(SystemVirtualMemoryTest, MapAtUsesTheWantedAddressIfFree) {
   EXPECT_TRUE(vm.Unmap(elsewhere.start, page));
 }
 
-TEST(SystemVirtualMemoryTest, UnmapsAPart) {
-  SystemVirtualMemory vm;
-  const size_t page = vm.hardware_page_size();
-  char* const p = static_cast<char*>(vm.Map(4 * page, page).start);
-  ASSERT_NE(p, nullptr);
-  errno = 1234;
-  EXPECT_TRUE(vm.Unmap(p + page, page));
-  EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(ResidentBytes(p + page, page), SIZE_MAX);  // not mapped
-  p[0] = p[2 * page] = 'x';
-  EXPECT_TRUE(vm.Unmap(p, page));
-  EXPECT_TRUE(vm.Unmap(p + 2 * page, 2 * page));
-}
-
 TEST(SystemVirtualMemoryTest, ReleasedMemoryIsUnbackedZeroAndStaysMapped) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
@@ -139,7 +113,7 @@ TEST(SystemVirtualMemoryTest, ReleasedMemoryIsUnbackedZeroAndStaysMapped) {
   ASSERT_TRUE(vm.Release(p + page, bytes - 2 * page));
   EXPECT_EQ(errno, 1234);
   EXPECT_EQ(ResidentBytes(p + page, bytes - 2 * page), 0u);
-  EXPECT_TRUE(IsZero(p + page, bytes - 2 * page));
+  EXPECT_TRUE(HoldsOnly(p + page, bytes - 2 * page, 0));
   // Adjacent pages are unchanged.
   EXPECT_EQ(p[page - 1], 'x');
   EXPECT_EQ(p[bytes - page], 'x');
@@ -188,7 +162,7 @@ TEST_F(LockedMemoryTest, IsReleasedWhereTheKernelCan) {
   errno = 1234;
   EXPECT_TRUE(vm_.Release(p_, 4 * page_));
   EXPECT_EQ(errno, 1234);
-  EXPECT_TRUE(IsZero(p_, 4 * page_));
+  EXPECT_TRUE(HoldsOnly(p_, 4 * page_, 0));
 }
 
 TEST_F(LockedMemoryTest, StaysWhereTheKernelCannot) {
@@ -248,12 +222,6 @@ TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
             0);
 }
 
-TEST(VirtualMemoryTest, UnmapReportsARefusal) {
-  SystemVirtualMemory vm;
-  // The address is not the start of a page.
-  EXPECT_FALSE(vm.Unmap(reinterpret_cast<void*>(1), 4096));
-}
-
 TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   if constexpr (!kDebugBuild) {
@@ -267,60 +235,6 @@ TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
   EXPECT_DEATH((void)vm.Map(page, page), "NoneHeldByThisThread");
   EXPECT_DEATH((void)vm.Unmap(p, page), "NoneHeldByThisThread");
   EXPECT_DEATH((void)vm.Release(p, page), "NoneHeldByThisThread");
-}
-
-// Tests the fake on which the tests of other folders rely.
-
-TEST(FakeVirtualMemoryTest, PlacesMappingsFromTheChosenEnd) {
-  FakeVirtualMemory::Options options;
-  options.strength = FakeVirtualMemory::Strength::kAddressOnly;
-  options.range_bytes = 16 * 4096;
-  FakeVirtualMemory up(options);
-  options.placement = FakeVirtualMemory::Placement::kDownwards;
-  FakeVirtualMemory down(options);
-  options.gaps = true;
-  FakeVirtualMemory gaps(options);
-  const uintptr_t base = options.base;
-  const auto map = [](FakeVirtualMemory& vm, size_t pages, size_t alignment) {
-    return reinterpret_cast<uintptr_t>(vm.Map(pages * 4096, alignment).start);
-  };
-  EXPECT_EQ(map(up, 2, 4096), base);
-  EXPECT_EQ(map(up, 2, 4 * 4096), base + 4 * 4096);
-  EXPECT_EQ(map(up, 2, 4096), base + 2 * 4096);
-  EXPECT_EQ(map(up, 12, 4096), 0u);
-  EXPECT_EQ(map(up, 10, 4096), base + 6 * 4096);
-  EXPECT_EQ(map(down, 2, 4096), base + 14 * 4096);
-  EXPECT_EQ(map(down, 2, 4 * 4096), base + 12 * 4096);
-  EXPECT_EQ(map(down, 4, 4096), base + 8 * 4096);
-  EXPECT_EQ(map(down, 9, 4096), 0u);
-  EXPECT_EQ(map(down, 8, 4096), base);
-  EXPECT_EQ(map(gaps, 2, 4096), base + 14 * 4096);
-  EXPECT_EQ(map(gaps, 2, 4096), base + 11 * 4096);
-}
-
-TEST(FakeVirtualMemoryTest, FailsTheChosenCalls) {
-  FakeVirtualMemory vm;
-  vm.FailMap(2, 2);
-  void* const p = vm.Map(4096, 4096).start;
-  EXPECT_NE(p, nullptr);
-  EXPECT_EQ(vm.Map(4096, 4096).start, nullptr);
-  EXPECT_EQ(vm.Map(4096, 4096).start, nullptr);
-  EXPECT_NE(vm.Map(4096, 4096).start, nullptr);
-  EXPECT_EQ(vm.map_calls(), 4u);
-  EXPECT_EQ(vm.map_failures(), 2u);
-  EXPECT_EQ(vm.mapped_bytes(), 2 * 4096u);
-  vm.FailRelease(1);
-  *static_cast<char*>(p) = 'x';
-  EXPECT_FALSE(vm.Release(p, 4096));
-  EXPECT_EQ(*static_cast<char*>(p), 'x');
-  EXPECT_TRUE(vm.Release(p, 4096));
-  EXPECT_EQ(*static_cast<char*>(p), 0);
-  vm.LockInMemory(static_cast<char*>(p) + 100, 1);
-  EXPECT_FALSE(vm.Release(p, 4096));
-  EXPECT_EQ(vm.release_calls(), 3u);
-  EXPECT_EQ(vm.release_failures(), 2u);
-  EXPECT_TRUE(vm.Unmap(p, 4096));
-  EXPECT_EQ(vm.mapped_bytes(), 4096u);
 }
 
 // Maps eight pages and fills each one with its number.
