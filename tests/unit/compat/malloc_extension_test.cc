@@ -16,8 +16,6 @@
 extern "C" {
 void* tc_malloc(size_t size) noexcept;
 void tc_free(void* p) noexcept;
-size_t tc_malloc_size(void* p) noexcept;
-size_t tc_nallocx(size_t size, int flags) noexcept;
 }
 
 namespace {
@@ -79,17 +77,6 @@ TEST(MallocExtensionTest, RangesTellHowMuchOfASpanIsInUse) {
   MallocExtension::instance()->MarkThreadIdle();
   MallocExtension::instance()->Ranges(&search, look);
   EXPECT_TRUE(search.found.type != base::MallocRange::INUSE || search.found.fraction < 1);
-}
-
-TEST(MallocExtensionTest, SizesAreToldBeforehand) {
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{100}, tcmalloc::kMaxSmallSize,
-                            tcmalloc::kMaxSmallSize + 1, size_t{10000000}}) {
-    void* const p = tc_malloc(size);
-    EXPECT_EQ(tc_nallocx(size, 0), tc_malloc_size(p)) << size;
-    tc_free(p);
-  }
-  EXPECT_EQ(tc_nallocx(SIZE_MAX, 0), 0u);
-  EXPECT_EQ(tc_nallocx(100, 12) % 4096, 0u);
 }
 
 TEST(MallocExtensionTest, StatisticsFitTheirBuffer) {

@@ -2,7 +2,6 @@
 // One thread uses every entry point, and the results are compared with a model that knows each live
 // object.
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <map>
 #include <utility>
@@ -85,50 +84,6 @@ TEST(ModelTest, RandomOperations) {
   const HeapStats s = CollectStats(heap);
   EXPECT_EQ(s.in_use_bytes, in_use_before);
   EXPECT_EQ(s.page_heap_free_bytes, 0u);
-}
-
-// On another CPU a thread uses another shard, which takes some memory at its first use.
-class StayOnThisProcessor {
- public:
-  StayOnThisProcessor() {
-    EXPECT_EQ(sched_getaffinity(0, sizeof(before_), &before_), 0);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-  }
-  ~StayOnThisProcessor() { EXPECT_EQ(sched_setaffinity(0, sizeof(before_), &before_), 0); }
-  StayOnThisProcessor(const StayOnThisProcessor&) = delete;
-  StayOnThisProcessor& operator=(const StayOnThisProcessor&) = delete;
-
- private:
-  cpu_set_t before_;
-};
-
-// Repeating the program needs no more memory than running it once. The arrays of the thread's bins
-// grow during a few rounds.
-TEST(ModelTest, DoesNotGrowFromRoundToRound) {
-  constexpr int kRounds = 40;
-  constexpr int kRoundsToGrowBins = 20;
-  const StayOnThisProcessor stay;
-  EnsureHeap();
-  Heap& heap = GlobalHeap();
-  size_t system_bytes = 0;
-  size_t metadata_bytes = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    SeededRandom random(99);
-    std::vector<Held> held;
-    for (int i = 0; i < 500; ++i) held.push_back(AllocateAtRandom(random));
-    for (const Held& h : held) FreeAtRandom(h, random);
-    Trim(heap, 0);
-    const HeapStats s = CollectStats(heap);
-    if (round == 0) system_bytes = s.system_bytes;
-    if (round == kRoundsToGrowBins) metadata_bytes = s.metadata_bytes;
-    ASSERT_EQ(s.system_bytes, system_bytes) << "round " << round;
-    if (round > kRoundsToGrowBins) {
-      ASSERT_EQ(s.metadata_bytes, metadata_bytes) << "round " << round;
-    }
-  }
 }
 
 }  // namespace

@@ -26,12 +26,6 @@ class OomPolicyTest : public testing::Test {
   ~OomPolicyTest() override { std::set_new_handler(nullptr); }
 };
 
-TEST_F(OomPolicyTest, FailWithErrno) {
-  errno = 0;
-  EXPECT_EQ(FailWithErrno(), nullptr);
-  EXPECT_EQ(errno, ENOMEM);
-}
-
 TEST_F(OomPolicyTest, TryAllocateSetsNoErrno) {
   errno = 77;
   EXPECT_EQ(TryAllocate(too_much, 0), nullptr);
@@ -41,17 +35,6 @@ TEST_F(OomPolicyTest, TryAllocateSetsNoErrno) {
   ASSERT_NE(p, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0u);
   tc_free(p);
-}
-
-TEST_F(OomPolicyTest, NewThrowsWhenNoHandlerIsInstalled) {
-  EXPECT_THROW(tc_new(too_much), std::bad_alloc);
-  EXPECT_THROW(tc_newarray(too_much), std::bad_alloc);
-  EXPECT_THROW(tc_new_aligned(too_much, kAlignment), std::bad_alloc);
-  EXPECT_THROW(tc_newarray_aligned(too_much, kAlignment), std::bad_alloc);
-  EXPECT_EQ(tc_new_nothrow(too_much, std::nothrow), nullptr);
-  EXPECT_EQ(tc_newarray_nothrow(too_much, std::nothrow), nullptr);
-  EXPECT_EQ(tc_new_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr);
-  EXPECT_EQ(tc_newarray_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr);
 }
 
 // An alignment that is no power of two fails at once, since a handler could not change that.
@@ -68,26 +51,6 @@ TEST_F(OomPolicyTest, NewThrowsForAnAlignmentThatIsNone) {
   std::set_new_handler(nullptr);
 }
 
-// Calls every C++ form with a handler that gives up at its third call.
-TEST_F(OomPolicyTest, TheHandlerIsCalledUntilItGivesUp) {
-  const auto handler = [] {
-    if (++handler_calls == 3) std::set_new_handler(nullptr);
-  };
-  const auto expect_three_calls = [&](auto allocate) {
-    handler_calls = 0;
-    std::set_new_handler(handler);
-    allocate();
-    EXPECT_EQ(handler_calls, 3);
-    EXPECT_EQ(std::get_new_handler(), nullptr);
-  };
-  expect_three_calls([] { EXPECT_THROW(tc_new(too_much), std::bad_alloc); });
-  expect_three_calls([] { EXPECT_THROW(tc_newarray(too_much), std::bad_alloc); });
-  expect_three_calls([] { EXPECT_THROW(tc_new_aligned(too_much, kAlignment), std::bad_alloc); });
-  expect_three_calls([] { EXPECT_EQ(tc_new_nothrow(too_much, std::nothrow), nullptr); });
-  expect_three_calls(
-      [] { EXPECT_EQ(tc_new_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr); });
-}
-
 // The loop ends as soon as there is memory.
 TEST_F(OomPolicyTest, AfterTheHandlerFreedSomethingNewSucceeds) {
   std::set_new_handler([] { ++handler_calls; });
@@ -100,22 +63,6 @@ TEST_F(OomPolicyTest, AfterTheHandlerFreedSomethingNewSucceeds) {
   ASSERT_NE(q, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(q) % 4096, 0u);
   tc_delete(q);
-}
-
-TEST_F(OomPolicyTest, WhatAHandlerThrowsPassesThroughNewAndStopsAtNothrow) {
-  struct Special : std::bad_alloc {};
-  std::set_new_handler([] {
-    ++handler_calls;
-    throw Special();
-  });
-  EXPECT_THROW(tc_new(too_much), Special);
-  EXPECT_THROW(tc_new_aligned(too_much, kAlignment), Special);
-  EXPECT_EQ(tc_new_nothrow(too_much, std::nothrow), nullptr);
-  EXPECT_EQ(tc_new_aligned_nothrow(too_much, kAlignment, std::nothrow), nullptr);
-  EXPECT_EQ(handler_calls, 4);
-  std::set_new_handler([] { throw 5; });
-  EXPECT_THROW(tc_newarray(too_much), int);
-  EXPECT_EQ(tc_newarray_nothrow(too_much, std::nothrow), nullptr);
 }
 
 // The C functions never call the C++ handler.
@@ -144,23 +91,6 @@ TEST_F(OomPolicyTest, CFunctionsSetErrno) {
   EXPECT_EQ(errno, ENOMEM);
   EXPECT_EQ(result, &handler_calls);
   EXPECT_EQ(handler_calls, 0);
-}
-
-TEST_F(OomPolicyTest, AFailedReallocLeavesTheObjectAlone) {
-  for (const size_t size : {size_t{100}, size_t{1000000}}) {
-    char* const p = static_cast<char*>(tc_malloc(size));
-    p[0] = 'a';
-    p[size - 1] = 'z';
-    errno = 0;
-    EXPECT_EQ(tc_realloc(p, too_much), nullptr);
-    EXPECT_EQ(errno, ENOMEM);
-    EXPECT_EQ(tc_realloc(p, SIZE_MAX), nullptr);
-    EXPECT_EQ(tc_reallocarray(p, SIZE_MAX / 4, 8), nullptr);
-    EXPECT_EQ(p[0], 'a');
-    EXPECT_EQ(p[size - 1], 'z');
-    EXPECT_GE(tc_malloc_size(p), size);
-    tc_free(p);
-  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "base/config.h"
@@ -18,11 +19,84 @@
 
 namespace tcmalloc {
 
+// The functions that may free an object.
+enum class Family : uint8_t { kC, kCAligned, kPages, kNew, kNewAligned };
+
+struct Allocator {
+  Family family;
+  void* (*allocate)(size_t size, size_t alignment);
+};
+inline constexpr Allocator kAllocators[] = {
+    {Family::kC, [](size_t n, size_t) { return tc_malloc(n); }},
+    {Family::kC, [](size_t n, size_t) { return tc_realloc(nullptr, n); }},
+    {Family::kC, [](size_t n, size_t) { return tc_reallocarray(nullptr, n, 1); }},
+    {Family::kC, [](size_t n, size_t) { return tc_calloc(n, 1); }},
+    {Family::kCAligned, [](size_t n, size_t a) { return tc_memalign(a, n); }},
+    {Family::kCAligned, [](size_t n, size_t a) { return tc_aligned_alloc(a, n); }},
+    {Family::kCAligned,
+     [](size_t n, size_t a) {
+       void* p = nullptr;
+       EXPECT_EQ(tc_posix_memalign(&p, std::max(a, sizeof(void*)), n), 0);
+       return p;
+     }},
+    {Family::kPages, [](size_t n, size_t) { return tc_valloc(n); }},
+    {Family::kPages, [](size_t n, size_t) { return tc_pvalloc(n); }},
+    {Family::kNew, [](size_t n, size_t) { return tc_new(n); }},
+    {Family::kNew, [](size_t n, size_t) { return tc_new_nothrow(n, std::nothrow); }},
+    {Family::kNew, [](size_t n, size_t) { return tc_newarray(n); }},
+    {Family::kNew, [](size_t n, size_t) { return tc_newarray_nothrow(n, std::nothrow); }},
+    {Family::kNewAligned,
+     [](size_t n, size_t a) { return tc_new_aligned(n, std::align_val_t{a}); }},
+    {Family::kNewAligned,
+     [](size_t n, size_t a) {
+       return tc_new_aligned_nothrow(n, std::align_val_t{a}, std::nothrow);
+     }},
+    {Family::kNewAligned,
+     [](size_t n, size_t a) { return tc_newarray_aligned(n, std::align_val_t{a}); }},
+    {Family::kNewAligned,
+     [](size_t n, size_t a) {
+       return tc_newarray_aligned_nothrow(n, std::align_val_t{a}, std::nothrow);
+     }},
+};
+
+struct Deallocator {
+  Family family;
+  void (*free)(void* p, size_t size, size_t alignment);
+};
+inline constexpr Deallocator kDeallocators[] = {
+    {Family::kC, [](void* p, size_t, size_t) { tc_free(p); }},
+    {Family::kC, [](void* p, size_t, size_t) { tc_cfree(p); }},
+    {Family::kC, [](void* p, size_t n, size_t) { tc_free_sized(p, n); }},
+    {Family::kC, [](void* p, size_t, size_t) { EXPECT_EQ(tc_realloc(p, 0), nullptr); }},
+    {Family::kCAligned, [](void* p, size_t, size_t) { tc_free(p); }},
+    {Family::kCAligned, [](void* p, size_t n, size_t a) { tc_free_aligned_sized(p, a, n); }},
+    {Family::kPages, [](void* p, size_t, size_t) { tc_free(p); }},
+    {Family::kNew, [](void* p, size_t, size_t) { tc_delete(p); }},
+    {Family::kNew, [](void* p, size_t, size_t) { tc_delete_nothrow(p, std::nothrow); }},
+    {Family::kNew, [](void* p, size_t n, size_t) { tc_delete_sized(p, n); }},
+    {Family::kNew, [](void* p, size_t, size_t) { tc_deletearray(p); }},
+    {Family::kNew, [](void* p, size_t, size_t) { tc_deletearray_nothrow(p, std::nothrow); }},
+    {Family::kNew, [](void* p, size_t n, size_t) { tc_deletearray_sized(p, n); }},
+    {Family::kNewAligned,
+     [](void* p, size_t, size_t a) { tc_delete_aligned(p, std::align_val_t{a}); }},
+    {Family::kNewAligned,
+     [](void* p, size_t, size_t a) {
+       tc_delete_aligned_nothrow(p, std::align_val_t{a}, std::nothrow);
+     }},
+    {Family::kNewAligned,
+     [](void* p, size_t n, size_t a) { tc_delete_sized_aligned(p, n, std::align_val_t{a}); }},
+    {Family::kNewAligned,
+     [](void* p, size_t, size_t a) { tc_deletearray_aligned(p, std::align_val_t{a}); }},
+    {Family::kNewAligned,
+     [](void* p, size_t, size_t a) {
+       tc_deletearray_aligned_nothrow(p, std::align_val_t{a}, std::nothrow);
+     }},
+    {Family::kNewAligned,
+     [](void* p, size_t n, size_t a) { tc_deletearray_sized_aligned(p, n, std::align_val_t{a}); }},
+};
+
 // The program's record of an object.
 struct Held {
-  // The family of functions that may free the object.
-  enum class Family : uint8_t { kC, kCAligned, kNew, kNewAligned };
-
   unsigned char* p = nullptr;
   size_t size = 0;
   size_t alignment = 0;
@@ -51,11 +125,11 @@ inline void Fill(const Held& held) {
   ForEachCheckedByte(held.size, [&](size_t i) { held.p[i] = ByteAt(held, i); });
 }
 
-// Checks that the first `size` bytes are those that were written.
-inline bool HasContents(const Held& held, size_t size) {
+// Checks that the first `size` bytes at `p` are those that were written into the object.
+inline bool HasContents(const Held& held, const unsigned char* p, size_t size) {
   bool good = true;
-  ForEachCheckedByte(std::min(size, held.size), [&](size_t i) {
-    if (held.p[i] != ByteAt(held, i)) good = false;
+  ForEachCheckedByte(held.size, [&](size_t i) {
+    if (i < size && p[i] != ByteAt(held, i)) good = false;
   });
   return good;
 }
@@ -86,190 +160,56 @@ inline size_t RandomSize(SeededRandom& random) {
   }
 }
 
-// Allocates through any of the entry points.
+// Allocates through any of the entry points, often through malloc.
 inline Held AllocateAtRandom(SeededRandom& random) {
+  const Allocator& allocator =
+      kAllocators[random.OneIn(3) ? 0 : random.Below(std::size(kAllocators))];
   Held held;
+  held.family = allocator.family;
   held.size = RandomSize(random);
   held.seed = static_cast<unsigned char>(random.Next());
-  const size_t alignment = size_t{1} << random.Between(0, random.OneIn(20) ? 16 : 12);
-  const std::align_val_t align_val{alignment};
-  const size_t page = getauxval(AT_PAGESZ);
-  void* p = nullptr;
-  switch (random.Below(24)) {
-    case 0: {
-      const size_t n = random.Between(1, 7);
-      held.size = held.size / n * n;
-      p = tc_calloc(n, held.size / n);
-      EXPECT_TRUE(p == nullptr || IsZero(p, held.size)) << "calloc of " << held.size;
-      break;
-    }
-    case 1:
-      p = tc_realloc(nullptr, held.size);
-      break;
-    case 2:
-      held.size = held.size / 3 * 3;
-      p = tc_reallocarray(nullptr, held.size / 3, 3);
-      break;
-    case 3:
-      held.alignment = alignment;
-      held.family = Held::Family::kCAligned;
-      p = tc_memalign(alignment, held.size);
-      break;
-    case 4:
-      held.alignment = alignment;
-      held.family = Held::Family::kCAligned;
-      p = tc_aligned_alloc(alignment, held.size);
-      break;
-    case 5:
-      held.alignment = std::max(alignment, sizeof(void*));
-      held.family = Held::Family::kCAligned;
-      EXPECT_EQ(tc_posix_memalign(&p, held.alignment, held.size), 0);
-      break;
-    case 6:
-      held.alignment = page;
-      held.family = Held::Family::kCAligned;
-      p = tc_valloc(held.size);
-      break;
-    case 7:
-      held.alignment = page;
-      held.size = std::max<size_t>(page, (held.size + page - 1) / page * page);
-      held.family = Held::Family::kCAligned;
-      p = tc_pvalloc(held.size);
-      break;
-    case 8:
-      held.family = Held::Family::kNew;
-      p = tc_new(held.size);
-      break;
-    case 9:
-      held.family = Held::Family::kNew;
-      p = tc_new_nothrow(held.size, std::nothrow);
-      break;
-    case 10:
-      held.family = Held::Family::kNew;
-      p = tc_newarray(held.size);
-      break;
-    case 11:
-      held.family = Held::Family::kNew;
-      p = tc_newarray_nothrow(held.size, std::nothrow);
-      break;
-    case 12:
-      held.alignment = alignment;
-      held.family = Held::Family::kNewAligned;
-      p = tc_new_aligned(held.size, align_val);
-      break;
-    case 13:
-      held.alignment = alignment;
-      held.family = Held::Family::kNewAligned;
-      p = tc_new_aligned_nothrow(held.size, align_val, std::nothrow);
-      break;
-    case 14:
-      held.alignment = alignment;
-      held.family = Held::Family::kNewAligned;
-      p = tc_newarray_aligned(held.size, align_val);
-      break;
-    case 15:
-      held.alignment = alignment;
-      held.family = Held::Family::kNewAligned;
-      p = tc_newarray_aligned_nothrow(held.size, align_val, std::nothrow);
-      break;
-    default:
-      p = tc_malloc(held.size);
+  size_t alignment = size_t{1} << random.Between(0, random.OneIn(20) ? 16 : 12);
+  if (held.family == Family::kPages) {
+    alignment = getauxval(AT_PAGESZ);
+    held.size = (held.size + alignment - 1) / alignment * alignment;
   }
-  held.p = static_cast<unsigned char*>(p);
-  if (p == nullptr) {
+  if (held.family != Family::kC && held.family != Family::kNew) held.alignment = alignment;
+  held.p = static_cast<unsigned char*>(allocator.allocate(held.size, alignment));
+  if (held.p == nullptr) {
     ADD_FAILURE() << "no memory for " << held.size << " bytes at " << held.alignment;
     return held;
   }
+  if (allocator.allocate == kAllocators[3].allocate) {
+    EXPECT_TRUE(IsZero(held.p, held.size)) << "calloc of " << held.size;
+  }
   const size_t least_alignment = held.size <= 8 ? 8 : 16;
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % std::max(held.alignment, least_alignment), 0u);
-  EXPECT_GE(tc_malloc_size(p), held.size);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(held.p) % std::max(held.alignment, least_alignment), 0u);
+  EXPECT_GE(tc_malloc_size(held.p), held.size);
   Fill(held);
   return held;
 }
 
 // Frees through any function that may free the object.
 inline void FreeAtRandom(const Held& held, SeededRandom& random) {
-  EXPECT_TRUE(HasContents(held, held.size))
+  EXPECT_TRUE(HasContents(held, held.p, held.size))
       << held.size << " bytes at " << static_cast<void*>(held.p);
   // The allocator stores nothing in objects, so their last contents do not matter.
   ForEachCheckedByte(held.size, [&](size_t i) { held.p[i] = 0xdd; });
-  const std::align_val_t alignment{held.alignment};
-  switch (held.family) {
-    case Held::Family::kC:
-      switch (random.Below(5)) {
-        case 0:
-          return tc_free_sized(held.p, held.size);
-        case 1:
-          return tc_cfree(held.p);
-        case 2:
-          EXPECT_EQ(tc_realloc(held.p, 0), nullptr);
-          return;
-        default:
-          return tc_free(held.p);
-      }
-    case Held::Family::kCAligned:
-      if (random.OneIn(2)) return tc_free_aligned_sized(held.p, held.alignment, held.size);
-      return tc_free(held.p);
-    case Held::Family::kNew:
-      switch (random.Below(6)) {
-        case 0:
-          return tc_delete(held.p);
-        case 1:
-          return tc_delete_nothrow(held.p, std::nothrow);
-        case 2:
-          return tc_delete_sized(held.p, held.size);
-        case 3:
-          return tc_deletearray(held.p);
-        case 4:
-          return tc_deletearray_nothrow(held.p, std::nothrow);
-        default:
-          return tc_deletearray_sized(held.p, held.size);
-      }
-    case Held::Family::kNewAligned:
-      switch (random.Below(6)) {
-        case 0:
-          return tc_delete_aligned(held.p, alignment);
-        case 1:
-          return tc_delete_aligned_nothrow(held.p, alignment, std::nothrow);
-        case 2:
-          return tc_delete_sized_aligned(held.p, held.size, alignment);
-        case 3:
-          return tc_deletearray_aligned(held.p, alignment);
-        case 4:
-          return tc_deletearray_aligned_nothrow(held.p, alignment, std::nothrow);
-        default:
-          return tc_deletearray_sized_aligned(held.p, held.size, alignment);
-      }
-  }
+  const Deallocator* deallocator;
+  do {
+    deallocator = &kDeallocators[random.Below(std::size(kDeallocators))];
+  } while (deallocator->family != held.family);
+  deallocator->free(held.p, held.size, held.alignment);
 }
 
-// Reallocates an object, which keeps its contents.
+// Reallocates an object, which keeps its contents and is then one of malloc.
 inline void ReallocateAtRandom(Held* held, SeededRandom& random) {
-  size_t size = RandomSize(random);
-  if (size == 0) size = 1;
-  void* p;
-  if (random.OneIn(4)) {
-    size = (size + 1) / 2 * 2;
-    p = tc_reallocarray(held->p, 2, size / 2);
-  } else {
-    p = tc_realloc(held->p, size);
-  }
+  const size_t size = std::max<size_t>(RandomSize(random), 1);
+  void* const p = random.OneIn(4) ? tc_reallocarray(held->p, 1, size) : tc_realloc(held->p, size);
   ASSERT_NE(p, nullptr);
-  held->p = static_cast<unsigned char*>(p);
-  // The object is now one of malloc.
-  const size_t old_size = held->size;
-  held->alignment = 0;
-  held->family = Held::Family::kC;
-  // The bytes that were written before must have kept their values.
-  const size_t common = std::min(old_size, size);
-  Held old = *held;
-  old.size = old_size;
-  bool good = true;
-  ForEachCheckedByte(old_size, [&](size_t i) {
-    if (i < common && held->p[i] != ByteAt(old, i)) good = false;
-  });
-  EXPECT_TRUE(good) << "realloc from " << old_size << " to " << size;
-  held->size = size;
+  EXPECT_TRUE(HasContents(*held, static_cast<unsigned char*>(p), size))
+      << "realloc from " << held->size << " to " << size;
+  *held = {static_cast<unsigned char*>(p), size, 0, Family::kC, held->seed};
   EXPECT_GE(tc_malloc_size(p), size);
   Fill(*held);
 }

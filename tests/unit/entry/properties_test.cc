@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "base/tuning.h"
 #include "cache/cache_fixture.h"
 #include "heap/limits.h"
 #include "heap/new_heap.h"
@@ -93,74 +92,6 @@ TEST(PropertiesTest, EveryNameOnceAndAnswered) {
   EXPECT_EQ(GetProperty(heap, "generic.heap_siz"), std::nullopt);
   EXPECT_EQ(GetProperty(heap, ""), std::nullopt);
   EXPECT_FALSE(SetProperty(heap, "no.such_property", 1));
-}
-
-TEST(PropertiesTest, AnEmptyHeap) {
-  Heap& heap = NewHeap();
-  const Figures f(heap);
-  ExpectConsistent(f);
-  for (const char* name : {"generic.heap_size", "generic.current_allocated_bytes",
-                           "tcmalloc.metadata_bytes", "tcmalloc.pageheap_commit_count",
-                           "tcmalloc.pageheap_reserve_count", "tcmalloc.impl.thread_cache_count",
-                           "tcmalloc.aggressive_memory_decommit", "tcmalloc.heap_limit_mb"}) {
-    EXPECT_EQ(f[name], 0u) << name;
-  }
-  EXPECT_EQ(f["tcmalloc.hard_usage_limit_bytes"], SIZE_MAX);
-  EXPECT_EQ(f["tcmalloc.desired_usage_limit_bytes"], SIZE_MAX);
-  EXPECT_EQ(f["tcmalloc.max_total_thread_cache_bytes"], ShareRetention({}).thread_caches);
-}
-
-TEST(PropertiesTest, ExactInAQuietProgram) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(1000);
-  const size_t size = kSizeClasses.size(c);
-  std::vector<void*> objects;
-  for (int i = 0; i < 5000; ++i) objects.push_back(thread.Allocate(c));
-  Span* const large = heap.page_heap.New(Length(1000), SpanState::kLarge);
-  const Figures held(heap);
-  ExpectConsistent(held);
-  EXPECT_EQ(held["generic.current_allocated_bytes"], 5000 * size + Length(1000).bytes());
-  EXPECT_EQ(held["tcmalloc.impl.thread_cache_count"], 1u);
-  EXPECT_GE(held["tcmalloc.pageheap_reserve_count"], 1u);
-  EXPECT_EQ(held["tcmalloc.pageheap_total_reserve_bytes"], held["generic.heap_size"]);
-  EXPECT_EQ(held["tcmalloc.pageheap_total_decommit_bytes"], 0u);
-
-  heap.page_heap.Delete(large);
-  const Figures freed(heap);
-  ExpectConsistent(freed);
-  EXPECT_EQ(freed["tcmalloc.pageheap_free_bytes"],
-            held["tcmalloc.pageheap_free_bytes"] + Length(1000).bytes());
-  EXPECT_EQ(freed["tcmalloc.pageheap_commit_count"], held["tcmalloc.pageheap_commit_count"]);
-
-  const size_t released = heap.page_heap.ReleaseAtLeast(Length(100000)).bytes();
-  const Figures after(heap);
-  ExpectConsistent(after);
-  EXPECT_EQ(after["tcmalloc.pageheap_free_bytes"], 0u);
-  EXPECT_EQ(after["tcmalloc.pageheap_total_decommit_bytes"], released);
-  EXPECT_EQ(after["tcmalloc.pageheap_unmapped_bytes"],
-            freed["tcmalloc.pageheap_unmapped_bytes"] + released);
-  EXPECT_GT(after["tcmalloc.pageheap_decommit_count"], 0u);
-  EXPECT_EQ(after["tcmalloc.pageheap_total_commit_bytes"],
-            freed["tcmalloc.pageheap_total_commit_bytes"]);
-
-  // Memory that is used again is committed again.
-  Span* const again = heap.page_heap.New(Length(500), SpanState::kLarge);
-  const Figures more(heap);
-  ExpectConsistent(more);
-  EXPECT_EQ(more["tcmalloc.pageheap_commit_count"], after["tcmalloc.pageheap_commit_count"] + 1);
-  EXPECT_GE(more["tcmalloc.pageheap_total_commit_bytes"],
-            after["tcmalloc.pageheap_total_commit_bytes"] + Length(500).bytes());
-
-  heap.page_heap.Delete(again);
-  for (void* const object : objects) thread.Free(c, object);
-  const Figures empty(heap);
-  ExpectConsistent(empty);
-  EXPECT_EQ(empty["generic.current_allocated_bytes"], 0u);
-  EXPECT_GT(empty["tcmalloc.thread_cache_free_bytes"], 0u);
-  thread.Exit();
-  EXPECT_EQ(Figures(heap)["tcmalloc.impl.thread_cache_count"], 0u);
 }
 
 // The sums hold after any work, also with free pages inside spans in use.
@@ -253,21 +184,6 @@ TEST(PropertiesTest, WhatMustNotBeReleasedIsNotReleasedEagerly) {
   EXPECT_FALSE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 1));
   EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 0));
   EXPECT_EQ(heap.page_heap.hints().releasing.value(), Releasing::kNever);
-}
-
-TEST(PropertiesTest, ASmallerTotalReachesTheCaches) {
-  Heap& heap = NewHeap();
-  TestThread one(heap.registry);
-  TestThread two(heap.registry);
-  one.RaiseLimitTo(10 * kMebibyte);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.max_total_thread_cache_bytes", kMebibyte));
-  EXPECT_EQ(one.cache()->max_bytes(), kMebibyte / 2);
-  EXPECT_EQ(two.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.max_total_thread_cache_bytes", SIZE_MAX));
-  one.RaiseLimitTo(2 * kMebibyte);
-  heap.registry.CheckInvariants();
-  one.Exit();
-  two.Exit();
 }
 
 // docs/properties.md has a row for each property, and no other rows.

@@ -2,7 +2,6 @@
 // Runs many more threads than CPUs: threads free objects that other threads allocated, and threads
 // live for a short time. ThreadSanitizer and AddressSanitizer check these tests.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <mutex>
@@ -184,55 +183,6 @@ TEST_F(ThreadsTest, AThousandShortLives) {
   }
   SeededRandom random(kLives);
   for (const Held& held : left_behind) FreeAtRandom(held, random);
-  ExpectNothingLeft();
-}
-
-// Destructors of thread-specific data run before and after the end of the cache, in any order; they
-// may allocate and free.
-TEST_F(ThreadsTest, UseWhileTheThreadEnds) {
-  static pthread_key_t key;
-  const auto destructor = [](void* value) {
-    const size_t rounds = *static_cast<size_t*>(value);
-    tc_free(value);
-    void* const large = tc_malloc(500000);
-    void* const small = tc_calloc(10, 30);
-    ASSERT_NE(large, nullptr);
-    ASSERT_NE(small, nullptr);
-    tc_free(large);
-    tc_free(tc_realloc(small, 5000));
-    if (rounds == 0) return;
-    size_t* const next = static_cast<size_t*>(tc_malloc(sizeof(size_t)));
-    *next = rounds - 1;
-    pthread_setspecific(key, next);
-  };
-  ASSERT_EQ(pthread_key_create(&key, destructor), 0);
-  for (int round = 0; round < 10; ++round) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 8; ++t) {
-      threads.emplace_back([] {
-        size_t* const rounds = static_cast<size_t*>(tc_malloc(sizeof(size_t)));
-        *rounds = 2;
-        pthread_setspecific(key, rounds);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-  pthread_key_delete(key);
-  ExpectNothingLeft();
-}
-
-// Threads that have never allocated may free.
-TEST_F(ThreadsTest, AFreeIsAThreadsFirstCall) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 16; ++t) {
-    void* const small = tc_malloc(100);
-    void* const large = tc_malloc(1000000);
-    threads.emplace_back([small, large, t] {
-      tc_free(t % 2 == 0 ? small : large);
-      tc_free(t % 2 == 0 ? large : small);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
   ExpectNothingLeft();
 }
 
