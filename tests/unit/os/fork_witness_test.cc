@@ -2,7 +2,6 @@
 #include "os/fork_witness.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "testing/in_child.h"
 
@@ -13,7 +12,6 @@ constinit ForkWitness witness;
 
 // Returns 0 if all checks succeed, else the number of the failed one.
 int CheckChild(int forks_left) {
-  alarm(20);
   if (!witness.InChild()) return 1;
   // A signal handler that forks calls Begin again.
   witness.Begin();

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -13,64 +12,12 @@
 #include <thread>
 #include <vector>
 
+#include "os/lock_threads.h"
 #include "testing/in_child.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
-
-// Takes the lock in a thread of its own, and then checks that `*value` is 2. `number` is the
-// thread's number, or 0 for a new one.
-class Waiter {
- public:
-  Waiter(GatedLock& lock, const int* value, uint32_t number = 0)
-      : thread_([this, &lock, value, number] {
-          this_thread_number = number;
-          id_ = ThisThreadId();
-          lock.Lock();
-          EXPECT_EQ(*value, 2) << "did not wait";
-          lock.Unlock();
-        }) {}
-  ~Waiter() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void Join() { thread_.join(); }
-
-  void WaitUntilAsleep() {
-    while (id_ == 0) sched_yield();
-    tcmalloc::WaitUntilAsleep(id_);
-  }
-
- private:
-  std::atomic<pid_t> id_{0};
-  std::thread thread_;
-};
-
-// Holds the lock in a thread of its own, until Free is called.
-template <typename Lock>
-class Holder {
- public:
-  explicit Holder(Lock& lock, uint32_t number = 0)
-      : thread_([this, &lock, number] {
-          this_thread_number = number;
-          lock.Lock();
-          step_ = 1;
-          while (step_ != 2) sched_yield();
-          lock.Unlock();
-        }) {
-    while (step_ != 1) sched_yield();
-  }
-  ~Holder() {
-    Free();
-    thread_.join();
-  }
-  void Free() { step_ = 2; }
-
- private:
-  std::atomic<int> step_{0};
-  std::thread thread_;
-};
 
 // If two threads hold the lock at once, additions are lost, and ThreadSanitizer reports the race.
 // If a wake-up is lost, the test hangs.
@@ -117,7 +64,7 @@ TEST(GatedLockTest, OthersWaitUntilTheOutermostHoldEnds) {
     int value = 0;
     SpinLock::BeginForkHold();
     lock.HoldForFork();
-    Waiter waiter(lock, &value, number);
+    Waiter waiter(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; }, number);
     waiter.WaitUntilAsleep();
     // The forking thread passes the gate.
     for (int i = 0; i < 3; ++i) {
@@ -200,7 +147,6 @@ TEST(GatedLockTest, TheChildFreesLocksOfThreadsThatItLacks) {
   SpinLock::BeginForkHold();
   thread_numbers.NoteFork();
   EXPECT_EQ(InChild([&] {
-              alarm(20);
               used.Lock();
               if (!used.HeldByThisThread()) return 1;
               used.Unlock();
@@ -223,9 +169,8 @@ TEST(GatedLockTest, AThreadOfTheChildWaitsToo) {
   lock.HoldForFork();
   thread_numbers.NoteFork();
   EXPECT_EQ(InChild([&] {
-              alarm(20);
               int value = 0;
-              Waiter waiter(lock, &value);
+              Waiter waiter(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
               waiter.WaitUntilAsleep();
               lock.Lock();
               value = 1;
@@ -281,7 +226,6 @@ TEST(GatedLockTest, AChildOfAnIncompleteHoldFreesOnlyWhatIsConsistent) {
   SpinLock::BeginForkHold(false);
   thread_numbers.NoteFork();
   EXPECT_EQ(InChild([&] {
-              alarm(20);
               const uint32_t before = StateOf(missed);
               for (GatedLock* const lock : {&missed, &taken}) lock->FreeInChild();
               SpinLock::EndForkHold();

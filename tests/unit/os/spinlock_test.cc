@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
+#include "os/lock_threads.h"
 #include "testing/in_child.h"
 #include "testing/thread_state.h"
 
@@ -127,33 +127,6 @@ TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
   metadata.Unlock();
 }
 
-// A thread that locks, runs `inside` with the lock held, and unlocks.
-class Contender {
- public:
-  Contender(SpinLock& lock, std::function<void()> inside)
-      : thread_([this, &lock, inside = std::move(inside)] {
-          errno = 1234;
-          id_ = ThisThreadId();
-          lock.Lock();
-          inside();
-          lock.Unlock();
-        }) {}
-  ~Contender() { thread_.join(); }
-
-  // Returns when the thread sleeps, which it does only to wait for the lock.
-  void WaitUntilAsleep() {
-    while (id_ == 0) sched_yield();
-    tcmalloc::WaitUntilAsleep(id_);
-  }
-
-  // Sends a signal to the sleeping thread, and returns when it sleeps again.
-  void Interrupt(int signal) { InterruptSleep(id_, thread_.native_handle(), signal); }
-
- private:
-  std::atomic<pid_t> id_{0};
-  std::thread thread_;
-};
-
 // A signal ends the system call in which the thread waits, which sets errno.
 TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
   struct sigaction action = {};
@@ -164,7 +137,7 @@ TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
   int value = 0;
   lock.Lock();
   {
-    Contender contender(lock, [&value] {
+    Waiter contender(lock, [&value] {
       EXPECT_EQ(errno, 1234);
       EXPECT_EQ(value, 1) << "did not wait";
     });
@@ -186,9 +159,9 @@ TEST(SpinLockTest, EverySleeperIsWoken) {
   SpinLock lock(LockRank::kCentral);
   int value = 0;
   lock.Lock();
-  Contender a(lock, [&value] { EXPECT_GT(++value, 10); });
-  Contender b(lock, [&value] { EXPECT_GT(++value, 10); });
-  Contender c(lock, [&value] { EXPECT_GT(++value, 10); });
+  Waiter a(lock, [&value] { EXPECT_GT(++value, 10); });
+  Waiter b(lock, [&value] { EXPECT_GT(++value, 10); });
+  Waiter c(lock, [&value] { EXPECT_GT(++value, 10); });
   a.WaitUntilAsleep();
   b.WaitUntilAsleep();
   c.WaitUntilAsleep();
@@ -218,7 +191,7 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   EXPECT_TRUE(SpinLock::NoneHeldByThisThread());
   {
     std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
-    Contender contender(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
+    Waiter contender(lock, [&value] { EXPECT_EQ(value, 2) << "did not wait"; });
     contender.WaitUntilAsleep();
     // When the forking thread locks and unlocks, waiters still wait.
     lock.Lock();
@@ -241,7 +214,7 @@ TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
   lock.HoldForFork();
   SpinLock::BeginForkHold();
   int value = 0;
-  Contender contender(lock, [&value] { EXPECT_EQ(value, 1) << "did not wait"; });
+  Waiter contender(lock, [&value] { EXPECT_EQ(value, 1) << "did not wait"; });
   contender.WaitUntilAsleep();
   EXPECT_EQ(InChild([&lock] {
               lock.Lock();  // passes through
@@ -292,14 +265,7 @@ TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysHeld) {
 // The other thread may wait for the interrupted section.
 TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   SpinLock lock(LockRank::kCentral);
-  std::atomic<int> step{0};
-  std::thread other([&] {
-    lock.Lock();
-    step = 1;
-    while (step != 2) sched_yield();
-    lock.Unlock();
-  });
-  while (step != 1) sched_yield();
+  std::optional<Holder<SpinLock>> other(lock);
   errno = 77;
   EXPECT_FALSE(lock.LockForFork(false));
   SpinLock::BeginForkHold(false);
@@ -310,8 +276,7 @@ TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   // Locks that other threads hold are not released.
   lock.ReleaseAfterForkInParent();
   EXPECT_FALSE(lock.TryLock());
-  step = 2;
-  other.join();
+  other.reset();
   EXPECT_TRUE(lock.TryLock());
   lock.Unlock();
 }

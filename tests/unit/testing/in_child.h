@@ -2,6 +2,8 @@
 // Runs a part of a test in a forked child, for changes that cannot be undone: limits, sandboxes.
 #pragma once
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,10 +12,13 @@
 namespace tcmalloc {
 
 // Runs `body`, which returns 0 for success, in a child. Returns the result of `body`, or more than
-// 1000 if the child ended before `body` returned.
+// 1000 if the child ended before `body` returned. A child that hangs ends with the test's process.
 inline int InChild(const std::function<int()>& body) {
   const pid_t child = fork();
-  if (child == 0) _exit(body());
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    _exit(body());
+  }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
