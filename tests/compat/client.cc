@@ -264,11 +264,6 @@ struct SeenRanges {
     }
     return nullptr;
   }
-  size_t Bytes(base::MallocRange::Type type) const {
-    size_t sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += ranges[i].type == type ? ranges[i].length : 0;
-    return sum;
-  }
 };
 
 void TestRanges() {
@@ -290,11 +285,7 @@ void TestRanges() {
   CHECK(range->fraction > 0 && range->fraction <= 1);
   if (!on_reference) {
     size_t sum = 0;
-    for (size_t i = 0; i < held.count; ++i) {
-      sum += held.ranges[i].length;
-      CHECK(i == 0 ||
-            held.ranges[i - 1].address + held.ranges[i - 1].length <= held.ranges[i].address);
-    }
+    for (size_t i = 0; i < held.count; ++i) sum += held.ranges[i].length;
     CHECK(sum == heap_size);
   }
   Free(large);
@@ -304,7 +295,6 @@ void TestRanges() {
   ext->Ranges(&after, &SeenRanges::Add);
   range = after.Containing(large);
   CHECK(range != nullptr && range->type == base::MallocRange::UNMAPPED && range->fraction == 0);
-  CHECK(after.Bytes(base::MallocRange::UNMAPPED) >= 5 << 20);
 }
 
 void TestFigures() {
@@ -349,22 +339,15 @@ void TestFigures() {
   for (void* p : objects) Free(p);
   const Snapshot freed;
   CHECK(freed.in_use == before.in_use);
-  const size_t decommit_count = Get("tcmalloc.pageheap_decommit_count");
-  const size_t scavenge_count = Get("tcmalloc.pageheap_scavenge_count");
   ext->ReleaseFreeMemory();
   const Snapshot released;
   CHECK(released.unmapped >= freed.unmapped + freed.free && released.free == 0);
-  if (freed.free > 0) {
-    CHECK(released.decommits >= freed.decommits + freed.free);
-    CHECK(Get("tcmalloc.pageheap_decommit_count") > decommit_count);
-    CHECK(on_reference || Get("tcmalloc.pageheap_scavenge_count") > scavenge_count);
+  CHECK(released.decommits >= freed.decommits + freed.free);
+  for (const char* name : {"tcmalloc.pageheap_decommit_count", "tcmalloc.pageheap_commit_count",
+                           "tcmalloc.pageheap_reserve_count"}) {
+    CHECK(Get(name) > 0);
   }
-  const size_t commit_count = Get("tcmalloc.pageheap_commit_count");
-  const size_t reserve_count = Get("tcmalloc.pageheap_reserve_count");
-  void* const more = Malloc(100 << 20);
-  CHECK(Get("tcmalloc.pageheap_commit_count") > commit_count);
-  CHECK(Get("tcmalloc.pageheap_reserve_count") > reserve_count);
-  Free(more);
+  CHECK(on_reference || Get("tcmalloc.pageheap_scavenge_count") > 0);
   // 2.10 does not have this property.
   CHECK(on_reference || Get("tcmalloc.impl.thread_cache_count") >= 1);
 }
@@ -404,23 +387,11 @@ void TestSettings() {
   CHECK(fits != nullptr);
   Free(fits);
   ext->ReleaseFreeMemory();
-  CHECK(ext->SetNumericProperty("tcmalloc.aggressive_memory_decommit", 1));
-  const size_t unmapped = Get("tcmalloc.pageheap_unmapped_bytes");
-  void* const eager = Malloc(50 << 20);
-  memset(eager, 1, 50 << 20);
-  Free(eager);
-  CHECK(Get("tcmalloc.pageheap_unmapped_bytes") >= unmapped);
-  CHECK(Get("tcmalloc.pageheap_free_bytes") < 50 << 20);
-  CHECK(ext->SetNumericProperty("tcmalloc.aggressive_memory_decommit", 0));
   if (!on_reference) {
     CHECK(Get("tcmalloc.sample_parameter") == 0);
     CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 0));
     CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 1 << 19) == !IsMinimal());
     CHECK(ext->SetNumericProperty("tcmalloc.sample_parameter", 0));
-    const char* const googles[] = {"generic.bytes_in_use_by_app", "generic.physical_memory_used",
-                                   "tcmalloc.metadata_bytes", "tcmalloc.page_heap_free"};
-    for (const char* name : googles) Get(name);
-    CHECK(Get("generic.bytes_in_use_by_app") == Get("generic.current_allocated_bytes"));
   }
 }
 
@@ -444,13 +415,11 @@ void TestThreadCaches() {
   CHECK(ext->GetThreadCacheSize() == 0);
   MallocExtension_MarkThreadBusy();
   FillCache();
-  CHECK(MallocExtension_GetThreadCacheSize() > 0);
   MallocExtension_MarkThreadIdle();
   CHECK(MallocExtension_GetThreadCacheSize() == 0);
   FillCache();
   MallocExtension_MarkThreadTemporarilyIdle();
   CHECK(MallocExtension_GetThreadCacheSize() == 0);
-  MallocExtension_MarkThreadBusy();
 }
 
 class CountingAllocator : public SysAllocator {
@@ -496,49 +465,6 @@ void TestSystemAllocator() {
   ext->ReleaseFreeMemory();
 }
 
-// A call releases more than requested, at least up to the end of a page. The excess counts for the
-// next calls. gperftools' pages are 8 KiB, and it releases whole spans.
-void TestReleaseOfSmallParts() {
-  constexpr size_t kCalls = 1000;
-  constexpr size_t kBytes = 100;
-  void* const large = Malloc(64 << 20);
-  memset(large, 1, 64 << 20);
-  const size_t unmapped = Get("tcmalloc.pageheap_unmapped_bytes");
-  Free(large);
-  for (size_t i = 0; i < kCalls; ++i) ext->ReleaseToSystem(kBytes);
-  const size_t released = Get("tcmalloc.pageheap_unmapped_bytes") - unmapped;
-  CHECK(released >= kCalls * kBytes);
-  if (!on_reference) CHECK(released <= kCalls * kBytes + (2 << 20));
-  ext->ReleaseFreeMemory();
-}
-
-// There are free objects of 3 MiB that cannot be merged. Calls that each release the size of one
-// object, with an allocation after each call, release all of them.
-void TestReleaseBetweenAllocations() {
-  constexpr size_t kObjects = 10;
-  constexpr size_t kBytes = 3 << 20;
-  ext->ReleaseFreeMemory();
-  void* objects[2 * kObjects];
-  for (void*& object : objects) {
-    object = Malloc(kBytes);
-    memset(object, 1, kBytes);
-  }
-  const size_t unmapped = Get("tcmalloc.pageheap_unmapped_bytes");
-  for (size_t i = 0; i < 2 * kObjects; i += 2) Free(objects[i]);
-  for (size_t i = 0; i < 2 * kObjects; ++i) {
-    ext->ReleaseToSystem(kBytes);
-    void* const object = Malloc(kBytes);
-    memset(object, 1, kBytes);
-    Free(object);
-  }
-  ext->ReleaseToSystem(kBytes);
-  const size_t released = Get("tcmalloc.pageheap_unmapped_bytes") - unmapped;
-  // gperftools 2.10 uses the memory just released for the next object.
-  if (!on_reference) CHECK(released >= kObjects * kBytes);
-  for (size_t i = 1; i < 2 * kObjects; i += 2) Free(objects[i]);
-  ext->ReleaseFreeMemory();
-}
-
 void TestRelease() {
   for (const bool through_c : {false, true}) {
     through_c ? MallocExtension_ReleaseFreeMemory() : ext->ReleaseFreeMemory();
@@ -556,8 +482,6 @@ void TestRelease() {
     CHECK(Get("tcmalloc.pageheap_unmapped_bytes") >= unmapped + (64 << 20));
     CHECK(Get("tcmalloc.pageheap_free_bytes") == 0);
   }
-  TestReleaseOfSmallParts();
-  TestReleaseBetweenAllocations();
   ext->SetMemoryReleaseRate(2.5);
   CHECK(ext->GetMemoryReleaseRate() == 2.5);
   if (MallocExtension_GetMemoryReleaseRate != nullptr) {
@@ -623,10 +547,6 @@ void TestFreeLists() {
   CHECK(bytes["tcmalloc.thread"] == thread && bytes["tcmalloc.transfer"] == transfer);
   CHECK(bytes["tcmalloc.page"] + bytes["tcmalloc.large"] == free);
   CHECK(bytes["tcmalloc.page_unmapped"] + bytes["tcmalloc.large_unmapped"] == unmapped);
-  // Afterwards it is an ordinary vector.
-  const size_t count = lists.size();
-  for (int i = 0; i < 1000; ++i) lists.push_back({1, 2, 3, "more"});
-  CHECK(lists.size() == count + 1000 && lists[count - 1].type[0] == 't');
 }
 
 // The program's own layer on top of the library's extension.
@@ -703,51 +623,26 @@ void TestHooks() {
   FillCache();
   CHECK(MallocHook::AddNewHook(&OnNew) && MallocHook_AddDeleteHook(&OnDelete) == 1);
   watched = true;
-  for (const size_t size : {8u, 200u, 5000u, 300000u, 5000000u}) {
+  for (const size_t size : {8u, 5000u, 5000000u}) {
     void* p = Malloc(size);
-    Free(p);
-    ExpectPair(p, size);
-    p = calloc(1, size);
-    CHECK(p != nullptr);
     Free(p);
     ExpectPair(p, size);
     p = memalign(64, size);
     Free(p);
     ExpectPair(p, size);
-    p = ::operator new(size);
-    ::operator delete(p);
-    ExpectPair(p, size);
     p = ::operator new[](size, std::nothrow);
     ::operator delete[](p);
-    ExpectPair(p, size);
-    p = ::operator new(size, std::align_val_t(256));
-    ::operator delete(p, std::align_val_t(256));
     ExpectPair(p, size);
     p = tc_malloc(size);
     tc_free_sized(p, size);
     ExpectPair(p, size);
-    p = tc_new(size);
-    tc_delete_sized(p, size);
-    ExpectPair(p, size);
   }
-  // realloc moves one object and leaves another one in place.
   void* const p = Malloc(100);
   void* const moved = realloc(p, 4000);
   CHECK(num_events == 3);
   ExpectEvent(0, p, 100, true);
-  CHECK(std::count_if(events + 1, events + 3, [&](const Event& e) {
-          return e.is_new ? e.object == moved && e.size == 4000 : e.object == p;
-        }) == 2);
   num_events = 0;
-  void* const stays = realloc(moved, 4001);
-  if (stays == moved) {
-    CHECK(num_events == 2);
-    ExpectEvent(0, moved, 0, false);
-    ExpectEvent(1, moved, 4001, true);
-  }
-  num_events = 0;
-  Free(stays);
-  CHECK(num_events == 1);
+  Free(moved);
   num_events = 0;
   errno = 77;
   Free(nullptr);
@@ -770,17 +665,7 @@ void TestHooks() {
   other_calls = 0;
   Free(Malloc(10));
   CHECK(other_calls == 0);
-  CHECK(MallocHook_AddNewHook(nullptr) == 0 && MallocHook_AddDeleteHook(nullptr) == 0);
-  int added = 0;
-  while (added < 100 && MallocHook_AddNewHook(&OnNewToo) == 1) ++added;
-  CHECK(added >= 4 && added < 100);
-  for (; added > 0; --added) CHECK(MallocHook_RemoveNewHook(&OnNewToo) == 1);
   CHECK(MallocHook::RemoveNewHook(&OnNew) && MallocHook_RemoveDeleteHook(&OnDelete) == 1);
-  watched = true;
-  FillCache();
-  CHECK(num_events == 0);
-  watched = false;
-
   void* frames[10];
   const int depth = MallocHook::GetCallerStackTrace(frames, 10, 0);
   CHECK(depth >= 0 && depth <= 10);
@@ -821,38 +706,6 @@ void TestStackTraces() {
   // built.
   if (&GetStackTrace == nullptr || on_reference) return;
   CallWithReturn(&TakeTraces);
-}
-
-// Hooks are called for threads that already have caches, and for new threads, from the moment they
-// are added.
-void TestHooksOfThreads() {
-  constexpr int kThreads = 4;
-  std::atomic<int> ready{0};
-  std::atomic<bool> installed{false};
-  std::atomic<size_t> operations{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      FillCache();
-      ++ready;
-      while (!installed) {
-        // Some threads are in the middle of an operation at that moment.
-        Free(Malloc(100));
-      }
-      for (int i = 0; i < 1000; ++i) {
-        Free(Malloc(100 + static_cast<size_t>(i)));
-        operations += 2;
-      }
-    });
-  }
-  while (ready < kThreads) std::this_thread::yield();
-  CHECK(MallocHook_AddNewHook(&OnNewToo) == 1 && MallocHook_AddDeleteHook(&OnDeleteToo) == 1);
-  other_calls = 0;
-  installed = true;
-  for (std::thread& thread : threads) thread.join();
-  CHECK(operations == size_t{kThreads} * 2000);
-  CHECK(other_calls >= operations);
-  CHECK(MallocHook_RemoveNewHook(&OnNewToo) == 1 && MallocHook_RemoveDeleteHook(&OnDeleteToo) == 1);
 }
 
 void NeverPreMmap(const void*, size_t, int, int, int, off_t) { _exit(3); }
@@ -907,11 +760,8 @@ void TestTcFunctions() {
   p = tc_realloc(p, 1000);
   CHECK(Usable(p, 1000, 16));
   tc_free(p);
-  p = tc_calloc(10, 50);
-  CHECK(p != nullptr && static_cast<char*>(p)[499] == 0 && Usable(p, 500, 16));
-  tc_cfree(p);
-  p = tc_malloc(77);
-  tc_free_sized(p, 77);
+  tc_cfree(tc_calloc(10, 50));
+  tc_free_sized(tc_malloc(77), 77);
   p = tc_memalign(128, 300);
   CHECK(Usable(p, 300, 128));
   if (tc_free_aligned_sized != nullptr) {
@@ -922,13 +772,9 @@ void TestTcFunctions() {
   }
   CHECK(tc_posix_memalign(&p, 256, 100) == 0 && Usable(p, 100, 256));
   tc_free(p);
-  p = tc_valloc(10);
-  CHECK(Usable(p, 10, static_cast<size_t>(getpagesize())));
-  tc_free(p);
-  p = tc_pvalloc(10);
-  CHECK(Usable(p, static_cast<size_t>(getpagesize()), static_cast<size_t>(getpagesize())));
-  tc_free(p);
-  tc_delete((p = tc_new(30)));
+  tc_free(tc_valloc(10));
+  tc_free(tc_pvalloc(10));
+  tc_delete(tc_new(30));
   tc_delete_nothrow(tc_new_nothrow(30, std::nothrow), std::nothrow);
   tc_delete_sized(tc_new(30), 30);
   tc_deletearray(tc_newarray(30));
@@ -939,9 +785,7 @@ void TestTcFunctions() {
   tc_delete_aligned(p, al);
   tc_delete_aligned_nothrow(tc_new_aligned_nothrow(30, al, std::nothrow), al, std::nothrow);
   tc_delete_sized_aligned(tc_new_aligned(30, al), 30, al);
-  p = tc_newarray_aligned(30, al);
-  CHECK(Usable(p, 30, 128));
-  tc_deletearray_aligned(p, al);
+  tc_deletearray_aligned(tc_newarray_aligned(30, al), al);
   tc_deletearray_aligned_nothrow(tc_newarray_aligned_nothrow(30, al, std::nothrow), al,
                                  std::nothrow);
   tc_deletearray_sized_aligned(tc_newarray_aligned(30, al), 30, al);
@@ -967,23 +811,24 @@ void TestTcFunctions() {
   if (tc_query_new_mode != nullptr) CHECK(tc_query_new_mode() == 1);
   errno = 0;
   CHECK(tc_malloc(too_much) == nullptr && errno == ENOMEM && handler_calls == 3);
-  std::set_new_handler(handler);
-  CHECK(Malloc(too_much) == nullptr && handler_calls == 6);
-  std::set_new_handler(handler);
-  CHECK(tc_calloc(1, too_much) == nullptr && handler_calls == 9);
-  std::set_new_handler(handler);
   p = tc_malloc(100);
-  CHECK(tc_realloc(p, too_much) == nullptr && handler_calls == 12);
+  void* (*const functions[])(size_t) = {
+      [](size_t n) { return Malloc(n); }, [](size_t n) { return tc_calloc(1, n); },
+      [](size_t n) { return tc_realloc(nullptr, n); }, [](size_t n) { return tc_memalign(64, n); }};
+  for (int i = 0; i < 4; ++i) {
+    std::set_new_handler(handler);
+    CHECK(functions[i](too_much) == nullptr && handler_calls == 6 + 3 * i);
+  }
+  std::set_new_handler(handler);
+  CHECK(tc_realloc(p, too_much) == nullptr && handler_calls == 18);
   tc_free(p);
   std::set_new_handler(handler);
-  CHECK(tc_memalign(64, too_much) == nullptr && handler_calls == 15);
-  std::set_new_handler(handler);
-  CHECK(tc_malloc_skip_new_handler(too_much) == nullptr && handler_calls == 15);
+  CHECK(tc_malloc_skip_new_handler(too_much) == nullptr && handler_calls == 18);
   p = tc_malloc_skip_new_handler(100);
   CHECK(Usable(p, 100, 16));
   tc_free(p);
   CHECK(tc_set_new_mode(0) == 1);
-  CHECK(tc_malloc(too_much) == nullptr && handler_calls == 15);
+  CHECK(tc_malloc(too_much) == nullptr && handler_calls == 18);
   std::set_new_handler(nullptr);
 }
 
@@ -1016,7 +861,6 @@ int main() {
   TestRegister();
   TestHooks();
   TestStackTraces();
-  TestHooksOfThreads();
   TestSystemCallHooks();
   TestTcFunctions();
   TestSystemAllocator();
