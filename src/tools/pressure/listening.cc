@@ -6,7 +6,6 @@
 
 #include "base/text_writer.h"
 #include "heap/heap.h"
-#include "os/clock.h"
 #include "os/environment.h"
 #include "os/error_text.h"
 #include "os/log.h"
@@ -63,21 +62,22 @@ void ReportWatch(const WatchVariables& variables, int error) {
 }  // namespace
 
 Listening::Listening(Heap& heap, const PressureConfig& config, PressureListeners& listeners,
-                     std::string_view root)
+                     std::string_view root, int64_t (*now_ms)())
     : heap_(heap),
       listeners_(listeners),
       config_(config),
       root_(root),
+      now_ms_(now_ms),
       figures_(heap, root),
       monitor_({.context = this,
-                .now_ms = &CoarseMilliseconds,
+                .now_ms = now_ms,
                 .read = [](void* self) { return Self(self).ReadLevels(); },
                 .in_use = [](void* self) { return Self(self).figures_.InUse(); },
                 .act = [](void* self, int level) { return Self(self).Act(level); }},
                config.interval_ms, heap.pressure_counts) {}
 
 PressureReadings Listening::ReadLevels() {
-  const PressureReadings readings = figures_.ReadLevels(CoarseMilliseconds());
+  const PressureReadings readings = figures_.ReadLevels(now_ms_());
   if (figures_.cgroup_limit() != registered_limit_) AddGroupThresholds(figures_.cgroup_limit());
   return readings;
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "os/clock.h"
 #include "tools/pressure/config.h"
 #include "tools/pressure/listeners.h"
 #include "tools/pressure/monitor.h"
@@ -26,9 +27,10 @@ struct Heap;
 
 class Listening {
  public:
-  // `root` is a prefix of all file names; it and `listeners` must outlive the object.
+  // `root` is a prefix of all file names; it and `listeners` must outlive the object. `now_ms` is
+  // the clock that paces actions and readings of limits.
   Listening(Heap& heap, const PressureConfig& config, PressureListeners& listeners,
-            std::string_view root = "");
+            std::string_view root = "", int64_t (*now_ms)() = &CoarseMilliseconds);
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
 
@@ -55,6 +57,7 @@ class Listening {
   PressureListeners& listeners_;
   const PressureConfig config_;
   const std::string_view root_;
+  int64_t (*const now_ms_)();
   ProcessFigures figures_;
   PressureMonitor monitor_;
   // The limit for which the thresholds are registered.

@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
+
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -115,12 +116,10 @@ TEST(PressureListenersTest, RemoveWaitsUntilTheListenerIsNotCalledAnyMore) {
   std::thread teller([&] { listeners.Notify(1); });
   while (!blocker.entered) std::this_thread::yield();
   std::atomic<bool> left_before_removed{false};
-  std::thread remover([&] {
+  std::thread remover = StartUntilAsleep([&] {
     listeners.Remove(&node);
     left_before_removed = blocker.left.load();
   });
-  // No matter how far the remover is, it must not have returned yet.
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   blocker.leave = true;
   remover.join();
   teller.join();

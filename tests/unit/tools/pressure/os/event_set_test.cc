@@ -63,13 +63,13 @@ TEST(EventSetTest, TheAlarmGoesOffWhenItWasSetFor) {
   EventSet::Event events[4];
   EXPECT_EQ(set.Wait(0, events, 4), 0);
   set.SetAlarm(0);
-  ASSERT_EQ(set.Wait(10'000, events, 4), 1);
+  ASSERT_EQ(set.Wait(-1, events, 4), 1);
   EXPECT_EQ(events[0].tag, EventSet::kAlarmTag);
   set.SetAlarm(20);
-  ASSERT_EQ(set.Wait(10'000, events, 4), 1);
-  set.SetAlarm(1);
+  ASSERT_EQ(set.Wait(-1, events, 4), 1);
+  set.SetAlarm(0);
   set.SetAlarm(-1);
-  EXPECT_EQ(set.Wait(20, events, 4), 0);
+  EXPECT_EQ(set.Wait(0, events, 4), 0);
 }
 
 TEST(EventSetTest, UsesHighDescriptorsWherePossible) {
