@@ -30,14 +30,6 @@ SKIPPED = 77
 ERROR, USAGE, CHANGE, INCOMPATIBLE = 1, 2, 4, 8  # bits of abidiff's exit status
 LINES_SHOWN = 60
 
-# Changes of the stored file that abidiff must detect: (what, text of the file, other text, bits of the status).
-PLANTED = (
-    ("a function that is gone", "'tc_malloc'", "'tc_malloc_of_old'", CHANGE | INCOMPATIBLE),
-    ("another size of tcmalloc_profile_entry", "name='tcmalloc_profile_entry' size-in-bits='",
-     "name='tcmalloc_profile_entry' size-in-bits='1", CHANGE),
-    ("another place of a virtual function of MallocExtension", "vtable-offset='2'", "vtable-offset='40'", CHANGE),
-)
-
 
 def dump(library, file):
     """Writes the exported functions and variables of a library with their types."""
@@ -91,16 +83,6 @@ def check(folder, scratch):
         print("A function or a type is not the release's. If it is an addition, write it down:\n"
               f"  tests/layout/abi_types_test.py --refresh {folder}\n"
               "Anything else needs a new major version (RELEASING.md).")
-
-    # Checks that abidiff detects the changes that this test is for.
-    text = STORED.read_text()
-    for what, old, new, bits in PLANTED:
-        other = scratch / "other.abi"
-        other.write_text(text.replace(old, new))
-        status, report = difference(other, scratch / "tcmalloc.abi")
-        if old not in text or status & (ERROR | USAGE) or status & bits != bits:
-            failed += 1
-            print(f"abidiff does not see {what}: status {status}\n{report[:2000]}")
     return failed
 
 

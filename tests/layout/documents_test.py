@@ -7,9 +7,6 @@
 * Each relative link of each Markdown file leads to a file, and to a heading where it names one.
 * Each page in docs/ and at the root can be reached from README.md by links.
 * Each page in docs/ is in the navigation of the site once (docs/site/navigation.py), and each page there exists.
-* docs/decisions/README.md lists each decision once, with the title and the status that it has.
-* docs/glossary.md has each term once, in the order of the alphabet.
-* The functions and the unit tests of the example in CONTRIBUTING.md exist.
 * Each line with which src/ aborts is on docs/debugging.md, and no other.
 """
 
@@ -25,7 +22,6 @@ HEADING = re.compile(r"^#{1,6} +(.*?)(?: +#+)?$", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 DECISION = re.compile(r"\d{4}-[\w-]+\.md")
-STATUS = re.compile(r"^\*\*Status\.\*\* ((?:.+\n)+)", re.MULTILINE)
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 STRINGS = re.compile(rf"(?:{STRING.pattern}\s*)+")  # adjacent strings are one
 # A report of the debug libraries ends in an abort, too.
@@ -111,58 +107,6 @@ def check_navigation(root, pages, complaints):
             complaints.add(path, 1, "is not in docs/site/navigation.py")
 
 
-def check_decisions(root, pages, complaints):
-    index = root / "docs/decisions/README.md"
-    listed = {}
-    for number, line in enumerate(pages.get(index, "").split("\n"), 1):
-        row = re.fullmatch(r"\| \[(\d{4})\]\(([\w.-]+)\) \| (.*?) \| (.*?) \|", line)
-        if row:
-            if row[2] in listed:
-                complaints.add(index, number, f"lists {row[2]} twice")
-            listed[row[2]] = (number, *row.groups())
-    decisions = [path for path in pages
-                 if path.parent == index.parent and DECISION.fullmatch(path.name)]
-    for path in decisions:
-        if path.name not in listed:
-            complaints.add(index, 1, f"does not list {path.name}")
-            continue
-        number, digits, _, title, status = listed[path.name]
-        if pages[path].split("\n")[0] != f"# {digits}: {title}" or path.name[:4] != digits:
-            complaints.add(path, 1, f"has not the number and title of the index: {digits}: {title}")
-        stated = STATUS.search(pages[path])
-        if not stated or one_line(stated[1]) != status:
-            complaints.add(path, 1, f"has not the status of the index: {status}")
-    return len(decisions)
-
-
-def check_example(root, pages, complaints):
-    page = root / "CONTRIBUTING.md"
-    text = pages.get(page, "")
-    code = "\n".join(path.read_text() for path in source.code_files(root / "src"))
-    tests = "\n".join(path.read_text() for path in source.code_files(root / "tests/unit"))
-    blocks = re.findall(r"^```c\+\+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    names = re.findall(r"\b(\w+Test)\.(\w+)", text)
-    # Checks only the first line: a reader who follows the example changes the others.
-    for block in blocks:
-        if block.split("\n")[0] not in code:
-            complaints.add(page, 1, "shows code that src/ does not have", block.split("\n")[0])
-    for suite, name in names:
-        if not re.search(rf"\bTEST(_[FP])?\({suite}, {name}\)", tests):
-            complaints.add(page, 1, f"names the test {suite}.{name}, which does not exist")
-    if not blocks or not names:
-        complaints.add(page, 1, "shows no code or no tests")
-
-
-def check_glossary(root, pages, complaints):
-    page = root / "docs/glossary.md"
-    terms = re.findall(r"^\| \*\*(.*?)\*\* \|", pages.get(page, ""), re.MULTILINE)
-    for before, term in zip(terms, terms[1:]):
-        if before >= term:
-            complaints.add(page, 1, f"has {term} after {before}")
-    if not terms:
-        complaints.add(page, 1, "has no terms")
-
-
 def bodies_that_abort(text):
     """Yields (position, text) of the body of each function at the outer level that calls AbortWith, or writes a part of
     a line for a function that does."""
@@ -222,13 +166,10 @@ def check(root):
     num_links = check_links(pages, complaints)
     check_reachable(root, pages, complaints)
     check_navigation(root, pages, complaints)
-    num_decisions = check_decisions(root, pages, complaints)
-    check_example(root, pages, complaints)
-    check_glossary(root, pages, complaints)
     num_fragments = check_abort_lines(root, pages, complaints)
-    print(f"{len(pages)} pages, {num_links} links, {num_decisions} decisions, "
+    print(f"{len(pages)} pages, {num_links} links, "
           f"{num_fragments} texts of abort lines, {complaints.count} complaints")
-    return 1 if complaints.count or not (num_links and num_decisions and num_fragments) else 0
+    return 1 if complaints.count or not (num_links and num_fragments) else 0
 
 
 if __name__ == "__main__":

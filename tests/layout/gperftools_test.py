@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares our libraries and headers, and those of gperftools, with gperftools_symbols.txt.
+"""Compares gperftools' names with what libtcmalloc exports (exported_symbols.txt) and leaves out (gperftools_symbols.txt).
 
   gperftools_test.py ROOT LIBRARY_FOLDER
 
-  * all of our libraries, or only libtcmalloc and libtcmalloc_debug, export what the list calls provided; none exports
-    what it leaves out
-  * every function that our headers in include/gperftools/ declare is provided, and the headers of
+  * no library exports what the list leaves out
+  * every function that our headers in include/gperftools/ declare is exported, and the headers of
     what is left out are not there; nor in include/google/, where each has its old name
   * where Debian's libgoogle-perftools-dev is installed: every name that its libraries export and
-    every function that its headers declare is in the list, and each pattern of the list matches a name
+    every function that its headers declare is exported or left out, and each pattern of the list matches a name
 """
 
 import pathlib
@@ -22,6 +21,7 @@ LIST = HERE / "gperftools_symbols.txt"
 HEADERS = {"heap-checker.h", "heap-profiler.h", "malloc_extension.h", "malloc_extension_c.h", "malloc_hook.h",
            "malloc_hook_c.h", "nallocx.h", "stacktrace.h", "tcmalloc.h"}
 NEVER_IN_GOOGLE = {"nallocx.h"}  # came after the folder was renamed
+DECLARED_FOR_CPP = {"GetStackTrace", "GetStackFrames", "GetStackTraceWithContext", "GetStackFramesWithContext"}
 DEBIAN_HEADERS = pathlib.Path("/usr/include/gperftools")
 # profiler.h is libprofiler's, whose names are in the list as well.
 DECLARED = re.compile(
@@ -33,16 +33,11 @@ class Test:
 
     def __init__(self):
         self.failed = 0
-        self.entries = []  # (heading, text, compiled pattern)
-        heading = None
+        self.patterns = {}  # text: compiled pattern
         for line in LIST.read_text().split("\n"):
             line = line.split("#")[0].strip()
-            if match := re.fullmatch(r"\[(provided|provided by libtcmalloc|"
-                                     r"declared for C\+\+|left out: .+)\]", line):
-                heading = match[1]
-            elif line:
-                pattern = line[1:-1] if line[0] == line[-1] == "/" else re.escape(line) + "$"
-                self.entries.append((heading, line, re.compile(pattern)))
+            if line and not line.startswith("["):
+                self.patterns[line] = re.compile(line[1:-1] if line[0] == line[-1] == "/" else re.escape(line) + "$")
         self.used = set()
 
     def expect(self, condition, message):
@@ -50,12 +45,10 @@ class Test:
             self.failed += 1
             print(message)
 
-    def heading_of(self, name):
-        for heading, text, pattern in self.entries:
-            if pattern.match(name):
-                self.used.add(text)
-                return heading
-        return None
+    def is_left_out(self, name):
+        found = [text for text, pattern in self.patterns.items() if pattern.match(name)]
+        self.used.update(found)
+        return bool(found)
 
 
 def exported(library):
@@ -70,19 +63,10 @@ def declared(header):
 
 
 def check_ours(test, root, folder):
-    in_both = {text for heading, text, _ in test.entries if heading == "provided"}
-    in_full = {text for heading, text, _ in test.entries if heading == "provided by libtcmalloc"}
-    for name, headings in (("libtcmalloc.so.4", ("provided", "provided by libtcmalloc")),
-                           ("libtcmalloc_debug.so.4", ("provided", "provided by libtcmalloc")),
-                           ("libtcmalloc_minimal.so.4", ("provided",)),
-                           ("libtcmalloc_minimal_debug.so.4", ("provided",))):
-        provided = in_both | in_full if len(headings) > 1 else in_both
-        have = exported(folder / name)
-        for symbol in sorted(provided - have):
-            test.expect(False, f"{name} does not have {symbol}, which the list calls provided")
-        for symbol in sorted(have):
-            heading = test.heading_of(symbol)
-            test.expect(heading in (None, *headings), f"{name} has {symbol}: {heading}")
+    provided = exported(folder / "libtcmalloc.so.4")
+    for name in ("libtcmalloc", "libtcmalloc_debug", "libtcmalloc_minimal", "libtcmalloc_minimal_debug"):
+        for symbol in sorted(exported(folder / f"{name}.so.4")):
+            test.expect(not test.is_left_out(symbol), f"{name} has {symbol}, which the list leaves out")
     folder = root / "include" / "gperftools"
     headers = {path.name for path in folder.iterdir()}
     test.expect(headers == HEADERS, f"include/gperftools has {sorted(headers ^ HEADERS)}, or not")
@@ -95,17 +79,16 @@ def check_ours(test, root, folder):
     for path in sorted(folder.iterdir()):
         for function in sorted(declared(path)):
             # Names of types of functions have one of these ends.
-            if re.search(r"(Hook|Replacement)$", function) and function not in in_both:
+            if re.search(r"(Hook|Replacement)$", function) and function not in provided:
                 continue
             count += 1
-            test.expect(test.heading_of(function) in ("provided", "provided by libtcmalloc",
-                                                        "declared for C++"),
-                        f"{path.name} declares {function}, which is not provided")
-    print(f"{len(in_both | in_full)} names provided, {count} of them declared as functions of C")
+            test.expect(function in provided | DECLARED_FOR_CPP, f"{path.name} declares {function}, which is not provided")
+    print(f"{len(provided)} names exported, {count} of them declared as functions of C")
     test.expect(count > 100, "the headers declare hardly anything")
+    return provided
 
 
-def check_debian(test):
+def check_debian(test, provided):
     libraries = [library for name in ("tcmalloc", "tcmalloc_minimal", "tcmalloc_debug", "tcmalloc_minimal_debug")
                  for library in sorted(pathlib.Path("/usr/lib").glob(f"*-linux-gnu/lib{name}.so.4"))]
     if not DEBIAN_HEADERS.is_dir() or len(libraries) < 4:
@@ -118,17 +101,15 @@ def check_debian(test):
         names |= {name for name in declared(path) if not re.search(r"_\w+(Hook|Replacement)$", name)
                   or name.startswith(("MallocHook_Add", "MallocHook_Remove", "MallocHook_Set"))}
     for name in sorted(names):
-        test.expect(test.heading_of(name) is not None, f"{name} of gperftools is not in the list")
-    for heading, text, _ in test.entries:
-        if heading.startswith("left out") and text.startswith("/"):
-            test.expect(text in test.used, f"{text} matches nothing")
-    print(f"{len(names)} names of {libraries[0].resolve().name} and its headers are in the list")
+        test.expect(name in provided | DECLARED_FOR_CPP or test.is_left_out(name), f"{name} of gperftools is not in the lists")
+    for text in test.patterns:
+        test.expect(text in test.used or not text.startswith("/"), f"{text} matches nothing")
+    print(f"{len(names)} names of {libraries[0].resolve().name} and its headers are in the lists")
 
 
 def main():
     test = Test()
-    check_ours(test, pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
-    check_debian(test)
+    check_debian(test, check_ours(test, pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))
     print(f"{test.failed} failed")
     return 1 if test.failed else 0
 

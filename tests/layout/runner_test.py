@@ -39,35 +39,21 @@ class Planted(unittest.TestCase):
     def once(self, text):
         return ONCE.format(file=self.folder / "seen", text=text)
 
-    def expect_failure(self, command, reason):
-        tally = self.run_planted(passes="true", fails=command)
-        self.assertEqual((tally.passed, tally.flaky), (1, []))
-        self.assertEqual(len(tally.failures), 1)
-        self.assertIn(reason, tally.failures[0])
-
-    def test_wrong_verdict(self):
-        self.expect_failure("echo 2 is not 3; exit 1", "again in run 2")
-
-    def test_crash(self):
-        self.expect_failure("kill -SEGV $$", "death by a signal")
-
-    def test_crash_of_a_child(self):
-        self.expect_failure(self.once("the program ended with status -11"), "death by a signal")
-
-    def test_deadlock(self):
-        self.expect_failure("sleep 100", "a timeout")
-
-    def test_sanitizer_report(self):
-        self.expect_failure(self.once("==1==ERROR: AddressSanitizer: heap-use-after-free"), "a sanitizer's report")
-        (self.folder / "seen").unlink()
-        self.expect_failure(self.once("WARNING: ThreadSanitizer: data race"), "a sanitizer's report")
-
-    def test_abort_line(self):
-        self.expect_failure(self.once("tcmalloc: span.h:3: check failed: pages == 1"), "aborts")
-
-    def test_wrong_contents(self):
-        self.expect_failure(self.once("a.c:3: process 1: memcmp\\(object, object + 1, size - 1\\) == 0 does not hold"),
-                            "wrong contents")
+    def test_never_forgiven(self):
+        for command, reason in (
+                ("echo 2 is not 3; exit 1", "again in run 2"),
+                ("kill -SEGV $$", "death by a signal"),
+                (self.once("the program ended with status -11"), "death by a signal"),
+                ("sleep 100", "a timeout"),
+                (self.once("==1==ERROR: AddressSanitizer: heap-use-after-free"), "a sanitizer's report"),
+                (self.once("WARNING: ThreadSanitizer: data race"), "a sanitizer's report"),
+                (self.once("tcmalloc: span.h:3: check failed: pages == 1"), "aborts"),
+                (self.once("a.c:3: process 1: memcmp\\(object, object + 1, size - 1\\) == 0 does not hold"), "wrong contents")):
+            with self.subTest(command):
+                (self.folder / "seen").unlink(missing_ok=True)
+                tally = self.run_planted(passes="true", fails=command)
+                self.assertEqual((tally.passed, tally.flaky, len(tally.failures)), (1, [], 1))
+                self.assertIn(reason, tally.failures[0])
 
     def test_flaky(self):
         tally = self.run_planted(sometimes=self.once("the clock was late"), passes="true")
