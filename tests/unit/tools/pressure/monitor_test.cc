@@ -80,12 +80,6 @@ class PressureMonitorTest : public testing::Test {
   std::vector<int> fds_;
 };
 
-TEST_F(PressureMonitorTest, LooksAtOnceWhenItIsOpened) {
-  world_.readings[1] = {100, 100};
-  EXPECT_EQ(monitor_.Handle(-1), 2);
-  EXPECT_EQ(world_.actions, std::vector<int>{2});
-}
-
 TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
   // Urgent data on a socket causes the same event as a PSI trigger.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -124,22 +118,6 @@ TEST_F(PressureMonitorTest, ACounterThatCannotBeReadIsDropped) {
   EXPECT_EQ(monitor_.num_sources(), 0U);
   EXPECT_EQ(counts_.sources_failed.load(), 1U);
   EXPECT_EQ(counts_.events.value(), 0U);
-}
-
-TEST_F(PressureMonitorTest, SourcesOfAKindAreReplaced) {
-  AddStream();
-  const int before = NumDescriptors();
-  for (int i = 0; i < 3; ++i) {
-    for (int level = 0; level < 3; ++level) {
-      ASSERT_TRUE(
-          monitor_.AddSource(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), PressureSource::kThreshold));
-    }
-    EXPECT_EQ(counts_.sources.load(), 4U);
-    monitor_.RemoveSources(PressureSource::kThreshold);
-  }
-  EXPECT_EQ(counts_.sources.load(), 1U);
-  EXPECT_EQ(counts_.sources_failed.load(), 0U);
-  EXPECT_EQ(NumDescriptors(), before);
 }
 
 // The program closed a source's descriptor and uses the number for a file of its own.

@@ -19,42 +19,25 @@ PressureReadings InUse(uint64_t mib) {
   return {{{mib * kMiB, 800 * kMiB}, {mib * kMiB, 900 * kMiB}, {mib * kMiB, 950 * kMiB}}};
 }
 
-TEST(PressurePolicyTest, NothingIsDueBelowTheThresholds) {
-  PressurePolicy policy(kPolicyIntervalMs);
-  EXPECT_EQ(policy.DueByUse(0, InUse(0)), 0);
-  EXPECT_EQ(policy.DueByUse(0, InUse(799)), 0);
-  EXPECT_EQ(policy.DueByUse(0, PressureReadings()), 0);
-}
-
 TEST(PressurePolicyTest, TheHighestLevelReachedIsDue) {
-  for (const auto& [mib, level] : {std::pair{800, 1}, {899, 1}, {900, 2}, {950, 3}, {2000, 3}}) {
+  for (const auto& [mib, level] :
+       {std::pair{0, 0}, {799, 0}, {800, 1}, {899, 1}, {900, 2}, {950, 3}, {2000, 3}}) {
     PressurePolicy policy(kPolicyIntervalMs);
     EXPECT_EQ(policy.DueByUse(0, InUse(static_cast<uint64_t>(mib))), level) << mib;
   }
 }
 
-TEST(PressurePolicyTest, LevelsMayBeAboutDifferentMemory) {
+TEST(PressurePolicyTest, ALevelThatIsHeldIsDueAgainAfterTheIntervalAndAHigherOneAtOnce) {
   PressurePolicy policy(kPolicyIntervalMs);
-  PressureReadings readings;
-  readings[0] = {10, 100};
-  readings[2] = {5, 5};
-  EXPECT_EQ(policy.DueByUse(0, readings), 3);
-}
-
-TEST(PressurePolicyTest, AHigherLevelDoesNotWaitForALowerOnesInterval) {
-  PressurePolicy policy(kPolicyIntervalMs);
-  EXPECT_EQ(policy.DueByUse(0, InUse(810)), 1);
-  policy.ActedByUse(0, kMuch, 810 * kMiB);
-  EXPECT_EQ(policy.DueByUse(1, InUse(810)), 0);
-  EXPECT_EQ(policy.DueByUse(2, InUse(900)), 2);
-}
-
-TEST(PressurePolicyTest, ALevelThatIsHeldIsDueAgainAfterTheInterval) {
-  PressurePolicy policy(kPolicyIntervalMs);
+  EXPECT_EQ(policy.DueByUse(0, PressureReadings()), 0);
   EXPECT_EQ(policy.DueByUse(0, InUse(850)), 1);
   policy.ActedByUse(0, kMuch, 850 * kMiB);
   EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs - 1, InUse(850)), 0);
   EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs, InUse(850)), 1);
+  policy.ActedByUse(kPolicyIntervalMs, kMuch, 850 * kMiB);
+  EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs + 1, InUse(900)), 2);
+  policy.ActedByUse(kPolicyIntervalMs + 1, kMuch, 820 * kMiB);
+  EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs + 1, InUse(820)), 1) << "fell to a lower one";
 }
 
 TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
@@ -72,25 +55,6 @@ TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs + 1, InUse(800)), 1);
 }
 
-TEST(PressurePolicyTest, AroundAThresholdActionsKeepTheirInterval) {
-  PressurePolicy policy(kPolicyIntervalMs);
-  int actions = 0;
-  for (int64_t now = 0; now < 10 * kPolicyIntervalMs; now += 10) {
-    const uint64_t mib = now / 10 % 2 == 0 ? 801 : 799;
-    if (policy.DueByUse(now, InUse(mib)) == 0) continue;
-    ++actions;
-    policy.ActedByUse(now, kMuch, mib * kMiB);
-  }
-  EXPECT_EQ(actions, 10);
-}
-
-TEST(PressurePolicyTest, ALevelThatFellToALowerOneGoesOnWithThat) {
-  PressurePolicy policy(kPolicyIntervalMs);
-  EXPECT_EQ(policy.DueByUse(0, InUse(950)), 3);
-  policy.ActedByUse(0, kMuch, 820 * kMiB);
-  EXPECT_EQ(policy.DueByUse(kPolicyIntervalMs, InUse(820)), 1);
-}
-
 TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
   PressurePolicy policy(kPolicyIntervalMs);
   int64_t last = -1;
@@ -106,19 +70,6 @@ TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
   // The actions come after 1, 2, 4 ... 64, 64 ... intervals.
   EXPECT_EQ(wait, kTuning.pressure.max_waits * kPolicyIntervalMs);
   EXPECT_EQ(actions, 12);
-}
-
-TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
-  PressurePace pace(kPolicyIntervalMs);
-  int64_t now = 0;
-  for (int i = 0; i < 4; ++i) {
-    now += pace.RemainingMs(now);
-    pace.Acted(now, 0, kMuch);
-  }
-  EXPECT_EQ(pace.wait_ms(), 8 * kPolicyIntervalMs);
-  now += pace.RemainingMs(now);
-  pace.Acted(now, kMuch, kMuch);
-  EXPECT_EQ(pace.wait_ms(), kPolicyIntervalMs);
 }
 
 TEST(PressurePolicyTest, GrowthEndsAWait) {

@@ -79,15 +79,6 @@ TEST_F(ProcessFiguresTest, AGroupThatVanishesIsNoThreshold) {
   EXPECT_EQ(readings[0].threshold, PressureReading::kNoThreshold);
 }
 
-TEST_F(ProcessFiguresTest, WithoutAnyFileNothingIsKnown) {
-  BeginWith(ThresholdOf::kLimit);
-  const PressureFigures figures = figures_.Read(0);
-  EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
-  EXPECT_EQ(figures.heap_limit, PressureFigures::kUnknown);
-  EXPECT_EQ(figures.system_memory, PressureFigures::kUnknown);
-  EXPECT_EQ(figures_.ReadLevels(0)[0].threshold, PressureReading::kNoThreshold);
-}
-
 TEST_F(ProcessFiguresTest, OfTheSystemWhatIsNotAvailableCounts) {
   tree_.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n");
   BeginWith(ThresholdOf::kSystem);

@@ -38,30 +38,10 @@ std::optional<std::string> Decode(std::string_view text, size_t room = 1000) {
   return std::string(bytes.data(), *length);
 }
 
-TEST(Base64Test, DecodesTheExamplesOfTheStandard) {
-  EXPECT_EQ(Decode(""), "");
-  EXPECT_EQ(Decode("Zg=="), "f");
-  EXPECT_EQ(Decode("Zm8="), "fo");
-  EXPECT_EQ(Decode("Zm9v"), "foo");
-  EXPECT_EQ(Decode("Zm9vYg=="), "foob");
-  EXPECT_EQ(Decode("Zm9vYmE="), "fooba");
-  EXPECT_EQ(Decode("Zm9vYmFy"), "foobar");
-}
-
 // A trigger as systemd encodes it, with a final zero.
 TEST(Base64Test, DecodesATrigger) {
   const std::string trigger("some 200000 2000000\0", 20);
   EXPECT_EQ(Decode("c29tZSAyMDAwMDAgMjAwMDAwMAA="), trigger);
-  EXPECT_EQ(Encode(trigger), "c29tZSAyMDAwMDAgMjAwMDAwMAA=");
-}
-
-TEST(Base64Test, DecodesEachCharacter) {
-  for (size_t i = 0; i < 64; ++i) {
-    const char text[] = {kAlphabet[i], 'A', '=', '='};
-    const std::optional<std::string> bytes = Decode({text, 4});
-    ASSERT_TRUE(bytes.has_value()) << text[0];
-    EXPECT_EQ(*bytes, std::string(1, static_cast<char>(i << 2)));
-  }
   EXPECT_EQ(Decode("//79"), "\xff\xfe\xfd");
 }
 
@@ -87,23 +67,6 @@ TEST(Base64Test, NeverWritesBeyondTheBuffer) {
   char bytes[4] = {'x', 'x', 'x', 'x'};
   EXPECT_EQ(DecodeBase64("Zm9vYmFy", bytes, 3), std::nullopt);
   EXPECT_EQ(bytes[3], 'x');
-}
-
-TEST(Base64Test, IsAConstantExpression) {
-  constexpr char kFirst = [] {
-    char bytes[3] = {};
-    return DecodeBase64("Zm9v", bytes, 3) == size_t{3} ? bytes[0] : '\0';
-  }();
-  static_assert(kFirst == 'f');
-}
-
-TEST(Base64Test, RoundTripsAnyBytes) {
-  SeededRandom random(6464);
-  for (int i = 0; i < 2'000; ++i) {
-    std::string bytes(random.Below(70), '\0');
-    for (char& c : bytes) c = static_cast<char>(random.Below(256));
-    ASSERT_EQ(Decode(Encode(bytes), bytes.size()), bytes);
-  }
 }
 
 // Accepted text is the only spelling of its bytes.

@@ -4,16 +4,12 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "testing/cancelled.h"
 #include "testing/fake_tree.h"
-#include "testing/random.h"
 #include "tools/pressure/os/cgroup_directories.h"
 #include "tools/pressure/os/pressure_watch.h"
 
@@ -154,39 +150,6 @@ TEST_F(RegistrationTest, ReturnsErrors) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-TEST_F(RegistrationTest, WithoutFileDescriptors) {
-  rlimit old_limit;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const int next = NextDescriptor();
-  const int before = NumDescriptors();
-  // Registering needs descriptors for the file, the eventfd and the control file.
-  for (const int free_descriptors : {0, 1, 2}) {
-    const rlimit limit{static_cast<rlim_t>(next + free_descriptors), old_limit.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    const int fd = OpenMemoryThreshold(group_, 1);
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
-    EXPECT_EQ(fd, -EMFILE) << free_descriptors;
-    EXPECT_EQ(NumDescriptors(), before);
-  }
-}
-
-TEST_F(RegistrationTest, IsNoCancellationPoint) {
-  tree_.Write("/g/memory.events", "high 1\n");
-  int fds[3] = {-1, -1, -1};
-  bool read = false;
-  EXPECT_TRUE(IsNoCancellationPoint([&] {
-    fds[0] = OpenMemoryThreshold(group_, 1);
-    fds[1] = OpenMemoryPressureLevel(group_, MemoryPressureLevel::kLow);
-    fds[2] = OpenMemoryEvents(group_);
-    read = ReadMemoryEvents(fds[2]).has_value();
-  }));
-  EXPECT_TRUE(read);
-  for (const int fd : fds) {
-    EXPECT_GE(fd, 0);
-    close(fd);
-  }
-}
-
 // The kernel's own files accept both registrations.
 TEST(MemoryThresholdTest, OfThisProcessesGroup) {
   CgroupDirectories directories;
@@ -200,19 +163,6 @@ TEST(MemoryThresholdTest, OfThisProcessesGroup) {
   const int level = OpenMemoryPressureLevel(directories.v1, MemoryPressureLevel::kCritical);
   ASSERT_GE(level, 0) << "error " << -level;
   close(level);
-}
-
-TEST(MemoryEventsTest, SurviveRandomText) {
-  SeededRandom random(1950);
-  static constexpr char kAlphabet[] = "highmax 0123456789\n\xff";
-  for (int i = 0; i < 50'000; ++i) {
-    std::vector<char> text(random.Below(60));
-    for (char& c : text) c = kAlphabet[random.Below(sizeof(kAlphabet) - 1)];
-    MemoryEvents events{5, 6};
-    if (!ParseMemoryEvents({text.data(), text.size()}, &events)) {
-      ASSERT_EQ(events, (MemoryEvents{5, 6}));
-    }
-  }
 }
 
 }  // namespace

@@ -4,17 +4,12 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "testing/cancelled.h"
 #include "testing/fake_tree.h"
-#include "testing/in_child.h"
-#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -24,13 +19,6 @@ constexpr PsiTrigger kTrigger = {.full = false, .stall_us = 200'000, .window_us 
 std::optional<PsiTrigger> ParseTrigger(std::string_view text) {
   PsiTrigger trigger;
   return ParsePsiTrigger(text, &trigger) ? std::optional(trigger) : std::nullopt;
-}
-
-std::string Written(const PsiTrigger& trigger) {
-  char buffer[64];
-  TextWriter text(buffer, sizeof(buffer));
-  WritePsiTrigger(trigger, &text);
-  return std::string(text.text());
 }
 
 TEST(PsiTriggerTest, Values) {
@@ -59,13 +47,6 @@ TEST(PsiTriggerTest, RejectsOtherText) {
   EXPECT_EQ(kept, kTrigger);
 }
 
-TEST(PsiTriggerTest, WritesTheKernelsFormat) {
-  EXPECT_EQ(Written(kTrigger), "some 200000 2000000");
-  EXPECT_EQ(Written({.full = true, .stall_us = 1, .window_us = 500'000}), "full 1 500000");
-  // The kernel reads at most 32 bytes.
-  EXPECT_LT(Written({.full = true, .stall_us = UINT32_MAX, .window_us = UINT32_MAX}).size(), 32u);
-}
-
 // Writes the text and a final zero, in whose place the kernel puts one.
 TEST(OpenPsiTriggerTest, WritesTheTrigger) {
   const FakeTree tree;
@@ -79,17 +60,10 @@ TEST(OpenPsiTriggerTest, WritesTheTrigger) {
   EXPECT_TRUE(NeverBlocks(fd));
   EXPECT_EQ(tree.Read("/proc/pressure/memory"), std::string("some 200000 2000000\0", 20));
   close(fd);
-  EXPECT_EQ(NumDescriptors(), before);
-}
-
-TEST(OpenPsiTriggerTest, OfAGroup) {
-  const FakeTree tree;
   tree.Write("/a/memory.pressure", "");
-  const int fd = OpenPsiTrigger(tree.root() + "/a", kCgroupPsiFile,
-                                {.full = true, .stall_us = 1, .window_us = 2});
-  ASSERT_GE(fd, 0);
-  close(fd);
+  close(OpenPsiTrigger(tree.root() + "/a", kCgroupPsiFile, {true, 1, 2}));
   EXPECT_EQ(tree.Read("/a/memory.pressure"), std::string("full 1 2\0", 9));
+  EXPECT_EQ(NumDescriptors(), before);
 }
 
 TEST(OpenPsiTriggerTest, ReturnsErrors) {
@@ -108,28 +82,6 @@ TEST(OpenPsiTriggerTest, ReturnsErrors) {
   EXPECT_EQ(OpenPsiTrigger(std::string(4095, '/'), "proc/pressure/memory", kTrigger),
             -ENAMETOOLONG);
   EXPECT_EQ(NumDescriptors(), before);
-}
-
-TEST(OpenPsiTriggerTest, WithoutFileDescriptors) {
-  const FakeTree tree;
-  tree.Write("/proc/pressure/memory", "");
-  rlimit old_limit;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const rlimit limit{static_cast<rlim_t>(NextDescriptor()), old_limit.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int fd = OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  EXPECT_EQ(fd, -EMFILE);
-}
-
-TEST(OpenPsiTriggerTest, IsNoCancellationPoint) {
-  const FakeTree tree;
-  tree.Write("/proc/pressure/memory", "");
-  int fd = -1;
-  EXPECT_TRUE(
-      IsNoCancellationPoint([&] { fd = OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger); }));
-  ASSERT_GE(fd, 0);
-  close(fd);
 }
 
 // The kernel's own file accepts the trigger, and poll waits. Each of two descriptors may have a
@@ -154,44 +106,6 @@ TEST(OpenPsiTriggerTest, OfTheKernel) {
   // The kernel rejects this window.
   EXPECT_EQ(OpenPsiTrigger("", kSystemPsiFile, {.stall_us = 1, .window_us = kMaxPsiWindowUs + 1}),
             -EINVAL);
-}
-
-// Tests the windows that unprivileged processes may use.
-TEST(OpenPsiTriggerTest, WithoutPrivileges) {
-  const int result = InChild([] {
-    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) return 1;
-    const int fd = OpenPsiTrigger("", kSystemPsiFile,
-                                  {.stall_us = 100'000, .window_us = kUnprivilegedPsiWindowUs});
-    if (fd < 0) return 2;
-    close(fd);
-    return OpenPsiTrigger("", kSystemPsiFile, {.stall_us = 100'000, .window_us = 1'000'000}) ==
-                   -EINVAL
-               ? 0
-               : 3;
-  });
-  if (result == 1) GTEST_SKIP() << "privileges cannot be given up";
-  if (result == 2) GTEST_SKIP() << "the system has no PSI for users without privileges";
-  EXPECT_EQ(result, 0);
-}
-
-TEST(PsiTriggerTest, SurvivesRandomText) {
-  SeededRandom random(1920);
-  static constexpr char kAlphabet[] = "someful:/ 0123456789";
-  int taken = 0;
-  for (int i = 0; i < 100'000; ++i) {
-    // Half of the texts begin or end with a valid part.
-    std::string made = random.OneIn(2) ? "some:" : "";
-    for (size_t n = random.Below(8); n > 0; --n) made += kAlphabet[random.Below(20)];
-    if (random.OneIn(2)) made += random.OneIn(2) ? "ms/2s" : "us/1000ms";
-    const std::vector<char> text(made.begin(), made.end());
-    const std::optional<PsiTrigger> trigger = ParseTrigger({text.data(), text.size()});
-    if (!trigger.has_value()) continue;
-    ++taken;
-    ASSERT_GT(trigger->stall_us, 0u) << made;
-    ASSERT_LE(trigger->stall_us, trigger->window_us) << made;
-    ASSERT_LE(trigger->window_us, kMaxPsiWindowUs) << made;
-  }
-  EXPECT_GT(taken, 100);
 }
 
 }  // namespace
