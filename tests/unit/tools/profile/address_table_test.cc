@@ -28,16 +28,6 @@ TEST(AddressTableTest, NumbersInOrderOfFirstInsertion) {
   EXPECT_GT(expected.size(), 50'000u);
 }
 
-TEST(AddressTableTest, FreesAllItsMemory) {
-  FakeVirtualMemory vm;
-  {
-    AddressTable table(vm);
-    for (uintptr_t i = 0; i < 20'000; ++i) ASSERT_NE(table.FindOrInsert(i << 12).number, 0u);
-    EXPECT_GT(vm.mapped_bytes(), 0u);
-  }
-  EXPECT_EQ(vm.mapped_bytes(), 0u);
-}
-
 TEST(AddressTableTest, FailedInsertionChangesNothing) {
   FakeVirtualMemory vm;
   AddressTable table(vm);

@@ -34,22 +34,5 @@ TEST(FoldedFormatTest, AllocationsShowAllocatedBytes) {
   }
 }
 
-TEST(FoldedFormatTest, AddressesWithoutLibraries) {
-  KnownProfile known(ProfileKind::kPeakHeap);
-  EXPECT_EQ(WrittenFolded(known.profile(), ""),
-            "0xabb;0x12344;0x701010 2040\n"
-            "0xabb;0x12344;0x701010 100000\n");
-}
-
-// An entry without a stack has no line: tools cannot read a line without a frame.
-TEST(FoldedFormatTest, NoLineWithoutAFrame) {
-  KnownProfile known(ProfileKind::kHeap);
-  ProfileEntry entry = known.profile().entries[0];
-  entry.depth = 0;
-  known.profile().entries = &entry;
-  known.profile().num_entries = 1;
-  EXPECT_EQ(WrittenFolded(known.profile(), kMaps), "");
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -49,38 +49,6 @@ std::vector<std::string> SampleTypes(std::string_view profile) {
   return types;
 }
 
-TEST(ProtoFormatTest, ValueTypesOfHeapProfiles) {
-  for (const ProfileKind kind : {ProfileKind::kHeap, ProfileKind::kPeakHeap}) {
-    KnownProfile known(kind);
-    const std::string text = WrittenProto(known.profile());
-    EXPECT_EQ(SampleTypes(text),
-              (std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
-                                        "inuse_objects/count", "inuse_space/bytes"}));
-    EXPECT_EQ(String(text, text, 14), "inuse_space");
-  }
-}
-
-TEST(ProtoFormatTest, ValueTypesOfAllocationProfiles) {
-  for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
-    KnownProfile known(kind);
-    const std::string text = WrittenProto(known.profile());
-    EXPECT_EQ(SampleTypes(text), (std::vector<std::string>{"objects/count", "space/bytes"}));
-    EXPECT_EQ(String(text, text, 14), "space");
-  }
-}
-
-TEST(ProtoFormatTest, TimeAndPeriod) {
-  KnownProfile known(ProfileKind::kHeap);
-  const std::string text = WrittenProto(known.profile());
-  EXPECT_EQ(Only(text, 9), 1'700'000'000'123'456'789u);
-  EXPECT_EQ(Only(text, 10), 2'000'000'000u);
-  EXPECT_EQ(TypeAndUnit(text, Texts(text, 11).at(0)), "space/bytes");
-  EXPECT_EQ(Only(text, 12), 1000u);
-  // Every allocation was recorded.
-  KnownProfile complete(ProfileKind::kHeap, 0);
-  EXPECT_EQ(Only(WrittenProto(complete.profile()), 12), 1u);
-}
-
 TEST(ProtoFormatTest, Mappings) {
   KnownProfile known(ProfileKind::kHeap);
   const std::string text = WrittenProto(known.profile());
@@ -156,19 +124,37 @@ std::vector<WrittenSample> Samples(std::string_view text) {
   return samples;
 }
 
-TEST(ProtoFormatTest, SamplesOfHeapProfiles) {
-  KnownProfile known(ProfileKind::kHeap);
-  const std::vector<WrittenSample> expected = {{{1, 2, 3}, {100, 4800, 43, 2040}, 48},
-                                               {{1, 2, 3}, {1, 100'000, 1, 100'000}, 100'000},
-                                               {{4, 2}, {300, 3000, 0, 0}, 0}};
-  EXPECT_EQ(Samples(WrittenProto(known.profile())), expected);
+TEST(ProtoFormatTest, HeapProfiles) {
+  const std::vector<WrittenSample> samples = {{{1, 2, 3}, {100, 4800, 43, 2040}, 48},
+                                              {{1, 2, 3}, {1, 100'000, 1, 100'000}, 100'000},
+                                              {{4, 2}, {300, 3000, 0, 0}, 0}};
+  for (const ProfileKind kind : {ProfileKind::kHeap, ProfileKind::kPeakHeap}) {
+    KnownProfile known(kind);
+    const std::string text = WrittenProto(known.profile());
+    EXPECT_EQ(SampleTypes(text),
+              (std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
+                                        "inuse_objects/count", "inuse_space/bytes"}));
+    EXPECT_EQ(String(text, text, 14), "inuse_space");
+    EXPECT_EQ(Samples(text), samples);
+    EXPECT_EQ(Only(text, 9), 1'700'000'000'123'456'789u);
+    EXPECT_EQ(Only(text, 10), 2'000'000'000u);
+    EXPECT_EQ(TypeAndUnit(text, Texts(text, 11).at(0)), "space/bytes");
+    EXPECT_EQ(Only(text, 12), 1000u);
+  }
 }
 
-TEST(ProtoFormatTest, SamplesOfAllocationProfiles) {
-  KnownProfile known(ProfileKind::kGrowth);
-  const std::vector<WrittenSample> expected = {
+// Every allocation was recorded.
+TEST(ProtoFormatTest, AllocationProfiles) {
+  const std::vector<WrittenSample> samples = {
       {{1, 2, 3}, {100, 4800}, 48}, {{1, 2, 3}, {1, 100'000}, 100'000}, {{4, 2}, {300, 3000}, 0}};
-  EXPECT_EQ(Samples(WrittenProto(known.profile())), expected);
+  for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
+    KnownProfile known(kind, 0);
+    const std::string text = WrittenProto(known.profile());
+    EXPECT_EQ(SampleTypes(text), (std::vector<std::string>{"objects/count", "space/bytes"}));
+    EXPECT_EQ(String(text, text, 14), "space");
+    EXPECT_EQ(Samples(text), samples);
+    EXPECT_EQ(Only(text, 12), 1u);
+  }
 }
 
 TEST(ProtoFormatTest, LabelsOfGuessedStacks) {
@@ -215,14 +201,6 @@ TEST(ProtoFormatTest, RoundsEstimates) {
   EXPECT_EQ(RoundedEstimate(std::nan("")), 0);
 }
 
-TEST(ProtoFormatTest, WithoutLibrariesThereAreNoMappings) {
-  KnownProfile known(ProfileKind::kHeap);
-  const std::string text = WrittenProto(known.profile(), "");
-  EXPECT_TRUE(Texts(text, 3).empty());
-  ASSERT_EQ(Texts(text, 4).size(), 4u);
-  for (const std::string_view location : Texts(text, 4)) EXPECT_EQ(Only(location, 2), 0u);
-}
-
 TEST(ProtoFormatTest, WithoutMemory) {
   KnownProfile known(ProfileKind::kHeap);
   size_t failures = 0;
@@ -239,30 +217,6 @@ TEST(ProtoFormatTest, WithoutMemory) {
     ++failures;
   }
   EXPECT_EQ(failures, 2u);  // for the table of addresses and for the numbers of a stack
-}
-
-// The time is linear: a quadratic algorithm would take too long.
-TEST(ProtoFormatTest, ManyEntries) {
-  constexpr size_t kEntries = 200'000;
-  std::vector<uintptr_t> frames(kEntries + 10);
-  for (size_t i = 0; i < frames.size(); ++i) frames[i] = 0x12000 + i * 16;
-  std::vector<ProfileEntry> entries(kEntries);
-  for (size_t i = 0; i < kEntries; ++i) {
-    entries[i].frames = &frames[i];
-    entries[i].depth = 10;
-    entries[i].estimated_live_bytes = static_cast<double>(i);
-  }
-  Profile profile;
-  profile.entries = entries.data();
-  profile.num_entries = kEntries;
-  const std::string text = WrittenProto(profile);
-  size_t samples = 0, locations = 0;
-  for (const ProtoField& field : ProtoFields(text)) {
-    samples += field.number == 2;
-    locations += field.number == 4;
-  }
-  EXPECT_EQ(samples, kEntries);
-  EXPECT_EQ(locations, kEntries + 9);
 }
 
 }  // namespace

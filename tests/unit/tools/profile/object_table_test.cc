@@ -51,38 +51,6 @@ class ObjectTableTest : public testing::Test {
   ObjectTable::Traffic traffic_;
 };
 
-TEST_F(ObjectTableTest, CountsObjectsInUse) {
-  Site* const a = SiteAt(1);
-  Site* const b = SiteAt(2);
-  EXPECT_TRUE(Insert(0x1000, a, 10));
-  EXPECT_TRUE(Insert(0x2000, a, 20));
-  EXPECT_TRUE(Insert(0x3000, b, 0));
-  EXPECT_TRUE(Remove(0x1000));
-  EXPECT_FALSE(Remove(0x1000));
-  EXPECT_FALSE(Remove(0x4000));
-  EXPECT_EQ(objects_.num_objects(), 2u);
-  EXPECT_EQ(traffic_.allocated_bytes, 30u);
-  EXPECT_EQ(traffic_.freed_bytes, 10u);
-  auto entries = Entries();
-  EXPECT_EQ(entries[1].live_objects, 1u);
-  EXPECT_EQ(entries[1].live_bytes, 20u);
-  EXPECT_EQ(entries[1].allocated_objects, 2u);
-  EXPECT_EQ(entries[1].allocated_bytes, 30u);
-  EXPECT_EQ(entries[2].live_objects, 1u);
-  EXPECT_EQ(entries[2].allocated_bytes, 0u);
-}
-
-// The free of the first object was not recorded, and its address is in use again.
-TEST_F(ObjectTableTest, SecondObjectAtAnAddressFreesTheFirst) {
-  EXPECT_TRUE(Insert(0x1000, SiteAt(1), 10));
-  EXPECT_TRUE(Insert(0x1000, SiteAt(2), 20));
-  EXPECT_EQ(objects_.num_objects(), 1u);
-  auto entries = Entries();
-  EXPECT_EQ(entries[1].live_objects, 0u);
-  EXPECT_EQ(entries[2].live_objects, 1u);
-  EXPECT_EQ(traffic_.freed_bytes, 10u);
-}
-
 TEST_F(ObjectTableTest, ClearFreesAllObjectsAndMemory) {
   Site* const site = SiteAt(1);
   const size_t before = arena_.allocated_bytes();
@@ -119,21 +87,6 @@ TEST_F(ObjectTableTest, BytesPerObject) {
   const double bytes = static_cast<double>(arena_.allocated_bytes() - before);
   EXPECT_LE(bytes / static_cast<double>(kObjects), 2.83 * kSlot);
   EXPECT_GE(bytes / static_cast<double>(kObjects), 1.3 * kSlot);
-}
-
-// Shards of more than a MiB have mappings of their own.
-TEST_F(ObjectTableTest, OneLargeShard) {
-  Site* const site = SiteAt(1);
-  // Addresses whose products with the odd multiplier have the same first bits.
-  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;
-  std::vector<uintptr_t> objects;
-  for (uint64_t i = 1; objects.size() < 60000; ++i) {
-    if ((i * kMultiplier) >> 56 == 7) objects.push_back(static_cast<uintptr_t>(i * 8));
-  }
-  for (const uintptr_t object : objects) ASSERT_TRUE(Insert(object, site, 1));
-  for (const uintptr_t object : objects) ASSERT_TRUE(Remove(object)) << object;
-  EXPECT_EQ(objects_.num_objects(), 0u);
-  objects_.Clear();
 }
 
 TEST_F(ObjectTableTest, TrafficIsReportedAboveTheThreshold) {

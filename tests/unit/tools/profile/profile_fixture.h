@@ -20,7 +20,6 @@ namespace tcmalloc {
 struct Collector {
   std::string text;
   size_t limit = SIZE_MAX;
-  size_t pieces = 0;
   size_t refusals = 0;
 
   static bool Take(const void* data, size_t size, void* context) {
@@ -30,7 +29,6 @@ struct Collector {
       return false;
     }
     collector->text.append(static_cast<const char*>(data), size);
-    ++collector->pieces;
     return true;
   }
 };

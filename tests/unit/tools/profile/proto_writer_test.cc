@@ -23,17 +23,6 @@ TEST(ProtoWriterTest, EncodesNumbers) {
             "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"sv);
 }
 
-TEST(ProtoWriterTest, EncodesStringsAndEmptyStrings) {
-  char buffer[300];
-  TextWriter text(buffer, sizeof(buffer));
-  ProtoWriter writer(&text);
-  writer.String(6, "");
-  writer.String(6, "ab");
-  EXPECT_EQ(text.text(),
-            "\x32\x00\x32\x02"
-            "ab"sv);
-}
-
 TEST(ProtoWriterTest, MessageIsPrecededByItsLength) {
   char buffer[300];
   TextWriter text(buffer, sizeof(buffer));

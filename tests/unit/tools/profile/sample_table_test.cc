@@ -154,21 +154,6 @@ TEST_F(SampleTableTest, EveryKindAgreesWithAModel) {
   EXPECT_LT(arena_.allocated_bytes(), (peak_bytes / 8 + 100) * 128);
 }
 
-// The records lie together because a reader stops the process while it copies them.
-TEST_F(SampleTableTest, RecordsLieTogether) {
-  constexpr size_t kBlockBytes = kTuning.sampling.record_block_bytes;
-  constexpr size_t kSamples = 3 * (kBlockBytes / sizeof(Sample));
-  std::vector<Sample*> samples;
-  for (size_t i = 0; i < kSamples; ++i) {
-    samples.push_back(Add(i, 100, 1, i % 40));
-    ASSERT_NE(arena_.Allocate(112), nullptr);  // other records of the heap
-  }
-  std::sort(samples.begin(), samples.end());
-  size_t gaps = 0;
-  for (size_t i = 1; i < kSamples; ++i) gaps += samples[i] != samples[i - 1] + 1;
-  EXPECT_LE(gaps, 2u);
-}
-
 TEST_F(SampleTableTest, RecordsAreUsedAgain) {
   Sample* const first = Add(1, 100);
   EXPECT_EQ(first->number, 1u);
@@ -196,14 +181,6 @@ TEST_F(SampleTableTest, NoSampleWithoutMemory) {
   no_memory.FailMap(1);
   EXPECT_EQ(table.New(kMaxStackDepth), nullptr);
   EXPECT_EQ(table.New(0), record + 1);  // its record was not lost
-}
-
-TEST_F(SampleTableTest, NoProfileWithoutMemory) {
-  FakeVirtualMemory no_memory;
-  no_memory.FailMap(1);
-  ProfileMemory profile;
-  EXPECT_FALSE(table_.Snapshot(ProfileKind::kHeap, 1000, no_memory, &profile));
-  EXPECT_EQ(profile.profile.num_entries, 0u);
 }
 
 // Threads add and remove samples while one reads. The sanitizers check this.

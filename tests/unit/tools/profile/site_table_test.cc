@@ -37,18 +37,6 @@ class SiteTableTest : public testing::Test {
   SiteTable sites_;
 };
 
-TEST_F(SiteTableTest, OneSitePerStack) {
-  Site* const site = SiteOf({1, 2, 3});
-  ASSERT_NE(site, nullptr);
-  EXPECT_EQ(SiteOf({1, 2, 3}), site);
-  EXPECT_EQ(Stack(site->frames(), site->frames() + site->depth()), (Stack{1, 2, 3}));
-  for (const Stack& other : {Stack{}, Stack{0}, Stack{1, 2}, Stack{3, 2, 1}, Stack{1, 2, 3, 0}}) {
-    EXPECT_NE(SiteOf(other), site);
-  }
-  EXPECT_EQ(sites_.num_sites(), 6u);
-  EXPECT_TRUE(Entries().empty()) << "nothing was allocated";
-}
-
 TEST_F(SiteTableTest, DeepStacksAreCutToTheirInnermostFrames) {
   Stack deep(kTuning.heap_profiler.max_depth + 10, 5);
   Site* const site = SiteOf(deep);
@@ -82,14 +70,6 @@ TEST_F(SiteTableTest, FiguresOfSessions) {
   EXPECT_EQ(entry.allocated_objects, 1u);
   EXPECT_EQ(entry.allocated_bytes, 1u);
   EXPECT_EQ(entry.live_bytes, 1u);
-}
-
-TEST_F(SiteTableTest, ReadsAtMostMaxSites) {
-  for (uintptr_t i = 1; i <= 10; ++i) SiteOf({i})->Allocated(1);
-  std::array<ProfileEntry, 10> entries;
-  EXPECT_EQ(sites_.Read(entries.data(), 4), 4u);
-  EXPECT_EQ(entries[4].frames, nullptr);
-  EXPECT_EQ(sites_.Read(entries.data(), 0), 0u);
 }
 
 TEST_F(SiteTableTest, WithoutMemory) {

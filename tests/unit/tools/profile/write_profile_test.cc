@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "testing/in_child.h"
@@ -25,24 +24,6 @@ std::string Written(const Profile& profile, ProfileFormat format) {
   return collector.text;
 }
 
-TEST(WriteProfileTest, EveryFormatHasItsSignature) {
-  KnownProfile known(ProfileKind::kHeap);
-  EXPECT_TRUE(Written(known.profile(), ProfileFormat::kProto).starts_with("\x0a\x04\x08"));
-  const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
-  EXPECT_TRUE(text.starts_with("heap profile: 3: "));
-  EXPECT_TRUE(Written(known.profile(), ProfileFormat::kFolded).ends_with(" 100000\n"));
-}
-
-// If the sink is a file, each piece is a system call.
-TEST(WriteProfileTest, WritesFewPieces) {
-  KnownProfile known(ProfileKind::kHeap);
-  for (const ProfileFormat format : kFormats) {
-    Collector collector;
-    EXPECT_TRUE(WriteProfile(known.profile(), format, &Collector::Take, &collector));
-    EXPECT_LE(collector.pieces, collector.text.size() / 1024 + 2);
-  }
-}
-
 // The text contains the line of the C library's code as the system writes it.
 TEST(WriteProfileTest, LegacyTextEndsWithProcMaps) {
   KnownProfile known(ProfileKind::kHeap);
@@ -56,19 +37,6 @@ TEST(WriteProfileTest, LegacyTextEndsWithProcMaps) {
     ++found;
   }
   EXPECT_GT(found, 0u);
-}
-
-TEST(WriteProfileTest, FramesAreResolvedInThisProgram) {
-  const uintptr_t frame = reinterpret_cast<uintptr_t>(&Written) + 1;
-  ProfileEntry entry;
-  entry.frames = &frame;
-  entry.depth = 1;
-  entry.estimated_live_bytes = 7;
-  Profile profile;
-  profile.entries = &entry;
-  profile.num_entries = 1;
-  const std::string text = Written(profile, ProfileFormat::kFolded);
-  EXPECT_NE(text.find("profile_test+0x"), std::string::npos) << text;
 }
 
 // A process that may open no file writes the same profile without libraries.
@@ -106,20 +74,14 @@ TEST(WriteProfileTest, FailingSinkFails) {
 
 TEST(WriteProfileTest, ToAFile) {
   KnownProfile known(ProfileKind::kHeap);
-  char path[] = "/tmp/write_profile_test.XXXXXX";
-  const int fd = mkstemp(path);
-  ASSERT_GE(fd, 0);
-  EXPECT_TRUE(WriteProfileToFile(known.profile(), ProfileFormat::kFolded, fd));
-  close(fd);
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(text.str(), Written(known.profile(), ProfileFormat::kFolded));
-  unlink(path);
-}
-
-TEST(WriteProfileTest, FullFileFails) {
-  KnownProfile known(ProfileKind::kHeap);
+  FILE* const file = tmpfile();
+  ASSERT_NE(file, nullptr);
+  EXPECT_TRUE(WriteProfileToFile(known.profile(), ProfileFormat::kFolded, fileno(file)));
+  char text[4096] = "";
+  rewind(file);
+  EXPECT_GT(fread(text, 1, sizeof(text) - 1, file), 0u);
+  fclose(file);
+  EXPECT_EQ(text, Written(known.profile(), ProfileFormat::kFolded));
   const int full = open("/dev/full", O_WRONLY);
   ASSERT_GE(full, 0);
   for (const ProfileFormat format : kFormats) {
