@@ -165,69 +165,21 @@ TEST_F(CallFrameInfoTest, FramePointerFunction) {
   EXPECT_TRUE(object.Find(Object::kFunctionBytes - 1, &rule));
   EXPECT_FALSE(object.Find(Object::kFunctionBytes, &rule));
   EXPECT_FALSE(object.Find(static_cast<size_t>(-1), &rule));
-}
-
-TEST_F(CallFrameInfoTest, RememberedStates) {
-  object.Make(Initial(), {0x0e, 32, 0x0a, 0x44, 0x0e, 8 * kWord, 0x83, 3, 0x0a, 0x44, 0x0e, 96,
-                          0x0b, 0x44, 0x0b, 0x44, 0x0e, 64});
-  const int64_t expected[] = {32, 8 * kWord, 8 * kWord, 32, 64};
-  for (size_t i = 0; i < 5; ++i) {
-    ASSERT_TRUE(object.Find(4 * i, &rule));
-    EXPECT_EQ(rule.address_offset, expected[i]) << i;
-    EXPECT_EQ(rule.base_place, i == 1 || i == 2 ? Rule::kFromAddress : Rule::kUnchanged) << i;
-  }
-  // One program restores more states than it remembered, the other one remembers more than there is
-  // room for.
-  object.Make(Initial(), {0x0b});
-  EXPECT_FALSE(object.Find(0, &rule));
-  object.Make(Initial(), Bytes(5, 0x0a));
-  EXPECT_FALSE(object.Find(0, &rule));
-  object.Make(Initial(), Bytes(4, 0x0a));
-  EXPECT_TRUE(object.Find(0, &rule));
-}
-
-TEST_F(CallFrameInfoTest, Outermost) {
   object.Make(Initial(), {0x07, kReturn});
   ASSERT_TRUE(object.Find(0, &rule));
   EXPECT_EQ(rule.address, Rule::kOutermost);
 }
 
-TEST_F(CallFrameInfoTest, AlignedFrame) {
-  // The frame's address is in memory, and points to the saved frame pointer.
-  object.Make(Initial(), {0x0f, 3, static_cast<uint8_t>(0x70 + kFramePointer), 0x80 - kWord, 0x06,
-                          0x10, kFramePointer, 2, static_cast<uint8_t>(0x70 + kFramePointer), 0});
-  ASSERT_TRUE(object.Find(0, &rule));
-  Expect(rule, Rule::kMemory, Rule::kFramePointer, -kWord);
-  EXPECT_EQ(rule.frame_place, Rule::kFromFramePointer);
-  EXPECT_EQ(rule.frame_words, 0);
-}
-
 TEST_F(CallFrameInfoTest, SignalTrampoline) {
-  object.Make({},
-              {0x0f,
-               4,
-               0x70 + kStackPointer,
-               0xa0,
-               0x01,
-               0x06,  //
-               0x10,
-               kReturn,
-               3,
-               0x70 + kStackPointer,
-               0xa8,
-               0x01,  //
-               0x10,
-               kFramePointer,
-               3,
-               0x70 + kStackPointer,
-               0xf8,
-               0x00,
-               0x10,
-               0,  //
-               2,
-               0x70 + kStackPointer,
-               8},
-              "zRS");
+  const Bytes address = {0x0f, 4, 0x70 + kStackPointer, 0xa0, 0x01, 0x06};
+  const Bytes saved_return = {0x10, kReturn, 3, 0x70 + kStackPointer, 0xa8, 0x01};
+  const Bytes saved_frame = {0x10, kFramePointer, 3, 0x70 + kStackPointer, 0xf8, 0x00};
+  const Bytes saved_other = {0x10, 0, 2, 0x70 + kStackPointer, 8};
+  Bytes program;
+  for (const Bytes& part : {address, saved_return, saved_frame, saved_other}) {
+    program.insert(program.end(), part.begin(), part.end());
+  }
+  object.Make({}, program, "zRS");
   ASSERT_TRUE(object.Find(0, &rule));
   Expect(rule, Rule::kMemory, Rule::kStackPointer, 160);
   EXPECT_EQ(rule.interrupted, 1u);

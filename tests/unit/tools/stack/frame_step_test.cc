@@ -77,16 +77,6 @@ TEST_F(FrameStepTest, RuleOfASignalFrame) {
   EXPECT_EQ(registers.sp(), At(2));
 }
 
-TEST_F(FrameStepTest, ValuesBelowTheStackPointerArePopped) {
-  const CallFrameRule rule = {.address = CallFrameRule::kRegister,
-                              .frame_place = CallFrameRule::kFromAddress,
-                              .frame_words = -2,
-                              .address_offset = kUnit};
-  ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);
-  EXPECT_EQ(registers.fp(), At(20)) << "unchanged";
-  EXPECT_EQ(registers.pc, 1008u);
-}
-
 // The return address is in the link register: the function has no frame, or one without it.
 TEST_F(FrameStepTest, ReturnAddressInARegister) {
   CallFrameRule rule = {.address = CallFrameRule::kRegister,

@@ -25,12 +25,10 @@ inline void Note(Request* request, void* address) {
 
 namespace with_frame_pointers {
 size_t Outer(Request* request);
-size_t Recurse(Request* request, size_t more);
 }  // namespace with_frame_pointers
 
 namespace without_frame_pointers {
 size_t Outer(Request* request);
-size_t Recurse(Request* request, size_t more);
 }  // namespace without_frame_pointers
 
 }  // namespace tcmalloc

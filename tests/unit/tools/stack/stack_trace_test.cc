@@ -7,12 +7,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <barrier>
 #include <thread>
 #include <vector>
 
@@ -94,15 +91,6 @@ TEST_F(StackTraceTest, KnownChains) {
   }
 }
 
-TEST_F(StackTraceTest, NoneYieldsEmptyTraces) {
-  SetStackTraceMethod(Method::kNone);
-  EXPECT_EQ(GetStackTrace(frames, 10, 0), 0u);
-  EXPECT_EQ(GetStackFrames(frames, sizes, 10, 0, nullptr), 0u);
-  EXPECT_STREQ(StackTraceMethodName(), "none");
-  SetStackTraceMethod(Method::kFramePointers);
-  EXPECT_STREQ(StackTraceMethodName(), "frame pointers");
-}
-
 TEST_F(StackTraceTest, LimitAndSkip) {
   Request request{.take = [](Request*) -> size_t {
     errno = ERANGE;
@@ -127,32 +115,21 @@ TEST_F(StackTraceTest, LimitAndSkip) {
   with_frame_pointers::Outer(&request);
 }
 
-TEST_F(StackTraceTest, Recursion) {
-  constexpr size_t kDepth = 1000;
-  const auto take = [](Request*) -> size_t {
-    const size_t depth = GetStackTrace(frames, kRoom, 0);
-    __asm__ volatile("" ::: "memory");
-    return depth;
-  };
-  const auto take_later = [](Request*) -> size_t {
-    const size_t depth = GetStackTrace(frames, kRoom, kDepth / 2);
-    __asm__ volatile("" ::: "memory");
-    return depth;
-  };
-  Request request{.take = take};
-  const size_t depth = with_frame_pointers::Recurse(&request, kDepth);
-  EXPECT_GT(depth, kDepth);
-  EXPECT_EQ(std::count(frames, frames + depth, frames[10]), static_cast<int>(kDepth));
-  request = {.take = take_later};
-  EXPECT_EQ(with_frame_pointers::Recurse(&request, kDepth), depth - kDepth / 2);
-  if (!kFollowsCallFrames) return;
-  request = {.take = take};
-  EXPECT_EQ(without_frame_pointers::Recurse(&request, kDepth), depth);
-  EXPECT_EQ(std::count(frames, frames + depth, frames[10]), static_cast<int>(kDepth));
-}
-
 __attribute__((noinline)) size_t TakeFrames(Request*) {
   const size_t depth = GetStackFrames(frames, sizes, kMaxStackDepth, 0, nullptr);
+  __asm__ volatile("" ::: "memory");
+  return depth;
+}
+
+__attribute__((noinline)) size_t TakeCallers(Request*) {
+  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 2);
+  __asm__ volatile("" ::: "memory");
+  return depth;
+}
+
+__attribute__((noinline)) size_t TakeCallersWithoutCache(Request*) {
+  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 2,
+                                           RuleCache::kUnused);
   __asm__ volatile("" ::: "memory");
   return depth;
 }
@@ -171,32 +148,6 @@ TEST_F(StackTraceTest, SizesOfFrames) {
   const size_t few = [] { return GetStackFrames(frames, sizes, 1, 2, nullptr); }();
   EXPECT_EQ(few, 1u);
   EXPECT_GT(sizes[0], 0);
-}
-
-__attribute__((noinline)) size_t TakeCallers(Request*) {
-  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 2);
-  __asm__ volatile("" ::: "memory");
-  return depth;
-}
-
-__attribute__((noinline)) size_t TakeCallersWithoutCache(Request*) {
-  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 2,
-                                           RuleCache::kUnused);
-  __asm__ volatile("" ::: "memory");
-  return depth;
-}
-
-// Threads that start before the object is known all get the same result.
-TEST_F(StackTraceTest, FirstTracesOfManyThreads) {
-  constexpr int kThreads = 8;
-  std::barrier begin(kThreads);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&begin] {
-      begin.arrive_and_wait();
-      EXPECT_TRUE(InOwnObject(reinterpret_cast<uintptr_t>(&GetStackTrace)));
-    });
-  }
 }
 
 // In a program that contains the library, the caller says how many frames are the allocator's.
@@ -516,37 +467,6 @@ TEST_F(StackTraceTest, ManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const size_t count : wrong) EXPECT_EQ(count, 0u);
-}
-
-TEST_F(StackTraceTest, ForkedChild) {
-  Request request{.take = [](Request*) -> size_t {
-    const pid_t child = fork();
-    if (child == 0) _exit(GetStackTrace(frames, kMaxStackDepth, 0) > 5 ? 0 : 1);
-    int status = -1;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
-    return 0;
-  }};
-  with_frame_pointers::Outer(&request);
-}
-
-// Takes a trace through frames of the C++ library while an exception is being thrown.
-struct TakesInDestructor {
-  explicit TakesInDestructor(size_t* d) : depth(d) {}
-  ~TakesInDestructor() { *depth = GetStackTrace(frames, kMaxStackDepth, 0); }
-  size_t* depth;
-};
-
-TEST_F(StackTraceTest, WhileAnExceptionIsThrown) {
-  if (!kFollowsCallFrames) GTEST_SKIP() << "SKIP: no call frame information here";
-  size_t depth = 0;
-  Request request{.take = [](Request* r) -> size_t {
-                    const TakesInDestructor taker(static_cast<size_t*>(r->context));
-                    throw 1;
-                  },
-                  .context = &depth};
-  EXPECT_THROW(without_frame_pointers::Outer(&request), int);
-  ExpectHolds(Taken(depth), Noted(request));
 }
 
 #if defined(__x86_64__)
