@@ -27,14 +27,6 @@ class GuardFaultTest : public ::testing::Test {
     pool_->Quarantine(object_[1]);
   }
 
-  void Expect(uintptr_t address, GuardErrorKind kind, int slot) {
-    GuardError error;
-    ClassifyFault(*pool_, address, &error);
-    EXPECT_EQ(error.kind, kind) << address - pool_->layout().start();
-    EXPECT_EQ(error.slot, slot < 0 ? GuardSlot::kNone : static_cast<uint32_t>(slot));
-    EXPECT_EQ(error.address, address);
-  }
-
   struct alignas(64) Aligned {
     char bytes[64];
   };
@@ -44,32 +36,37 @@ class GuardFaultTest : public ::testing::Test {
   GuardSlot* object_[4];
 };
 
-TEST_F(GuardFaultTest, AfterAnObject) {
-  Expect(object_[0]->end(), GuardErrorKind::kOverflow, 0);
-  Expect(object_[0]->end() + 4000, GuardErrorKind::kOverflow, 0);
-  Expect(object_[3]->end() + 4000, GuardErrorKind::kOverflow, 3);
-}
-
-TEST_F(GuardFaultTest, BeforeAnObject) {
-  Expect(object_[3]->place.object - 1, GuardErrorKind::kUnderflow, 3);
-  Expect(object_[3]->place.object - 3000, GuardErrorKind::kUnderflow, 3);
-  // The address is far before an object at the end of its slot, on an inaccessible page.
-  Expect(pool_->layout().SlotStart(2) + 100, GuardErrorKind::kUnderflow, 2);
-  Expect(pool_->layout().start() + 8000, GuardErrorKind::kUnderflow, 0);
-}
-
-TEST_F(GuardFaultTest, FreedObject) {
-  Expect(object_[1]->place.object, GuardErrorKind::kUseAfterFree, 1);
-  Expect(pool_->layout().SlotStart(1), GuardErrorKind::kUseAfterFree, 1);
-  Expect(pool_->layout().SlotStart(1) + 8191, GuardErrorKind::kUseAfterFree, 1);
-  Expect(object_[1]->end() + 100, GuardErrorKind::kUseAfterFree, 1);
-}
-
-TEST_F(GuardFaultTest, WhereNoObjectWas) {
-  Expect(pool_->layout().SlotStart(100), GuardErrorKind::kNoObject, -1);
-  Expect(pool_->layout().start() + pool_->layout().bytes() - 1, GuardErrorKind::kNoObject, -1);
-  // The address is in the slot after the last object.
-  Expect(pool_->layout().SlotStart(4) + 100, GuardErrorKind::kOverflow, 3);
+TEST_F(GuardFaultTest, KindAndSlotOfAnAddress) {
+  const GuardLayout& layout = pool_->layout();
+  const struct {
+    uintptr_t address;
+    GuardErrorKind kind;
+    int slot;
+  } kRows[] = {
+      {object_[0]->end(), GuardErrorKind::kOverflow, 0},
+      {object_[0]->end() + 4000, GuardErrorKind::kOverflow, 0},
+      {object_[3]->end() + 4000, GuardErrorKind::kOverflow, 3},
+      {layout.SlotStart(4) + 100, GuardErrorKind::kOverflow, 3},  // the slot after the last object
+      {object_[3]->place.object - 1, GuardErrorKind::kUnderflow, 3},
+      {object_[3]->place.object - 3000, GuardErrorKind::kUnderflow, 3},
+      // Far before an object at the end of its slot, on an inaccessible page.
+      {layout.SlotStart(2) + 100, GuardErrorKind::kUnderflow, 2},
+      {layout.start() + 8000, GuardErrorKind::kUnderflow, 0},
+      {object_[1]->place.object, GuardErrorKind::kUseAfterFree, 1},
+      {layout.SlotStart(1), GuardErrorKind::kUseAfterFree, 1},
+      {layout.SlotStart(1) + 8191, GuardErrorKind::kUseAfterFree, 1},
+      {object_[1]->end() + 100, GuardErrorKind::kUseAfterFree, 1},
+      {layout.SlotStart(100), GuardErrorKind::kNoObject, -1},
+      {layout.start() + layout.bytes() - 1, GuardErrorKind::kNoObject, -1},
+  };
+  for (const auto& [address, kind, slot] : kRows) {
+    SCOPED_TRACE(address - layout.start());
+    GuardError error;
+    ClassifyFault(*pool_, address, &error);
+    EXPECT_EQ(error.kind, kind);
+    EXPECT_EQ(error.slot, slot < 0 ? GuardSlot::kNone : static_cast<uint32_t>(slot));
+    EXPECT_EQ(error.address, address);
+  }
 }
 
 }  // namespace

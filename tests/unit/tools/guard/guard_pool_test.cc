@@ -92,16 +92,6 @@ TEST_F(GuardPoolTest, ThePagesInUseAreBounded) {
   EXPECT_EQ(NewObject(), nullptr);
 }
 
-TEST_F(GuardPoolTest, OneOfSomeIsAtTheStart) {
-  size_t at_start = 0;
-  constexpr size_t kObjects = 64;
-  for (size_t i = 0; i < kObjects; ++i) {
-    const GuardSlot* const slot = NewObject();
-    at_start += slot->place.object == slot->place.pages;
-  }
-  EXPECT_EQ(at_start, kObjects / kTuning.guarded_samples.at_start_part);
-}
-
 // In a child, slots that other threads were changing become free again, and those of this thread
 // stay.
 TEST_F(GuardPoolTest, SlotsOfThreadsThatTheChildLacks) {

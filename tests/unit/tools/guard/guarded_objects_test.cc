@@ -83,25 +83,6 @@ TEST_F(GuardedObjectsTest, BehaveLikeOthers) {
   tc_free(large);
 }
 
-TEST_F(GuardedObjectsTest, ReallocCopiesOut) {
-  std::mt19937_64 random(20261125);
-  std::vector<unsigned char> contents;
-  auto* p = static_cast<unsigned char*>(tc_malloc(100));
-  contents.assign(100, 7);
-  memset(p, 7, 100);
-  for (int i = 0; i < 200; ++i) {
-    const size_t size = 16 + random() % 12'000;
-    p = static_cast<unsigned char*>(tc_realloc(p, size));
-    ASSERT_EQ(IsGuarded(p), size <= 8192) << size;
-    const size_t kept = std::min(size, contents.size());
-    ASSERT_TRUE(std::equal(p, p + kept, contents.begin()));
-    contents.resize(size);
-    for (size_t j = 0; j < size; ++j) p[j] = contents[j] = static_cast<unsigned char>(random());
-  }
-  tc_free(p);
-  EXPECT_EQ(Objects(), 0u);
-}
-
 TEST_F(GuardedObjectsTest, EachNthSampleThatFits) {
   for (const size_t n : {1, 3, 10}) {
     SetGuardedSample(heap_, n);
@@ -114,45 +95,6 @@ TEST_F(GuardedObjectsTest, EachNthSampleThatFits) {
     }
     EXPECT_NEAR(static_cast<double>(guarded), 30, 1) << n;
   }
-}
-
-TEST_F(GuardedObjectsTest, SwitchedByAProperty) {
-  void* const guarded = tc_malloc(64);
-  EXPECT_TRUE(SetProperty(heap_, "tcmalloc.guarded_sample", 0));
-  void* const p = tc_malloc(64);
-  EXPECT_FALSE(IsGuarded(p));
-  tc_free(p);
-  EXPECT_TRUE(IsGuarded(guarded));
-  tc_free(guarded);  // stays guarded, and is freed
-  SetSamplePeriod(heap_, 0);
-  EXPECT_TRUE(SetProperty(heap_, "tcmalloc.guarded_sample", 16));
-  EXPECT_EQ(GetProperty(heap_, "tcmalloc.guarded_sample"), 16u);
-  EXPECT_EQ(heap_.sampling.period(), kTuning.sampling.default_period_bytes)
-      << "samples are needed for it";
-}
-
-// A walk over all objects also finds guarded ones.
-TEST_F(GuardedObjectsTest, ForEachObjectFindsThem) {
-  void* const p = tc_malloc(100);
-  ASSERT_TRUE(IsGuarded(p));
-  struct Search {
-    void* wanted;
-    size_t bytes;
-    int times;
-  } search = {p, 0, 0};
-  const auto visit = [](void* object, size_t bytes, void* context) {
-    Search& to = *static_cast<Search*>(context);
-    if (object != to.wanted) return;
-    to.bytes = bytes;
-    ++to.times;
-  };
-  ASSERT_EQ(tcmalloc_for_each_object(visit, &search), 1);
-  EXPECT_EQ(search.times, 1);
-  EXPECT_EQ(search.bytes, 100u);
-  tc_free(p);
-  search.times = 0;
-  ASSERT_EQ(tcmalloc_for_each_object(visit, &search), 1);
-  EXPECT_EQ(search.times, 0);
 }
 
 }  // namespace

@@ -20,14 +20,6 @@ class HeapDumpScheduleTest : public testing::Test {
   HeapDumpSchedule schedule;
 };
 
-TEST_F(HeapDumpScheduleTest, NoFileIsDueWithoutIntervals) {
-  schedule.Begin({}, 1000);
-  EXPECT_FALSE(schedule.Count(uint64_t{1} << 60, 0));
-  EXPECT_FALSE(schedule.Count(0, uint64_t{1} << 60));
-  EXPECT_FALSE(schedule.has_timer());
-  EXPECT_EQ(Reason(UINT64_MAX - 1), "");
-}
-
 TEST_F(HeapDumpScheduleTest, AllocatedBytes) {
   const HeapDumpIntervals intervals = {.allocated_bytes = 4 * kMiB};
   schedule.Begin(intervals, 0);
@@ -79,19 +71,6 @@ TEST_F(HeapDumpScheduleTest, Time) {
   schedule.NoteDump(schedule.traffic(), intervals, 1700);
   EXPECT_FALSE(schedule.IsTimeDue(2199));
   EXPECT_TRUE(schedule.IsTimeDue(2200));
-}
-
-TEST_F(HeapDumpScheduleTest, SessionsForgetTraffic) {
-  schedule.Begin({.allocated_bytes = 100, .milliseconds = 1}, 0);
-  EXPECT_TRUE(schedule.Count(100, 50));
-  schedule.BeginWithoutDumps();
-  EXPECT_EQ(schedule.traffic().allocated, 0u);
-  EXPECT_EQ(schedule.traffic().freed, 0u);
-  EXPECT_FALSE(schedule.Count(1000, 1000));
-  EXPECT_FALSE(schedule.has_timer());
-  schedule.Begin({.allocated_bytes = 100}, 0);
-  EXPECT_FALSE(schedule.Count(99, 0));
-  EXPECT_TRUE(schedule.Count(1, 0));
 }
 
 TEST_F(HeapDumpScheduleTest, TrafficThreshold) {

@@ -225,27 +225,5 @@ TEST_F(SamplerTest, EstimateMatchesMemoryInUse) {
   EXPECT_EQ(Samples(), 0u);
 }
 
-TEST_F(SamplerTest, AllocationsSinceBegin) {
-  void* const older = tc_malloc(kMiB);
-  SampleEverything();
-  void* const kept = tc_malloc(2 * kMiB);
-  ASSERT_TRUE(BeginRecordingSamples(heap_));
-  ASSERT_FALSE(BeginRecordingSamples(heap_));
-  tc_free(tc_malloc(4 * kMiB));
-  void* const p = tc_malloc(8 * kMiB);
-  ProfileMemory profile;
-  ASSERT_TRUE(SnapshotSamples(heap_, ProfileKind::kAllocations, &profile));
-  std::map<size_t, uint64_t> allocated;
-  for (size_t i = 0; i < profile.profile.num_entries; ++i) {
-    const ProfileEntry& entry = profile.profile.entries[i];
-    allocated[entry.object_size] += entry.allocated_objects;
-  }
-  EXPECT_EQ(allocated, (std::map<size_t, uint64_t>{{4 * kMiB, 1}, {8 * kMiB, 1}}));
-  EndRecordingSamples();
-  ASSERT_TRUE(SnapshotSamples(heap_, ProfileKind::kAllocations, &profile));
-  EXPECT_EQ(profile.profile.num_entries, 0u);
-  for (void* const object : {older, kept, p}) tc_free(object);
-}
-
 }  // namespace
 }  // namespace tcmalloc

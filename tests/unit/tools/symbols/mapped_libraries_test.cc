@@ -61,18 +61,6 @@ TEST(MappedLibrariesTest, KeepsExecutableMappingsThatHaveANameAndSkipsMalformedL
   EXPECT_EQ(libraries.Find(0x8000)->image.bias, 0x4000u);
 }
 
-TEST(MappedLibrariesTest, UnreadImageHasFileOffsetsForAddresses) {
-  SystemVirtualMemory vm;
-  MappedLibraries libraries(vm);
-  ASSERT_TRUE(libraries.Parse(kMaps, &AnswerNo));
-  ASSERT_EQ(libraries.end() - libraries.begin(), 2);
-  for (const MappedLibrary& library : libraries) {
-    EXPECT_FALSE(library.is_image);
-    EXPECT_EQ(library.image.bias, library.start - 0x2000);
-    EXPECT_EQ(library.image.build_id_bytes, 0u);
-  }
-}
-
 TEST(MappedLibrariesTest, FindsByAddress) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -147,14 +148,6 @@ class ChangedImageTest : public testing::Test {
   std::vector<char> original_;
 };
 
-TEST_F(ChangedImageTest, ReadsACopyAtAnotherAddress) {
-  ElfImage image, own;
-  ASSERT_TRUE(Read(&image));
-  ASSERT_TRUE(ReadElfImage(OwnImage(), UINTPTR_MAX, &own));
-  EXPECT_EQ(Hex(image), Hex(own));
-  EXPECT_EQ(image.bias - reinterpret_cast<uintptr_t>(bytes_.data()), own.bias - OwnImage());
-}
-
 // The changed image is like that of a program linked for a fixed address.
 TEST_F(ChangedImageTest, ReadsAnImageForAFixedAddress) {
   ElfImage before, image;
@@ -166,32 +159,26 @@ TEST_F(ChangedImageTest, ReadsAnImageForAFixedAddress) {
 }
 
 TEST_F(ChangedImageTest, RejectsOtherKindsOfImages) {
-  ElfImage image;
-  header()->e_ident[0] = 'E';
-  EXPECT_FALSE(Read(&image));
-  bytes_ = original_;
-  header()->e_ident[EI_CLASS] ^= ELFCLASS32 ^ ELFCLASS64;
-  EXPECT_FALSE(Read(&image));
-  bytes_ = original_;
-  header()->e_type = ET_CORE;
-  EXPECT_FALSE(Read(&image));
-  bytes_ = original_;
-  header()->e_phentsize += 8;
-  EXPECT_FALSE(Read(&image));
-  bytes_ = original_;
-  header()->e_phnum = 0xffff;
-  EXPECT_FALSE(Read(&image));
-  bytes_ = original_;
-  header()->e_phnum = 0;
-  EXPECT_FALSE(Read(&image));
-  bytes_ = original_;
-  header()->e_phoff = static_cast<ElfW(Off)>(0) - 64;
-  EXPECT_FALSE(Read(&image));
-  bytes_ = original_;
-  for (size_t i = 0; i < header()->e_phnum; ++i) {
-    if (segments()[i].p_type == PT_LOAD) segments()[i].p_type = PT_NULL;
+  const std::function<void()> changes[] = {
+      [&] { header()->e_ident[0] = 'E'; },
+      [&] { header()->e_ident[EI_CLASS] ^= ELFCLASS32 ^ ELFCLASS64; },
+      [&] { header()->e_type = ET_CORE; },
+      [&] { header()->e_phentsize += 8; },
+      [&] { header()->e_phnum = 0xffff; },
+      [&] { header()->e_phnum = 0; },
+      [&] { header()->e_phoff = static_cast<ElfW(Off)>(0) - 64; },
+      [&] {
+        for (size_t i = 0; i < header()->e_phnum; ++i) {
+          if (segments()[i].p_type == PT_LOAD) segments()[i].p_type = PT_NULL;
+        }
+      }};
+  for (size_t i = 0; i < std::size(changes); ++i) {
+    bytes_ = original_;
+    ElfImage image;
+    EXPECT_TRUE(Read(&image));
+    changes[i]();
+    EXPECT_FALSE(Read(&image)) << i;
   }
-  EXPECT_FALSE(Read(&image));
 }
 
 // Any damaged image has an answer, and nothing outside of the image is read. The sanitizer build
