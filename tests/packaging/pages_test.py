@@ -50,7 +50,7 @@ def has_shape(printed, written):
 
 
 def start_redis(folder, own):
-    """The server, after nine of ten of its keys were deleted, and a function that runs commands of redis."""
+    """The server, after nine of ten of its keys were deleted."""
     socket = folder / "redis"
     server = subprocess.Popen(
         ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder], stdout=subprocess.DEVNULL,
@@ -63,12 +63,9 @@ def start_redis(folder, own):
     choice = random.Random(SEED)
     commands = [f"SET key{key} {'v' * choice.randint(50, 450)}" for key in range(KEYS)]
     commands += [f"DEL key{key}" for key in range(KEYS) if choice.random() < 0.9]
-
-    def redis(lines):
-        subprocess.run(["redis-cli", "-s", socket, "--pipe"], input="\n".join(lines) + "\n", text=True, check=True,
-                       stdout=subprocess.DEVNULL, timeout=100)
-    redis(commands)
-    return server, redis
+    subprocess.run(["redis-cli", "-s", socket, "--pipe"], input="\n".join(commands) + "\n", text=True, check=True,
+                   stdout=subprocess.DEVNULL, timeout=100)
+    return server
 
 
 class Pages:
@@ -129,7 +126,7 @@ def main():
     del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps shows what is set
     # A path of a socket is at most 108 bytes long.
     with tempfile.TemporaryDirectory(prefix="tcmalloc-pages-") as folder:
-        server, _ = start_redis(pathlib.Path(folder), own)
+        server = start_redis(pathlib.Path(folder), own)
         try:
             pages = Pages(work, own, server.pid)
             for name in PAGES:

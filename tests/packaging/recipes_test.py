@@ -7,9 +7,6 @@ Usage: recipes_test.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER RECIPE
 The library and the command are installed into the home folder. The commands run in a copy of packaging/recipes/RECIPE.
 Blocks of shell commands are run; a block of text after one is what it prints: numbers may differ, and a line "..." stands
 for any lines. A block of another language is one of the recipe's files. Programs that the commands leave are ended.
-
-The commands of the page about systemd run inside of a separate systemd (own_systemd.sh), where the library is in
-/usr/local.
 """
 
 import contextlib
@@ -26,10 +23,8 @@ import tempfile
 from clients import environment
 from pages_test import BLOCK, SKIPPED, Pages
 
-HERE = pathlib.Path(__file__).resolve().parent
 # The programs that a recipe runs, and the folders besides those of PATH in which Debian has them.
 PROGRAMS = {
-    "systemd": ("redis-server", "redis-cli", "systemctl"),
     "redis": ("redis-server", "redis-cli"),
     "nginx": ("nginx", "curl"),
     "prometheus": ("prometheus-node-exporter", "promtool", "curl", "systemd-analyze"),
@@ -44,7 +39,6 @@ PROGRAMS = {
 FOLDERS = "/usr/sbin:/sbin:/usr/lib/postgresql/15/bin"
 # Servers that refuse to run as root.
 USERS = {"postgresql": "postgres"}
-NO_SYSTEMD = 125  # the status of own_systemd.sh if systemd does not start
 # Podman's own defaults need the right to raise limits, and do not work with every set-up of control groups.
 CONTAINERS_CONF = """[containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
@@ -153,27 +147,6 @@ def podman(work, own):
         shutil.rmtree(work / "containers", ignore_errors=True)
 
 
-def install(build, prefix):
-    subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
-
-
-def run_with_systemd(source, build, work, recipe):
-    """Runs this program in a systemd of its own, with a copy of the files that it reads."""
-    work = work / recipe
-    shutil.rmtree(work, ignore_errors=True)
-    copy = work / "source"
-    shutil.copytree(HERE, copy / "tests/packaging")
-    for folder in ("docs/recipes", "packaging/recipes"):
-        shutil.copytree(source / folder, copy / folder)
-    install(build, work / "tcmalloc")
-    inside = (f"cp -a {work}/tcmalloc/. /usr/local/; ldconfig; mkdir -p /var/log/redis; chown redis: /var/log/redis;"
-              f"exec {sys.executable} {copy}/tests/packaging/recipes_test.py {copy} - {work} {recipe}")
-    run = subprocess.run([HERE / "own_systemd.sh", work, "bash", "-c", inside], timeout=250, stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, text=True)
-    print(run.stdout)
-    return run.returncode
-
-
 def main():
     source, build, work, recipe = sys.argv[1:5]
     source, work = pathlib.Path(source).resolve(), pathlib.Path(work).resolve()
@@ -182,22 +155,11 @@ def main():
     if missing:
         print(f"SKIP: not installed: {', '.join(missing)}")
         return SKIPPED
-    inside = build == "-"
-    if recipe == "systemd" and not inside:
-        if os.geteuid() != 0:
-            print("SKIP: to start a systemd needs root")
-            return SKIPPED
-        status = run_with_systemd(source, pathlib.Path(build).resolve(), work, recipe)
-        if status == NO_SYSTEMD:
-            print("SKIP: systemd does not start here")
-            return SKIPPED
-        return status
     # A path of a socket is at most 108 bytes long. Servers may run as another user, which has to reach the library.
     with tempfile.TemporaryDirectory(prefix="tcmalloc-recipe-") as temporary:
         home = pathlib.Path(temporary)
         home.chmod(0o755)
-        if not inside:
-            install(build, home / "tcmalloc")
+        subprocess.run(["cmake", "--install", build, "--prefix", home / "tcmalloc"], check=True, stdout=subprocess.DEVNULL)
         own = environment(HOME=str(home), PATH=f"{home}/tcmalloc/bin:/usr/local/bin:{path}")
         del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps shows what is set
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
