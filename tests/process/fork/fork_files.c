@@ -2,8 +2,7 @@
 //
 // Threads fork, flush all files, and read lines into buffers which grow, all at once. The flushing
 // thread holds the C library's list of files and waits for the file that is being read; the reading
-// thread allocates; fork waits for both. With "one" there are no other threads. Each child uses
-// files and allocates, and then forks.
+// thread allocates; fork waits for both. Each child uses files and allocates, and then forks.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -103,27 +102,21 @@ static void RunChild(int i) {
   _exit(0);
 }
 
-int main(int argc, char** argv) {
+int main(void) {
   RequireLibraryUnderTest();
-  const int alone = argc > 1 && strcmp(argv[1], "one") == 0;
   MakeTexts();
   pthread_t threads[3];
-  if (!alone) {
-    CHECK(pthread_create(&threads[0], NULL, ReadLines, texts[0]) == 0);
-    CHECK(pthread_create(&threads[1], NULL, ReadLines, texts[1]) == 0);
-    CHECK(pthread_create(&threads[2], NULL, FlushAll, NULL) == 0);
-  }
+  CHECK(pthread_create(&threads[0], NULL, ReadLines, texts[0]) == 0);
+  CHECK(pthread_create(&threads[1], NULL, ReadLines, texts[1]) == 0);
+  CHECK(pthread_create(&threads[2], NULL, FlushAll, NULL) == 0);
   for (int i = 0; i < kForks; ++i) {
     alarm(kSecondsWithoutFork);  // SIGALRM ends the process when a fork hangs.
     const pid_t child = fork();
     if (child == 0) RunChild(i);
     WaitFor(child);
-    if (alone && i % 100 == 0) UseFiles();
   }
   alarm(kSecondsWithoutFork);
   stop = 1;
-  if (!alone) {
-    for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
-  }
+  for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
   return 0;
 }

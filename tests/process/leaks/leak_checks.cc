@@ -3,10 +3,7 @@
 //
 //   leak_checks whole      a check of the whole program, without records
 //   leak_checks since      a part of the program's life, without records
-//   leak_checks ages       groups of objects without records: by the age of their spans, with the
-//                          nearest sampled site (TCMALLOC_SAMPLE_PARAMETER has to be set)
 //   leak_checks recorded   as whole and since, with records, which are started and stopped
-//   leak_checks formats    reports as text, JSON and profiles, on stdout
 //   leak_checks annotated  annotations by the program
 //   leak_checks protected  objects that are partly unreadable
 //   leak_checks unstopped N
@@ -30,7 +27,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -89,8 +85,7 @@ void CheckWhole() {
   CHECK(!report.NoLeaks() && info.objects == 5 && info.bytes == 5 * kObjectBytes);
   CHECK(info.direct_objects == 5 && info.direct_bytes == info.bytes && info.recorded == 0);
   CHECK(info.num_sites == 1 && info.objects_in_use > 5 && info.bytes_in_use > info.bytes);
-  CHECK(info.pause_ns > 0 && info.pause_ns < 10'000'000'000 && info.num_threads == 1);
-  CHECK(info.time_ns > 1'600'000'000'000'000'000 && info.error == 0);
+  CHECK(info.pause_ns > 0 && info.num_threads == 1 && info.error == 0);
   // Sites have pointers to objects, which the next check must not find.
   Elsewhere([&report] {
     const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
@@ -140,127 +135,12 @@ void CheckSince() {
   FreeLost(3);
 }
 
-// --- Groups of objects without records ----------------------------------------------------------
-
-constexpr int kMany = 4000;
-// The call sites of the functions that leaked objects, and the objects.
-const void* early_caller = nullptr;
-const void* late_caller = nullptr;
-volatile uintptr_t early_objects[kMany];
-volatile uintptr_t late_objects[kMany];
-
-__attribute__((always_inline)) inline void LoseMany(volatile uintptr_t* objects) {
-  for (int i = 0; i < kMany; ++i) {
-    void* const object = Opaque(malloc(kBytes));
-    memset(object, 0, kBytes);
-    objects[i] = ~reinterpret_cast<uintptr_t>(object);
-  }
-}
-__attribute__((noinline)) void LoseEarly() {
-  early_caller = __builtin_return_address(0);
-  LoseMany(early_objects);
-}
-__attribute__((noinline)) void LoseLate() {
-  late_caller = __builtin_return_address(0);
-  LoseMany(late_objects);
-}
-void FreeMany(volatile uintptr_t* objects) {
-  for (int i = 0; i < kMany; ++i) {
-    free(reinterpret_cast<void*>(~objects[i]));
-    objects[i] = 0;
-  }
-}
-
-bool IsAmong(const void* frame, const void* const* stack, size_t depth) {
-  for (size_t i = 0; i < depth; ++i) {
-    if (stack[i] == frame) return true;
-  }
-  return false;
-}
-
-int64_t Milliseconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
-
-void ExpectContains(const LeakReport& report, LeakReport::Format format, const char* what) {
-  const std::optional<std::string> text = report.AsString(format);
+void ExpectContains(const LeakReport& report, const char* what) {
+  const std::optional<std::string> text = report.AsString(LeakReport::Format::kText);
   CHECK(text.has_value());
   if (text->find(what) != std::string::npos) return;
   fprintf(stderr, "not in the report: %s\n%s\n", what, text->c_str());
   abort();
-}
-
-// The text of the groups. No copy of it is left when the function returns.
-void LookAtGroups(const LeakReport& report) {
-  uint64_t objects = 0;
-  size_t early_groups = 0;
-  size_t late_groups = 0;
-  size_t early_samples = 0;
-  size_t late_samples = 0;
-  for (const tcmalloc_leak_site& site : SitesOf(report)) {
-    objects += site.objects;
-    CHECK(site.num_words == 0);
-    if (site.object_size == 0) {
-      // This site is of a sampled object, which has its own stack.
-      CHECK(site.depth > 0 && site.nearest_depth == 0);
-      CHECK(site.span_age_at_least_ms == 0 && site.span_age_below_ms == 0);
-      early_samples += IsAmong(early_caller, site.stack, site.depth) ? site.objects : 0;
-      late_samples += IsAmong(late_caller, site.stack, site.depth) ? site.objects : 0;
-      continue;
-    }
-    CHECK(site.depth == 0 && site.object_size == kObjectBytes && site.nearest_depth > 0);
-    const bool early = IsAmong(early_caller, site.nearest_stack, site.nearest_depth);
-    CHECK(early != IsAmong(late_caller, site.nearest_stack, site.nearest_depth));
-    CHECK(site.span_age_at_least_ms == (early ? 1000 : 0));
-    CHECK(site.span_age_below_ms == (early ? 10000 : 1000));
-    CHECK(site.objects > kMany / 2 && site.objects < kMany + kMany / 2);
-    ++(early ? early_groups : late_groups);
-  }
-  CHECK(objects == 2 * kMany);
-  CHECK(early_groups == 1 && late_groups == 1);
-  CHECK(early_samples > 0 && late_samples > 0);
-}
-
-void CheckAges() {
-  CHECK(getenv("TCMALLOC_SAMPLE_PARAMETER") != nullptr);
-  const int64_t early_ms = Milliseconds();
-  Elsewhere([] { LoseEarly(); });
-  usleep(1'500'000);
-  LeakReport report;
-  // If the machine stalls, the late objects are older than one second.
-  for (int attempt = 1;; ++attempt) {
-    const int64_t late_ms = Milliseconds();
-    Elsewhere([] { LoseLate(); });
-    report = CheckLeaks();
-    const int64_t end_ms = Milliseconds();
-    CHECK(end_ms - early_ms < 9900 && attempt < 20);
-    if (end_ms - late_ms < 900) break;
-    FreeMany(late_objects);
-    malloc_trim(0);  // so that the next ones get new spans
-  }
-  CHECK(report.GetOutcome() == LeakReport::Outcome::kDone && report.GetInfo().recorded == 0);
-  LookAtGroups(report);
-  ExpectContains(report, LeakReport::Format::kText, "each of 112 bytes, in spans handed out 1 s");
-  ExpectContains(report, LeakReport::Format::kText,
-                 "    a hint, not evidence: the nearest sampled");
-  ExpectContains(report, LeakReport::Format::kJson, "{\"at_least\":1000,\"below\":10000}");
-  ExpectContains(report, LeakReport::Format::kJson, ",\"nearest_sample\":{\"hint\":true,");
-  // In profiles each object has a call site.
-  const std::optional<std::string> folded = report.AsString(LeakReport::Format::kFolded);
-  CHECK(folded.has_value());
-  uint64_t bytes = 0;
-  for (size_t at = 0; at < folded->size();) {
-    const size_t end = folded->find('\n', at);
-    const size_t space = folded->rfind(' ', end);
-    bytes += strtoull(folded->c_str() + space, nullptr, 10);
-    at = end + 1;
-  }
-  CHECK(bytes == report.Bytes());
-  FreeMany(early_objects);
-  FreeMany(late_objects);
-  CHECK(CheckLeaks().NoLeaks());
 }
 
 void CheckRecorded() {
@@ -308,24 +188,6 @@ void CheckRecorded() {
   CHECK(third.NoLeaks());
   LeakChecker::StopRecording();
   CHECK(CheckLeaks().NoLeaks());
-}
-
-void WriteFormats() {
-  CHECK(LeakChecker::StartRecording());
-  Lose(6);
-  const LeakReport report = CheckLeaks();
-  CHECK(report.Objects() == 6 && report.Bytes() == 6 * kBytes);
-  for (const LeakReport::Format format :
-       {LeakReport::Format::kText, LeakReport::Format::kJson, LeakReport::Format::kLegacyText,
-        LeakReport::Format::kFolded, LeakReport::Format::kProto}) {
-    const std::optional<std::string> text = report.AsString(format);
-    CHECK(text.has_value() && !text->empty());
-    printf("%d %zu\n", static_cast<int>(format), text->size());
-    fwrite(text->data(), 1, text->size(), stdout);
-  }
-  fflush(stdout);
-  CHECK(tcmalloc_leaks_write(nullptr, TCMALLOC_LEAKS_TEXT, 1) == 0);
-  FreeLost(6);
 }
 
 void CheckAnnotated() {
@@ -430,8 +292,8 @@ bool HasGuards() {
 // Some leaked objects may be reachable from what a function has left on a stack.
 bool IsAlmost(uint64_t objects, uint64_t lost) { return objects <= lost && objects + 3 >= lost; }
 
-void** held[300];
-volatile uintptr_t behind_guard[300];
+void** held[10];
+volatile uintptr_t behind_guard[10];
 
 void FreeBroken(size_t i, size_t pages) {
   const size_t page = static_cast<size_t>(getpagesize());
@@ -466,7 +328,7 @@ void CheckProtected() {
       CHECK(IsAlmost(info.objects, kObjects) && info.bytes == info.objects * kObjectBytes);
       // A guard page has no contents.
       if (!guard) {
-        ExpectContains(report, LeakReport::Format::kText, " bytes could not be read (protected");
+        ExpectContains(report, " bytes could not be read (protected");
       }
       for (size_t i = 0; i < kObjects; ++i) {
         char* const object = reinterpret_cast<char*>(held[i]);
@@ -482,18 +344,6 @@ void CheckProtected() {
       CHECK(CheckLeaks().NoLeaks());
     }
   }
-  constexpr size_t kStacks = sizeof(held) / sizeof(held[0]);
-  // Makes as many guard pages as a program that keeps its coroutines' stacks in the heap.
-  Elsewhere([] {
-    for (size_t i = 0; i < kStacks; ++i) {
-      held[i] = NewBroken(17, 1, &Protect, &behind_guard[i]);
-    }
-  });
-  const LeakReport report = CheckLeaks();
-  CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
-  printf("%zu stacks: pause %lld us\n", kStacks,
-         static_cast<long long>(report.GetInfo().pause_ns / 1000));
-  CHECK(IsAlmost(report.GetInfo().objects, kStacks));
 }
 
 // Makes ptrace fail in this process from now on.
@@ -554,7 +404,7 @@ void CheckUnstopped(int checks) {
     CHECK(report.GetInfo().error == EPERM);
     // Stacks are searched completely, and words that ended threads left there may point to some.
     CHECK(report.Objects() >= 3);
-    ExpectContains(report, LeakReport::Format::kText, "other threads could not be stopped");
+    ExpectContains(report, "other threads could not be stopped");
   }
   ending = true;
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
@@ -628,40 +478,19 @@ void* WaitForChild(void*) {
   return nullptr;
 }
 
-std::atomic<uint64_t> ticks{0};
-
-// Counts the milliseconds in which the thread runs.
-void* Tick(void*) {
-  while (!ending.load(std::memory_order_relaxed)) {
-    ticks.fetch_add(1, std::memory_order_relaxed);
-    usleep(1000);
-  }
-  return nullptr;
-}
-
 void CheckStuck() {
   CHECK(pipe(stuck_ends) == 0);
   pthread_t waiting;
-  pthread_t running;
   CHECK(pthread_create(&waiting, nullptr, &WaitForChild, nullptr) == 0);
   while (!child_runs) sched_yield();
-  CHECK(pthread_create(&running, nullptr, &Tick, nullptr) == 0);
-  const uint64_t before = ticks;
   const LeakReport report = CheckLeaks();
-  const uint64_t ticks_meanwhile = ticks - before;
-  printf("%llu ticks during the check\n", static_cast<unsigned long long>(ticks_meanwhile));
   CHECK(report.GetOutcome() == LeakReport::Outcome::kImpossible && !report.NoLeaks());
   CHECK(report.GetInfo().error == ETIMEDOUT);
   const std::string line = "not checked: thread " + std::to_string(stuck_thread.load()) +
                            " could not be stopped: it waits in the kernel";
-  ExpectContains(report, LeakReport::Format::kText, line.c_str());
-  // The check gives up after seconds. It stops the thread for some 20 ms at a time and lets it run
-  // between its attempts. A thread that is stopped for as long as the check waits counts nothing.
-  CHECK(ticks_meanwhile >= 20);
-  ending = true;
+  ExpectContains(report, line.c_str());
   CHECK(write(stuck_ends[1], "x", 1) == 1);
   pthread_join(waiting, nullptr);
-  pthread_join(running, nullptr);
   CHECK(CheckLeaks().NoLeaks());
 }
 
@@ -767,12 +596,8 @@ int main(int argc, char** argv) {
     CheckWhole();
   } else if (what == "since") {
     CheckSince();
-  } else if (what == "ages") {
-    CheckAges();
   } else if (what == "recorded") {
     CheckRecorded();
-  } else if (what == "formats") {
-    WriteFormats();
   } else if (what == "annotated") {
     CheckAnnotated();
   } else if (what == "protected") {

@@ -56,26 +56,6 @@ struct List {
 
 TEST(LimitsTest, Library) { RequireLibraryUnderTest(); }
 
-TEST(LimitsTest, AreRemembered) {
-  ExpectChildSucceeds([] {
-    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kHard) == 0);
-    CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kSoft) == 0);
-    MallocExtension::SetMemoryLimit(100 * kMiB, MallocExtension::LimitKind::kHard);
-    MallocExtension::SetMemoryLimit(50 * kMiB, MallocExtension::LimitKind::kSoft);
-    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 100 * kMiB);
-    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_SOFT) == 50 * kMiB);
-    MallocExtension::SetMemoryLimit(0, MallocExtension::LimitKind::kHard);
-    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 0);
-    FreeMarked(NewMarked(150 * kMiB, 1), 150 * kMiB, 1);
-    // No such kind.
-    tcmalloc_set_memory_limit(2, 1);
-    tcmalloc_set_memory_limit(-1, 1);
-    CHECK(tcmalloc_get_memory_limit(2) == 0);
-    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_HARD) == 0);
-    CHECK(tcmalloc_get_memory_limit(TCMALLOC_LIMIT_SOFT) == 50 * kMiB);
-  });
-}
-
 TEST(LimitsTest, EveryEntryPointMeetsTheHardLimit) {
   ExpectChildSucceeds([] {
     const size_t resident = ResidentBytes();
@@ -285,17 +265,6 @@ TEST(LimitsTest, TheCallbackRunsAndMayAllocate) {
     list.Clear();
     CHECK(heard.hard == 2);
   });
-}
-
-// malloc_stats reports the events.
-TEST(LimitsTest, AreInTheStatistics) {
-  const ChildResult result = RunInChild([] {
-    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
-    CHECK(Malloc(100 * kMiB) == nullptr);
-    malloc_stats();
-  });
-  EXPECT_NE(result.err.find("67108864 (   64.0 MiB) hard limit"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("Times that the hard limit was reached"), std::string::npos);
 }
 
 // A child that is forked while another thread releases memory has its limits, and can use them.

@@ -2,16 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Memory bugs on the debug libraries: each ends the program with the line that names it.
 
-  debug_library_test.py WHAT BUGS LIBRARY [GUARDED]
+  debug_library_test.py WHAT BUGS LIBRARY
 
-BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded, GUARDED the program of guarded_bugs.cc.
-WHAT:
+BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded. WHAT:
 
   reports  every bug but reads: the line, the stacks
   fence    TCMALLOC_PAGE_FENCE=1: accesses beyond the end and after the free fault at once; other bugs are reported
   settings the other variables of the debug libraries
-  guarded  the bugs that guarded samples find, on the debug library without and with a page fence: the line, or a fault at
-           the instruction; what no debug library finds is in a list
 """
 
 import os
@@ -54,137 +51,57 @@ def wrong(call, by, size):
 CHECK, FREE, DELETE, DELETES = "check", "free", "operator delete", r"operator delete\[\]"
 REPORTS = {
     "write_after_end": after(FREE, 24),
-    "write_after_odd_end": after(FREE, 13),
-    "write_word_after_end": after(FREE, 40),
-    "strcpy_after_end": after(FREE, 16),
     "memset_after_end": after(FREE, 100),
-    "memcpy_after_end": after(FREE, 100),
-    "write_after_end_of_page": after(FREE, 4096),
     "write_after_end_of_large": after(FREE, LARGE),
-    "write_after_end_of_nothing": after(FREE, 0),
     "write_after_end_of_realloc": after(FREE, 200),
-    "write_after_end_of_smaller_realloc": after(FREE, 100),
     "write_after_end_of_calloc": after(FREE, 30),
     "write_after_end_of_memalign": after(FREE, 100),
-    "write_after_end_of_new": after(DELETE, 24),
     "write_after_end_of_new_array": after(DELETES, 10),
-    "write_after_end_found_by_realloc": after("realloc", 24),
     "write_after_end_never_freed": after(CHECK, 24),
     "write_before_start": (FREE, BEFORE.format(size=24, at=1), False),
-    "write_word_before_start": (FREE, BEFORE.format(size=24, at=8), False),
-    "write_before_new_array": (DELETES, BEFORE.format(size=100, at=4), False),
     "memset_over_next_object": after(CHECK, 24),
     "write_before_start_never_freed": (CHECK, BEFORE.format(size=24, at=1), False),
     "memset_before_start": (FREE, "the header before the object was overwritten: .*", None),
     "write_after_free": late(24, 3),
-    "write_after_free_of_page": late(4096, 1000),
     "write_after_free_of_large": late(LARGE, 500000),
-    "write_after_delete": late(24, 0),
     "write_after_delete_array": late(100, 99),
     "write_after_realloc": late(24, 0),
     "memset_after_free": late(64, 0),
-    "strcpy_after_free": late(64, 0),
     "write_after_free_by_thread": late(24, 5),
     "write_after_free_found_by_frees": late(24, 3),
     "double_free": twice(FREE, 24),
     "double_free_of_large": twice(FREE, LARGE),
-    "double_free_with_others_between": twice(FREE, 24),
-    "double_delete": twice(DELETE, 24),
-    "double_delete_array": twice(DELETES, 24),
-    "free_after_realloc": twice(FREE, 24),
     "double_free_by_thread": twice(FREE, 24),
     "realloc_after_free": twice("realloc", 24),
     "size_after_free": twice("malloc_usable_size", 24),
     "free_inside": inside(FREE, "16 bytes into", 100),
-    "free_inside_unaligned": inside(FREE, "5 bytes into", 100),
-    "free_inside_large": inside(FREE, f"{8 * 4096} bytes into", LARGE),
-    "delete_inside": inside(DELETE, "8 bytes into", 100),
     "free_at_end": inside(FREE, "0 bytes after the end of", 64),
     "free_inside_freed": (FREE, INSIDE.format(where="32 bytes into", size=100).replace("the object", "the freed object"),
                           True),
     "free_stack": (FREE, "not an object, but a pointer into a thread's stack", None),
     "free_global": (FREE, "not an object, but a pointer into the image of the program or a library", None),
     "malloc_delete": wrong(DELETE, "malloc", 24),
-    "malloc_delete_array": wrong(DELETES, "malloc", 24),
     "new_free": wrong(FREE, "operator new", 24),
     "new_delete_array": wrong(DELETES, "operator new", 24),
     "new_array_free": wrong(FREE, r"operator new\[\]", 24),
     "new_array_delete": wrong(DELETE, r"operator new\[\]", 24),
     "new_realloc": wrong("realloc", "operator new", 24),
-    "strdup_delete": wrong(DELETE, "malloc", 7),
     "delete_wrong_size": (DELETE, "the object has 24 bytes, but the sized free says 32", False),
-    "delete_base": (DELETE, "the object has 64 bytes, but the sized free says 24", False),
     "delete_wrong_alignment":
         (DELETE, "the object of 100 bytes was allocated with alignment 64, but the free says alignment 32", False),
     "delete_without_alignment":
         (DELETE, "the object of 100 bytes was allocated with alignment 64, but the free says none", False),
 }
 # Bugs that fault with a page fence, at the instruction. The free finds a write within the padding at the end.
-FAULTS = {name for name in REPORTS if re.match(r"(write|memset|strcpy)_after_(free|delete|realloc)", name)} | {
-    "read_after_end_of_page", "read_after_end", "read_after_free", "read_after_free_of_large", "read_after_delete",
-    "write_after_end_of_page", "write_after_end_of_large", "write_after_end_of_nothing", "strcpy_after_end",
-    "memset_over_next_object"}
-
-# The debug library's reports of the bugs of guarded_bugs.cc, without a page fence. The other bugs there only read, or
-# end without the check at the exit.
-GUARDED = {
-    "WriteAfterFree": late(100, 3),
-    "WriteAfterDeleteArray": late(500, 499),
-    "WriteAfterReallocShrank": late(3000, 5),
-    "MemsetOfFreed": late(1000, 0),
-    "FreedByOtherThread": late(48, 0),
-    "MapNodeErased": late(r"\d+", r"\d+"),
-    "UniquePtrReset": late(r"\d+", 0),
-    "WriteAfterEnd": after(CHECK, 64),
-    "OffByOneLoop": after(CHECK, 160),
-    "MemcpyAcrossEnd": after(CHECK, 256),
-    "MemsetTooLong": after(CHECK, 512),
-    "StrcpyTooLong": after(CHECK, 16),
-    "WriteAlignedAfterEnd": after(CHECK, 128),
-    "AfterEndInThread": after(CHECK, 96),
-    "WriteBeforeStart": (CHECK, BEFORE.format(size=64, at=8), False),
-    "NegativeIndex": (CHECK, BEFORE.format(size=80, at=r"\d"), False),
-    "DoubleFree": twice(FREE, 32),
-    "DoubleFreeInThread": twice(FREE, 32),
-    "DoubleDelete": twice(DELETE, 32),
-    "FreeOfInside": inside(FREE, "16 bytes into", 64),
-    "FreeOfBefore": inside(FREE, "16 bytes before", 64),
-    # The second form is that at a page fence.
-    "FreeOfInsideOfFreed": (FREE, "not the start of an object, but (16 bytes into the|a pointer into a) freed (object|one) of "
-                            "64 bytes at 0x[0-9a-f]+", True),
-    "FreeOfNew": wrong(FREE, "operator new", r"\d+"),
-    "FreeOfNewArray": wrong(FREE, r"operator new\[\]", r"\d+"),
-    "DeleteOfMalloc": wrong(DELETE, "malloc", 32),
-    "DeleteOfNewArray": wrong(DELETE, r"operator new\[\]", r"\d+"),
-    "DeleteArrayOfNew": wrong(DELETES, "operator new", r"\d+"),
-    "ReallocOfFreed": twice("realloc", 32),
-    "ReallocOfInside": inside("realloc", "8 bytes into", 32),
-    "ReallocOfNew": wrong("realloc", r"operator new\[\]", 24),
-    "DeleteAsBase": (DELETE, r"the object has \d+ bytes, but the sized free says \d+", False),
-    "TerminatorInSlack": after(FREE, 21),
-    "ByteInSlack": after(FREE, 100, 101),
-    "AfterObjectAtStart": after(FREE, 100, r"120"),
-    "BeforeObjectAtEnd": (FREE, BEFORE.format(size=100, at=1), False),
-    "SlackOfNew": after(DELETES, 13),
-}
-# With a page fence these fault at the instruction.
-GUARDED_FAULTS = {
-    "ReadAfterFree", "WriteAfterFree", "ReadAfterDelete", "WriteAfterDeleteArray", "ReadAfterReallocGrew",
-    "WriteAfterReallocShrank", "MemcpyFromFreed", "MemsetOfFreed", "SecondPageOfFreed", "FreedLongAgo", "FreedByOtherThread",
-    "UsedByOtherThread", "VectorReallocated", "StringDangles", "ListNodeErased", "MapNodeErased", "UniquePtrReset",
-    "CallbackOfFreed", "SharedInLambda", "FreedInChild", "ReadAfterEnd", "WriteAfterEnd", "OffByOneLoop", "MemcpyAcrossEnd",
-    "MemcpyFromAcrossEnd", "MemsetTooLong", "StrcpyTooLong", "StrlenUnterminated", "ReadCallocAfterEnd",
-    "WriteAlignedAfterEnd", "AfterEndInThread", "AfterEndInChild", "AfterObjectAtStart"}
-# Neither form notices these: a read of the header, and a read beyond the page after the object.
-GUARDED_UNNOTICED = {"ReadBeforeStart", "FarAfterEnd"}
+FAULTS = {name for name in REPORTS if re.match(r"(write|memset)_after_(free|delete|realloc)", name)} | {
+    "read_after_end_of_page", "read_after_free", "write_after_end_of_large", "memset_over_next_object"}
 
 
 class Test:
 
-    def __init__(self, bugs, library, guarded=None):
+    def __init__(self, bugs, library):
         self.bugs = bugs
         self.library = os.path.abspath(library)
-        self.guarded_bugs = guarded
         self.full = "minimal" not in os.path.basename(library)
         self.failed = 0
 
@@ -199,7 +116,7 @@ class Test:
 
     def names(self):
         names = self.run("--list").stdout.split()
-        self.check(len(names) > 50, "bugs --list lists them")
+        self.check(len(names) > 30, "bugs --list lists them")
         return names
 
     def check_report(self, name, result, call, pattern, has_free):
@@ -221,7 +138,7 @@ class Test:
             return
         self.check(any(re.match("  allocated by ", line) for line in headings), f"{name}: no stack of the allocation")
         self.check(has_free == any(re.match("  freed by ", line) for line in headings), f"{name}: stack of the free")
-        if self.full and not re.search("calloc|memalign|strdup|alignment|of_(smaller_)?realloc", name):
+        if self.full and not re.search("calloc|memalign|alignment|of_realloc", name):
             allocates = re.search(r"  allocated by [^\n]*\n    (\S+)", result.stderr)
             self.check(allocates and re.search("AllocateIt|New(Array)?It", allocates[1]),
                        f"{name}: the allocation is by {allocates and allocates[1]}: {result.stderr}")
@@ -275,36 +192,11 @@ class Test:
         for name in ("read_after_end_of_page", "read_after_free"):
             result = self.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
             self.check(result.returncode == 0, f"readable fence: {name}: {result}")
-        for name in ("write_after_end_of_page", "write_after_free"):
+        for name in ("write_after_end_of_large", "write_after_free"):
             result = self.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
             self.check(result.returncode == -signal.SIGSEGV, f"readable fence: {name}: {result}")
         result = self.run("double_free_of_large", TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_NEVER_RECLAIM="1")
         self.check(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"{result}")
-
-    def run_guarded(self, name, fence):
-        environment = {**os.environ, "LD_PRELOAD": self.library, "ANY_PLACE": "1", "TCMALLOC_PAGE_FENCE": str(int(fence))}
-        return subprocess.run([self.guarded_bugs, name], env=environment, capture_output=True, text=True, timeout=60)
-
-    def guarded(self):
-        names = subprocess.run([self.guarded_bugs], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-        wanted = GUARDED.keys() | GUARDED_FAULTS | GUARDED_UNNOTICED
-        self.check(set(names) == wanted, f"not in the tables, or no bugs: {set(names) ^ wanted}")
-        for name in names:
-            for fence in (False, True):
-                run = self.run_guarded(name, fence)
-                if fence and name in GUARDED_FAULTS:
-                    self.check(run.returncode == -signal.SIGSEGV, f"{name}: no fault: {run}")
-                elif name in GUARDED:
-                    call, pattern, has_free = GUARDED[name]
-                    line = run.stderr.partition("\n")[0]
-                    start = f"{call} of " if call else ""
-                    self.check(re.fullmatch(f"tcmalloc: {start}0x[0-9a-f]+: {pattern}(, and up to [0-9]+ bytes? more)?", line),
-                               f"{name}, fence {fence}: {line!r}")
-                    self.check(run.returncode == -signal.SIGABRT, f"{name}: {run}")
-                    self.check("\n  allocated by " in run.stderr and has_free == ("\n  freed by " in run.stderr),
-                               f"{name}: stacks: {run.stderr}")
-                elif not fence or name in GUARDED_UNNOTICED:
-                    self.check((run.returncode, run.stderr) == (3, ""), f"{name}, fence {fence}: {run}")
 
 
 def main():

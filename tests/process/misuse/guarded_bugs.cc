@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Programs with one bug each, for guarded samples and the debug libraries. The argument names the
-// bug; without one the program lists them. Each bug touches memory outside of an object, after its
-// free, or frees it wrongly. Exits with 3 if the bug was not noticed. With ANY_PLACE in the
-// environment, an object may be anywhere in its pages: only guarded samples are at their ends. With
-// CORES the program writes a core, and prints which process does if that is a child.
+// Programs with one bug each, for guarded samples. The argument names the
+// bug; without one the program lists them. Each bug touches memory outside of
+// an object, after its free, or frees it wrongly. Exits with 3 if the bug was
+// not noticed. With CORES the program writes a core, and prints which process
+// does if that is a child.
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -17,13 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <list>
-#include <map>
-#include <memory>
 #include <new>
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -50,7 +45,6 @@ char* At(bool start, size_t size) {
   for (int i = 0; i < 8; ++i) {
     char* const p = New(size);
     if ((reinterpret_cast<uintptr_t>(p) % kPage == 0) == start) return p;
-    if (getenv("ANY_PLACE") != nullptr) return p;
   }
   fprintf(stderr, "no object at the %s of its pages\n", start ? "start" : "end");
   exit(1);
@@ -82,8 +76,8 @@ void ChildWith(void (*f)(char*), char* p) {
   exit(kUnnoticed);
 }
 
-// With a sampling interval of one byte, one object of four bytes in 50 is not a sample. Objects of
-// this size are always samples.
+// With a sampling interval of one byte, one object of four bytes in 50 is not a
+// sample. Objects of this size are always samples.
 struct Small {
   char bytes[32];
 };
@@ -93,30 +87,15 @@ struct Base {
 struct Derived : Base {
   long b[12];
 };
-struct Node {
-  Node* next;
-  void (*call)();
-};
 
 // ---- Accesses after the free.
 
 void ReadAfterFree() { Read(Freed(100) + 3); }
 void WriteAfterFree() { Write(Freed(100) + 3); }
-void ReadAfterDelete() {
-  Small* const p = Hidden(new Small);
-  delete p;
-  Read(reinterpret_cast<char*>(Hidden(p)));
-}
 void WriteAfterDeleteArray() {
   char* const p = Hidden(new char[500]);
   delete[] p;
   Write(Hidden(p) + 499);
-}
-void ReadAfterReallocGrew() {
-  char* const p = New(100);
-  char* const q = Hidden(static_cast<char*>(realloc(p, 4000)));
-  q[0] = 1;
-  Read(Hidden(p));
 }
 void WriteAfterReallocShrank() {
   char* const p = New(3000);
@@ -124,12 +103,6 @@ void WriteAfterReallocShrank() {
   q[0] = 1;
   Write(Hidden(p) + 5);
 }
-void MemcpyFromFreed() {
-  char to[64];
-  memcpy(Hidden(&to[0]), Freed(64), 64);
-  Read(to);
-}
-void MemsetOfFreed() { memset(Freed(1000), 0, 1000); }
 void SecondPageOfFreed() { Read(Freed(8000) + 6000); }
 void FreedLongAgo() {
   char* const p = Freed(40);
@@ -145,51 +118,6 @@ void UsedByOtherThread() {
   char* const p = Freed(48);
   std::thread([p] { Read(p + 47); }).join();
 }
-void VectorReallocated() {
-  std::vector<int> v(4, 1);
-  int* const first = Hidden(v.data());
-  for (int i = 0; i < 100; ++i) v.push_back(i);
-  Read(reinterpret_cast<char*>(Hidden(first)));
-}
-void StringDangles() {
-  const char* text;
-  {
-    const std::string s(200, 'x');
-    text = s.c_str();
-  }
-  sink = static_cast<char>(strlen(Hidden(text)));
-}
-void ListNodeErased() {
-  std::list<int> l = {1, 2, 3};
-  int* const second = Hidden(&*std::next(l.begin()));
-  l.erase(std::next(l.begin()));
-  Read(reinterpret_cast<char*>(Hidden(second)));
-}
-void MapNodeErased() {
-  std::map<int, int> m = {{1, 1}, {2, 2}};
-  int* const value = Hidden(&m[2]);
-  m.clear();
-  Write(reinterpret_cast<char*>(Hidden(value)));
-}
-void UniquePtrReset() {
-  auto p = std::make_unique<std::string>("short");
-  std::string* const raw = Hidden(p.get());
-  p.reset();
-  Write(reinterpret_cast<char*>(Hidden(raw)));
-}
-void CallbackOfFreed() {
-  auto* const node = reinterpret_cast<Node*>(New(sizeof(Node)));
-  node->call = nullptr;
-  free(node);
-  auto* const call = &Hidden(node)->call;
-  Read(reinterpret_cast<char*>(call));
-}
-void SharedInLambda() {
-  auto value = std::make_shared<long>(7);
-  long* const raw = Hidden(value.get());
-  value.reset();
-  Read(reinterpret_cast<char*>(Hidden(raw)));
-}
 void FreedInChild() {
   ChildWith(
       [](char* p) {
@@ -203,24 +131,9 @@ void FreedInChild() {
 
 void ReadAfterEnd() { Read(AtEnd(64) + 64); }
 void WriteAfterEnd() { Write(AtEnd(64) + 64); }
-void OffByOneLoop() {
-  auto* const p = reinterpret_cast<int*>(AtEnd(10 * 16));
-  for (int i = 0; i <= 40; ++i) Hidden(p)[i] = i;
-}
 void MemcpyAcrossEnd() {
   const char from[300] = {};
   memcpy(AtEnd(256), Hidden(&from[0]), 300);
-}
-void MemcpyFromAcrossEnd() {
-  char to[300];
-  memcpy(Hidden(&to[0]), AtEnd(256), 300);
-}
-void MemsetTooLong() { memset(AtEnd(512), 0, Hidden(&sink) == nullptr ? 0 : 1024); }
-void StrcpyTooLong() { strcpy(AtEnd(16), "a text that needs far more than sixteen bytes"); }
-void StrlenUnterminated() {
-  char* const p = AtEnd(32);
-  memset(p, 'x', 32);
-  sink = static_cast<char>(strlen(Hidden(p)));
 }
 void ReadCallocAfterEnd() {
   char* p;
@@ -228,13 +141,6 @@ void ReadCallocAfterEnd() {
     p = Hidden(static_cast<char*>(calloc(4, 16)));
   } while (reinterpret_cast<uintptr_t>(p) % kPage == 0);
   Read(p + 64);
-}
-void WriteAlignedAfterEnd() {
-  void* p = nullptr;
-  do {
-    if (posix_memalign(&p, 64, 128) != 0) return;
-  } while (reinterpret_cast<uintptr_t>(p) % kPage == 0);
-  Write(Hidden(static_cast<char*>(p)) + 128);
 }
 void FarAfterEnd() { Read(AtEnd(24) + 5000); }
 void AfterEndInThread() {
@@ -249,10 +155,6 @@ void AfterEndInChild() {
 
 void ReadBeforeStart() { Read(AtStart(64) - 1); }
 void WriteBeforeStart() { Write(AtStart(64) - 8); }
-void NegativeIndex() {
-  auto* const p = reinterpret_cast<long*>(AtStart(80));
-  for (int i = 9; i >= -1; --i) Hidden(p)[i] = i;
-}
 
 // ---- Wrong frees.
 
@@ -261,18 +163,11 @@ void DoubleFreeInThread() {
   char* const p = Freed(32);
   std::thread([p] { free(p); }).join();
 }
-void DoubleDelete() {
-  Small* const p = Hidden(new Small);
-  delete p;
-  delete Hidden(p);
-}
 void FreeOfInside() { free(Hidden(New(64) + 16)); }
 void FreeOfBefore() { free(Hidden(New(64) - 16)); }
 void FreeOfInsideOfFreed() { free(Hidden(Freed(64) + 16)); }
 void FreeOfNew() { free(Hidden(new Small)); }
-void FreeOfNewArray() { free(Hidden(new long[3])); }
 void DeleteOfMalloc() { delete Hidden(reinterpret_cast<Small*>(New(sizeof(Small)))); }
-void DeleteOfNewArray() { delete Hidden(new long[3]); }
 void DeleteArrayOfNew() { delete[] Hidden(new Small); }
 void ReallocOfFreed() { sink = *static_cast<char*>(realloc(Freed(32), 64)); }
 void ReallocOfInside() { sink = *static_cast<char*>(realloc(Hidden(New(32) + 8), 64)); }
@@ -281,11 +176,6 @@ void DeleteAsBase() { delete Hidden(static_cast<Base*>(new Derived)); }
 
 // ---- Writes next to an object, which its free finds.
 
-void TerminatorInSlack() {
-  char* const p = AtEnd(21);
-  strcpy(p, "just twenty-one chars");
-  free(p);
-}
 void ByteInSlack() {
   char* const p = AtEnd(100);
   Write(p + 101);
@@ -315,56 +205,34 @@ struct Bug {
 const Bug kBugs[] = {
     BUG(ReadAfterFree),
     BUG(WriteAfterFree),
-    BUG(ReadAfterDelete),
     BUG(WriteAfterDeleteArray),
-    BUG(ReadAfterReallocGrew),
     BUG(WriteAfterReallocShrank),
-    BUG(MemcpyFromFreed),
-    BUG(MemsetOfFreed),
     BUG(SecondPageOfFreed),
     BUG(FreedLongAgo),
     BUG(FreedByOtherThread),
     BUG(UsedByOtherThread),
-    BUG(VectorReallocated),
-    BUG(StringDangles),
-    BUG(ListNodeErased),
-    BUG(MapNodeErased),
-    BUG(UniquePtrReset),
-    BUG(CallbackOfFreed),
-    BUG(SharedInLambda),
     BUG(FreedInChild),
     BUG(ReadAfterEnd),
     BUG(WriteAfterEnd),
-    BUG(OffByOneLoop),
     BUG(MemcpyAcrossEnd),
-    BUG(MemcpyFromAcrossEnd),
-    BUG(MemsetTooLong),
-    BUG(StrcpyTooLong),
-    BUG(StrlenUnterminated),
     BUG(ReadCallocAfterEnd),
-    BUG(WriteAlignedAfterEnd),
     BUG(FarAfterEnd),
     BUG(AfterEndInThread),
     BUG(AfterEndInChild),
     BUG(ReadBeforeStart),
     BUG(WriteBeforeStart),
-    BUG(NegativeIndex),
     BUG(DoubleFree),
     BUG(DoubleFreeInThread),
-    BUG(DoubleDelete),
     BUG(FreeOfInside),
     BUG(FreeOfBefore),
     BUG(FreeOfInsideOfFreed),
     BUG(FreeOfNew),
-    BUG(FreeOfNewArray),
     BUG(DeleteOfMalloc),
-    BUG(DeleteOfNewArray),
     BUG(DeleteArrayOfNew),
     BUG(ReallocOfFreed),
     BUG(ReallocOfInside),
     BUG(ReallocOfNew),
     BUG(DeleteAsBase),
-    BUG(TerminatorInSlack),
     BUG(ByteInSlack),
     BUG(AfterObjectAtStart),
     BUG(BeforeObjectAtEnd),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests guarded samples around fork. Threads allocate and free objects, also each other's, which
-// are all guarded as far as the pool has room, while the main thread forks. Each child can allocate
-// guarded objects, free those of the parent, start a thread and fork again.
+// Tests guarded samples around fork. Threads allocate and free objects, also
+// each other's, which are all guarded as far as the pool has room, while the
+// main thread forks. Each child can allocate guarded objects, free those of the
+// parent, start a thread and fork again.
 #include <sys/wait.h>
 
 #include <atomic>
@@ -68,8 +69,8 @@ void WaitFor(pid_t child) {
     if (child == 0) RunChild(seed, false);
     WaitFor(child);
   }
-  // Objects of the parent that its other threads held stay; all others can be freed, and the pool
-  // has room for new ones.
+  // Objects of the parent that its other threads held stay; all others can be
+  // freed, and the pool has room for new ones.
   FreeAll();
   const size_t left = Property("tcmalloc.guarded_objects");
   CHECK(Property("tcmalloc.guarded_bytes") <= size_t{512} << 10);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Misuses pointers on purpose, of every size class and of large objects, each case in a child of
-// its own. The child must die of SIGABRT, with exactly one line on stderr that names the pointer; a
-// child that continues, crashes otherwise or writes more fails the test.
+// Misuses pointers on purpose, of every size class and of large objects, each
+// case in a child of its own. The child must die of SIGABRT, with exactly one
+// line on stderr that names the pointer; a child that continues, crashes
+// otherwise or writes more fails the test.
 //
-// Some misuse is found at once; some only when the object leaves the thread's cache, so these cases
-// end with malloc_trim, which flushes it.
+// Some misuse is found at once; some only when the object leaves the thread's
+// cache, so these cases end with malloc_trim, which flushes it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -29,7 +30,8 @@ constexpr size_t kMiB = 1 << 20;
 using FreeSizedFunction = void(void*, size_t);
 using FreeAlignedSizedFunction = void(void*, size_t, size_t);
 
-// The debug library's red zones and queue of freed objects find more than the other libraries do.
+// The debug library's red zones and queue of freed objects find more than the
+// other libraries do.
 bool OnDebugLibrary() {
   const char* const library = getenv("LIBRARY_UNDER_TEST");
   return library != nullptr && strstr(library, "_debug") != nullptr;
@@ -49,9 +51,10 @@ std::string Hex(const void* pointer) {
   return text;
 }
 
-// Returns one object size of each size class: it requests one byte more than an object of the last
-// class has. A geometric sweep adds sizes, in case malloc_usable_size returns too little: in the
-// debug libraries it is the requested size.
+// Returns one object size of each size class: it requests one byte more than an
+// object of the last class has. A geometric sweep adds sizes, in case
+// malloc_usable_size returns too little: in the debug libraries it is the
+// requested size.
 std::vector<size_t> SmallSizes() {
   std::set<size_t> sizes;
   for (size_t n = 1; n <= 256 * 1024 && !OnDebugLibrary();) {
@@ -75,8 +78,71 @@ std::vector<size_t> AllSizes() {
   return sizes;
 }
 
-// Runs `misuse` in a child. It returns the pointer that the message must name, and first stores it
-// in shared memory for the parent.
+// Each way to allocate that has a free with a size.
+enum class Sized { kNew, kNewArray, kMalloc, kAligned };
+constexpr Sized kSizedWays[] = {Sized::kNew, Sized::kNewArray, Sized::kMalloc, Sized::kAligned};
+constexpr size_t kSizedAlignment = 64;
+
+void* AllocateSized(Sized way, size_t size) {
+  switch (way) {
+    case Sized::kNew:
+      return ::operator new(size);
+    case Sized::kNewArray:
+      return ::operator new[](size);
+    case Sized::kMalloc:
+      return Malloc(size);
+    case Sized::kAligned:
+      return memalign(kSizedAlignment, size);
+  }
+  return nullptr;
+}
+
+void FreeSized(Sized way, void* object, size_t size) {
+  static auto* const free_sized =
+      reinterpret_cast<FreeSizedFunction*>(dlsym(RTLD_DEFAULT, "free_sized"));
+  static auto* const free_aligned_sized =
+      reinterpret_cast<FreeAlignedSizedFunction*>(dlsym(RTLD_DEFAULT, "free_aligned_sized"));
+  switch (way) {
+    case Sized::kNew:
+      return ::operator delete(object, size);
+    case Sized::kNewArray:
+      return ::operator delete[](object, size);
+    case Sized::kMalloc:
+      return free_sized(object, size);
+    case Sized::kAligned:
+      return free_aligned_sized(object, kSizedAlignment, size);
+  }
+}
+
+// Every free with a size and an alignment.
+using SizedFree = void (*)(void* object, size_t size, size_t alignment);
+template <typename Function>
+Function* Named(const char* name) {
+  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  CHECK(function != nullptr);
+  return function;
+}
+const SizedFree kFreesWithAlignment[] = {
+    [](void* p, size_t n, size_t a) {
+      Named<FreeAlignedSizedFunction>("free_aligned_sized")(p, a, n);
+    },
+    [](void* p, size_t n, size_t a) {
+      Named<FreeAlignedSizedFunction>("tc_free_aligned_sized")(p, a, n);
+    },
+    [](void* p, size_t n, size_t a) { ::operator delete(p, n, std::align_val_t{a}); },
+    [](void* p, size_t n, size_t a) { ::operator delete[](p, n, std::align_val_t{a}); },
+    [](void* p, size_t n, size_t a) {
+      Named<void(void*, size_t, std::align_val_t)>("tc_delete_sized_aligned")(p, n,
+                                                                              std::align_val_t{a});
+    },
+    [](void* p, size_t n, size_t a) {
+      Named<void(void*, size_t, std::align_val_t)>("tc_deletearray_sized_aligned")(
+          p, n, std::align_val_t{a});
+    },
+};
+
+// Runs `misuse` in a child. It returns the pointer that the message must name,
+// and first stores it in shared memory for the parent.
 class Misuse : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -108,7 +174,8 @@ class Misuse : public testing::Test {
     return testing::AssertionFailure() << problem << "; stderr: \"" << child.err << "\"";
   }
 
-  // True if the text is one line. In the debug libraries indented stacks follow.
+  // True if the text is one line. In the debug libraries indented stacks
+  // follow.
   static bool IsOneLine(const std::string& text) {
     const size_t end = text.find('\n');
     if (end == std::string::npos) return false;
@@ -119,7 +186,8 @@ class Misuse : public testing::Test {
     return true;
   }
 
-  // True if `text` has `pointer` as a whole number, not as the beginning of a longer one.
+  // True if `text` has `pointer` as a whole number, not as the beginning of a
+  // longer one.
   static bool NamesPointer(const std::string& text, const std::string& pointer) {
     for (size_t at = text.find(pointer); at != std::string::npos; at = text.find(pointer, at + 1)) {
       const size_t end = at + pointer.size();
@@ -139,32 +207,28 @@ void* volatile* Misuse::named_;
     if (HasFailure() && ++failures >= 5) FAIL();       \
   } while (0)
 
-TEST_F(Misuse, TheSizesCoverEveryClass) {
-  EXPECT_GT(SmallSizes().size(), 80u);
-  EXPECT_EQ(SmallSizes().back(), 256u * 1024);
-  std::set<size_t> classes;
-  for (size_t size : SmallSizes()) {
-    void* object = Malloc(size);
-    classes.insert(malloc_usable_size(object));
-    Free(object);
-  }
-  EXPECT_GT(classes.size(), 50u);
-}
-
-// As a control, the same children without misuse continue and print nothing.
+// As a control, the same without misuse continues and prints nothing.
 TEST_F(Misuse, CorrectUseIsSilent) {
-  for (size_t size : AllSizes()) {
-    const ChildResult child = RunInChild([size] {
+  const ChildResult child = RunInChild([] {
+    for (size_t size : AllSizes()) {
       void* object = Malloc(size);
       memset(object, 1, size);
       Free(object);
-      ::operator delete(::operator new(size), size);
-      malloc_trim(0);
-    });
-    ASSERT_TRUE(child.exited) << size << child.err;
-    ASSERT_EQ(child.exit_code, 0);
-    ASSERT_EQ(child.err, "");
-  }
+      for (Sized way : kSizedWays) {
+        object = AllocateSized(way, size);
+        memset(object, 1, size);
+        FreeSized(way, object, size);
+      }
+    }
+    for (const SizedFree sized_free : kFreesWithAlignment) {
+      for (size_t alignment : {size_t{0}, size_t{1}, size_t{24}, SIZE_MAX}) {
+        sized_free(nullptr, 100, alignment);
+      }
+    }
+    malloc_trim(0);
+  });
+  EXPECT_EQ(child.err, "");
+  EXPECT_TRUE(child.exited && child.exit_code == 0) << "signal " << child.signal;
 }
 
 TEST_F(Misuse, DoubleFree) {
@@ -180,7 +244,8 @@ TEST_F(Misuse, DoubleFree) {
   }
 }
 
-// Other objects of the class stay in use, so that the span does, too.
+// Other objects of the class stay in use, so that the span does, too, and one
+// is freed between.
 TEST_F(Misuse, DoubleFreeBesideLiveObjects) {
   int failures = 0;
   for (size_t size : AllSizes()) {
@@ -190,31 +255,16 @@ TEST_F(Misuse, DoubleFreeBesideLiveObjects) {
       void* after[3] = {Malloc(size), Malloc(size), Malloc(size)};
       declare(object);
       Free(object);
+      Free(after[0]);
       Free(object);
       malloc_trim(0);
       for (void* p : before) Free(p);
-      for (void* p : after) Free(p);
     });
   }
 }
 
-// Another object of the class is freed between the two frees.
-TEST_F(Misuse, DoubleFreeWithAnotherBetween) {
-  int failures = 0;
-  for (size_t size : AllSizes()) {
-    EXPECT_DIES([size](auto declare) {
-      void* object = Malloc(size);
-      void* other = Malloc(size);
-      declare(object);
-      Free(object);
-      Free(other);
-      Free(object);
-      malloc_trim(0);
-    });
-  }
-}
-
-// The first copy has returned to the central free list before the second one arrives.
+// The first copy has returned to the central free list before the second one
+// arrives.
 TEST_F(Misuse, DoubleFreeAfterAFlush) {
   int failures = 0;
   for (size_t size : AllSizes()) {
@@ -266,18 +316,6 @@ TEST_F(Misuse, InteriorPointer) {
   }
 }
 
-TEST_F(Misuse, ReallocOfAnInteriorPointer) {
-  int failures = 0;
-  for (size_t size : {size_t{16}, size_t{100}, size_t{1000}, size_t{50000}, kMiB}) {
-    EXPECT_DIES([size](auto declare) {
-      void* inside = Plus(Malloc(size), 8);
-      declare(inside);
-      Realloc(inside, size * 3);
-      malloc_trim(0);
-    });
-  }
-}
-
 // Free memory that is no object: the middle of a large object that was freed.
 TEST_F(Misuse, PointerIntoAFreedLargeObject) {
   int failures = 0;
@@ -296,28 +334,8 @@ TEST_F(Misuse, PointerIntoAFreedLargeObject) {
   }
 }
 
-// The page map uses 48 bits of an address only.
-// Sets bits above those that addresses have. A 32-bit pointer has no such bits.
-TEST_F(Misuse, HighBitsOfAnAddress) {
-  if (sizeof(void*) < sizeof(uint64_t)) {
-    GTEST_SKIP() << "every bit of a 32-bit pointer belongs to an address";
-  }
-  int failures = 0;
-  for (size_t size : {size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
-    for (int bit : {48, 52, 63}) {
-      EXPECT_DIES([size, bit](auto declare) {
-        const auto address = reinterpret_cast<uintptr_t>(Malloc(size));
-        auto* pointer =
-            reinterpret_cast<void*>(static_cast<uintptr_t>(address ^ uint64_t{1} << bit));
-        declare(pointer);
-        Free(pointer);
-        malloc_trim(0);
-      });
-    }
-  }
-}
-
-// --- Pointers that no allocator returned: found at once. -----------------------------------------
+// --- Pointers that no allocator returned: found at once.
+// -----------------------------------------
 
 int global_in_bss[100];
 int global_in_data[100] = {1};
@@ -332,32 +350,16 @@ TEST_F(Misuse, StackPointer) {
     Free(Opaque(local));
   });
   EXPECT_DIES([](auto declare) {
-    alignas(4096) char local[16384] = {};
-    declare(local + 4096);
-    Free(Opaque(local + 4096));
-  });
-  EXPECT_DIES([](auto declare) {
     int local[4] = {};
     declare(local);
     Realloc(Opaque(local), 100);
   });
-}
-
-TEST_F(Misuse, StackPointerOfAnotherThread) {
-  const size_t size = 0;
-  int failures = 0;
   EXPECT_DIES([](auto declare) {
     std::thread([declare] {
       int local[4] = {};
       declare(local);
       Free(Opaque(local));
     }).join();
-  });
-  EXPECT_DIES([](auto declare) {
-    int local[4] = {};
-    void* pointer = Opaque(local);
-    declare(pointer);
-    std::thread([pointer] { Free(pointer); }).join();
   });
 }
 
@@ -367,7 +369,8 @@ TEST_F(Misuse, GlobalAndCode) {
   for (void* pointer :
        {Opaque(&global_in_bss[4]), Opaque(&global_in_data[4]), Opaque(&read_only[16]),
         Opaque(&global_in_bss), reinterpret_cast<void*>(&RequireLibraryUnderTest),
-        dlsym(RTLD_DEFAULT, "malloc"), dlsym(RTLD_DEFAULT, "printf"), static_cast<void*>(stderr)}) {
+        dlsym(RTLD_DEFAULT, "malloc"), dlsym(RTLD_DEFAULT, "printf"), static_cast<void*>(stderr),
+        static_cast<void*>(environ[0])}) {
     EXPECT_DIES([pointer](auto declare) {
       declare(pointer);
       Free(pointer);
@@ -383,17 +386,8 @@ TEST_F(Misuse, GlobalAndCode) {
   }
 }
 
-TEST_F(Misuse, EnvironmentAndArguments) {
-  const size_t size = 0;
-  int failures = 0;
-  EXPECT_DIES([](auto declare) {
-    declare(environ[0]);
-    Free(environ[0]);
-  });
-}
-
-// In this process the C library's own malloc never allocated anything, so such a pointer cannot be
-// one of its objects either.
+// In this process the C library's own malloc never allocated anything, so such
+// a pointer cannot be one of its objects either.
 TEST_F(Misuse, AddressesThatAreNoMemory) {
   const size_t size = 0;
   int failures = 0;
@@ -423,42 +417,8 @@ TEST_F(Misuse, MemoryThatTheProgramMapped) {
   });
 }
 
-// --- Sized delete with a size of another class. --------------------------------------------------
-
-// Each way to allocate that has a free with a size.
-enum class Sized { kNew, kNewArray, kMalloc, kAligned };
-constexpr size_t kSizedAlignment = 64;
-
-void* AllocateSized(Sized way, size_t size) {
-  switch (way) {
-    case Sized::kNew:
-      return ::operator new(size);
-    case Sized::kNewArray:
-      return ::operator new[](size);
-    case Sized::kMalloc:
-      return Malloc(size);
-    case Sized::kAligned:
-      return memalign(kSizedAlignment, size);
-  }
-  return nullptr;
-}
-
-void FreeSized(Sized way, void* object, size_t size) {
-  static auto* const free_sized =
-      reinterpret_cast<FreeSizedFunction*>(dlsym(RTLD_DEFAULT, "free_sized"));
-  static auto* const free_aligned_sized =
-      reinterpret_cast<FreeAlignedSizedFunction*>(dlsym(RTLD_DEFAULT, "free_aligned_sized"));
-  switch (way) {
-    case Sized::kNew:
-      return ::operator delete(object, size);
-    case Sized::kNewArray:
-      return ::operator delete[](object, size);
-    case Sized::kMalloc:
-      return free_sized(object, size);
-    case Sized::kAligned:
-      return free_aligned_sized(object, kSizedAlignment, size);
-  }
-}
+// --- Sized delete with a size of another class.
+// --------------------------------------------------
 
 size_t ClassOf(Sized way, size_t size) {
   void* object = AllocateSized(way, size);
@@ -487,24 +447,9 @@ TEST_F(Misuse, SizedDeleteWithTheWrongSize) {
   EXPECT_GT(cases, 500);
 }
 
-// As a control, frees with the requested size.
-TEST_F(Misuse, SizedDeleteWithTheRightSizeIsSilent) {
-  const ChildResult child = RunInChild([] {
-    for (size_t size : AllSizes()) {
-      for (Sized way : {Sized::kNew, Sized::kNewArray, Sized::kMalloc, Sized::kAligned}) {
-        void* object = AllocateSized(way, size);
-        memset(object, 1, size);
-        FreeSized(way, object, size);
-      }
-    }
-    malloc_trim(0);
-  });
-  EXPECT_EQ(child.err, "");
-  EXPECT_TRUE(child.exited && child.exit_code == 0);
-}
-
-// Every function that takes a pointer finds such bits at once, also if the thread's cache has room
-// for the object, so that no call returns such a pointer.
+// The page map uses 48 bits of an address only. Every function that takes a
+// pointer finds other bits at once, also if the thread's cache has room for the
+// object, so that no call returns such a pointer.
 TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
   if constexpr (sizeof(void*) < 8) {
     GTEST_SKIP() << "SKIP: all bits of a pointer are part of the address";
@@ -542,39 +487,13 @@ TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
   }
 }
 
-// --- Alignments that an object cannot have been allocated with. ----------------------------------
-
-// Every free with a size and an alignment.
-using SizedFree = void (*)(void* object, size_t size, size_t alignment);
-template <typename Function>
-Function* Named(const char* name) {
-  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-  CHECK(function != nullptr);
-  return function;
-}
-const SizedFree kFreesWithAlignment[] = {
-    [](void* p, size_t n, size_t a) {
-      Named<FreeAlignedSizedFunction>("free_aligned_sized")(p, a, n);
-    },
-    [](void* p, size_t n, size_t a) {
-      Named<FreeAlignedSizedFunction>("tc_free_aligned_sized")(p, a, n);
-    },
-    [](void* p, size_t n, size_t a) { ::operator delete(p, n, std::align_val_t{a}); },
-    [](void* p, size_t n, size_t a) { ::operator delete[](p, n, std::align_val_t{a}); },
-    [](void* p, size_t n, size_t a) {
-      Named<void(void*, size_t, std::align_val_t)>("tc_delete_sized_aligned")(p, n,
-                                                                              std::align_val_t{a});
-    },
-    [](void* p, size_t n, size_t a) {
-      Named<void(void*, size_t, std::align_val_t)>("tc_deletearray_sized_aligned")(
-          p, n, std::align_val_t{a});
-    },
-};
+// --- Alignments that an object cannot have been allocated with.
+// ----------------------------------
 
 TEST_F(Misuse, SizedFreeWithAnAlignmentThatIsNoPowerOfTwo) {
   int failures = 0;
   for (const SizedFree sized_free : kFreesWithAlignment) {
-    for (size_t size : {size_t{0}, size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
+    for (size_t size : {size_t{0}, size_t{100}, kMiB}) {
       for (size_t alignment : {size_t{0}, size_t{3}, size_t{24}, size_t{4097}, SIZE_MAX}) {
         EXPECT_DIES([=](auto declare) {
           void* object = memalign(64, size);
@@ -586,7 +505,8 @@ TEST_F(Misuse, SizedFreeWithAnAlignmentThatIsNoPowerOfTwo) {
   }
 }
 
-// The alignment is larger than that of the allocation, and larger than that of the address.
+// The alignment is larger than that of the allocation, and larger than that of
+// the address.
 TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
   int failures = 0;
   for (const SizedFree sized_free : kFreesWithAlignment) {
@@ -602,44 +522,13 @@ TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
   }
 }
 
-// Objects with the alignment have another class. The free is wrong also if the address has the
-// alignment.
-TEST_F(Misuse, SizedFreeWithTheAlignmentOfAnotherClass) {
-  int failures = 0;
-  for (const SizedFree sized_free : kFreesWithAlignment) {
-    const size_t size = 100;
-    EXPECT_DIES([=](auto declare) {
-      for (;;) {
-        void* object = Malloc(size);
-        if (reinterpret_cast<uintptr_t>(object) % 1024 != 0) continue;
-        declare(object);
-        sized_free(object, size, 1024);
-      }
-    });
-  }
-}
-
-// No object, no misuse.
-TEST_F(Misuse, NullMayBeFreedWithAnySizeAndAlignment) {
-  const ChildResult child = RunInChild([] {
-    for (const SizedFree sized_free : kFreesWithAlignment) {
-      for (size_t alignment : {size_t{0}, size_t{1}, size_t{24}, size_t{4096}, SIZE_MAX}) {
-        for (size_t size : {size_t{0}, size_t{100}, kMiB, SIZE_MAX}) {
-          sized_free(nullptr, size, alignment);
-        }
-      }
-    }
-  });
-  EXPECT_EQ(child.err, "");
-  EXPECT_TRUE(child.exited && child.exit_code == 0) << "signal " << child.signal;
-}
-
-// --- Writes to freed objects. --------------------------------------------------------------------
+// --- Writes to freed objects.
+// --------------------------------------------------------------------
 
 constexpr const char* kFindsWrites = "the debug libraries find these writes: debug_library_test.py";
 
-// Does not call calloc: it may rely on zeroes in memory that was released, which a write after free
-// would change.
+// Does not call calloc: it may rely on zeroes in memory that was released,
+// which a write after free would change.
 void UseEverySize() {
   for (size_t size : AllSizes()) {
     char* objects[3] = {NewMarked(size, 1), NewMarked(size, 2), NewMarked(size, 3)};
@@ -647,7 +536,8 @@ void UseEverySize() {
   }
 }
 
-// Overwrites every freed object and continues: the allocator's own data lies elsewhere.
+// Overwrites every freed object and continues: the allocator's own data lies
+// elsewhere.
 TEST(WriteAfterFree, NeverCorruptsTheAllocator) {
   RequireLibraryUnderTest();
   if (OnDebugLibrary()) GTEST_SKIP() << kFindsWrites;
@@ -689,38 +579,6 @@ TEST(WriteAfterFree, NeverCorruptsTheAllocator) {
   EXPECT_TRUE(child.exited) << "signal " << child.signal << ": " << child.err;
   EXPECT_EQ(child.exit_code, 0) << child.err;
   EXPECT_EQ(child.err, "");
-}
-
-// Overwrites all bytes of freed objects of every size class.
-TEST(WriteAfterFree, EverySizeClass) {
-  RequireLibraryUnderTest();
-  if (OnDebugLibrary()) GTEST_SKIP() << kFindsWrites;
-  for (unsigned char byte : {0xff, 0x00, 0x41}) {
-    const ChildResult child = RunInChild([byte] {
-      for (size_t size : SmallSizes()) {
-        constexpr int kCount = 20;
-        char* objects[kCount];
-        for (char*& object : objects) object = NewMarked(size, 1);
-        for (char* object : objects) {
-          const size_t usable = malloc_usable_size(object);
-          FreeMarked(object, size, 1);
-          memset(object, byte, usable);
-        }
-        std::set<char*> distinct;
-        for (int i = 0; i < kCount; ++i) distinct.insert(objects[i] = NewMarked(size, i));
-        CHECK(distinct.size() == kCount);
-        for (int i = 0; i < kCount; ++i) {
-          FreeMarked(objects[i], size, i);
-          memset(objects[i], byte, size);
-        }
-      }
-      malloc_trim(0);
-      UseEverySize();
-    });
-    EXPECT_TRUE(child.exited) << "signal " << child.signal << ": " << child.err;
-    EXPECT_EQ(child.exit_code, 0) << child.err;
-    EXPECT_EQ(child.err, "");
-  }
 }
 
 }  // namespace

@@ -4,17 +4,16 @@
 // where it is off; events over a FIFO and over a socket, as systemd sends them; the program's own
 // loop; listeners, also those that fork or end the program; forked children, also of threads that
 // fork while events arrive; a program that closes every descriptor that it does not know and opens
-// others; a storm of events; the cost of readings; a complete file system of the test.
+// others.
 //
-//   pressure off | watch fifo | watch socket | loop | listeners | fork | closed | reused | wrong
-//   pressure storm fifo | storm socket | readings | forking | fork_in_call | exit_in_call | tree
+//   pressure off | watch fifo | watch socket | loop | listeners | fork | reused | wrong
+//   pressure forking | fork_in_call | exit_in_call
 //
 // With one of these arguments it prepares the files that the variables name, sets the variables,
 // and executes itself.
 #include <dirent.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -188,92 +187,6 @@ void Fork() {
   CHECK(WaitFor(busy) == 0);
 }
 
-double ProcessorSeconds() {
-  rusage usage;
-  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
-// Closes all descriptors, as programs do that become daemons.
-void Closed() {
-  for (int fd = 3; fd < 1024; ++fd) close(fd);
-  // The library's thread is no longer woken, or notices that its descriptors are closed.
-  const double before = ProcessorSeconds();
-  SleepMs(3000);
-  CHECK(ProcessorSeconds() - before < 0.3);
-  Exercise(2);
-}
-
-// The CPU time of the library's thread, by that thread's clock.
-double ListenerSeconds() {
-  DIR* const tasks = opendir("/proc/self/task");
-  CHECK(tasks != nullptr);
-  double seconds = -1;
-  while (const dirent* const entry = readdir(tasks)) {
-    const std::string name = std::string("/proc/self/task/") + entry->d_name + "/comm";
-    char text[32] = "";
-    const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) continue;
-    CHECK(read(fd, text, sizeof(text) - 1) >= 0);
-    close(fd);
-    if (strcmp(text, "tcmalloc-mem\n") != 0) continue;
-    // Computes the clock of a thread from its number, as pthread_getcpuclockid does.
-    const unsigned clock = (~static_cast<unsigned>(atoi(entry->d_name)) << 3) | 6;
-    timespec time;
-    CHECK(clock_gettime(static_cast<clockid_t>(clock), &time) == 0);
-    seconds = static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
-  }
-  closedir(tasks);
-  CHECK(seconds >= 0);
-  return seconds;
-}
-
-double Seconds() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
-}
-
-// Sends 5000 events, at most a thousand a second; none causes memory to be freed.
-void Storm(int writer) {
-  constexpr int kEvents = 5000;
-  CHECK(fcntl(writer, F_SETFL, O_NONBLOCK) == 0);
-  const size_t actions = Actions();
-  const double before = ListenerSeconds();
-  const double begin = Seconds();
-  for (int sent = 1; sent <= kEvents; ++sent) {
-    // A full pipe is a storm as well.
-    CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
-    // Each event has its time; a delay does not shift the later ones.
-    while (Seconds() - begin < sent / 1000.0) {
-      const timespec pause = {.tv_sec = 0, .tv_nsec = 200'000};
-      nanosleep(&pause, nullptr);
-    }
-  }
-  const double seconds = Seconds() - begin;
-  const size_t acted = Actions() - actions;
-  const double share = (ListenerSeconds() - before) / seconds;
-  dprintf(STDOUT_FILENO, "%d events in %.1f s, %zu actions, %.3f %% of a processor\n", kEvents,
-          seconds, acted, share * 100);
-  CHECK(acted > 0);
-  // Between two actions is a second at least.
-  CHECK(static_cast<double>(acted) <= seconds + 2);
-  CHECK(share <= 0.01);
-}
-
-// Near a threshold all files are read ten times a second.
-void Readings() {
-  NewMarked(size_t{56} << 20, 1);
-  SleepMs(1500);
-  const double before = ListenerSeconds();
-  SleepMs(5000);
-  const double share = (ListenerSeconds() - before) / 5;
-  dprintf(STDOUT_FILENO, "%.0f us for each wake-up with a reading\n", share / 10 * 1e6);
-  CHECK(Actions() == 0);
-  CHECK(share <= 0.01);
-}
-
 // Files that get the numbers of the library's descriptors are the program's, also in its children.
 void Reused() {
   CHECK(Descriptors() > 3);
@@ -433,184 +346,16 @@ struct AtEnd {
   for (;;) pause();
 }
 
-// The functions below run in a process whose root is a folder of the test.
-
-constexpr char kGroup[] = "/sys/fs/cgroup/memory/job";
-
-void WriteFile(const std::string& path, const std::string& text) {
-  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
-    CHECK(mkdir(path.substr(0, at).c_str(), 0700) == 0 || errno == EEXIST);
-  }
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  CHECK(fd >= 0);
-  CHECK(write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-  close(fd);
-}
-int MakeFifo(const std::string& path) {
-  CHECK(mkfifo(path.c_str(), 0600) == 0);
-  const int fd = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  CHECK(fd >= 0);
-  return fd;
-}
-void SetGroup(const char* file, size_t value) {
-  const std::string name = strcmp(file, "memory.stat") == 0 ? "total_rss " : "";
-  WriteFile(std::string(kGroup) + "/" + file, name + std::to_string(value) + "\n");
-}
-
-// All registrations that were written, as the kernel takes them: "EVENT FILE ARGUMENT" each.
-// Numbers of events have three digits, thresholds nine, and the level is "medium".
-struct Registrations {
-  std::vector<int> events;
-  std::vector<std::string> arguments;
-};
-Registrations ReadRegistrations(int control) {
-  Registrations found;
-  char text[1000] = "";
-  const ssize_t n = read(control, text, sizeof(text) - 1);
-  CHECK(n >= 0 || errno == EAGAIN);
-  for (const char* at = text; *at != '\0';) {
-    int event = 0;
-    int file = 0;
-    int length = 0;
-    char argument[16] = "";
-    CHECK(sscanf(at, "%3d %d %6[a-z]%n", &event, &file, argument, &length) == 3 ||
-          sscanf(at, "%3d %d %9[0-9]%n", &event, &file, argument, &length) == 3);
-    found.events.push_back(event);
-    found.arguments.push_back(argument);
-    at += length;
-  }
-  return found;
-}
-void TellEvent(int fd) {
-  const uint64_t one = 1;
-  CHECK(write(fd, &one, sizeof(one)) == static_cast<ssize_t>(sizeof(one)));
-}
-
-size_t Sources() {
-  // An allocation makes the child listen again.
-  Free(Malloc(1 << 20));
-  return Property("tcmalloc.pressure_sources");
-}
-
-void BuildSystem() {
-  WriteFile("/proc/self/cgroup", "4:memory:/job\n");
-  WriteFile("/proc/self/mountinfo",
-            "31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
-  WriteFile("/proc/self/statm", "1000 500 100 1 0 300 0\n");
-  WriteFile("/run/here", "");
-  SetGroup("memory.usage_in_bytes", 1);
-  SetGroup("memory.pressure_level", 0);
-  SetGroup("memory.limit_in_bytes", 1'000'000'000);
-  SetGroup("memory.stat", 100'000'000);
-}
-
-void InSystemOfItsOwn() {
-  BuildSystem();
-  // The parent's count, on the system that it has.
-  const size_t failed = Property("tcmalloc.pressure_sources_failed");
-  const int watch = MakeFifo("/run/watch");
-  const int control = MakeFifo(std::string(kGroup) + "/cgroup.event_control");
-  // The library finds all sources: systemd's FIFO, reclaiming, three thresholds.
-  Await([] { return Sources() == 5; });
-  Registrations told = ReadRegistrations(control);
-  CHECK((told.arguments ==
-         std::vector<std::string>{"medium", "800000000", "900000000", "950000000"}));
-  CHECK(Property("tcmalloc.pressure_sources_failed") == failed);
-
-  // Sends an event of each kind, and causes readings.
-  size_t actions = Actions();
-  CHECK(write(watch, "x", 1) == 1);
-  Await([&] { return Actions() > actions; });
-  actions = Actions();
-  Await([&] {
-    TellEvent(told.events[0]);
-    return Actions() > actions;
-  });
-  CHECK(Property("tcmalloc.pressure_events") >= 2);
-  actions = Actions();
-  SetGroup("memory.stat", 960'000'000);
-  TellEvent(told.events[3]);
-  Await([&] { return Actions() > actions; });
-
-  // Another limit changes the thresholds.
-  SetGroup("memory.stat", 100'000'000);
-  SetGroup("memory.limit_in_bytes", 500'000'000);
-  Await([&] {
-    const Registrations again = ReadRegistrations(control);
-    if (!again.events.empty()) told = again;
-    return told.arguments.size() == 3;
-  });
-  CHECK((told.arguments == std::vector<std::string>{"400000000", "450000000", "475000000"}));
-  CHECK(Sources() == 5);
-
-  // Children of this process have the same root.
-  for (int i = 0; i < 2; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      CHECK(Property("tcmalloc.pressure_sources") == 0);
-      Await([] { return Sources() == 5; });
-      CHECK(ReadRegistrations(control).arguments.size() == 4);
-      _exit(0);
-    }
-    CHECK(WaitFor(child) == 0);
-  }
-
-  // Sends a storm of all events while files vanish and the program allocates.
-  const double begin = Seconds();
-  actions = Actions();
-  for (int i = 0; Seconds() - begin < 6; ++i) {
-    for (const int event : told.events) TellEvent(event);
-    CHECK(write(watch, "x", 1) == 1 || errno == EAGAIN);
-    Free(Malloc(static_cast<size_t>(i) * 100));
-    if (i == 500) CHECK(unlink((std::string(kGroup) + "/memory.stat").c_str()) == 0);
-    if (i == 1000) CHECK(unlink((std::string(kGroup) + "/memory.limit_in_bytes").c_str()) == 0);
-    if (i == 1500) CHECK(unlink("/proc/self/statm") == 0);
-    if (i == 2000) CHECK(unlink("/proc/self/cgroup") == 0);
-    SleepMs(1);
-  }
-  CHECK(Actions() > actions);
-  CHECK(Property("tcmalloc.pressure_sources") >= 2);
-  actions = Actions();
-  Await([&] {
-    CHECK(write(watch, "x", 1) == 1 || errno == EAGAIN);
-    return Actions() > actions;
-  });
-  Exercise(3);
-}
-
-constexpr int kSkipped = 77;
-
-// The folder becomes a child's root before the child listens, so absolute names lead into it.
-int Tree(const std::string& folder) {
-  CHECK(setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (chroot(folder.c_str()) != 0 &&
-        (unshare(CLONE_NEWUSER) != 0 || chroot(folder.c_str()) != 0)) {
-      dprintf(STDOUT_FILENO, "SKIP: this user may not change its root\n");
-      _exit(kSkipped);
-    }
-    CHECK(chdir("/") == 0);
-    InSystemOfItsOwn();
-    _exit(0);
-  }
-  return WaitFor(child);
-}
-
 int Run(const std::string& what, const char* path, int writer) {
   if (what == "off" || what == "wrong") Off();
   if (what == "watch") Watch(writer);
   if (what == "loop") Loop(path);
   if (what == "listeners") Listeners(writer);
   if (what == "fork") Fork();
-  if (what == "closed") Closed();
   if (what == "reused") Reused();
-  if (what == "storm") Storm(writer);
-  if (what == "readings") Readings();
   if (what == "forking") Forking(writer);
   if (what == "fork_in_call") ForkInCall(writer);
   if (what == "exit_in_call") ExitInCall(writer);
-  if (what == "tree") return Tree(std::filesystem::path(path).parent_path());
   return 0;
 }
 
@@ -656,9 +401,6 @@ int main(int argc, char** argv) {
     CHECK(setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1) == 0);
     const char* config = "watch=on,interval=1s";
     if (what == "forking" || what == "fork_in_call") config = "watch=on,interval=100ms";
-    // The memory in use is near the threshold from the start, and never reaches it.
-    if (what == "readings") config = "watch=on,level1=99%cgroup,level2=99%system,level3=64M";
-    if (what == "tree") config = "auto,interval=100ms";
     if (what != "loop") CHECK(setenv("TCMALLOC_PRESSURE", config, 1) == 0);
     if (what == "loop") CHECK(setenv("TCMALLOC_PRESSURE", "", 1) == 0);
   }

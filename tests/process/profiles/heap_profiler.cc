@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -106,23 +105,11 @@ void RunThreads() {
   for (int i = 0; i < 5; ++i) OuterTwo();
 }
 
-void StartLate(const char* prefix) {
+void StopAndStart(const char* prefix) {
   CHECK(Running() == 0);
-  void* old[100];
-  for (void*& p : old) p = SiteSmall();
   Start(prefix);
   CHECK(Running() == 1);
   Start("elsewhere");  // does nothing
-  void* fresh[50];
-  for (void*& p : fresh) p = SiteSmall();
-  for (void* p : old) Free(p);
-  for (int i = 0; i < 20; ++i) Free(fresh[i]);
-  Dump("late");
-  Stop();  // nothing at exit
-}
-
-void StopAndStart(const char* prefix) {
-  Start(prefix);
   void* first[10];
   for (void*& p : first) p = SiteSmall();
   Dump("first");
@@ -228,20 +215,9 @@ void InUse() {
   }
 }
 
-int64_t Milliseconds() {
-  timespec now;
-  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
-
 // Allocates until there are two files.
 void Time(const char* prefix) {
-  const int64_t start = Milliseconds();
-  while (!Exists(prefix, ".0002.heap")) {
-    CHECK(Milliseconds() - start < 60000);
-    Free(SiteSmall());
-  }
-  printf("%d ms\n", static_cast<int>(Milliseconds() - start));
+  while (!Exists(prefix, ".0002.heap")) Free(SiteSmall());
 }
 
 // The signal handler itself writes no file.
@@ -299,8 +275,6 @@ int main(int argc, char** argv) {
   fflush(stdout);
   if (is("sites")) {
     RunThreads();
-  } else if (is("late")) {
-    StartLate(prefix);
   } else if (is("stop")) {
     StopAndStart(prefix);
   } else if (is("fork")) {
@@ -317,16 +291,6 @@ int main(int argc, char** argv) {
     Signal(prefix);
   } else if (is("changes")) {
     Changes(prefix);
-  } else if (is("exec")) {
-    SiteSmall();
-    const pid_t child = fork();
-    if (child == 0) {
-      execl(argv[0], argv[0], "nothing", prefix, nullptr);
-      _exit(1);
-    }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
-    printf("child %d\n", static_cast<int>(child));
   } else if (is("running")) {
     printf("running %d\n", Running());
   } else {

@@ -148,13 +148,6 @@ def check_sites(test):
                       100 * threads * (1000 + 1001 + 3000 + 400000)], "sites")
 
 
-def check_late(test):
-    run = test.run("late", profile=False)
-    test.expect_equal(test.files(), ["p.0001.heap"], "files")
-    test.expect_site(test.profile(run, "p.0001.heap"), ("SiteSmall",), [30, 720, 50, 1200], "late")
-    test.expect(f"{test.prefix}.0001.heap (late, " in run.stderr, "the reason")
-
-
 def check_stop(test):
     run = test.run("stop", profile=False)
     test.expect_equal(test.files(), ["p.0001.heap", "p.0002.heap"], "files")
@@ -195,12 +188,6 @@ def check_fork_busy(test):
             test.expect(live <= 3 and live_bytes == size * live, f"{sites}: {live}: {live_bytes}")
 
 
-def check_exec(test):
-    run = test.run("exec")
-    test.expect_equal(test.files(), ["p.0001.heap", f"p_{run.children[0]}.0001.heap"], "files")
-    test.expect_site(test.profile(run, "p.0001.heap"), ("SiteSmall",), [1, 24, 1, 24], "parent")
-
-
 # --- variables -----------------------------------------------------------------------------------
 
 def numbered(count):
@@ -230,11 +217,6 @@ def check_allocation(test):
     check_intervals(test, "freed", {"HEAP_PROFILE_ALLOCATION_INTERVAL": -1}, "allocated", [100])
 
 
-def check_deallocation(test):
-    check_intervals(test, "freed", {"HEAP_PROFILE_DEALLOCATION_INTERVAL": 10 * MIB}, "freed",
-                    [*range(10, 101, 10), 100], "(10 MB freed cumulatively")
-
-
 def check_in_use(test):
     # The interval is half a MiB less than ten, for the program's other memory. The same use again
     # writes no second file, although a profile with less in use was written meanwhile.
@@ -246,8 +228,6 @@ def check_in_use(test):
 def check_time(test):
     run = test.run("time", {"HEAP_PROFILE_TIME_INTERVAL": 1})
     test.expect_equal(test.files(), numbered(3), "files")
-    milliseconds = int(re.search(r"^(\d+) ms$", run.stdout, re.MULTILINE)[1])
-    test.expect(1900 <= milliseconds, f"two seconds for two profiles: {milliseconds} ms")
 
 
 def check_signal(test):
@@ -277,16 +257,11 @@ def check_names(test):
     for variables, middle in [
             ({}, ""),
             ({"HEAPPROFILE_USE_PID": 1}, "_PID"),
-            ({"HEAPPROFILE_USE_PID": 0}, ""),
             ({"PMIX_RANK": 5}, ".rank-5"),
             ({"PMIX_RANK": 5, "PMI_RANK": 6, "SLURM_JOB_ID": 7, "OMPI_HOME": "/x"}, ".rank-5"),
-            ({"PMIX_RANK": ""}, ""),
             ({"PMIX_RANK": 5, "HEAPPROFILE_USE_PID": 1}, ".rank-5_PID"),
-            ({"SLURM_JOB_ID": 7, "SLURM_PROCID": 8}, ".slurmid-8"),
             ({"SLURM_JOB_ID": 7, "SLURM_PROCID": 8, "PMI_RANK": 6}, ".slurmid-8"),
             ({"SLURM_JOB_ID": 7}, "_PID"),
-            ({"SLURM_PROCID": 8}, ""),
-            ({"OMPI_HOME": "/" + 300 * "x"}, "_PID"),
             ({"OMPI_HOME": "/x", "PMI_RANK": 6}, "_PID"),
             ({"PMI_RANK": 6}, ".rank-6")]:
         run = test.run("nothing", variables)

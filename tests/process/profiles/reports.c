@@ -9,11 +9,7 @@
  *     wait       reads a byte from stdin, without allocating, whatever signals arrive
  *     pause      waits for a signal, then continues
  *     fork       forks: the child does the rest; the parent waits for its end and exits
- *     handle     handles SIGTERM by exit
- *     block      blocks SIGTERM and SIGUSR1 in this thread
  *     leak       leaks ten objects of 100000 bytes
- *     end        ends by _exit
- *     exec:PATH  executes that with the rest of the words
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,11 +40,6 @@ static void Keep(int n) {
   while (held > n) Free(objects[--held]);
 }
 
-static void Leave(int signal) {
-  (void)signal;
-  exit(7);
-}
-
 static void Lose(void) {
   for (int i = 0; i < 10; ++i) {
     void* volatile object = Malloc(100000);
@@ -67,14 +58,6 @@ static int IsNumbered(const char* word, const char* name, int* number) {
   if (strncmp(word, name, length) != 0) return 0;
   *number = atoi(word + length);
   return 1;
-}
-
-static void Block(void) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGUSR1);
-  CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
 }
 
 int main(int argc, char** argv) {
@@ -101,18 +84,8 @@ int main(int argc, char** argv) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
       }
       dprintf(STDOUT_FILENO, "child %d\n", (int)getpid());
-    } else if (strcmp(word, "handle") == 0) {
-      CHECK(signal(SIGTERM, &Leave) != SIG_ERR);
-    } else if (strcmp(word, "block") == 0) {
-      Block();
     } else if (strcmp(word, "leak") == 0) {
       Lose();
-    } else if (strcmp(word, "end") == 0) {
-      _exit(0);
-    } else if (strncmp(word, "exec:", 5) == 0) {
-      argv[i] = argv[0];
-      execv(word + 5, argv + i);
-      CHECK(!"execv");
     }
     dprintf(STDOUT_FILENO, "%s\n", word);
   }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// sampling: a program with call sites with known objects, under sampling (set by the environment).
-// Prints for each site its objects in use, and those of a profile:
-//
-//   NAME OBJECTS BYTES | ESTIMATED_OBJECTS ESTIMATED_BYTES VARIANCE
-//
-// where VARIANCE is that of the number of objects. A last line has the same figures of the peak,
-// which was before the second half was freed.
+// Estimates of a sampled profile against what the program knows that it has, and the C++ interface
+// of profiles. The environment sets the interval, and the seed: each run has the same samples.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -48,8 +43,8 @@ struct Site {
 };
 
 Site sites[] = {
-    {"tiny", &AllocateAt<1>, 48, 2'000'000, {}},
-    {"small", &AllocateAt<2>, 1000, 100'000, {}},
+    {"tiny", &AllocateAt<1>, 48, 200'000, {}},
+    {"small", &AllocateAt<2>, 1000, 50'000, {}},
     {"middle", &AllocateAt<3>, 30'000, 4'000, {}},
     {"large", &AllocateAt<4>, 600'000, 300, {}},
 };
@@ -82,12 +77,16 @@ Estimate EstimateOf(const Profile& profile, const Site& site) {
   return estimate;
 }
 
-void Print(const Profile& profile, const char* prefix, const Site& site, size_t number) {
+// Each sample of an object of size s stands for 1/p objects, p = 1 - exp(-s / interval).
+void CheckEstimate(const Profile& profile, const Site& site, size_t number) {
   const Estimate estimate = EstimateOf(profile, site);
   const double mean = static_cast<double>(MallocExtension::GetProfileSamplingInterval());
   const double p = -std::expm1(-static_cast<double>(site.size) / mean);
-  printf("%s%s %zu %zu | %.1f %.1f %.3f\n", prefix, site.name, number, number * site.size,
-         estimate.objects, estimate.bytes, static_cast<double>(number) * (1 - p) / p);
+  const double error = std::sqrt(static_cast<double>(number) * (1 - p) / p);
+  printf("%s: %zu objects, %.1f estimated, standard error %.1f\n", site.name, number,
+         estimate.objects, error);
+  CHECK(std::abs(estimate.objects - static_cast<double>(number)) <= 3 * error + 1);
+  CHECK(std::abs(estimate.bytes - estimate.objects * static_cast<double>(site.size)) < 1000);
 }
 
 bool Begins(const std::optional<std::string>& text, std::string_view with) {
@@ -145,8 +144,10 @@ int main() {
   const Profile now = MallocExtension::SnapshotCurrent(ProfileType::kHeap);
   const Profile peak = MallocExtension::SnapshotCurrent(ProfileType::kPeakHeap);
   CHECK(now && now.Type() == ProfileType::kHeap && peak.Type() == ProfileType::kPeakHeap);
-  for (const Site& site : sites) Print(now, "", site, site.number / 2);
-  for (const Site& site : sites) Print(peak, "peak:", site, site.number);
+  for (const Site& site : sites) {
+    CheckEstimate(now, site, site.number / 2);
+    CheckEstimate(peak, site, site.number);
+  }
   TestTheRestOfTheInterface();
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A C++ library for a C program: `new` fails in it, in each form, with and without a new_handler.
+// A C++ library for a C program: `new` fails in it, in each form.
 // Each function returns 1 if everything happened as the C++ standard says.
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,6 @@ bool ThrowsBadAlloc(Allocate allocate) {
   return false;
 }
 
-int handler_calls;
-
 }  // namespace
 
 extern "C" {
@@ -45,32 +43,6 @@ int NothrowFormsReturnNull() {
          nullptr&& ::operator new[](too_much, std::nothrow) ==
          nullptr&& ::operator new(too_much, std::align_val_t{64}, std::nothrow) ==
          nullptr&& ::operator new[](too_much, std::align_val_t{64}, std::nothrow) == nullptr;
-}
-
-int HandlerIsCalledUntilItGivesUp() {
-  handler_calls = 0;
-  std::set_new_handler([] {
-    if (++handler_calls == 3) std::set_new_handler(nullptr);
-  });
-  const bool threw = ThrowsBadAlloc([] { return ::operator new(too_much); });
-  std::set_new_handler(nullptr);
-  return threw && handler_calls == 3;
-}
-
-int HandlerMayThrow() {
-  std::set_new_handler([] { throw 17; });
-  int caught = 0;
-  try {
-    Use(::operator new(too_much));
-  } catch (int value) {
-    caught = value;
-  }
-  const bool nothrow_is_null = NothrowFormsReturnNull() != 0;
-  std::set_new_handler([] { throw std::bad_alloc(); });
-  const bool still_null = NothrowFormsReturnNull() != 0;
-  const bool threw = ThrowsBadAlloc([] { return ::operator new(too_much); });
-  std::set_new_handler(nullptr);
-  return caught == 17 && nothrow_is_null && still_null && threw;
 }
 
 // The library still allocates as usual.

@@ -5,12 +5,10 @@
 //
 //   USE_MALLOC   malloc and free alone
 //   USE_NEW      operator new and operator delete alone
-//   USE_SIZE     malloc_usable_size alone: the C library allocates
 //   USE_NOTHING  nothing: the C library allocates
 //
 // With REPLACE_NEW the program has all forms of operator new and delete that hold one object. With
 // an argument it leaks 1000 bytes. It prints "ran".
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +54,6 @@ int main(int argc, char** argv) {
 #elif defined(USE_NEW)
   delete[] static_cast<char*>(Allocate());
   delete new (std::nothrow) int;
-#elif defined(USE_SIZE)
-  if (malloc_usable_size(Allocate()) < kBytes) return 2;
 #endif
 #ifdef REPLACE_NEW
   // The array forms call the program's forms.

@@ -4,7 +4,7 @@
 // refuse_calls.h describes RULES. The exit status is 77 if no sandbox can be set up. PRELOAD in the
 // environment becomes LD_PRELOAD of the program.
 #define _GNU_SOURCE
-#include "refuse_calls.h"
+#include "../refuse_calls.h"
 
 int main(int argc, char** argv) {
   if (argc < 3) RefuseFailed("usage", "refuse RULES PROGRAM ARGUMENT...");

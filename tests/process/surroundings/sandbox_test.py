@@ -2,24 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A sandbox that ends processes for calls that docs/settings.md does not list ends none for ours.
 
-usage: sandbox_test.py SANDBOX LIBRARY SETTINGS_MD THREADS [NAME=VALUE...]
+usage: sandbox_test.py PROGRAM LIBRARY SETTINGS_MD THREADS [NAME=VALUE...]
 
-Runs SANDBOX (sandbox.c) with LIBRARY preloaded and the settings NAME=VALUE under a seccomp filter.
-The filter allows the allocator's calls after the start according to the page, and the program's own calls. With
-TCMALLOC_MEMBARRIER=0, and in a process with one thread, it does not allow membarrier.
+Runs PROGRAM (surroundings.c) with LIBRARY preloaded and the settings NAME=VALUE, which enters a seccomp filter after its
+first allocations. The filter allows the allocator's calls after the start according to the page, and the program's own
+calls. THREADS: alone, or new for threads that start and end, and a fork, after the filter. With TCMALLOC_MEMBARRIER=0, and
+in a process with one thread, it does not allow membarrier.
 """
 import os
 import re
-import signal
 import subprocess
 import sys
 
 # The program's own calls: it writes messages, waits, and ends.
 PROGRAM = {"alone": ["write", "exit_group"],
-           "existing": ["write", "exit_group", "futex"],
            # The C library's calls to start and end a thread, and to fork.
            "new": ["write", "exit_group", "futex", "mprotect", "mmap", "munmap", "madvise", "clone", "clone3", "exit",
                    "rseq", "rt_sigaction", "set_robust_list", "rt_sigprocmask", "gettid", "wait4"]}
+STEPS = {"alone": ["allocate", "release"], "new": ["allocate", "threads", "fork", "release"]}
 HEADING = "## System calls after start"
 
 
@@ -45,14 +45,13 @@ def main():
         calls += ["rseq", "set_robust_list"]
     environment = {**os.environ, "LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library,
                    **dict(setting.split("=", 1) for setting in settings)}
-    for answer in ("kill", "trap"):
-        command = [program, answer, threads, *sorted({*calls, *PROGRAM[threads]})]
-        result = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=100,
-                                check=False)
-        sys.stdout.write(result.stderr)
-        # A sandbox that answers by a signal names the call.
-        if answer == "kill" and result.returncode != -signal.SIGSYS:
-            break
+    rules = [f"{call}=allow" for call in sorted({*calls, *PROGRAM[threads]})]
+    result = subprocess.run([program, *STEPS[threads]], env={**environment, "REFUSE_LATER": " ".join([*rules, "*=kill"])},
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100, check=False)
+    sys.stdout.write(result.stdout + result.stderr)
+    if result.returncode == 0 and any(f"{step}: done\n" not in result.stdout for step in STEPS[threads]):
+        print("FAILED: not every step was done")
+        return 1
     print(f"allowed: {' '.join(calls)}; status {result.returncode}")
     return result.returncode if result.returncode in (0, 77) else 1
 

@@ -18,7 +18,7 @@
 #include "../../../include/tcmalloc/leak_checker.h"
 #include "../../../include/tcmalloc/tcmalloc.h"
 #include "../check.h"
-#include "refuse_calls.h"
+#include "../refuse_calls.h"
 
 #pragma weak tcmalloc_check_leaks
 #pragma weak tcmalloc_leaks_free

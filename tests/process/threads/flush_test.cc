@@ -108,13 +108,6 @@ TEST_F(Flush, LeavesNothingInTheCachesOfBlockedThreads) {
   EXPECT_EQ(moved_again, 0u);
 }
 
-TEST_F(Flush, MallocTrimReachesAllThreads) {
-  const BlockedThreads threads(8);
-  malloc_trim(0);
-  const size_t left = ThreadCacheBytes();
-  EXPECT_EQ(left, 0u);
-}
-
 TEST_F(Flush, TheCallingThreadAlone) {
   const BlockedThreads threads(4);
   FillCache();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A seccomp filter from words, for programs of this folder. A rule is CALL=ANSWER, or
+// A seccomp filter from words, for programs of these folders. A rule is CALL=ANSWER, or
 // CALL@ARGUMENT:VALUE=ANSWER for calls whose argument of that number (0 to 5) has this value. CALL
 // is a name of kCalls, "named" for all of these, or * for all calls. ANSWER is allow, kill
 // (the process), trap (SIGSYS), or the error that the call returns. The first rule that matches
