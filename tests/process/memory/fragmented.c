@@ -49,45 +49,30 @@ typedef struct {
   uint32_t tag;
 } Object;
 
-static int ByAddress(const void* a, const void* b) {
-  const char* const left = ((const Object*)a)->object;
-  const char* const right = ((const Object*)b)->object;
-  return left < right ? -1 : left > right;
-}
-
-// Heap sort: qsort may allocate.
-static void Sort(Object* objects, size_t n) {
-  for (size_t built = n / 2 + n; built-- > 1;) {
-    size_t end = n, at = built - n;
-    if (built < n) {
-      const Object first = objects[0];
-      objects[0] = objects[built];
-      objects[built] = first;
-      end = built;
-      at = 0;
-    }
-    for (size_t child; (child = 2 * at + 1) < end; at = child) {
-      if (child + 1 < end && ByAddress(&objects[child], &objects[child + 1]) < 0) ++child;
-      if (ByAddress(&objects[at], &objects[child]) >= 0) break;
-      const Object other = objects[at];
-      objects[at] = objects[child];
-      objects[child] = other;
-    }
-  }
-}
-
-// Bytes of the hardware pages that have a byte of one of the objects, which are sorted.
+// Bytes of the hardware pages that have a byte of one of the objects.
 static size_t PageBytes(const Object* objects, size_t n) {
   const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
-  size_t pages = 0;
-  size_t counted_to = 0;
+  size_t first = SIZE_MAX, last = 0;
   for (size_t i = 0; i < n; ++i) {
-    size_t first = (size_t)objects[i].object / page_size;
-    const size_t end = ((size_t)objects[i].object + objects[i].size - 1) / page_size + 1;
-    if (first < counted_to) first = counted_to;
-    if (end > first) pages += end - first;
-    if (end > counted_to) counted_to = end;
+    const size_t begin = (size_t)objects[i].object / page_size;
+    const size_t end = ((size_t)objects[i].object + objects[i].size - 1) / page_size;
+    if (begin < first) first = begin;
+    if (end > last) last = end;
   }
+  // A byte for each page between the first and the last one; most are never written.
+  char* const seen = (char*)mmap(NULL, last - first + 1, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(seen != MAP_FAILED);
+  size_t pages = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t begin = (size_t)objects[i].object / page_size;
+    const size_t end = ((size_t)objects[i].object + objects[i].size - 1) / page_size;
+    for (size_t page = begin; page <= end; ++page) {
+      pages += !seen[page - first];
+      seen[page - first] = 1;
+    }
+  }
+  CHECK(munmap(seen, last - first + 1) == 0);
   return pages * page_size;
 }
 
@@ -144,7 +129,6 @@ int main(int argc, char** argv) {
   CHECK(malloc_trim(0) == 1);
   const size_t trimmed = ResidentBytes() - before;
   CHECK(malloc_trim(0) == 0);
-  Sort(objects, survivors);
   const size_t pages = PageBytes(objects, survivors);
   const size_t records = FromMallocInfo("metadata");
   const double ratio = (double)trimmed / (double)pages;

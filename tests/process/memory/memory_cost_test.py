@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The memory cost of ten million live objects, of bursts, and of sleeping threads. That of a program
-that allocates once is in `layout.startup_size`.
+"""The memory cost of ten million live objects. That of a program that allocates once is in `layout.startup_size`.
 
 Usage: memory_cost_test.py PROGRAM LIBRARY
 PROGRAM is memory_cost; it runs with LIBRARY preloaded.
@@ -14,16 +13,7 @@ import sys
 LIVE_OBJECTS = 10_000_000
 # Bytes of resident memory per live object of a size, everything included.
 LIVE_LIMITS = {8: 8.2, 16: 16.3, 40: 48.4}
-BURST_OBJECTS = 3_000_000
-BURST_SIZE = 48
-# The heap may have one hugepage more or less; 3 million objects are 144 MiB.
 HUGEPAGE = 2 << 20
-BURST_GROWTH_LIMIT = HUGEPAGE
-# Bounds of resident bytes per sleeping thread that has allocated and freed ten small objects, beyond
-# those of threads that never allocated.
-SLEEPERS = 2000
-SLEEPER_LIMIT = 12 << 10
-FLUSHED_SLEEPER_LIMIT = 4 << 10
 
 
 def stay_on_one_processor():
@@ -59,14 +49,6 @@ def main():
         report(f"a live object of {size} bytes", cost / LIVE_OBJECTS, limit, "bytes")
         cost = measure(program, library, "live", LIVE_OBJECTS, size, one_processor=True) - HUGEPAGE
         report("the same less one hugepage", cost / LIVE_OBJECTS, limit, "bytes")
-    growth = measure(program, library, "burst", BURST_OBJECTS, BURST_SIZE, one_processor=True)
-    report("growth of bursts from the second on", growth / 1024, BURST_GROWTH_LIMIT / 1024, "KiB")
-    idle, cached, flushed, trimmed = (
-        measure(program, library, "sleepers", SLEEPERS, what, one_processor=True) for what in range(4))
-    report("a thread that sleeps", (cached - idle) / SLEEPERS, SLEEPER_LIMIT, "bytes")
-    print(f"after a flush, its memory still with the page heap: {(flushed - idle) / SLEEPERS:.2f}")
-    report("after a flush and a release", (trimmed - idle) / SLEEPERS, FLUSHED_SLEEPER_LIMIT,
-           "bytes")
     sys.exit(1 if failures else 0)
 
 

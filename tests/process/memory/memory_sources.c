@@ -13,26 +13,15 @@
 //   memory_sources close PLACE FILE    closes all descriptors, opens FILE; prints as fill
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "../check.h"
+#include "../refuse_calls.h"
 
 enum { kMiB = 1 << 20, kMostMiB = 256 };
-
-// The system call that mmap makes: the older one of 32-bit machines finds its arguments in memory.
-#ifdef SYS_mmap2
-enum { kMmapCall = SYS_mmap2 };
-#else
-enum { kMmapCall = SYS_mmap };
-#endif
 
 static const char* place;
 static char maps[1 << 20];
@@ -224,23 +213,6 @@ static void Nothing(void) {
   if (pthread_create(&thread, NULL, &NothingInThread, NULL) == 0) pthread_join(thread, NULL);
 }
 
-static void RefuseMmap(void) {
-  struct sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kMmapCall, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_READ | PROT_WRITE, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
-  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0) {
-    printf("SKIP: this process may not install a seccomp filter\n");
-    exit(77);
-  }
-}
-
 static void CloseAll(const char* file) {
   for (int fd = 3; fd < 4096; ++fd) close(fd);
   // Opens files that get the numbers of the closed descriptors.
@@ -264,7 +236,7 @@ int main(int argc, char** argv) {
   } else if (strcmp(argv[1], "exhaust") == 0) {
     Exhaust();
   } else if (strcmp(argv[1], "without_mmap") == 0) {
-    RefuseMmap();
+    RefuseCalls("mmap@2:3=ENOMEM");  // readable and writable memory
     char* fresh = NewMarked(64 * kMiB, 1);
     CHECK(IsInPlace(fresh));
     AllocateAtRandom((void*)(uintptr_t)61);
