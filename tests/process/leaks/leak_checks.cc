@@ -6,27 +6,16 @@
 //   leak_checks recorded   as whole and since, with records, which are started and stopped
 //   leak_checks annotated  annotations by the program
 //   leak_checks protected  objects that are partly unreadable
-//   leak_checks unstopped N
-//                          N checks in a process that may not stop threads, while others map,
-//                          unmap and protect memory that is searched
 //   leak_checks moving N   N checks while threads grow large objects
-//   leak_checks stuck      a check while a thread waits for the child of its vfork
 //   leak_checks threads N plain|recorded
 //                          N checks in a row while 8 threads allocate, start and end
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -346,70 +335,7 @@ void CheckProtected() {
   }
 }
 
-// Makes ptrace fail in this process from now on.
-void RefuseToTrace() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
-  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0);
-}
-
 std::atomic<bool> ending{false};
-// Mappings to which global data points, and which other threads unmap.
-char* volatile mappings[4];
-
-void* MapAndUnmap(void* number) {
-  constexpr size_t kMapped = size_t{4} << 20;
-  const auto i = reinterpret_cast<uintptr_t>(number);
-  while (!ending.load(std::memory_order_relaxed)) {
-    void* const mapped =
-        mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(mapped != MAP_FAILED);
-    memset(mapped, 0, kMapped);
-    mappings[i] = static_cast<char*>(mapped);
-    for (int round = 0; round < 10; ++round) sched_yield();
-    CHECK(munmap(mapped, kMapped) == 0);
-  }
-  return nullptr;
-}
-
-void* ProtectObject(void* object) {
-  const size_t page = static_cast<size_t>(getpagesize());
-  while (!ending.load(std::memory_order_relaxed)) {
-    CHECK(mprotect(object, 100 * page, PROT_NONE) == 0);
-    for (int round = 0; round < 10; ++round) sched_yield();
-    CHECK(mprotect(object, 100 * page, PROT_READ | PROT_WRITE) == 0);
-  }
-  return nullptr;
-}
-
-void CheckUnstopped(int checks) {
-  RefuseToTrace();
-  Lose(8);
-  const size_t page = static_cast<size_t>(getpagesize());
-  held[0] = static_cast<void**>(Opaque(aligned_alloc(page, 100 * page)));
-  pthread_t threads[4];
-  for (uintptr_t i = 0; i < 3; ++i) {
-    CHECK(pthread_create(&threads[i], nullptr, &MapAndUnmap, reinterpret_cast<void*>(i)) == 0);
-  }
-  CHECK(pthread_create(&threads[3], nullptr, &ProtectObject, held[0]) == 0);
-  for (int i = 0; i < checks; ++i) {
-    const LeakReport report = CheckLeaks();
-    CHECK(report.GetOutcome() == LeakReport::Outcome::kNotStopped);
-    CHECK(report.GetInfo().error == EPERM);
-    // Stacks are searched completely, and words that ended threads left there may point to some.
-    CHECK(report.Objects() >= 3);
-    ExpectContains(report, "other threads could not be stopped");
-  }
-  ending = true;
-  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-  printf("%d checks\n", checks);
-}
 
 // --- Large objects that move ---------------------------------------------------------------------
 
@@ -452,46 +378,6 @@ void CheckMoving(int checks) {
   printf("%d checks, %d with objects lost that are not; objects grew %llu times\n", checks,
          with_lost, static_cast<unsigned long long>(grown.load()));
   CHECK(with_lost == 0 && grown > 0);
-}
-
-// --- A thread that cannot be stopped -------------------------------------------------------------
-
-int stuck_ends[2];
-std::atomic<int> stuck_thread{0};
-std::atomic<bool> child_runs{false};
-
-// Sleeps in the kernel until the child, which has its memory, ends.
-void* WaitForChild(void*) {
-  alignas(64) static char stack[65536];
-  stuck_thread = static_cast<int>(syscall(SYS_gettid));
-  const pid_t child = clone(
-      [](void*) {
-        // The child must not outlive a test that fails.
-        syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        child_runs = true;
-        char byte;
-        syscall(SYS_read, stuck_ends[0], &byte, 1);
-        return 0;
-      },
-      stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr);
-  CHECK(waitpid(child, nullptr, 0) == child);
-  return nullptr;
-}
-
-void CheckStuck() {
-  CHECK(pipe(stuck_ends) == 0);
-  pthread_t waiting;
-  CHECK(pthread_create(&waiting, nullptr, &WaitForChild, nullptr) == 0);
-  while (!child_runs) sched_yield();
-  const LeakReport report = CheckLeaks();
-  CHECK(report.GetOutcome() == LeakReport::Outcome::kImpossible && !report.NoLeaks());
-  CHECK(report.GetInfo().error == ETIMEDOUT);
-  const std::string line = "not checked: thread " + std::to_string(stuck_thread.load()) +
-                           " could not be stopped: it waits in the kernel";
-  ExpectContains(report, line.c_str());
-  CHECK(write(stuck_ends[1], "x", 1) == 1);
-  pthread_join(waiting, nullptr);
-  CHECK(CheckLeaks().NoLeaks());
 }
 
 // --- While other threads allocate ----------------------------------------------------------------
@@ -602,14 +488,9 @@ int main(int argc, char** argv) {
     CheckAnnotated();
   } else if (what == "protected") {
     CheckProtected();
-  } else if (what == "unstopped") {
-    CHECK(argc == 3);
-    CheckUnstopped(atoi(argv[2]));
   } else if (what == "moving") {
     CHECK(argc == 3);
     CheckMoving(atoi(argv[2]));
-  } else if (what == "stuck") {
-    CheckStuck();
   } else if (what == "threads") {
     CHECK(argc == 4);
     const bool recorded = strcmp(argv[3], "recorded") == 0;

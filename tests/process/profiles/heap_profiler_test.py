@@ -253,23 +253,6 @@ def check_cleanup(test):
         test.clear()
 
 
-def check_names(test):
-    for variables, middle in [
-            ({}, ""),
-            ({"HEAPPROFILE_USE_PID": 1}, "_PID"),
-            ({"PMIX_RANK": 5}, ".rank-5"),
-            ({"PMIX_RANK": 5, "PMI_RANK": 6, "SLURM_JOB_ID": 7, "OMPI_HOME": "/x"}, ".rank-5"),
-            ({"PMIX_RANK": 5, "HEAPPROFILE_USE_PID": 1}, ".rank-5_PID"),
-            ({"SLURM_JOB_ID": 7, "SLURM_PROCID": 8, "PMI_RANK": 6}, ".slurmid-8"),
-            ({"SLURM_JOB_ID": 7}, "_PID"),
-            ({"OMPI_HOME": "/x", "PMI_RANK": 6}, "_PID"),
-            ({"PMI_RANK": 6}, ".rank-6")]:
-        run = test.run("nothing", variables)
-        expected = f"p{middle}.0001.heap".replace("PID", str(run.pid))
-        test.expect_equal(test.files(), [expected], f"files with {variables}")
-        test.clear()
-
-
 def check_off(test):
     for variables in ({}, {"HEAPPROFILE": ""}, {"HEAP_PROFILE_TIME_INTERVAL": "1"},
                       {"HEAPPROFILESIGNAL": int(signal.SIGUSR2)}):

@@ -156,17 +156,6 @@ def check_signal(test):
     test.expect_equal(err.count("\n"), 3, f"lines: {err}")
 
 
-def check_every(test):
-    run = test.profiled(",every=1s,at=exit", "hold:10", "wait")
-    run.see("hold:10")
-    for number in 1, 2:
-        name = f"p.{run.pid}.{number:04}.heap"
-        test.expect_equal(test.wait_for(lambda: test.objects(name), name), 10, "objects")
-    test.expect_equal(run.end(), "", "stderr")
-    test.expect(len(test.files()) >= 3, f"one more at exit: {test.files()}")
-    test.expect_equal(test.objects(test.files()[-1]), 10, "objects at exit")
-
-
 def check_peak(test):
     run = test.profiled(",peak", "hold:40", "keep:5", "wait", "hold:80", "keep:5", "wait",
                         "hold:82", "keep:0")
@@ -223,17 +212,11 @@ def check_terminate(test):
 def check_mistakes(test):
     """Each mistake prints one line, and the whole setting is off."""
     missing = str(test.folder / "missing" / "p")
-    blocked = test.folder / "file"
-    blocked.write_text("")
     for value, expected in (
             (f"{test.base},signl=USR1", 'syntax error at "signl=USR1", expected PATH[,at=exit]'
              "[,signal=NAME][,every=TIME][,peak]; no profiles are written"),
             (f"{test.base},signal=KILL", 'syntax error at "signal=KILL"'),
-            (f"{test.base},every=0s", 'syntax error at "every=0s"'),
-            (f"{test.base},peak,", 'syntax error at ""'),
-            (f"{test.base},at=start,peak", 'syntax error at "at=start"'),
             (missing, f"cannot create {missing}."),
-            (f"{blocked}/p", ": Not a directory; no profiles are written"),
             (missing, ".peak.heap.new: No such file or directory; no profiles are written")):
         run = test.start("hold:1", "wait", TCMALLOC_PROFILE=value)
         run.see("hold:1")
@@ -241,7 +224,6 @@ def check_mistakes(test):
         err = run.end()
         test.expect(err.startswith("tcmalloc: TCMALLOC_PROFILE: ") and expected in err and
                     err.count("\n") == 1, f"{value}: {err!r}")
-    blocked.unlink()
     test.expect_equal(test.files(), [], "files")
     # If the disk is full, the partly written file is removed.
     run = test.profiled("", "hold:1",
@@ -358,20 +340,6 @@ def check_series(test):
     file.rename(test.folder / "old")
     test.wait_for(lambda: file.exists() and file.read_text(), "lines in a new file")
     run.end()
-
-
-def check_series_mistakes(test):
-    for value, expected in (
-            ("often", "tcmalloc: TCMALLOC_STATS_EVERY: expected TIME or TIME,FILE, 10s or "
-             "1m,/tmp/stats.jsonl for example, not often; no statistics are written\n"),
-            ("5s,", "tcmalloc: TCMALLOC_STATS_EVERY: expected TIME or TIME,FILE, 10s or "
-             "1m,/tmp/stats.jsonl for example, not 5s,; no statistics are written\n"),
-            ("5s,/no/dir/f", "tcmalloc: TCMALLOC_STATS_EVERY: cannot open /no/dir/f: No such file or "
-             "directory; no statistics are written\n")):
-        run = test.start("hold:1", "wait", TCMALLOC_STATS_EVERY=value)
-        run.see("hold:1")
-        test.expect_equal(run.threads(), 1, f"{value}: threads")
-        test.expect_equal(run.end(), expected, "stderr")
 
 
 def main():

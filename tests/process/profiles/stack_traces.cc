@@ -22,9 +22,6 @@ using TraceFunction = int (*)(void**, int, int);
 using ContextFunction = int (*)(void**, int, int, const void*);
 TraceFunction get_stack_trace;
 ContextFunction get_stack_trace_with_context;
-int (*get_caller_stack_trace)(void**, int, int);
-int (*add_new_hook)(void (*)(const void*, size_t));
-int (*remove_new_hook)(void (*)(const void*, size_t));
 
 template <typename Function>
 void Find(const char* name, Function* function) {
@@ -35,9 +32,6 @@ void Find(const char* name, Function* function) {
 void FindFunctions() {
   Find("_Z13GetStackTracePPvii", &get_stack_trace);
   Find("_Z24GetStackTraceWithContextPPviiPKv", &get_stack_trace_with_context);
-  Find("MallocHook_GetCallerStackTrace", &get_caller_stack_trace);
-  Find("MallocHook_AddNewHook", &add_new_hook);
-  Find("MallocHook_RemoveNewHook", &remove_new_hook);
 }
 
 constexpr int kDepth = 64;
@@ -199,34 +193,6 @@ void* ForkChildren(void* count) {
   return nullptr;
 }
 
-// --- hooks ---
-
-void* hook_trace[kDepth];
-int hook_depth;
-void* hook_innermost;
-
-// The trace of a hook begins at the caller of malloc, however many frames there is room for.
-__attribute__((noinline)) void OnNew(const void*, size_t bytes) {
-  if (bytes != 12345) return;
-  hook_depth = get_caller_stack_trace(hook_trace, kDepth, 0);
-  CHECK(get_caller_stack_trace(&hook_innermost, 1, 0) == 1);
-  void* next;
-  CHECK(get_caller_stack_trace(&next, 1, 1) == 1);
-  CHECK(hook_depth >= 2 && next == hook_trace[1]);
-}
-
-__attribute__((noinline)) void AllocateHooked() {
-  Free(Malloc(12345));
-  CHECK(hook_depth >= 2);
-  CHECK(hook_trace[1] == __builtin_return_address(0));
-  CHECK(hook_innermost == hook_trace[0]);
-  Dl_info place;
-  CHECK(dladdr(hook_trace[0], &place) != 0);
-  Dl_info here;
-  CHECK(dladdr(reinterpret_cast<void*>(&AllocateHooked), &here) != 0);
-  CHECK(place.dli_fbase == here.dli_fbase);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -235,10 +201,6 @@ int main(int argc, char** argv) {
   CHECK(taken_before_main == 2);
   int counts[] = {1000, 10000, 1000, 100};
   for (int i = 3; i < argc; ++i) counts[i - 3] = atoi(argv[i]);
-
-  CHECK(add_new_hook(&OnNew) == 1);
-  AllocateHooked();
-  CHECK(remove_new_hook(&OnNew) == 1);
 
   struct sigaction action = {};
   action.sa_sigaction = &OnSignal;

@@ -26,33 +26,11 @@ namespace {
 
 constexpr unsigned kSeed = 116;
 
-// The rest of the line of malloc_stats that contains `what`, after the figure. Allocates nothing.
-size_t StatisticsLine(const char* what) {
-  int ends[2];
-  CHECK(pipe(ends) == 0);
-  const int saved = dup(STDERR_FILENO);
-  CHECK(saved >= 0 && dup2(ends[1], STDERR_FILENO) >= 0);
-  malloc_stats();
-  CHECK(dup2(saved, STDERR_FILENO) >= 0);
-  close(saved);
-  close(ends[1]);
-  static char text[16384];
-  size_t length = 0;
-  for (ssize_t got; (got = read(ends[0], text + length, sizeof(text) - 1 - length)) > 0;) {
-    length += static_cast<size_t>(got);
-  }
-  close(ends[0]);
-  text[length] = '\0';
-  char* const found = strstr(text, what);
-  CHECK(found != nullptr);
-  char* line = found;
-  while (line > text && line[-1] != '\n') --line;
-  line += strcspn(line, "0123456789");
-  CHECK(line < found);
-  return strtoul(line, nullptr, 10);
+size_t ThreadCacheBytes() {
+  size_t bytes = 0;
+  CHECK(tcmalloc_get_numeric_property("tcmalloc.current_total_thread_cache_bytes", &bytes) == 1);
+  return bytes;
 }
-
-size_t ThreadCacheBytes() { return StatisticsLine("thread cache freelists"); }
 
 // Leaves free objects of many classes in the calling thread's cache.
 void FillCache() {
