@@ -59,7 +59,7 @@ thread_local volatile ThreadTable thread_variable;
 namespace {
 
 constexpr uintptr_t kHide = UINTPTR_MAX / 3;
-enum { kBytes = 440, kFreedBytes = 12'000, kListLength = 100'000, kMappedBytes = 1 << 20 };
+enum { kBytes = 440, kFreedBytes = 6'000, kListLength = 100'000, kMappedBytes = 1 << 20 };
 // The heap grows by fewer bytes at once than these.
 enum { kApartBytes = 128 << 20, kBetweenBytes = 8 << 20, kRootBytes = 64 };
 
@@ -119,6 +119,9 @@ WAY void* MakeList(void*) {
 
 // No other object takes the place of this one: it is the last one of its size.
 WAY void* MakeFreed(void*) {
+  // Keeps the span: if it became empty, objects of other sizes might lie where the freed one was.
+  static char* volatile neighbour = static_cast<char*>(malloc(kFreedBytes));
+  memset(neighbour, 'y', kFreedBytes);
   char* const object = static_cast<char*>(malloc(kFreedBytes));
   memset(object, 'x', kFreedBytes);
   global_freed = object;
