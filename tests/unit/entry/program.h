@@ -14,6 +14,7 @@
 #include <new>
 
 #include "base/config.h"
+#include "base/size_classes.h"
 #include "entry/tc_names.h"
 #include "testing/random.h"
 
