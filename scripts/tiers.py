@@ -111,7 +111,7 @@ CELLS = {
 
 # (kind, preset) -> (the tests that `make test` runs there, a regular expression for their names; which these are).
 GATE = {
-    ("entry", "release"): (r"entry\.tcmalloc$", "the tests of the full library: the debug libraries' run in `check`"),
+    ("entry", "release"): (r"entry\.(aligned\.)?tcmalloc$", "the tests of the full library: the debug libraries' run in `check`"),
     ("programs", "release"): (
         r"programs\.(perl|memcached|leaks_cxx)$",
         "one program for each kind of use: an interpreter, a server in C, one in C++ with leaks"),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every allocation entry point of the library under test, looked up by name at run time. A missing
-// name is one failing test (override_test.cc) instead of a program that does not link, and the
-// compiler knows nothing about calls through these pointers.
+// What the tests of entry points share: functions that no header declares, the forms of operator
+// new and delete by their symbols, and objects filled with a pattern.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,247 +8,127 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <new>
-#include <ostream>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
-namespace entry {
-
-// The nine C functions that exist under three names each.
-struct Family {
-  const char* name;
-  void* (*malloc)(size_t);
-  void (*free)(void*);
-  void* (*calloc)(size_t, size_t);
-  void* (*realloc)(void*, size_t);
-  void* (*memalign)(size_t, size_t);
-  int (*posix_memalign)(void**, size_t, size_t);
-  void* (*valloc)(size_t);
-  void* (*pvalloc)(size_t);
-  void (*cfree)(void*);
-};
-
-// How GoogleTest shows a parameter of one of these types.
-template <typename Named>
-  requires requires(const Named& n) { std::string_view(n.name); }
-std::ostream& operator<<(std::ostream& out, const Named& named) {
-  return out << named.name;
+extern "C" {
+void cfree(void* object) noexcept;
+void free_sized(void* object, size_t size) noexcept;
+void free_aligned_sized(void* object, size_t alignment, size_t size) noexcept;
 }
+
+namespace entry {
 
 // Address of `symbol` as the dynamic linker binds it for the program, or null.
 inline void* Lookup(const std::string& symbol) { return dlsym(RTLD_DEFAULT, symbol.c_str()); }
 
-// As Lookup, for functions that a test cannot do without: throws, which fails the test.
-template <typename Function>
-Function* Require(const std::string& symbol) {
-  void* address = Lookup(symbol);
-  if (address == nullptr) {
-    throw std::runtime_error("entry point " + symbol + " is missing");
+// A form of operator new or delete. Its symbol says which: the name of the Itanium C++ ABI, where
+// "m" stands for size_t, or the tc_ name.
+class Form {
+ public:
+  explicit Form(const char* name)
+      : symbol(name),
+        array(Has("_Zna") || Has("_Zda") || Has("array")),
+        aligned(Has("align")),
+        nothrow(Has("nothrow")),
+        sized(Has("Pvm") || Has("sized")),
+        address(Lookup(SymbolHere())) {}
+
+  // For a form of new. A form without an alignment ignores it.
+  void* Allocate(size_t size, size_t alignment) const {
+    const std::align_val_t a{alignment};
+    if (aligned && nothrow)
+      return As<void*(size_t, std::align_val_t, Tag)>()(size, a, std::nothrow);
+    if (aligned) return As<void*(size_t, std::align_val_t)>()(size, a);
+    if (nothrow) return As<void*(size_t, Tag)>()(size, std::nothrow);
+    return As<void*(size_t)>()(size);
   }
-  return reinterpret_cast<Function*>(address);
-}
-
-// The file that defines `address`; "" if no loaded file does.
-inline std::string DefiningFile(const void* address) {
-  Dl_info info;
-  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
-  char resolved[4096];
-  return realpath(info.dli_fname, resolved) != nullptr ? resolved : info.dli_fname;
-}
-
-// The names of a family's members, in the order of struct Family.
-inline std::vector<std::string> FamilySymbols(const std::string& prefix) {
-  std::vector<std::string> symbols;
-  for (const char* stem : {"malloc", "free", "calloc", "realloc", "memalign", "posix_memalign",
-                           "valloc", "pvalloc", "cfree"}) {
-    // The C library has no __libc_posix_memalign: the function is called __posix_memalign.
-    const bool odd_one = prefix == "__libc_" && std::string(stem) == "posix_memalign";
-    symbols.push_back(odd_one ? "__posix_memalign" : prefix + stem);
+  // For a form of delete.
+  void Release(void* object, size_t size, size_t alignment) const {
+    const std::align_val_t a{alignment};
+    if (aligned && sized) return As<void(void*, size_t, std::align_val_t)>()(object, size, a);
+    if (aligned && nothrow)
+      return As<void(void*, std::align_val_t, Tag)>()(object, a, std::nothrow);
+    if (aligned) return As<void(void*, std::align_val_t)>()(object, a);
+    if (nothrow) return As<void(void*, Tag)>()(object, std::nothrow);
+    if (sized) return As<void(void*, size_t)>()(object, size);
+    return As<void(void*)>()(object);
   }
-  return symbols;
-}
+  bool Fits(const Form& other) const { return array == other.array && aligned == other.aligned; }
 
-inline Family LoadFamily(const char* name, const std::string& prefix) {
-  const std::vector<std::string> symbols = FamilySymbols(prefix);
-  return Family{name,
-                Require<void*(size_t)>(symbols[0]),
-                Require<void(void*)>(symbols[1]),
-                Require<void*(size_t, size_t)>(symbols[2]),
-                Require<void*(void*, size_t)>(symbols[3]),
-                Require<void*(size_t, size_t)>(symbols[4]),
-                Require<int(void**, size_t, size_t)>(symbols[5]),
-                Require<void*(size_t)>(symbols[6]),
-                Require<void*(size_t)>(symbols[7]),
-                Require<void(void*)>(symbols[8])};
-}
+  const std::string symbol;
+  const bool array;
+  const bool aligned;
+  const bool nothrow;
+  const bool sized;
+  void* const address;
 
-// "standard": malloc...; "glibc": __libc_malloc...; "tc": tc_malloc...
-inline const std::vector<Family>& Families() {
-  static const std::vector<Family> families = {
-      LoadFamily("standard", ""), LoadFamily("glibc", "__libc_"), LoadFamily("tc", "tc_")};
-  return families;
-}
+ private:
+  using Tag = const std::nothrow_t&;
 
-inline const Family& Standard() { return Families()[0]; }
-
-// Functions that exist under one or two names only.
-inline size_t UsableSize(void* object) {
-  static auto* const function = Require<size_t(void*)>("malloc_usable_size");
-  return function(object);
-}
-inline void* AlignedAlloc(size_t alignment, size_t size) {
-  static auto* const function = Require<void*(size_t, size_t)>("aligned_alloc");
-  return function(alignment, size);
-}
-inline void* ReallocArray(void* object, size_t count, size_t size) {
-  static auto* const function = Require<void*(void*, size_t, size_t)>("reallocarray");
-  return function(object, count, size);
-}
-inline void FreeSized(void* object, size_t size) {
-  static auto* const function = Require<void(void*, size_t)>("free_sized");
-  function(object, size);
-}
-inline void FreeAlignedSized(void* object, size_t alignment, size_t size) {
-  static auto* const function = Require<void(void*, size_t, size_t)>("free_aligned_sized");
-  function(object, alignment, size);
-}
-
-// A form of `new` and the matching form of `delete`.
-struct NewForm {
-  const char* name;
-  bool nothrow;
-  bool array;
-  bool aligned;  // `alignment` is passed on; otherwise it is ignored.
-  void* (*allocate)(size_t size, size_t alignment);
-};
-struct DeleteForm {
-  const char* name;
-  bool array;
-  bool aligned;
-  void (*release)(void* object, size_t size, size_t alignment);
+  bool Has(const char* part) const { return symbol.find(part) != std::string::npos; }
+  std::string SymbolHere() const {
+    std::string here = symbol;
+    const size_t size_type = here.starts_with("_Z") ? here.find('m') : std::string::npos;
+    // On 32-bit machines size_t is unsigned int.
+    if (sizeof(size_t) == 4 && size_type != std::string::npos) here[size_type] = 'j';
+    return here;
+  }
+  template <typename Function>
+  Function* As() const {
+    return reinterpret_cast<Function*>(address);
+  }
 };
 
-inline const std::vector<NewForm>& NewForms() {
-  static auto* const tc_new = Require<void*(size_t)>("tc_new");
-  static auto* const tc_newarray = Require<void*(size_t)>("tc_newarray");
-  static auto* const tc_new_nothrow =
-      Require<void*(size_t, const std::nothrow_t&)>("tc_new_nothrow");
-  static auto* const tc_newarray_nothrow =
-      Require<void*(size_t, const std::nothrow_t&)>("tc_newarray_nothrow");
-  static auto* const tc_new_aligned = Require<void*(size_t, std::align_val_t)>("tc_new_aligned");
-  static auto* const tc_newarray_aligned =
-      Require<void*(size_t, std::align_val_t)>("tc_newarray_aligned");
-  static auto* const tc_new_aligned_nothrow =
-      Require<void*(size_t, std::align_val_t, const std::nothrow_t&)>("tc_new_aligned_nothrow");
-  static auto* const tc_newarray_aligned_nothrow =
-      Require<void*(size_t, std::align_val_t, const std::nothrow_t&)>(
-          "tc_newarray_aligned_nothrow");
-  using A = std::align_val_t;
-  static const std::vector<NewForm> forms = {
-      {"new(n)", false, false, false, [](size_t n, size_t) { return ::operator new(n); }},
-      {"new[](n)", false, true, false, [](size_t n, size_t) { return ::operator new[](n); }},
-      {"new(n, nothrow)", true, false, false,
-       [](size_t n, size_t) { return ::operator new(n, std::nothrow); }},
-      {"new[](n, nothrow)", true, true, false,
-       [](size_t n, size_t) { return ::operator new[](n, std::nothrow); }},
-      {"new(n, align)", false, false, true,
-       [](size_t n, size_t a) { return ::operator new(n, A{a}); }},
-      {"new[](n, align)", false, true, true,
-       [](size_t n, size_t a) { return ::operator new[](n, A{a}); }},
-      {"new(n, align, nothrow)", true, false, true,
-       [](size_t n, size_t a) { return ::operator new(n, A{a}, std::nothrow); }},
-      {"new[](n, align, nothrow)", true, true, true,
-       [](size_t n, size_t a) { return ::operator new[](n, A{a}, std::nothrow); }},
-      {"tc_new", false, false, false, [](size_t n, size_t) { return tc_new(n); }},
-      {"tc_newarray", false, true, false, [](size_t n, size_t) { return tc_newarray(n); }},
-      {"tc_new_nothrow", true, false, false,
-       [](size_t n, size_t) { return tc_new_nothrow(n, std::nothrow); }},
-      {"tc_newarray_nothrow", true, true, false,
-       [](size_t n, size_t) { return tc_newarray_nothrow(n, std::nothrow); }},
-      {"tc_new_aligned", false, false, true,
-       [](size_t n, size_t a) { return tc_new_aligned(n, A{a}); }},
-      {"tc_newarray_aligned", false, true, true,
-       [](size_t n, size_t a) { return tc_newarray_aligned(n, A{a}); }},
-      {"tc_new_aligned_nothrow", true, false, true,
-       [](size_t n, size_t a) { return tc_new_aligned_nothrow(n, A{a}, std::nothrow); }},
-      {"tc_newarray_aligned_nothrow", true, true, true,
-       [](size_t n, size_t a) { return tc_newarray_aligned_nothrow(n, A{a}, std::nothrow); }},
-  };
+inline const std::vector<Form>& NewForms() {
+  static const char* const symbols[] = {"_Znwm",
+                                        "_ZnwmRKSt9nothrow_t",
+                                        "_ZnwmSt11align_val_t",
+                                        "_ZnwmSt11align_val_tRKSt9nothrow_t",
+                                        "_Znam",
+                                        "_ZnamRKSt9nothrow_t",
+                                        "_ZnamSt11align_val_t",
+                                        "_ZnamSt11align_val_tRKSt9nothrow_t",
+                                        "tc_new",
+                                        "tc_new_nothrow",
+                                        "tc_new_aligned",
+                                        "tc_new_aligned_nothrow",
+                                        "tc_newarray",
+                                        "tc_newarray_nothrow",
+                                        "tc_newarray_aligned",
+                                        "tc_newarray_aligned_nothrow"};
+  static const std::vector<Form> forms(std::begin(symbols), std::end(symbols));
   return forms;
 }
 
-inline const std::vector<DeleteForm>& DeleteForms() {
-  using Plain = void(void*);
-  using Sized = void(void*, size_t);
-  using Nothrow = void(void*, const std::nothrow_t&);
-  using Aligned = void(void*, std::align_val_t);
-  using SizedAligned = void(void*, size_t, std::align_val_t);
-  using AlignedNothrow = void(void*, std::align_val_t, const std::nothrow_t&);
-  static auto* const tc_delete = Require<Plain>("tc_delete");
-  static auto* const tc_deletearray = Require<Plain>("tc_deletearray");
-  static auto* const tc_delete_sized = Require<Sized>("tc_delete_sized");
-  static auto* const tc_deletearray_sized = Require<Sized>("tc_deletearray_sized");
-  static auto* const tc_delete_nothrow = Require<Nothrow>("tc_delete_nothrow");
-  static auto* const tc_deletearray_nothrow = Require<Nothrow>("tc_deletearray_nothrow");
-  static auto* const tc_delete_aligned = Require<Aligned>("tc_delete_aligned");
-  static auto* const tc_deletearray_aligned = Require<Aligned>("tc_deletearray_aligned");
-  static auto* const tc_delete_sized_aligned = Require<SizedAligned>("tc_delete_sized_aligned");
-  static auto* const tc_deletearray_sized_aligned =
-      Require<SizedAligned>("tc_deletearray_sized_aligned");
-  static auto* const tc_delete_aligned_nothrow =
-      Require<AlignedNothrow>("tc_delete_aligned_nothrow");
-  static auto* const tc_deletearray_aligned_nothrow =
-      Require<AlignedNothrow>("tc_deletearray_aligned_nothrow");
-  using A = std::align_val_t;
-  static const std::vector<DeleteForm> forms = {
-      {"delete(p)", false, false, [](void* p, size_t, size_t) { ::operator delete(p); }},
-      {"delete[](p)", true, false, [](void* p, size_t, size_t) { ::operator delete[](p); }},
-      {"delete(p, n)", false, false, [](void* p, size_t n, size_t) { ::operator delete(p, n); }},
-      {"delete[](p, n)", true, false, [](void* p, size_t n, size_t) { ::operator delete[](p, n); }},
-      {"delete(p, nothrow)", false, false,
-       [](void* p, size_t, size_t) { ::operator delete(p, std::nothrow); }},
-      {"delete[](p, nothrow)", true, false,
-       [](void* p, size_t, size_t) { ::operator delete[](p, std::nothrow); }},
-      {"delete(p, align)", false, true,
-       [](void* p, size_t, size_t a) { ::operator delete(p, A{a}); }},
-      {"delete[](p, align)", true, true,
-       [](void* p, size_t, size_t a) { ::operator delete[](p, A{a}); }},
-      {"delete(p, n, align)", false, true,
-       [](void* p, size_t n, size_t a) { ::operator delete(p, n, A{a}); }},
-      {"delete[](p, n, align)", true, true,
-       [](void* p, size_t n, size_t a) { ::operator delete[](p, n, A{a}); }},
-      {"delete(p, align, nothrow)", false, true,
-       [](void* p, size_t, size_t a) { ::operator delete(p, A{a}, std::nothrow); }},
-      {"delete[](p, align, nothrow)", true, true,
-       [](void* p, size_t, size_t a) { ::operator delete[](p, A{a}, std::nothrow); }},
-      {"tc_delete", false, false, [](void* p, size_t, size_t) { tc_delete(p); }},
-      {"tc_deletearray", true, false, [](void* p, size_t, size_t) { tc_deletearray(p); }},
-      {"tc_delete_sized", false, false, [](void* p, size_t n, size_t) { tc_delete_sized(p, n); }},
-      {"tc_deletearray_sized", true, false,
-       [](void* p, size_t n, size_t) { tc_deletearray_sized(p, n); }},
-      {"tc_delete_nothrow", false, false,
-       [](void* p, size_t, size_t) { tc_delete_nothrow(p, std::nothrow); }},
-      {"tc_deletearray_nothrow", true, false,
-       [](void* p, size_t, size_t) { tc_deletearray_nothrow(p, std::nothrow); }},
-      {"tc_delete_aligned", false, true,
-       [](void* p, size_t, size_t a) { tc_delete_aligned(p, A{a}); }},
-      {"tc_deletearray_aligned", true, true,
-       [](void* p, size_t, size_t a) { tc_deletearray_aligned(p, A{a}); }},
-      {"tc_delete_sized_aligned", false, true,
-       [](void* p, size_t n, size_t a) { tc_delete_sized_aligned(p, n, A{a}); }},
-      {"tc_deletearray_sized_aligned", true, true,
-       [](void* p, size_t n, size_t a) { tc_deletearray_sized_aligned(p, n, A{a}); }},
-      {"tc_delete_aligned_nothrow", false, true,
-       [](void* p, size_t, size_t a) { tc_delete_aligned_nothrow(p, A{a}, std::nothrow); }},
-      {"tc_deletearray_aligned_nothrow", true, true,
-       [](void* p, size_t, size_t a) { tc_deletearray_aligned_nothrow(p, A{a}, std::nothrow); }},
-  };
+inline const std::vector<Form>& DeleteForms() {
+  static const char* const symbols[] = {"_ZdlPv",
+                                        "_ZdlPvm",
+                                        "_ZdlPvRKSt9nothrow_t",
+                                        "_ZdlPvSt11align_val_t",
+                                        "_ZdlPvmSt11align_val_t",
+                                        "_ZdlPvSt11align_val_tRKSt9nothrow_t",
+                                        "_ZdaPv",
+                                        "_ZdaPvm",
+                                        "_ZdaPvRKSt9nothrow_t",
+                                        "_ZdaPvSt11align_val_t",
+                                        "_ZdaPvmSt11align_val_t",
+                                        "_ZdaPvSt11align_val_tRKSt9nothrow_t",
+                                        "tc_delete",
+                                        "tc_delete_sized",
+                                        "tc_delete_nothrow",
+                                        "tc_delete_aligned",
+                                        "tc_delete_sized_aligned",
+                                        "tc_delete_aligned_nothrow",
+                                        "tc_deletearray",
+                                        "tc_deletearray_sized",
+                                        "tc_deletearray_nothrow",
+                                        "tc_deletearray_aligned",
+                                        "tc_deletearray_sized_aligned",
+                                        "tc_deletearray_aligned_nothrow"};
+  static const std::vector<Form> forms(std::begin(symbols), std::end(symbols));
   return forms;
 }
 
@@ -257,16 +136,14 @@ inline const std::vector<DeleteForm>& DeleteForms() {
 inline unsigned char PatternByte(uint64_t tag, size_t offset) {
   return static_cast<unsigned char>((tag * 0x9e3779b97f4a7c15u >> 56) + offset * 7 + (offset >> 8));
 }
-// Fills every byte of objects up to kFullFill, and the two ends and one byte in 512 of longer ones.
+// Every byte of objects up to kFullFill, and the two ends and one byte in 512 of longer ones.
 inline constexpr size_t kFullFill = 16384;
 template <typename Visit>
 void ForPatternOffsets(size_t size, Visit visit) {
-  if (size <= kFullFill) {
-    for (size_t i = 0; i < size; ++i) visit(i);
-    return;
-  }
-  for (size_t i = 0; i < 64; ++i) visit(i);
-  for (size_t i = 64; i < size - 64; i += 512) visit(i);
+  const size_t end = size <= kFullFill ? size : 64;
+  for (size_t i = 0; i < end; ++i) visit(i);
+  if (end == size) return;
+  for (size_t i = end; i < size - 64; i += 512) visit(i);
   for (size_t i = size - 64; i < size; ++i) visit(i);
 }
 inline void Fill(void* object, size_t size, uint64_t tag) {
@@ -288,6 +165,10 @@ inline bool Holds(const void* object, size_t size, uint64_t tag) {
 
 inline bool IsAligned(const void* object, size_t alignment) {
   return reinterpret_cast<uintptr_t>(object) % alignment == 0;
+}
+// What malloc promises.
+inline bool IsAlignedFor(const void* object, size_t size) {
+  return IsAligned(object, size >= 16 ? 16 : 8);
 }
 
 // Sizes that cross every boundary a size-class table can have: all of them up to 1 KiB and

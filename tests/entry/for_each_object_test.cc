@@ -27,20 +27,6 @@ size_t InUse() {
   return bytes;
 }
 
-TEST(ForEachObjectTest, TheSumIsWhatTheStatisticsSay) {
-  std::vector<void*> objects;
-  for (size_t i = 0; i < 5000; ++i) objects.push_back(malloc(i * i % 300000));
-  for (size_t i = 0; i < objects.size(); i += 3) free(objects[i]);
-  size_t bytes = 0;
-  const size_t in_use = InUse();
-  ASSERT_TRUE(MallocExtension::ForEachObject([&](void*, size_t size) { bytes += size; }));
-  EXPECT_EQ(InUse(), in_use);
-  EXPECT_EQ(bytes, in_use);
-  for (size_t i = 0; i < objects.size(); ++i) {
-    if (i % 3 != 0) free(objects[i]);
-  }
-}
-
 // The callback runs after the objects were listed, so it may change the heap.
 TEST(ForEachObjectTest, TheCallbackMayAllocateAndFree) {
   std::vector<void*> objects;

@@ -4,6 +4,7 @@
 // This detects two objects that share a byte, a realloc that loses one, and a calloc that leaves
 // one.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,8 +16,7 @@
 
 namespace {
 
-using entry::Families;
-using entry::Family;
+const size_t kPage = sysconf(_SC_PAGESIZE);
 
 struct Object {
   void* address = nullptr;
@@ -90,62 +90,59 @@ class Player {
   }
 
   Object Allocate() {
-    const Family& f = Families()[Below(Families().size())];
     Object object;
     object.size = std::min<size_t>(RandomSize(), 4 << 20);
     object.tag = ++next_tag_;
     const size_t alignment = size_t{8} << Below(Below(4) == 0 ? 14 : 5);
-    bool cleared = false;
-    switch (Below(12)) {
+    const size_t item = 1 + Below(16);
+    const uint32_t choice = Below(12);
+    switch (choice) {
       case 0:
       case 1:
+        object.size = object.size / item * item;
+        object.address = calloc(object.size / item, item);
+        break;
       case 2:
-        object.address = f.malloc(object.size);
+        object.alignment = alignment;
+        object.address = memalign(alignment, object.size);
         break;
       case 3:
-        object.address = f.calloc(1, object.size);
-        cleared = true;
-        break;
-      case 4: {
-        const size_t item = 1 + Below(16);
-        object.size = object.size / item * item;
-        object.address = f.calloc(object.size / item, item);
-        cleared = true;
-        break;
-      }
-      case 5:
         object.alignment = alignment;
-        object.address = f.memalign(alignment, object.size);
+        if (posix_memalign(&object.address, alignment, object.size) != 0) Error("posix_memalign");
+        break;
+      case 4:
+        object.alignment = alignment;
+        object.address = aligned_alloc(alignment, object.size);
+        break;
+      case 5:
+        object.alignment = kPage;
+        object.size = std::max(kPage, (object.size + kPage - 1) / kPage * kPage);
+        object.address = Below(2) == 0 ? valloc(object.size) : pvalloc(object.size);
         break;
       case 6:
-        object.alignment = alignment;
-        if (f.posix_memalign(&object.address, alignment, object.size) != 0) Error("posix_memalign");
+        object.size = object.size / item * item;
+        object.address = reallocarray(nullptr, object.size / item, item);
         break;
       case 7:
-        object.alignment = alignment;
-        object.address = entry::AlignedAlloc(alignment, object.size);
-        break;
       case 8:
-        object.address = Below(2) == 0 ? f.valloc(object.size) : f.pvalloc(object.size);
-        break;
-      case 9:
-        object.address = Below(2) == 0 ? f.realloc(nullptr, object.size)
-                                       : entry::ReallocArray(nullptr, 1, object.size);
-        break;
-      default: {
-        const entry::NewForm& form = entry::NewForms()[Below(entry::NewForms().size())];
+      case 9: {
+        const entry::Form& form = entry::NewForms()[Below(entry::NewForms().size())];
         object.from_new = true;
         object.array = form.array;
         if (form.aligned) object.alignment = alignment;
-        object.address = form.allocate(object.size, alignment);
+        object.address = form.Allocate(object.size, alignment);
         break;
       }
+      default:
+        object.address = malloc(object.size);
     }
     if (object.address == nullptr) Error("null");
-    const size_t promised = object.alignment != 0 ? object.alignment : (object.size >= 16 ? 16 : 8);
-    if (!entry::IsAligned(object.address, promised)) Error("misaligned");
-    if (entry::UsableSize(object.address) < object.size) Error("usable size");
-    if (cleared) {
+    if (!entry::IsAlignedFor(object.address, object.size) ||
+        (object.alignment != 0 && !entry::IsAligned(object.address, object.alignment))) {
+      Error("misaligned");
+    }
+    if (malloc_usable_size(object.address) < object.size) Error("usable size");
+    if (choice < 2) {
       const auto* bytes = static_cast<const char*>(object.address);
       if (std::any_of(bytes, bytes + object.size, [](char c) { return c != 0; })) {
         Error("calloc left dirt");
@@ -158,11 +155,10 @@ class Player {
   void Reallocate(size_t index) {
     Object object = Remove(index);
     Check(object);
-    const Family& f = Families()[Below(Families().size())];
     size_t size = std::min<size_t>(RandomSize(), 4 << 20);
     if (Below(2) == 0) size = object.size + Below(64);  // often next to its last value
-    void* moved = Below(8) == 0 ? entry::ReallocArray(object.address, 1, size)
-                                : f.realloc(object.address, size);
+    void* moved =
+        Below(8) == 0 ? reallocarray(object.address, 1, size) : realloc(object.address, size);
     if (size == 0) {
       if (moved != nullptr) Error("realloc to zero");
       return;
@@ -184,19 +180,17 @@ class Player {
     if (errors_ != 0) return;
     ++handled_;
     if (object.from_new) {
-      const entry::DeleteForm* form;
+      const entry::Form* form;
       do {
         form = &entry::DeleteForms()[Below(entry::DeleteForms().size())];
       } while (form->array != object.array || form->aligned != (object.alignment != 0));
-      form->release(object.address, object.size, object.alignment);
-      return;
-    }
-    const Family& f = Families()[Below(Families().size())];
-    const uint32_t choice = Below(4);
-    if (choice == 0) {
-      f.cfree(object.address);
+      form->Release(object.address, object.size, object.alignment);
+    } else if (Below(2) == 0) {
+      free(object.address);
+    } else if (object.alignment == 0) {
+      free_sized(object.address, object.size);
     } else {
-      f.free(object.address);
+      free_aligned_sized(object.address, object.alignment, object.size);
     }
   }
 
@@ -246,12 +240,14 @@ void PlayOn(size_t threads, uint64_t seed, int operations) {
   }
 }
 
-class RandomOperations : public testing::TestWithParam<uint64_t> {};
+constexpr uint64_t kSeeds[] = {1, 20241};
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomOperations, testing::Values(1, 20241));
-
-TEST_P(RandomOperations, OneThread) { PlayOn(1, GetParam(), 20000); }
-TEST_P(RandomOperations, FourThreads) { PlayOn(4, GetParam(), 5000); }
+TEST(RandomOperations, OneThread) {
+  for (const uint64_t seed : kSeeds) PlayOn(1, seed, 20000);
+}
+TEST(RandomOperations, FourThreads) {
+  for (const uint64_t seed : kSeeds) PlayOn(4, seed, 5000);
+}
 
 // Plays several rounds. After each one no more memory is in use than after the round before.
 TEST(RandomOperationsInUse, NothingLeaks) {
