@@ -16,7 +16,6 @@ namespace {
 
 // It is volatile because the compiler must not know that these requests cannot succeed.
 volatile size_t too_much = kMaxRequest - 100;
-constexpr std::align_val_t kAlignment{64};
 
 int handler_calls = 0;
 

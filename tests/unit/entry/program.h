@@ -13,7 +13,6 @@
 #include <iterator>
 #include <new>
 
-#include "base/config.h"
 #include "base/size_classes.h"
 #include "entry/tc_names.h"
 #include "testing/random.h"
