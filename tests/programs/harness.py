@@ -159,10 +159,10 @@ class Side:
             raise Failure(f"{_short(argv)}: {_status(done.returncode)}\n{_tail(stdout, stderr)}")
         return done
 
-    def start(self, argv, ready, timeout=30, stats=True, env=None, stop_signal=signal.SIGTERM):
+    def start(self, argv, ready, timeout=30, env=None):
         """Starts a server and returns once `ready()` is true. It is stopped with the side at the
         latest."""
-        server = Server(self, [str(a) for a in argv], self.environment(stats, env), stop_signal)
+        server = Server(self, [str(a) for a in argv], self.environment(extra=env))
         self._servers.append(server)
         deadline = time.monotonic() + timeout
         while not ready():
@@ -197,7 +197,7 @@ class Side:
             if file_name not in {os.path.basename(line) for line in maps.splitlines()}:
                 raise Failure(f"process {pid} has not mapped {file_name}")
 
-    def prove(self, min_processes, min_heap_mib, stats_expected):
+    def prove(self, min_processes, min_heap_mib):
         """Checks who served malloc in the processes of this side. Raises unless it was the provider in
         all of them."""
         processes = 0
@@ -225,7 +225,7 @@ class Side:
                 f"expected {min_processes} or more"
             )
         note = f"{self.name}: malloc and free bound to {self.provider} in {processes} process(es)"
-        if stats_expected and not self.is_reference:
+        if not self.is_reference:
             if self.largest_heap < min_heap_mib << 20:
                 raise Failure(
                     f"the largest heap that {self.provider} reports has {self.largest_heap} bytes "
@@ -256,9 +256,8 @@ class ServerDidNotStart(Failure):
 class Server:
     """A server process in a session of its own, its output in files."""
 
-    def __init__(self, side, argv, env, stop_signal):
+    def __init__(self, side, argv, env):
         self._side = side
-        self._stop_signal = stop_signal
         self.argv = argv
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
@@ -286,7 +285,7 @@ class Server:
     def stop(self, timeout=30):
         """Asks the server to end and checks that it ends with status 0."""
         if self.process.poll() is None:
-            self.process.send_signal(self._stop_signal)
+            self.process.terminate()
         self.wait(timeout)
 
     def wait(self, timeout=30):
@@ -311,11 +310,6 @@ class Server:
         # Reads by position: the server shares the file's offset, and would continue to write where a
         # seek ends.
         return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
-
-
-def children_of(pid):
-    """The direct children of a process."""
-    return [int(c) for c in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def free_port():
@@ -354,13 +348,11 @@ def main(
     min_heap_mib,
     min_processes=1,
     reference_preload=None,
-    stats=True,
     deadline_s=540,
     linked=None,
 ):
-    """Runs `workload` on both sides. `stats` is False where the library's report would disturb
-    the program, `linked` the beginning of the name
-    of the object that is itself linked with a library of this name."""
+    """Runs `workload` on both sides. `linked` is the beginning of the name of the object that is itself linked with a
+    library of this name."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument(
         "--library", required=True, type=pathlib.Path, help="the shared library to preload"
@@ -388,25 +380,14 @@ def main(
     signal.alarm(deadline_s)
     try:
         with tempfile.TemporaryDirectory(prefix="tcmalloc-programs-") as top:
-            _compare(
-                workload,
-                pathlib.Path(top),
-                library,
-                reference_preload,
-                stats,
-                min_heap_mib,
-                min_processes,
-                linked,
-            )
+            _compare(workload, pathlib.Path(top), library, reference_preload, min_heap_mib, min_processes, linked)
     except Failure as failure:
         print(f"FAIL: {failure}", flush=True)
         sys.exit(1)
     print("PASS")
 
 
-def _compare(
-    workload, top, library, reference_preload, stats, min_heap_mib, min_processes, linked
-):
+def _compare(workload, top, library, reference_preload, min_heap_mib, min_processes, linked):
     outputs = []
     for is_reference, provider, preload in (
         (True, library.name if linked else "libc.so.6", reference_preload),
@@ -418,20 +399,12 @@ def _compare(
         evidence = top / f"evidence-{len(outputs)}"
         directory.mkdir()
         evidence.mkdir()
-        side = Side(
-            is_reference,
-            provider,
-            preload,
-            directory,
-            evidence,
-            linked=library if linked else None,
-            binder=linked,
-        )
+        side = Side(is_reference, provider, preload, directory, evidence, linked=library if linked else None, binder=linked)
         begin = time.monotonic()
         try:
             outputs.append(workload(side))
             side.close()
-            side.prove(min_processes, min_heap_mib, stats)
+            side.prove(min_processes, min_heap_mib)
         except Exception as error:
             text = str(error) if isinstance(error, Failure) else traceback.format_exc()
             raise Failure(f"with {side.name}: {text}{side.servers_that_ended()}") from None

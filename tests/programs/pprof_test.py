@@ -2,14 +2,12 @@
 """Profiles of known functions and figures, read by the programs that such profiles are for.
 
 pprof/write_profiles.cc writes them. gperftools' pprof reads the text, Go's pprof the text and the
-proto; folded stacks go through addr2line, as a script that makes flame graphs would do it. Each
-program must find the functions, also those that the compiler inlined, and the figures.
+proto. Each must find the functions, also those that the compiler inlined, and the figures.
 
 Go's pprof is compiled from the sources that Debian packages, offline, once per build folder.
 """
 
 import argparse
-import functools
 import math
 import os
 import pathlib
@@ -115,7 +113,7 @@ def sample_types(allocated):
     return ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 
 
-def check_go(pprof, program, folder):
+def check_go(pprof, folder):
     total = re.compile(r"of (\d+)B? total")
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
     for name, period, allocated in PROFILES:
@@ -133,24 +131,6 @@ def check_go(pprof, program, folder):
                     raise Failure(f"{profile}: the type is not {kind}:\n{done.stdout}")
                 compare_report(f"{profile.name}, {kind}", GO_LINE, done.stdout, total,
                                expected(kind, period))
-        raw = run([pprof, "-raw", "-symbolize=local", folder / f"{name}.proto"],
-                  env=environment).stdout
-        check_raw(name, raw, period, program)
-
-
-def check_raw(name, raw, period, program):
-    """Checks what reports do not show."""
-    wanted = ["PeriodType: space bytes\n", f"Period: {period or 1}\n", "Time: 2023-11-14 22:13:20"]
-    wanted += [f"bytes:[{size} bytes]" for _, size, _, _ in ENTRIES]
-    if name in ("peak", "allocations", "growth"):
-        wanted.append("Duration: 5s\n")
-    notes = run(["readelf", "-n", program]).stdout
-    build_id = re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
-    for text in wanted:
-        if text not in raw:
-            raise Failure(f"{name}: not in pprof -raw: {text}\n{raw}")
-    if not re.search(rf"^1: 0x\S+ {re.escape(str(program))} {build_id} ", raw, re.MULTILINE):
-        raise Failure(f"{name}: the first mapping is not the program with its build id:\n{raw}")
 
 
 def check_perl(program, folder):
@@ -171,36 +151,12 @@ def check_perl(program, folder):
                            (flat, cumulative))
 
 
-@functools.lru_cache(maxsize=None)
-def functions_at(module, address):
-    """The functions of an address: those that are inlined there, then the one that contains it."""
-    names = run(["addr2line", "-Cfie", module, address]).stdout.split("\n")[:-1:2]
-    return [name.removesuffix("()") for name in names]
-
-
-def check_folded(folder):
-    frame_format = re.compile(r"(/.+)\+(0x[0-9a-f]+)")
-    for name, period, allocated in PROFILES:
-        found = {}
-        for line in (folder / f"{name}.folded").read_text().splitlines():
-            stack, _, value = line.rpartition(" ")
-            functions = ()
-            for frame in stack.split(";"):
-                functions = (*functions_at(*frame_format.fullmatch(frame).groups()), *functions)
-            site = [s for s in STACKS if functions[:len(s)] == s]
-            if not site or functions[-1] != "_start":
-                raise Failure(f"{name}.folded: a stack of {functions}")
-            found[site[0][0]] = found.get(site[0][0], 0) + int(value)
-        kind = "alloc_space" if allocated else "inuse_space"
-        compare(f"{name}.folded", found, expected(kind, period)[0])
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--tools", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
-    needed = (GO, f"{GO_SOURCES}/src/{GO_PPROF}/pprof.go", "google-pprof", "addr2line", "readelf")
+    needed = (GO, f"{GO_SOURCES}/src/{GO_PPROF}/pprof.go", "google-pprof")
     missing = [name for name in needed if not shutil.which(name) and not os.path.isfile(name)]
     if missing:
         print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh test)")
@@ -209,9 +165,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         run([arguments.program, folder])
-        check_go(pprof, arguments.program, folder)
+        check_go(pprof, folder)
         check_perl(arguments.program, folder)
-        check_folded(folder)
     print("every reader found every function and figure")
 
 

@@ -125,23 +125,8 @@ def answers(port):
 
 def start(side):
     def start_at(port):
-        argv = [
-            "redis-server",
-            "--port",
-            port,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--dir",
-            side.directory,
-            "--enable-debug-command",
-            "yes",
-            "--loglevel",
-            "notice",
-            "--lazyfree-lazy-user-del",
-            "yes",
-        ]
+        options = ("--bind 127.0.0.1 --enable-debug-command yes --loglevel notice --lazyfree-lazy-user-del yes").split()
+        argv = ["redis-server", "--port", port, "--save", "", "--dir", side.directory, *options]
         return port, side.start(argv, lambda: answers(port))
 
     port, server = harness.start_on_free_port(start_at)
@@ -197,24 +182,7 @@ def workload(side):
     # Saves while clients write: a forked child reads the heap while the parent changes it.
     for _ in range(3):
         client("BGSAVE")
-        side.run(
-            [
-                "redis-benchmark",
-                "-p",
-                port,
-                "--csv",
-                "-n",
-                30_000,
-                "-P",
-                16,
-                "-d",
-                700,
-                "-r",
-                30_000,
-                "-t",
-                "set,hset,lpush,lpop",
-            ]
-        )
+        side.run(["redis-benchmark", "-p", port, *"--csv -n 30000 -P 16 -d 700 -r 30000 -t set,hset,lpush,lpop".split()])
         save(client)
     if client("DEBUG", "DIGEST") == model_digest:
         raise harness.Failure("the benchmark has written nothing")

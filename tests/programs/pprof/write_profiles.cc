@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes profiles of known functions with known figures, in all formats. pprof_test.py passes them
-// to the programs that read such profiles.
+// Writes profiles of known functions with known figures, in the formats of pprof. pprof_test.py
+// passes them to the programs that read such profiles.
 //
 //   write_profiles FOLDER
 //
@@ -130,8 +130,7 @@ void Write(const std::string& folder, const char* name, ProfileKind kind, size_t
     const char* suffix;
   };
   for (const Format& format :
-       {Format{ProfileFormat::kProto, ".proto"}, Format{ProfileFormat::kLegacyText, ".legacy"},
-        Format{ProfileFormat::kFolded, ".folded"}}) {
+       {Format{ProfileFormat::kProto, ".proto"}, Format{ProfileFormat::kLegacyText, ".legacy"}}) {
     const std::string path = folder + "/" + name + format.suffix;
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd < 0 || !WriteProfileToFile(profile, format.format, fd) || close(fd) != 0) {

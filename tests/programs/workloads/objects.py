@@ -2,8 +2,6 @@
 """Objects, strings, buffers, threads and forked workers; every line printed depends on nothing
 but this file."""
 
-import ast
-import bz2
 import hashlib
 import io
 import json
@@ -11,11 +9,10 @@ import multiprocessing
 import pickle
 import queue
 import random
-import re
 import sys
 import threading
 import zlib
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 
 
 def digest(data):
@@ -63,22 +60,6 @@ def growth(seed):
     return len(buffer), digest(bytes(buffer)), digest(text.getvalue()), digest(str(array))
 
 
-def words(seed):
-    rng = random.Random(seed)
-    text = " ".join(
-        "".join(rng.choices("abcdeé\u4e2d", k=rng.randrange(1, 9))) for _ in range(60_000)
-    )
-    counts = Counter(re.findall(r"(\w)(\w*)\1", text))
-    packed = zlib.compress(text.encode()), bz2.compress(text.encode())
-    assert zlib.decompress(packed[0]).decode() == text == bz2.decompress(packed[1]).decode()
-    return (
-        digest(repr(sorted(counts.items()))),
-        digest(packed[0]),
-        digest(packed[1]),
-        digest(text[::-1].upper()),
-    )
-
-
 def pipeline():
     """Objects allocated by some threads and freed by others."""
     channel, results = queue.Queue(maxsize=200), queue.Queue()
@@ -105,15 +86,6 @@ def pipeline():
     return sum(results.get() for _ in range(4))
 
 
-def trees(source):
-    tree = ast.parse(source)
-    return (
-        digest(ast.dump(tree)),
-        digest(ast.unparse(tree)),
-        len(compile(tree, "x", "exec").co_code),
-    )
-
-
 def in_child(seed):
     return objects(seed, 3000)
 
@@ -121,10 +93,7 @@ def in_child(seed):
 def main():
     print("objects", *objects(1, 60_000))
     print("growth", *growth(2))
-    print("words", *words(3))
     print("pipeline", pipeline())
-    with open(ast.__file__, encoding="utf-8") as f:
-        print("trees", *trees(f.read() * 4))
     stop = threading.Event()
     churn = threading.Thread(target=lambda: [objects(9, 500) for _ in iter(stop.is_set, True)])
     churn.start()  # The forks below happen while another thread allocates.
