@@ -23,23 +23,5 @@ TEST(ProtoWriterTest, EncodesNumbers) {
             "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"sv);
 }
 
-TEST(ProtoWriterTest, MessageIsPrecededByItsLength) {
-  char buffer[300];
-  TextWriter text(buffer, sizeof(buffer));
-  ProtoWriter writer(&text);
-  const std::string long_text(200, 'x');
-  writer.Message(2, [&](ProtoWriter* outer) {
-    outer->Number(1, 5);
-    outer->Message(3, [&](ProtoWriter* inner) { inner->String(1, long_text); });
-    outer->Message(4, [](ProtoWriter*) {});
-  });
-  const std::vector<std::string_view> outer = Texts(text.text(), 2);
-  ASSERT_EQ(outer.size(), 1u);
-  EXPECT_EQ(Numbers(outer[0], 1), std::vector<uint64_t>{5});
-  ASSERT_EQ(Texts(outer[0], 3).size(), 1u);
-  EXPECT_EQ(Texts(Texts(outer[0], 3)[0], 1), std::vector<std::string_view>{long_text});
-  EXPECT_EQ(Texts(outer[0], 4), std::vector<std::string_view>{""});
-}
-
 }  // namespace
 }  // namespace tcmalloc

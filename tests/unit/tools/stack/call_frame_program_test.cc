@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "testing/random.h"
 #include "tools/stack/call_frame_registers.h"
 
 namespace tcmalloc {
@@ -111,21 +110,6 @@ TEST_F(CallFrameProgramTest, SavedRegisters) {
   EXPECT_EQ(row.saved[base].offset, -32);
 }
 
-TEST_F(CallFrameProgramTest, ValuesWithoutAPlaceAreLost) {
-  for (const Bytes& program :
-       {Bytes{0x09, kFramePointer, 0}, Bytes{0x14, kFramePointer, 1}, Bytes{0x15, kFramePointer, 1},
-        Bytes{0x16, kFramePointer, 2, 0x70 + kStackPointer, 8},
-        Bytes{0x10, kFramePointer, 2, 0x70 + kBase, 8}}) {
-    ASSERT_TRUE(Run(initial, program)) << int{program[0]};
-    EXPECT_TRUE(row.saved[Row::kFrame].lost) << int{program[0]};
-  }
-  // An expression relative to the stack pointer gives an address.
-  ASSERT_TRUE(Run(initial, {0x10, kFramePointer, 2, 0x70 + kStackPointer, 24}));
-  EXPECT_FALSE(row.saved[Row::kFrame].lost);
-  EXPECT_EQ(row.saved[Row::kFrame].place, CallFrameRule::kFromStackPointer);
-  EXPECT_EQ(row.saved[Row::kFrame].offset, 24);
-}
-
 TEST_F(CallFrameProgramTest, FrameAddress) {
   ASSERT_TRUE(Run(initial, {0x0d, kFramePointer}));
   EXPECT_EQ(row.address_register, kFramePointer);
@@ -200,26 +184,6 @@ TEST_F(CallFrameProgramTest, UnknownInstructions) {
   // Instructions after the wanted location are not run.
   EXPECT_TRUE(Run(initial, {0x41, 0x3f}, 0));
   EXPECT_FALSE(Run(initial, {0x41, 0x3f}, 2));
-}
-
-// Random bytes end with a row or without one, and never cause a read outside the programs.
-TEST_F(CallFrameProgramTest, RandomPrograms) {
-  constexpr uint64_t kSeed = 20261124;
-  SeededRandom random(kSeed);
-  size_t rows = 0;
-  constexpr size_t kPrograms = 100'000;
-  for (size_t i = 0; i < kPrograms; ++i) {
-    Bytes programs[2];
-    for (Bytes& program : programs) {
-      for (size_t n = random.Below(24); n > 0; --n) {
-        program.push_back(
-            static_cast<uint8_t>(random.OneIn(2) ? random.Below(0x18) : random.Next()));
-      }
-    }
-    rows += Run(programs[0], programs[1], random.Below(64));
-  }
-  EXPECT_GT(rows, kPrograms / 100);
-  EXPECT_LT(rows, kPrograms);
 }
 
 }  // namespace

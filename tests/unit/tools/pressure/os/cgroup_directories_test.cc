@@ -74,17 +74,6 @@ TEST_F(CgroupDirectoriesTest, BothVersions) {
   EXPECT_EQ(Find(), "/sys/fs/cgroup/memory/docker/ab /sys/fs/cgroup/unified/u");
 }
 
-TEST_F(CgroupDirectoriesTest, InContainers) {
-  tree_.Write("/proc/self/cgroup", "0::/docker/ab/sub\n");
-  tree_.Write("/proc/self/mountinfo",
-              "30 23 0:26 /docker/ab /my\\040groups rw - cgroup2 cgroup2 rw\n");
-  MakeDirectory("/my groups/sub");
-  EXPECT_EQ(Find(), "- /my groups/sub");
-  // The mount does not show this group.
-  tree_.Write("/proc/self/cgroup", "0::/docker/xy/sub\n");
-  EXPECT_EQ(Find(), "- -");
-}
-
 TEST_F(CgroupDirectoriesTest, UsesTheFirstMountWithTheDirectory) {
   tree_.Write("/proc/self/cgroup", "0::/a/b\n");
   tree_.Write("/proc/self/mountinfo",
