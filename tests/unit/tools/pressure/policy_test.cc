@@ -72,6 +72,19 @@ TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
   EXPECT_EQ(actions, 12);
 }
 
+TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
+  PressurePace pace(kPolicyIntervalMs);
+  int64_t now = 0;
+  for (int i = 0; i < 4; ++i) {
+    now += pace.RemainingMs(now);
+    pace.Acted(now, 0, kMuch);
+  }
+  EXPECT_EQ(pace.wait_ms(), 8 * kPolicyIntervalMs);
+  now += pace.RemainingMs(now);
+  pace.Acted(now, kMuch, kMuch);
+  EXPECT_EQ(pace.wait_ms(), kPolicyIntervalMs);
+}
+
 TEST(PressurePolicyTest, GrowthEndsAWait) {
   PressurePace pace(kPolicyIntervalMs);
   pace.Acted(0, 0, 320 * kMiB);

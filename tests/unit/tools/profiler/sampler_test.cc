@@ -176,11 +176,16 @@ TEST_F(SamplerTest, EstimateMatchesMemoryInUse) {
   SetSamplePeriod(heap_, kPeriod);
   std::atomic<size_t> in_use{0};
   std::atomic<size_t> variance{0};  // of the estimate, in KiB^2
+  std::atomic<unsigned> started{0};
   std::atomic<int> ready{0};
   std::atomic<bool> free_all{false};
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
+      // A thread's gaps follow from the number of its cache, which its first allocation takes.
+      while (started != t) std::this_thread::yield();
+      tc_free(tc_malloc(1));
+      ++started;
       std::mt19937_64 random(t);
       std::vector<std::pair<void*, size_t>> objects(2000);
       for (int i = 0; i < 100'000; ++i) {
