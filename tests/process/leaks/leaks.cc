@@ -17,6 +17,7 @@
 // a third argument a thread ends before that and leaves a pointer on its stack. LEAKS_LARGE_BYTES
 // in the environment is the size of the largest leaked object.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -213,19 +214,39 @@ WAY void HoldToldDisabled() {
 
 // --- Held by threads -----------------------------------------------------------------------------
 
-std::atomic<int> threads_ready{0};
+constexpr int kThreads = 3;
+std::atomic<int> next_thread{0};
+std::atomic<int> threads[kThreads];  // those that are about to sleep
+
+// Called by a thread that then does nothing but sleep.
+void IsReady() { threads[next_thread++] = static_cast<int>(syscall(SYS_gettid)); }
+
+// Waits until the thread is in its system call, and its registers have their final values.
+void AwaitAsleep(const std::atomic<int>& thread) {
+  char text[512];
+  for (const char* state = ""; strncmp(state, ") S", 3) != 0; usleep(1000)) {
+    snprintf(text, sizeof(text), "/proc/self/task/%d/stat", thread.load());
+    const int file = open(text, O_RDONLY | O_CLOEXEC);
+    if (file < 0) continue;  // the thread has not come so far
+    const ssize_t length = read(file, text, sizeof(text) - 1);
+    close(file);
+    text[length > 0 ? length : 0] = '\0';
+    const char* const name_end = strrchr(text, ')');
+    state = name_end == nullptr ? "" : name_end;
+  }
+}
 
 WAY void* HoldThreadLocal(void*) {
   thread_local_pointer = Allocate(400);
   Print("HoldThreadLocal", 400, 1);
-  ++threads_ready;
+  IsReady();
   for (;;) pause();
 }
 
 WAY void* HoldThreadStack(void*) {
   void* volatile held = Allocate(410);
   Print("HoldThreadStack", 410, 1);
-  ++threads_ready;
+  IsReady();
   for (;;) pause();
   return held;
 }
@@ -234,7 +255,7 @@ WAY void* HoldThreadStack(void*) {
 WAY void* HoldThreadRegister(void*) {
   volatile uintptr_t hidden = Hide(Allocate(420));
   Print("HoldThreadRegister", 420, 1);
-  ++threads_ready;
+  IsReady();
 #if defined(__x86_64__)
   for (;;) {
     long result = SYS_pause;
@@ -313,10 +334,8 @@ int main(int argc, char** argv) {
   Start(&HoldThreadLocal);
   Start(&HoldThreadStack);
   Start(&HoldThreadRegister);
-  while (threads_ready < 3) usleep(1000);
+  for (const std::atomic<int>& thread : threads) AwaitAsleep(thread);
   if (argc > 3) pthread_join(Start(&LoseOnDeadStack), nullptr);
-  // Then the last thread is in its system call, or its register already has its final value.
-  usleep(10000);
   // A command looks at the process from outside, until stdin ends.
   char end;
   if (argc > 2 && (write(1, "ready\n", 6) != 6 || read(0, &end, 1) < 0)) abort();

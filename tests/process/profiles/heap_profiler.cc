@@ -207,14 +207,6 @@ void Freed() {
   for (int i = 0; i < 100; ++i) Free(SiteMiB());
 }
 
-void InUse() {
-  static void* objects[100];
-  for (int round = 0; round < 2; ++round) {
-    for (void*& p : objects) p = SiteMiB();
-    for (void* p : objects) Free(p);
-  }
-}
-
 // Allocates until there are two files.
 void Time(const char* prefix) {
   while (!Exists(prefix, ".0002.heap")) Free(SiteSmall());
@@ -283,8 +275,6 @@ int main(int argc, char** argv) {
     ForkBusy();
   } else if (is("freed")) {
     Freed();
-  } else if (is("in_use")) {
-    InUse();
   } else if (is("time")) {
     Time(prefix);
   } else if (is("signal")) {

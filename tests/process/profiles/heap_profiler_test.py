@@ -217,14 +217,6 @@ def check_allocation(test):
     check_intervals(test, "freed", {"HEAP_PROFILE_ALLOCATION_INTERVAL": -1}, "allocated", [100])
 
 
-def check_in_use(test):
-    # The interval is half a MiB less than ten, for the program's other memory. The same use again
-    # writes no second file, although a profile with less in use was written meanwhile.
-    check_intervals(test, "in_use", {"HEAP_PROFILE_INUSE_INTERVAL": 10 * MIB - MIB // 2,
-                                     "HEAP_PROFILE_DEALLOCATION_INTERVAL": 100 * MIB}, "live",
-                    [*range(10, 101, 10), 0, 0, 0])
-
-
 def check_time(test):
     run = test.run("time", {"HEAP_PROFILE_TIME_INTERVAL": 1})
     test.expect_equal(test.files(), numbered(3), "files")
