@@ -14,17 +14,14 @@ import json
 import pathlib
 import re
 import shutil
-import struct
 import sys
-import tempfile
 
 import cores
-from command_test import SKIPPED, Target, Test
 from core_files_test import Elsewhere
-from core_test import SAMPLED, gcore, segments
-from cores import crash
+from core_test import PT_LOAD, segments
+from field_table import FieldTable
+from harness import DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, SAMPLED, SKIPPED, Skipped, Target, Test, gcore, new_folder
 
-DAMAGED, OTHER_MALLOC, LEAKS, INCOMPLETE = 2, 3, 4, 5
 RIGHT, MISSING, REFUSED = "right", "incomplete", "refuses"
 # Commands that read no process that exists already.
 NO_PROCESS = ("run", "ps")
@@ -67,12 +64,6 @@ def table():
     return "\n".join(lines) + "\n"
 
 
-def commands_of(test):
-    """The subcommands, by the command's own help."""
-    text = test.ask("--help").stdout.partition("Subcommands:")[2]
-    return re.findall(r"^  (\S+)", text, re.MULTILINE)
-
-
 class Said:
     """The answers of the commands for the process at rest, before its core is written."""
 
@@ -80,12 +71,11 @@ class Said:
         target.tell("wait 2")
         self.object = target.tell("address").split()[0]
         self.json = folder / "before.json"
-        self.json.write_text(test.ask("stats", target.pid, "--json").stdout)
+        self.json.write_text(json.dumps(test.json("stats", target.pid)))
         self.stats = json.loads(target.tell("json"))
         self.objects = test.json("objects", target.pid)["objects"]
         self.profile = test.ask("profile", target.pid, "--format", "folded").stdout
-        leaks = json.loads(test.ask("leaks", target.pid, "--json", status=None).stdout)
-        self.leaked = leaks["objects"]
+        self.leaked = test.json("leaks", target.pid, status=None)["objects"]
         checked = re.search(r": 0 of (\d+ objects) damaged", test.ask("check", target.pid, status=None).stdout)
         self.checked = checked and checked[1]
         self.folder = folder
@@ -93,32 +83,31 @@ class Said:
 
 def is_right(name, text, said):
     """Whether a complete answer is that of the process."""
-    if name == "stats":
-        return f"the program holds {said.stats['in_use_bytes'] / (1 << 20):.1f} MiB" in text
-    if name in ("objects", "types"):
-        return f"{said.objects} objects" in text
     if name == "profile":
         return text == said.profile
-    if name.startswith("inspect"):
-        ends = {"inspect --contents": "01 01 01", "inspect --referrers": "variable objects in "}
-        return f"at {said.object} (offset 0): in use" in text and ends.get(name, "") in text
-    if name == "leaks":
-        return (f"in {said.leaked} objects" if said.leaked else "no leaks found") in text
-    if name == "check":
-        return f"0 of {said.checked} damaged" in text
-    if name == "doctor":
-        return "are objects that the program holds" in text
-    if name == "explain":
-        return "signal" in text.lower() or "abort" in text.lower()
-    return name == "diff" and "The program holds" in text
+    place = f"at {said.object} (offset 0): in use"
+    words = {
+        "stats": (f"the program holds {said.stats['in_use_bytes'] / (1 << 20):.1f} MiB",),
+        "objects": (f"{said.objects} objects",),
+        "types": (f"{said.objects} objects",),
+        "inspect": (place,),
+        "inspect --contents": (place, "01 01 01"),
+        "inspect --referrers": (place, "variable objects in "),
+        "leaks": (f"in {said.leaked} objects" if said.leaked else "no leaks found",),
+        "check": (f"0 of {said.checked} damaged",),
+        "doctor": ("are objects that the program holds",),
+        "explain": ("Stack of thread",),
+        "diff": ("The program holds",),
+    }[name]
+    return all(word in text for word in words)
 
 
 def outcome(test, name, run, said, what):
     """RIGHT, MISSING or REFUSED; anything else is a failure."""
     text, said_all = run.stdout, run.stdout + run.stderr
-    documented = {"leaks": (0, 1, LEAKS, INCOMPLETE), "inspect --referrers": (0, 1, INCOMPLETE), "stats": (0, 1, OTHER_MALLOC),
-                  "check": (0, 1, DAMAGED, INCOMPLETE), "doctor": (0, 1, OTHER_MALLOC), "explain": (0, 1, OTHER_MALLOC)}.get(name, (0, 1))
-    test.expect(run.returncode in documented, f"{what}: exit status {run.returncode}: {said_all[-500:]}")
+    documented = {"leaks": (LEAKS, INCOMPLETE), "inspect --referrers": (INCOMPLETE,), "check": (DAMAGED, INCOMPLETE),
+                  **dict.fromkeys(("stats", "doctor", "explain"), (OTHER_MALLOC,))}.get(name, ())
+    test.expect(run.returncode in (0, 1, *documented), f"{what}: exit status {run.returncode}: {said_all[-500:]}")
     refused = re.fullmatch(r"tcmalloc: .* needs a running process.*\n", run.stderr)
     if refused and run.returncode == 1 and not text:
         return REFUSED
@@ -157,8 +146,7 @@ def check(test, column, core, said, what, *options):
 @contextlib.contextmanager
 def process(test, program, library, **variables):
     test.program, test.library = program, library
-    with tempfile.TemporaryDirectory() as name, Target(test, folder=name, **SAMPLED, **variables) as target:
-        folder = pathlib.Path(name)
+    with new_folder() as folder, Target(test, folder=folder, **SAMPLED, **variables) as target:
         target.tell("free")
         yield target, Said(test, target, folder), folder
 
@@ -168,65 +156,32 @@ class Contents:
 
     def __init__(self, core):
         self.bytes = bytearray(core.read_bytes())
-        self.parts = [(start, offset, size) for _, kind, _, offset, start, _, size, _, _ in segments(core) if kind == 1]
+        self.parts = [(start, offset, size) for _, kind, _, offset, start, _, size, _, _ in segments(core) if kind == PT_LOAD]
 
     def place(self, address):
         return next(offset + address - start for start, offset, size in self.parts if start <= address < start + size)
 
-    def word(self, address, size=8):
-        return int.from_bytes(self.bytes[self.place(address):][:size], "little")
-
-    def root(self):
-        """The addresses of the field table and of the heap (docs/introspection.md)."""
-        for found in re.finditer(rb"TCMROOT\n", self.bytes):
-            _, pointer_bytes, _ = struct.unpack_from("<IHH", self.bytes, found.end())
-            self_at, layout, layout_bytes, _, heap = struct.unpack_from("<5Q", self.bytes, found.end() + 24)
-            if pointer_bytes == 8 and any(start <= self_at < start + size and offset + self_at - start == found.start()
-                                          for start, offset, size in self.parts):
-                at = self.place(layout)
-                return self.bytes[at:at + layout_bytes].decode(), heap
-        raise AssertionError("the core has no root")
+    def read(self, address, size):
+        return self.bytes[self.place(address):][:size]
 
     def marks(self, kind):
-        """{name: address} of fields with that mark in the heap: Lock or Change."""
-        text, heap = self.root()
-        structures, fields = {}, None
-        for line in text.splitlines():
-            words = line.split()
-            if line.startswith(" "):
-                fields.append((words[0], int(words[1]), int(words[2]), words[3] if len(words) > 3 else ""))
-            elif not line.startswith("="):
-                fields = structures[words[0]] = []
-        found, todo = {}, [("Heap", heap, "Heap")]
-        while todo:
-            structure, address, name = todo.pop()
-            for field, offset, _, its_type in structures.get(structure, ()):
-                path = f"{name}.{field}"
-                if its_type == kind:
-                    found[path] = address + offset
-                elif its_type in structures:
-                    todo.append((its_type, address + offset, path))
-        return found
+        return FieldTable([(start, size) for start, _, size in self.parts if size > 0], self.read).marks(kind)
 
 
 def whole(test, programs):
-    for (program, library), forms in zip(programs, (("33", "37", "gcore"), ("33",), ("33",), ("33",))):
+    for (program, library), forms in zip(programs, ((cores.DEFAULT_FILTER, cores.WITH_FILES, "gcore"), *[(cores.DEFAULT_FILTER,)] * 3)):
         for form in forms:
             if form == "gcore" and shutil.which("gcore") is None:
                 continue
             with process(test, program, library) as (target, said, folder):
-                if form == "gcore":
-                    core = gcore(target, folder)
-                else:
-                    pathlib.Path(f"/proc/{target.pid}/coredump_filter").write_text(f"0x{form}")
-                    core = crash(target, folder)
+                core = gcore(target, folder) if form == "gcore" else cores.crash(target, folder, form)
                 check(test, WHOLE, core, said, f"{pathlib.Path(program).name}, {form}")
 
 
 def damaged(test, program, library):
     """Files that lack the end, and files in which a lock or a change flag is set."""
     with process(test, program, library) as (target, said, folder):
-        core = crash(target, folder)
+        core = cores.crash(target, folder)
         contents = core.read_bytes()
         cut = folder / "cut"
         for part in PARTS:
@@ -235,8 +190,9 @@ def damaged(test, program, library):
         for kind in ("Lock", "Change"):
             changed = Contents(core)
             # Takes a lock or mark on which the objects depend.
-            name, address = next((name, address) for name, address in changed.marks(kind).items() if "registry" in name or "page_heap" in name)
-            test.expect(changed.word(address, 1) == 0, f"{name} is set in the core of a process at rest")
+            name, address = next((name, address) for name, address in changed.marks(kind).items()
+                                 if "registry" in name or "page_heap" in name)
+            test.expect(changed.read(address, 1) == b"\0", f"{name} is set in the core of a process at rest")
             changed.bytes[changed.place(address)] = 1
             cut.write_bytes(changed.bytes)
             check(test, CHANGING, cut, said, f"{name} is set")
@@ -244,40 +200,33 @@ def damaged(test, program, library):
 
 def elsewhere(test, program, library):
     test.program, test.library = program, library
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        holder = {}
-
-        class Noting(Elsewhere):
-            """Notes what the commands say before the core is written."""
-
-            def note(self, target):
-                holder["said"] = Said(test, target, folder)
-
-        other = Noting(test, folder)
-        check(test, FILES, other.core, holder["said"], "another machine", "--files", other.tree)
+    with new_folder() as folder:
+        said = []
+        other = Elsewhere(test, folder, note=lambda target: said.append(Said(test, target, folder)))
+        check(test, FILES, other.core, said[0], "another machine", "--files", other.tree)
 
 
 def device(test, program, library):
-    with tempfile.TemporaryDirectory() as name:
-        file = pathlib.Path(name) / "device"
+    with new_folder() as folder:
+        file = folder / "device"
         with file.open("wb") as out:
             out.truncate(1 << 30)
         variables = {"TCMALLOC_DEVMEM_START": "1", "TCMALLOC_DEVMEM_DEVICE": str(file)}
-        for write in (crash, gcore) if shutil.which("gcore") else (crash,):
-            with process(test, program, library, **variables) as (target, said, folder):
-                check(test, DEVICE, write(target, folder), said, f"a device, {write.__name__}")
+        for write in (cores.crash, gcore) if shutil.which("gcore") else (cores.crash,):
+            with process(test, program, library, **variables) as (target, said, inner):
+                check(test, DEVICE, write(target, inner), said, f"a device, {write.__name__}")
 
 
 def main():
     command, document, library, program, *others = sys.argv[1:]
-    test = Test(command, program, library)
-    reason = cores.why_none()
-    if reason is not None:
+    try:
+        cores.needed()
+    except Skipped as reason:
         print(f"SKIP: {reason}")
         return SKIPPED
-    wanted = {*commands_of(test)} - {*NO_PROCESS}
-    test.expect(wanted == {name.split()[0] for name in TABLE}, f"TABLE has other commands than {sorted(wanted)}")
+    test = Test(command, program, library)
+    commands = re.findall(r"^  (\S+)", test.ask("--help").stdout.partition("Subcommands:")[2], re.MULTILINE)
+    test.expect_equal({name.split()[0] for name in TABLE}, {*commands} - {*NO_PROCESS}, "the commands of TABLE")
     shown = re.search(r"<!-- cores -->\n(.*?)<!-- /cores -->", pathlib.Path(document).read_text(), re.DOTALL)
     test.expect(shown is not None and shown[1] == table(), f"{document} must have this table:\n{table()}")
     debug, no_pie, static, static_pie = others

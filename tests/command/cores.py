@@ -6,7 +6,6 @@ pattern its core is the only one there. By an absolute one the cores of all proc
 need the process.
 """
 
-import functools
 import glob
 import os
 import pathlib
@@ -17,31 +16,28 @@ import signal
 import subprocess
 import tempfile
 
-from command_test import SKIPPED, TIMEOUT_S, clean_environment
+from harness import TIMEOUT_S, Skipped, clean_environment
 
 KERNEL = pathlib.Path("/proc/sys/kernel")
+DEFAULT_FILTER = "0x33"
+# The core contains code of files, too, from which explain distinguishes a read from a write.
+WITH_FILES = "0x37"
 
 
 def pattern():
     """kernel.core_pattern with the process's number, if the kernel appends that."""
     text = (KERNEL / "core_pattern").read_text().rstrip("\n")
-    numbered = (KERNEL / "core_uses_pid").read_text().strip() != "0" and "%p" not in specifiers(text)
+    numbered = (KERNEL / "core_uses_pid").read_text().strip() != "0" and "%p" not in re.findall("%.", text)
     return text + ".%p" if numbered and not text.startswith("|") else text
 
 
-def specifiers(text):
-    return re.findall("%.", text)
-
-
-def why_none(text=None):
+def why_none():
     """The reason why a test finds no cores of the kernel; None if it does."""
-    text = pattern() if text is None else text
+    text = pattern()
     what = f"kernel.core_pattern is '{text}'"
-    if not text:
-        return "kernel.core_pattern is empty"
-    if text.startswith("|"):
-        return f"{what}: a program gets the cores"
-    if text.startswith("/") and "%p" not in specifiers(text):
+    if not text or text.startswith("|"):
+        return f"{what}: there are no files"
+    if text.startswith("/") and "%p" not in re.findall("%.", text):
         return f"{what}: the cores of all processes have one name"
     if text.startswith("/") and not os.access(os.path.dirname(text), os.W_OK):
         return f"{what}: that folder does not exist or is not writable"
@@ -53,24 +49,27 @@ def why_none(text=None):
     return None
 
 
-def expression(text, pid):
-    """The pattern as glob reads it."""
-    known = {"%%": "%", "%p": str(pid)}
-    parts = re.split("(%.?)", text)
-    return "".join(known.get(part, "*" if len(part) == 2 else "") if part.startswith("%") else glob.escape(part)
-                   for part in parts)
+def needed():
+    reason = why_none()
+    if reason is not None:
+        raise Skipped(reason)
 
 
 def take(pid, current_folder, to):
     """Moves the core of a process that has ended, and returns its new path."""
-    found = glob.glob(os.path.join(glob.escape(str(current_folder)), expression(pattern(), pid)))
+    known = {"%%": "%", "%p": str(pid)}
+    parts = re.split("(%.?)", pattern())
+    name = "".join(known.get(part, "*" if len(part) == 2 else "") if part.startswith("%") else glob.escape(part) for part in parts)
+    found = glob.glob(os.path.join(glob.escape(str(current_folder)), name))
     assert found, f"process {pid} left no core: kernel.core_pattern is '{pattern()}', {current_folder} has " \
                   f"{os.listdir(current_folder)}"
     return pathlib.Path(shutil.move(max(found, key=os.path.getmtime), to))
 
 
-def crash(target, folder):
+def crash(target, folder, dump_filter=DEFAULT_FILTER):
     """Ends a process that runs, and returns its core, which lies in the folder."""
+    needed()
+    pathlib.Path(f"/proc/{target.pid}/coredump_filter").write_text(dump_filter)
     resource.prlimit(target.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     current_folder = os.readlink(f"/proc/{target.pid}/cwd")
     os.kill(target.pid, signal.SIGABRT)
@@ -82,13 +81,13 @@ class Crash:
     """A run of a program that ends by a signal, in a folder of its own, and its core. The program may print the number of
     the process whose core is meant, if told so by of_printed."""
 
-    def __init__(self, library, *command, dump_filter, of_printed=False, **variables):
+    def __init__(self, library, *command, dump_filter=WITH_FILES, of_printed=False, **variables):
+        needed()
         self.folder = tempfile.TemporaryDirectory()
         preload = [] if library == "linked" else [f"LD_PRELOAD={library}"]
         script = f"echo {dump_filter} >/proc/self/coredump_filter; ulimit -c unlimited; exec \"$@\""
         with subprocess.Popen(["sh", "-c", script, "sh", "env", *preload, *command], cwd=self.folder.name, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              env={**clean_environment(), **variables}) as process:
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=clean_environment(**variables)) as process:
             self.said = process.communicate(timeout=TIMEOUT_S)[0].split()
         self.status = process.returncode
         pid = int(self.said[0]) if of_printed and self.said else process.pid
@@ -99,15 +98,3 @@ class Crash:
 
     def __exit__(self, *_):
         self.folder.cleanup()
-
-
-def needed(run):
-    """A test that is skipped where there are no cores of the kernel."""
-    @functools.wraps(run)
-    def unless_none(test):
-        reason = why_none()
-        if reason is None:
-            return run(test)
-        print(f"SKIP: {reason}")
-        return SKIPPED
-    return unless_none

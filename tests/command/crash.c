@@ -18,7 +18,7 @@
 //   allocator     makes the allocator write to a wild pointer
 //   busy          a null pointer, while other threads allocate and free
 //   sampled       crashes with a pointer to a sampled object in a register
-//   wait          does not crash: it waits
+//   wait          does not crash: it prints "ready" and waits
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -243,7 +243,8 @@ int main(int argc, char** argv) {
     abort();
   }
   if (strcmp(what, "wait") == 0) {
-    Say(NULL, NULL);
+    puts("ready");
+    fflush(stdout);
     for (;;) pause();
   }
   return 1;

@@ -5,40 +5,31 @@
   guarded_command_test.py WHAT COMMAND PROGRAM LIBRARY
 
   explain   'tcmalloc explain' of the core of each bug of guarded_bugs.cc says what the library says about it in the
-            process
+            process; without guarded samples it reports no such mistake
   run       'tcmalloc run' prints the report of each access of guarded_bugs.cc when the program dies of it, and nothing
             about the mistakes that the program or the library report themselves
   signals   under 'tcmalloc run' with guarded samples a program with threads is stopped, continued and ended as without it
   figures   objects, types, inspect, profile, stats, doctor and snapshots know guarded objects as the process itself does
             (PROGRAM: of observed_program.c)
-  older     for a core without guarded samples, and for a program that takes none, no such mistake is reported
 """
 
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
-import sys
-import tempfile
-import time
 
 import cores
-from command_test import (AT_REST, TIMEOUT_S, Target, Test, clean_environment, commands_profile, librarys_profile, listed,
-                          run_one, walked)
-from crash_test import WITH_FILES
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "process" / "misuse"))
-from guarded_test import BUGS, FAULT, IN_CHILD, IN_THREAD, UNNOTICED  # noqa: E402
+from command_test import commands_profile, expect_objects, librarys_profile
+from guarded_test import BUGS, FAULT, IN_CHILD, IN_THREAD, UNNOTICED
+from harness import AT_REST, TIMEOUT_S, Target, children_of, clean_environment, new_folder, run_test, state_of, tasks, wait_until
 
 GUARDED = {"TCMALLOC_SAMPLE_PARAMETER": "1", "TCMALLOC_GUARDED_SAMPLE": "1"}
 PREFIX = "tcmalloc: "
 
 
 def core_of(test, bug, **variables):
-    return cores.Crash(test.library, test.program, bug, dump_filter=WITH_FILES, of_printed=True,
-                       **{**GUARDED, **variables, "CORES": "1"})
+    return cores.Crash(test.library, test.program, bug, of_printed=True, **{**GUARDED, **variables, "CORES": "1"})
 
 
 def functions(trace):
@@ -60,28 +51,28 @@ def check_mistake(test, bug, line, found):
     if freed:
         test.expect(mistake["freed"]["thread"] > 0 and functions(mistake["freed"]), f"{bug}: no stack of the free")
         test.expect(mistake["freed"]["when_ms"] >= mistake["allocated"]["when_ms"] > 0, f"{bug}: times {mistake}")
-    stack = [frame["function"] for frame in found["threads_shown"][0]["stack"]]
+    stack = functions(found["threads_shown"][0])
     if bug not in IN_THREAD | IN_CHILD:
-        test.expect(bug in stack or any(bug in name for name in stack), f"{bug}: not on the stack {stack}")
+        test.expect(any(bug in name for name in stack), f"{bug}: not on the stack {stack}")
         test.expect(any(bug in name for name in functions(mistake["allocated"])), f"{bug}: {functions(mistake['allocated'])}")
     if bug in IN_THREAD:
         test.expect(found["threads_shown"][0]["thread"] != mistake["allocated"]["thread"], f"{bug}: the same thread")
 
 
-@cores.needed
-def explain_test(test):
+def test_explain(test):
     for bug, (status, line) in BUGS.items():
         with core_of(test, bug) as crash:
             found = test.json("explain", crash.core)
             cause = "access" if status == FAULT else "abort of the allocator"
-            test.expect(found["cause"] == cause, f"{bug}: {found['cause']}, not {cause}")
+            test.expect_equal((found["cause"], found["incomplete"]), (cause, []), bug)
             check_mistake(test, bug, line, found)
-            test.expect(found["incomplete"] == [], f"{bug}: {found['incomplete']}")
             text = test.ask("explain", crash.core).stdout
             test.expect("\nThe object was\n" in text and "\n  allocated by thread " in text, f"{bug}:\n{text}")
             test.expect(("\n  freed by thread " in text) == ("that was freed" in " ".join(text.split())), f"{bug}:\n{text}")
-    print(f"{len(BUGS)} cores")
-    return 0
+    # The library aborts at a double free without guarded samples, too.
+    with core_of(test, "DoubleFree", TCMALLOC_GUARDED_SAMPLE="0", TCMALLOC_SAMPLE_PARAMETER="0") as crash:
+        found = test.json("explain", crash.core)
+        test.expect("guarded" not in found and "double free" in found["answer"], f"{found['answer']}")
 
 
 def run_command(test, *arguments, **variables):
@@ -117,7 +108,7 @@ def check_run(test, bug, status, line, run):
         test.expect(all(any(bug in frame for frame in frames) for frames in found.values()), f"{bug}: not named:\n{run.stderr}")
 
 
-def run_test(test):
+def test_run(test):
     for bug, (status, line) in BUGS.items():
         children = ["--children"] if bug in IN_CHILD else []
         check_run(test, bug, status, line, run_command(test, *children, test.program, bug))
@@ -135,142 +126,96 @@ def run_test(test):
     for variables in ({"TCMALLOC_GUARDED_SAMPLE": "0"}, {"TCMALLOC_GUARDED_SAMPLE": ""}):
         run = run_command(test, test.program, "ReadAfterFree", **variables)
         test.expect(run.returncode == UNNOTICED and "run" not in run.stderr, f"{variables}: {run.returncode} {run.stderr}")
-    return 0
 
 
-# Deliberate faults outside of the pool and inside, from which the program's handler recovers; then threads that start
-# and end.
-RECOVERS = ("import ctypes, os, signal, sys, threading\n"
-            "for i in range(50):\n"
-            "    thread = threading.Thread(target=lambda: bytearray(100))\n"
-            "    thread.start(); thread.join()\n"
-            "print('ready', flush=True)\n"
-            "ends = threading.Event()\n"
-            "others = [threading.Thread(target=ends.wait) for _ in range(4)]\n"
-            "[thread.start() for thread in others]\n"
-            "print(sys.stdin.readline(), end='', flush=True)\n"
-            "ends.set()\n"
-            "[thread.join() for thread in others]\n"
-            "os._exit(7)\n")
+# Threads that start and end.
+THREADS = """
+import os, sys, threading
+for i in range(50):
+    thread = threading.Thread(target=lambda: bytearray(100))
+    thread.start(); thread.join()
+print('ready', flush=True)
+ends = threading.Event()
+others = [threading.Thread(target=ends.wait) for _ in range(4)]
+[thread.start() for thread in others]
+print(sys.stdin.readline(), end='', flush=True)
+ends.set()
+[thread.join() for thread in others]
+os._exit(7)
+"""
 
 
-def states(pid):
-    return {re.search(r"^State:\s+(\w)", (task / "status").read_text(), re.MULTILINE)[1]
-            for task in pathlib.Path(f"/proc/{pid}/task").iterdir()}
+def test_signals(test):
 
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"no {what} in {TIMEOUT_S} seconds")
-        time.sleep(0.01)
-
-
-def child_of(pid):
-    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
-
-
-def signals_test(test):
-    with subprocess.Popen([test.command, "run", "-q", "--library", test.library, "/usr/bin/python3", "-c", RECOVERS],
-                          env={**clean_environment(), **GUARDED, "TCMALLOC_SAMPLE_PARAMETER": "1000"}, text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as runner:
+    def start():
+        runner = subprocess.Popen([test.command, "run", "-q", "--library", test.library, "/usr/bin/python3", "-c", THREADS],
+                                  env=clean_environment(**{**GUARDED, "TCMALLOC_SAMPLE_PARAMETER": "1000"}), text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         test.expect(runner.stdout.readline() == "ready\n", "the program starts")
-        pid = child_of(runner.pid)
-        wait_for(lambda: len(list(pathlib.Path(f"/proc/{pid}/task").iterdir())) >= 5, "threads")
-        os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda: states(pid) <= {"T", "t"}, "stop")
-        os.kill(pid, signal.SIGCONT)
-        wait_for(lambda: not states(pid) & {"T", "t"}, "continuation")
-        said, errors = runner.communicate("hello\n", timeout=TIMEOUT_S)
-        test.expect(said == "hello\n" and errors == "" and runner.returncode == 7, f"{runner.returncode}: {said}{errors}")
+        return runner, children_of(runner.pid)[0]
+
+    def end(runner, line, wanted, what):
+        said, errors = runner.communicate(line, timeout=TIMEOUT_S)
+        test.expect_equal((said, errors, runner.returncode), wanted, what)
+
+    runner, pid = start()
+    wait_until(lambda: len(tasks(pid)) >= 5, "threads")
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: {state_of(task) for task in tasks(pid)} <= {"T", "t"}, "it stops")
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not {state_of(task) for task in tasks(pid)} & {"T", "t"}, "it continues")
+    end(runner, "hello\n", ("hello\n", "", 7), "stopped and continued")
     # A signal ends a program with threads; a signal that was sent is no fault.
     for number in (signal.SIGTERM, signal.SIGSEGV):
-        with subprocess.Popen([test.command, "run", "-q", "--library", test.library, "/usr/bin/python3", "-c", RECOVERS],
-                              env={**clean_environment(), **GUARDED, "TCMALLOC_SAMPLE_PARAMETER": "1000"}, text=True,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as runner:
-            test.expect(runner.stdout.readline() == "ready\n", "the program starts")
-            os.kill(child_of(runner.pid), number)
-            _, errors = runner.communicate(timeout=TIMEOUT_S)
-            test.expect(runner.returncode == 128 + number and errors == "", f"{number}: {runner.returncode} {errors}")
-    return 0
+        runner, pid = start()
+        os.kill(pid, number)
+        end(runner, None, ("", "", 128 + number), f"signal {number}")
 
 
-def check_guarded_object(test, pid, pairs):
-    """Some object of those in use is a guarded one, and inspect says so."""
-    seen = 0
+def guarded_object(test, target, pairs):
+    """(start, size, what inspect says) of a guarded object among those in use."""
     for start, size in sorted(pairs):
         # Most objects are at the end of their pages: looks for one of these.
-        if size > 8192 or (start + size + 15) // 16 * 16 % 4096 != 0 or seen == 3:
-            continue
-        found = test.json("inspect", pid, hex(start + size - 1))
-        if "guarded" not in found:
-            continue
-        seen += 1
-        test.expect(found["state"] == "in use" and found["object"] == {"start": start, "bytes": size}, f"{found}")
-        test.expect(found["guarded"]["allocated_by_thread"] == pid and found["guarded"]["allocated_at"], f"{found}")
-        text = test.ask("inspect", pid, hex(start), "--contents").stdout
-        test.expect("allocated  by thread" in text and f"  {start:#x}  " in text, text)
-        text = test.ask("inspect", pid, hex((start + 8192) // 4096 * 4096)).stdout
-        test.expect("a page without access, beside guarded objects" in text, text)
-    test.expect(seen > 0, "no guarded object among those in use")
+        if size <= 8192 and (start + size + 15) // 16 * 16 % 4096 == 0:
+            found = test.json("inspect", target, hex(start + size - 1))
+            if "guarded" in found:
+                test.expect_equal((found["state"], found["object"]), ("in use", {"start": start, "bytes": size}), "inspect")
+                return start, found
+    raise AssertionError("no guarded object among those in use")
 
 
-def figures_test(test):
+def test_figures(test):
     with Target(test, **{**GUARDED, **AT_REST, "TCMALLOC_SAMPLE_PARAMETER": "20000"}) as target:
-        for step in ("", "free", "more 3000", "rest"):
-            if step:
-                target.tell(step)
-            wanted, found = walked(target), listed(test, target)
-            test.expect(wanted == found, f"after '{step}': {len(wanted - found)} objects are missing, "
-                        f"{len(found - wanted)} are not the library's")
+        for step in ("address", "free", "more 3000", "rest"):
+            target.tell(step)
+            wanted = expect_objects(test, target, f"after '{step}'")
             by_class = {row["name"]: row for row in test.json("objects", target.pid)["by_class"]}
-            guarded = by_class.get("guarded samples", {"objects": 0, "bytes": 0})
+            guarded = by_class["guarded samples"]
             stats = json.loads(target.tell("json"))
-            test.expect(guarded["objects"] > 10, f"after '{step}': {guarded}")
-            test.expect(0 < guarded["bytes"] <= stats["guarded_bytes"] <= 512 << 10, f"{guarded}, {stats['guarded_bytes']}")
+            test.expect(guarded["objects"] > 10 and 0 < guarded["bytes"] <= stats["guarded_bytes"] <= 512 << 10, f"{guarded}, {stats}")
             figures = test.json("stats", target.pid)
-            wrong = [name for name, value in stats.items() if figures.get(name) != value]
-            test.expect(not wrong, f"after '{step}': other figures: {wrong}")
+            test.expect_equal({name: figures.get(name) for name in stats}, stats, f"after '{step}'")
             types = test.json("types", target.pid)
-            test.expect(types["objects"] == len(wanted) and types["unreadable_objects"] == 0, f"{types['objects']} objects by type")
+            test.expect_equal((types["objects"], types["unreadable_objects"]), (len(wanted), 0), "objects by type")
             recorded, _ = librarys_profile(target.tell("profile"))
             test.expect(recorded == commands_profile(test, target, "in-use")[0], f"after '{step}': another profile")
-        check_guarded_object(test, target.pid, wanted)
+        start, found = guarded_object(test, target.pid, wanted)
+        test.expect(found["guarded"]["allocated_by_thread"] == target.pid and found["guarded"]["allocated_at"], f"{found}")
+        text = test.ask("inspect", target.pid, hex(start), "--contents").stdout
+        test.expect("allocated  by thread" in text and f"  {start:#x}  " in text, text)
+        text = test.ask("inspect", target.pid, hex((start + 8192) // 4096 * 4096)).stdout
+        test.expect("a page without access, beside guarded objects" in text, text)
         doctor = test.json("doctor", target.pid)
-        shares = sum(row["bytes"] for row in doctor["shares"])
-        test.expect(shares == doctor["resident_bytes"], f"doctor: shares of {shares} in {doctor['resident_bytes']}")
+        test.expect_equal(sum(row["bytes"] for row in doctor["shares"]), doctor["resident_bytes"], "the sum of the shares")
         # Guarded objects, with 512 KiB of pages, are not memory that the program maps itself.
         own = sum(row["bytes"] for row in doctor["shares"] if "maps itself" in row["what"])
         test.expect(own < 400 << 10, f"doctor: {own} bytes that the program maps itself")
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "snapshot")
-            test.ask("snapshot", target.pid, path, "--contents")
-            saved = {tuple(pair) for pair in test.json("objects", path, "--list")["list"]}
-            test.expect(saved == listed(test, target), "the snapshot has other objects")
-            check_guarded_object_of_file(test, path, saved)
-    return 0
-
-
-def check_guarded_object_of_file(test, path, pairs):
-    for start, size in sorted(pairs):
-        if size <= 8192 and (start + size + 15) // 16 * 16 % 4096 == 0:
-            found = test.json("inspect", path, hex(start))
-            if "guarded" in found:
-                test.expect(found["object"] == {"start": start, "bytes": size}, f"{found}")
-                return
-    test.expect(False, "no guarded object in the snapshot")
-
-
-@cores.needed
-def older_test(test):
-    # The library aborts at a double free without guarded samples, too.
-    with core_of(test, "DoubleFree", TCMALLOC_GUARDED_SAMPLE="0", TCMALLOC_SAMPLE_PARAMETER="0") as crash:
-        found = test.json("explain", crash.core)
-        test.expect("guarded" not in found and "double free" in found["answer"], f"{found['answer']}")
-    return 0
+        with new_folder() as folder:
+            test.ask("snapshot", target.pid, folder / "snapshot", "--contents")
+            saved = test.objects(folder / "snapshot")
+            test.expect(saved == test.objects(target.pid), "the snapshot has other objects")
+            guarded_object(test, folder / "snapshot", saved)
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(Test, {"explain": explain_test, "run": run_test, "signals": signals_test, "figures": figures_test,
-                            "older": older_test}))
+    run_test(globals())

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/userfaultfd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -92,22 +91,17 @@ static void Read(void) {
 }
 
 // A wait that the kernel restarts after the wake finds another value, as one that begins then.
-static void Futex(const struct timespec* timeout) {
-  CHECK(syscall(SYS_futex, &futex_word, FUTEX_WAIT, 1, timeout, NULL, 0) == 0 || errno == EAGAIN);
+static void Futex(void) {
+  const struct timespec time = {.tv_sec = 1000};
+  CHECK(syscall(SYS_futex, &futex_word, FUTEX_WAIT, 1, &time, NULL, 0) == 0 || errno == EAGAIN);
   CHECK(__atomic_load_n(&futex_word, __ATOMIC_RELAXED) == 0);
-}
-
-static void Poll(void) {
-  struct pollfd wanted = {.fd = data_pipe[0], .events = POLLIN};
-  CHECK(poll(&wanted, 1, 60 * 1000) == 1);
-  CHECK(wanted.revents == POLLIN);
 }
 
 // Any stop of a process may end this call with EINTR; nothing else may.
 static void Epoll(void) {
   struct epoll_event event;
   int n;
-  while ((n = epoll_wait(events, &event, 1, 60 * 1000)) < 0) CHECK(errno == EINTR);
+  while ((n = epoll_wait(events, &event, 1, 1000 * 1000)) < 0) CHECK(errno == EINTR);
   CHECK(n == 1 && event.data.fd == data_pipe[0]);
 }
 
@@ -245,6 +239,15 @@ static void Sequence(void) {
 static void SleepForever(void) {
   while (!go_on) usleep(1000);
 }
+
+static const struct {
+  const char* name;
+  void (*run)(void);
+} kCalls[] = {
+    {"nanosleep", &Nanosleep}, {"read", &Read},          {"futex", &Futex},
+    {"epoll", &Epoll},         {"sigsuspend", &Suspend}, {"handler", &Handler},
+    {"wait", &Wait},           {"spin", &Spin},          {"sequence", &Sequence},
+};
 
 // --- The arguments -------------------------------------------------------------------------------
 
@@ -394,32 +397,11 @@ int main(int argc, char** argv) {
   if (is("nanosleep")) Allow(SIGUSR1);
 
   Say("ready\n");
-  const struct timespec minute = {.tv_sec = 60};
-  if (is("nanosleep")) {
-    Nanosleep();
-  } else if (is("read")) {
-    Read();
-  } else if (is("futex")) {
-    Futex(NULL);
-  } else if (is("futex_time")) {
-    Futex(&minute);
-  } else if (is("poll")) {
-    Poll();
-  } else if (is("epoll")) {
-    Epoll();
-  } else if (is("sigsuspend")) {
-    Suspend();
-  } else if (is("handler")) {
-    Handler();
-  } else if (is("wait")) {
-    Wait();
-  } else if (is("spin")) {
-    Spin();
-  } else if (is("sequence")) {
-    Sequence();
-  } else {
-    SleepForever();
+  void (*run)(void) = &SleepForever;
+  for (size_t i = 0; i < sizeof(kCalls) / sizeof(*kCalls); ++i) {
+    if (is(kCalls[i].name)) run = kCalls[i].run;
   }
+  run();
   CHECK(pthread_join(commands, NULL) == 0);
 
   CHECK(ended_children == (child != 0));

@@ -8,12 +8,13 @@ Each command and each option that --help names is in a man page, groff has no co
 complete commands, options, their values and processes.
 """
 
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
+
+import harness
+from harness import new_folder, run_test
 
 # Words before the cursor and the word at it -> completions that must be found; none: no completion may be found.
 BASH_CASES = (
@@ -44,90 +45,75 @@ echo "3 other processes run on other allocators: --all lists them."
 """
 
 
-class Test:
+class Test(harness.Test):
 
     def __init__(self, command):
-        self.command = command
-        self.failed = 0
-
-    def expect(self, condition, message):
-        if not condition:
-            self.failed += 1
-            print(f"FAILED: {message}")
+        super().__init__(command, None, None)
 
     def help(self, *command):
-        return subprocess.run([self.command, *command, "--help"], stdout=subprocess.PIPE, text=True,
-                              check=True).stdout
+        return self.ask(*command, "--help").stdout
 
-    def check_pages(self, folder, commands):
-        pages = {path.name: path.read_text().replace("\\-", "-") for path in folder.iterdir()}
-        wanted = {"tcmalloc.1", *(f"tcmalloc-{command}.1" for command in commands)}
-        self.expect(set(pages) == wanted, f"pages {sorted(pages)}, not {sorted(wanted)}")
-        for command in commands:
-            self.expect(f".B {command}\n" in pages["tcmalloc.1"], f"tcmalloc.1 has no {command}")
-            options = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", self.help(command), re.MULTILINE))
-            self.expect("--help" in options, f"{command}: options {options}")
-            for option in options:
-                self.expect(option in pages[f"tcmalloc-{command}.1"], f"the page of {command} has no {option}")
-        if shutil.which("groff") is None:
-            print("the pages are not formatted: there is no groff")
-            return
-        for path in folder.iterdir():
-            run = subprocess.run(["groff", "-man", "-ww", "-z", path], stderr=subprocess.PIPE, text=True, check=False)
-            self.expect(run.returncode == 0 and run.stderr == "", f"{path.name}: {run.stderr}")
 
-    def check_bash(self, folder, file):
-        for words, wanted in BASH_CASES:
-            quoted = " ".join(f"'{word}'" for word in [folder / "tcmalloc", *words])
-            script = (f"source {file}; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; "
-                      "_tcmalloc \"${COMP_WORDS[0]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"")
-            run = subprocess.run(["bash", "--norc", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 text=True, cwd=folder, check=False)
-            found = set(run.stdout.split())
-            self.expect(wanted <= found and (wanted or not found), f"bash: {words}: {run.stdout}")
+def shell(*command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options).stdout
 
-    def zsh(self, folder, file, words, more=""):
+
+def check_pages(test, folder, commands):
+    pages = {path.name: path.read_text().replace("\\-", "-") for path in folder.iterdir()}
+    test.expect_equal(set(pages), {"tcmalloc.1", *(f"tcmalloc-{command}.1" for command in commands)}, "pages")
+    for command in commands:
+        test.expect(f".B {command}\n" in pages["tcmalloc.1"], f"tcmalloc.1 has no {command}")
+        options = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", test.help(command), re.MULTILINE))
+        missing = [option for option in options if option not in pages[f"tcmalloc-{command}.1"]]
+        test.expect("--help" in options and not missing, f"the page of {command} has no {missing}")
+    if shutil.which("groff") is None:
+        print("the pages are not formatted: there is no groff")
+        return
+    for path in folder.iterdir():
+        test.expect_equal(shell("groff", "-man", "-ww", "-z", path), "", path.name)
+
+
+def check_bash(test, folder, file):
+    for words, wanted in BASH_CASES:
+        quoted = " ".join(f"'{word}'" for word in [folder / "tcmalloc", *words])
+        found = set(shell("bash", "--norc", "-c", f"source {file}; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; "
+                          "_tcmalloc \"${COMP_WORDS[0]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"", cwd=folder).split())
+        test.expect(wanted <= found and (wanted or not found), f"bash: {words}: {found}")
+
+
+def check_zsh(test, folder, file, commands):
+    if shutil.which("zsh") is None:
+        print("the completion for zsh is not tried: there is no zsh")
+        return
+
+    def complete(*words, more=""):
         quoted = " ".join(f"'{word}'" for word in words)
-        script = (f"{ZSH_STUBS}\nPATH={folder}:$PATH\nwords=({quoted})\nCURRENT={len(words)}\n{file.read_text()}\n"
-                  f"{more}")
-        run = subprocess.run(["zsh", "-f", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             check=False)
-        self.expect(run.returncode == 0, f"zsh: {words}: {run.stdout}")
-        return run.stdout
+        return shell("zsh", "-f", "-c", f"{ZSH_STUBS}\nPATH={folder}:$PATH\nwords=({quoted})\nCURRENT={len(words)}\n"
+                     f"{file.read_text()}\n{more}")
 
-    def check_zsh(self, folder, file, commands):
-        if shutil.which("zsh") is None:
-            print("the completion for zsh is not tried: there is no zsh")
-            return
-        text = self.zsh(folder, file, ["tcmalloc", ""], "_tcmalloc_processes")
-        for command in commands:
-            self.expect(re.search(f"^{command}:", text, re.MULTILINE), f"zsh: no {command} in {text}")
-        self.expect("\n4711:server\n" in text, f"zsh: processes: {text}")
-        text = self.zsh(folder, file, ["tcmalloc", "objects", ""])
-        self.expect("--by[" in text and ":(class age site)" in text, text)
-        self.expect(re.search("^1:The process.*:_tcmalloc_processes_and_files$", text, re.MULTILINE), text)
-        text = self.zsh(folder, file, ["tcmalloc", "snapshot", ""])
-        self.expect("1:The process:_tcmalloc_processes\n" in text, text)
+    text = complete("tcmalloc", "", more="_tcmalloc_processes")
+    missing = [command for command in commands if not re.search(f"^{command}:", text, re.MULTILINE)]
+    test.expect(not missing and "\n4711:server\n" in text, f"zsh: no {missing} in {text}")
+    text = complete("tcmalloc", "objects", "")
+    test.expect("--by[" in text and ":(class age site)" in text and
+                re.search("^1:The process.*:_tcmalloc_processes_and_files$", text, re.MULTILINE), text)
+    text = complete("tcmalloc", "snapshot", "")
+    test.expect("1:The process:_tcmalloc_processes\n" in text, text)
 
 
-def main():
-    test = Test(sys.argv[1])
+def test_files(test):
     commands = re.findall(r"^  (\w+) ", test.help().split("Subcommands:")[1], re.MULTILINE)
-    print(f"{len(commands)} commands: {' '.join(commands)}")
-    test.expect({"run", "ps", "stats"} <= set(commands) and "generate" not in commands, "commands")
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        subprocess.run([test.command, "generate", folder / "share"], check=True)
+    test.expect({"run", "ps", "stats"} <= set(commands) and "generate" not in commands, f"commands {commands}")
+    with new_folder() as folder:
+        test.ask("generate", folder / "share")
         (folder / "PROGRAM").touch(mode=0o755)
-        fake = folder / "tcmalloc"
-        fake.write_text(FAKE_PS)
-        fake.chmod(0o755)
-        test.check_pages(folder / "share/man/man1", commands)
-        test.check_bash(folder, folder / "share/bash-completion/completions/tcmalloc")
-        test.check_zsh(folder, folder / "share/zsh/site-functions/_tcmalloc", commands)
-    print(f"{test.failed} failures")
-    return min(test.failed, 1)
+        (folder / "tcmalloc").write_text(FAKE_PS)
+        (folder / "tcmalloc").chmod(0o755)
+        check_pages(test, folder / "share/man/man1", commands)
+        check_bash(test, folder, folder / "share/bash-completion/completions/tcmalloc")
+        check_zsh(test, folder, folder / "share/zsh/site-functions/_tcmalloc", commands)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "files")
+    run_test(globals(), Test)

@@ -23,7 +23,6 @@
 //   leave      ends the first thread; another one obeys from then on
 //   vfork      a thread that waits for the child of vfork until "rest"
 //   exec       becomes another program, which sleeps
-//   end        ends
 //
 // The program is built without the allocator, which is then preloaded; or with LINKED, together
 // with the allocator. It does not allocate between a command and its answer, so that the heap is at
@@ -292,7 +291,6 @@ static int Command(const char* command) {
     return 1;
   }
   if (SnapshotCommand(command)) return 1;
-  if (strcmp(command, "end") == 0) exit(0);
   if (strcmp(command, "exec") == 0) {
     Say("done\n", 5);
     execl("/bin/sleep", "sleep", "60", NULL);

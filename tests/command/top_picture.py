@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import top_test
+from harness import clean_environment
 
 COLUMNS, LINES = 100, 24
 CELL_WIDTH, LINE_HEIGHT, FONT_SIZE, MARGIN = 8.4, 18, 14, 12
@@ -82,7 +83,7 @@ def main():
     missing = [name for name in ("tmux", "redis-server", "redis-benchmark") if shutil.which(name) is None]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}")
-    environment = top_test.clean_environment(LD_PRELOAD=str(pathlib.Path(library).resolve()),
+    environment = clean_environment(LD_PRELOAD=str(pathlib.Path(library).resolve()),
                                              TCMALLOC_SAMPLE_PARAMETER="262144")
     with tempfile.TemporaryDirectory() as folder, \
             subprocess.Popen(["redis-server", "--port", str(PORT), "--save", "", "--dir", folder], env=environment,

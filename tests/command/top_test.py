@@ -12,16 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
-TIMEOUT_S = 60
-
-
-def clean_environment(**variables):
-    kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("TCMALLOC_", "LD_PRELOAD", "MALLOCSTATS", "TMUX"))}
-    return {**kept, "LC_ALL": "C.UTF-8", **variables}
+from harness import TIMEOUT_S, Process, Test, clean_environment, needs, new_folder, run_test
 
 
 class Terminal:
@@ -30,11 +23,11 @@ class Terminal:
     def __init__(self, *command):
         self.socket = f"tcmalloc-top-test-{os.getpid()}"
         run = '"$@"; echo "exit status $?"; exec sleep 1000'
-        self.tmux("new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", run, "sh", *command)
+        self.tmux("new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", run, "sh", *map(str, command))
 
     def tmux(self, *arguments):
         return subprocess.run(["tmux", "-L", self.socket, "-f", "/dev/null", *arguments], text=True,
-                              env=clean_environment(TERM="xterm"), stdout=subprocess.PIPE, check=True).stdout
+                              env=clean_environment(TERM="xterm", LC_ALL="C.UTF-8"), stdout=subprocess.PIPE, check=True).stdout
 
     def __enter__(self):
         return self
@@ -60,16 +53,7 @@ class Terminal:
             time.sleep(0.05)
 
 
-def start(program, library, name, situation):
-    """Runs a copy of the program that has a name of its own, by which the view shows it alone."""
-    copy = shutil.copy(program, name)
-    process = subprocess.Popen([copy, situation], env=clean_environment(LD_PRELOAD=library), text=True,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-def live(command, caches, leak):
+def check_keys(command, caches, leak):
     both, first, second = f"top{os.getpid()}", f"top{os.getpid()}c", f"top{os.getpid()}l"
     with Terminal(command, "top", "--every", "300ms") as terminal:
         terminal.wait_for(r"\[processes\]")
@@ -105,8 +89,8 @@ def live(command, caches, leak):
         terminal.wait_for("paused")
         terminal.keys("p")
         # The process ends while the command shows it.
-        caches.kill()
-        caches.communicate()
+        caches.process.kill()
+        caches.process.wait()
         terminal.wait_for(f"process {caches.pid} has ended")
         terminal.keys("Escape")
         terminal.wait_for(r"\[processes\]", absent=f"process {caches.pid} has ended")
@@ -118,42 +102,29 @@ def live(command, caches, leak):
         terminal.wait_for("exit status 0")
 
 
-def without_terminal(command, leak):
-    def ask(*arguments):
-        return subprocess.run([command, "top", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              env=clean_environment(), timeout=TIMEOUT_S, check=False)
-    run = ask()
-    if run.returncode != 1 or "--once" not in run.stderr or run.stderr.count("\n") != 1:
-        sys.exit(f"FAILED: without a terminal: {run}")
-    run = ask("--once", "--every", "100ms")
-    if run.returncode != 0 or not re.search(rf" {leak.pid} ", run.stdout):
-        sys.exit(f"FAILED: --once: {run}")
-    run = ask("--once", "--every", "100ms", str(leak.pid))
-    if run.returncode != 0 or f"process {leak.pid}" not in run.stdout or "\033" in run.stdout:
-        sys.exit(f"FAILED: --once PID: {run}")
-    run = ask("--once", "--every", "100ms", str(os.getpid()))  # on another malloc
-    if run.returncode != 0 or "glibc's malloc" not in run.stdout:
-        sys.exit(f"FAILED: --once of another malloc: {run}")
+def check_without_terminal(test, leak):
+    def once(*arguments):
+        return test.ask("top", "--once", "--every", "100ms", *arguments, stdin=subprocess.DEVNULL).stdout
+
+    test.fails("top", words="--once", stdin=subprocess.DEVNULL)
+    text = once()
+    test.expect(f" {leak.pid} " in text, text)
+    text = once(leak.pid)
+    test.expect(f"process {leak.pid}" in text and "\033" not in text, text)
+    text = once(os.getpid())
+    test.expect("glibc's malloc" in text, text)
 
 
-def main():
-    command, program, library = sys.argv[1:]
-    if shutil.which("tmux") is None:
-        print("SKIP: tmux is not installed (scripts/setup.sh test)")
-        return 77
-    with tempfile.TemporaryDirectory() as folder:
-        name = f"{folder}/top{os.getpid()}"
-        caches, leak = start(program, library, name + "c", "idle_caches"), start(program, library, name + "l", "leak")
-        try:
-            without_terminal(command, leak)
-            live(command, caches, leak)
-        finally:
-            for process in (caches, leak):
-                process.kill()
-                process.communicate()
-    print("0 failures")
-    return 0
+def test_top(test):
+    needs("tmux")
+    with new_folder() as folder:
+        # Copies of the program have names of their own, by which the view shows them alone.
+        names = [shutil.copy(test.program, folder / f"top{os.getpid()}{letter}") for letter in "cl"]
+        with Process(test.library, names[0], "idle_caches") as caches, Process(test.library, names[1], "leak") as leak:
+            check_without_terminal(test, leak)
+            check_keys(test.command, caches, leak)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.argv.insert(1, "top")
+    run_test(globals(), Test)
