@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks the benchmark runner: compares its arithmetic with figures worked out by hand, and makes whole runs on two
-allocators with a program that reports given figures.
+"""Checks the benchmark runner: its arithmetic, and whole runs on two allocators with a program that reports given
+figures.
 
 usage: runner_test.py PROJECT_FOLDER BIN_FOLDER STANDIN SPY_MALLOC_LIBRARY
 
@@ -21,8 +21,8 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import (apps, comparison, machine, memory, peers, plots, process, programs,  # noqa: E402
-                    progress, report, statistics, summary)
+from runner import (apps, comparison, peers, plots, process, programs, progress, report,  # noqa: E402
+                    statistics, summary)
 from made_runs import hand_made, record  # noqa: E402
 
 LIBC = peers.c_library_path()
@@ -31,16 +31,6 @@ PEERS = [name for name, _, _ in peers.PACKAGED] + [
 
 
 class Arithmetic(unittest.TestCase):
-    def test_quantiles_interpolate(self):
-        self.assertEqual(statistics.median([9, 1, 5]), 5)
-        self.assertEqual(statistics.median([4, 1, 2, 9]), 3)
-        self.assertEqual(statistics.quartiles([1, 2, 3, 4, 5]), (2, 4))
-        self.assertEqual(statistics.quartiles([10, 20]), (12.5, 17.5))
-        self.assertEqual(statistics.quantile([1, 2, 3], 1), 3)
-
-    def test_geometric_mean(self):
-        self.assertAlmostEqual(statistics.geometric_mean([1, 4, 16]), 4)
-        self.assertAlmostEqual(statistics.geometric_mean([0.5, 2]), 1)
 
     def test_a_paired_ratio_is_the_median_of_ratios_not_the_ratio_of_medians(self):
         # The machine was four times as slow in the second round, for both allocators.
@@ -49,29 +39,14 @@ class Arithmetic(unittest.TestCase):
         with self.assertRaises(ValueError):
             statistics.paired_ratio([1, 2], [1], seed=1)
 
-    def test_the_interval_of_equal_ratios_is_a_point(self):
-        ratio = statistics.paired_ratio([2, 4, 6], [1, 2, 3], seed=1)
-        self.assertEqual(ratio, (2, (2, 2), 3))
-
     def test_the_bootstrap_interval(self):
         # A resample of [1, 2, 3] has the median 1 with probability 7/27, 3 with the same: both are
         # far above the 2.5 % that the interval leaves out on each side.
         self.assertEqual(statistics.bootstrap_median([1, 2, 3], seed=1), (1, 3))
         # Of [1, 2, ..., 9], 1 is a resample's median with probability
         # P(B(9, 1/9) >= 5) = 0.13 %, 2 or less with P(B(9, 2/9) >= 5) = 3.1 %.
-        self.assertEqual(statistics.bootstrap_median(range(1, 10), seed=1), (2, 8))
-        self.assertEqual(statistics.bootstrap_median(range(1, 10), seed=2), (2, 8))
-
-    def test_the_seed_fixes_the_interval(self):
-        sample = [1.0, 1.3, 1.1, 1.7, 1.2, 1.05]
-        first = statistics.unpaired_ratio(sample, [1, 1.1, 1.3], seed=1)
-        self.assertEqual(first, statistics.unpaired_ratio(sample, [1, 1.1, 1.3], seed=1))
-        self.assertAlmostEqual(first.median, 1.15 / 1.1)
-        # With many different values the ends differ a little from seed to seed.
-        sample = [1 + number ** 0.5 for number in range(99)]
-        intervals = [statistics.bootstrap_median(sample, seed) for seed in (1, 1, 2, 3)]
-        self.assertEqual(intervals[0], intervals[1])
-        self.assertGreater(len(set(intervals)), 1)
+        for seed in (1, 2):
+            self.assertEqual(statistics.bootstrap_median(range(1, 10), seed), (2, 8))
 
     def test_a_geometric_mean_of_rows(self):
         mean = statistics.geometric_mean_ratio([[2, 2, 2], [8, 8, 8]], seed=1)
@@ -93,12 +68,6 @@ class Arithmetic(unittest.TestCase):
         ratio = statistics.paired_ratio([1, 1], [2, 2], seed=1)
         self.assertTrue(statistics.is_noise(ratio))
         self.assertFalse(statistics.meets(ratio, 1.0))
-        self.assertEqual(statistics.interval_text(ratio), "0.500 (too few rounds)")
-
-    def test_a_bound_is_met_when_the_interval_reaches_it(self):
-        for low, high, met in ((0.9, 0.95, True), (0.99, 1.2, True), (1.001, 1.2, False)):
-            ratio = statistics.Ratio(1, statistics.Interval(low, high), 3)
-            self.assertEqual(statistics.meets(ratio, 1.0), met, (low, high))
 
 
 class Summary(unittest.TestCase):
@@ -122,26 +91,6 @@ class Summary(unittest.TestCase):
         self.assertAlmostEqual(means["glibc"]["ours"]["ours"]["time"].median, 2 / 3)
         self.assertAlmostEqual(means["fast"]["peak"].median, 3)
 
-    def test_page_faults_stand_beside_times(self):
-        records = [record("a", name, number, 1, faults=faults + number)
-                   for name, faults in (("ours", 2000), ("glibc", 500), ("fast", 30_000))
-                   for number in range(3)]
-        data = hand_made(records)
-        heading, table = report.figure_table(data, summary.summarize(data), "programs",
-                                             "minor_faults")
-        self.assertEqual(heading, ["row", "ours", "glibc", "fast"])
-        self.assertEqual(table, [["a", "2001", "501", "30001"]])
-
-    def test_means_over_rows(self):
-        records = [record(row, name, number, value)
-                   for row, values in (("a", (2, 8, 1)), ("b", (1, 4, 8)))
-                   for name, value in zip(("ours", "glibc", "fast"), values)
-                   for number in range(3)]
-        means = summary.summarize(hand_made(records, rows=("a", "b")))["means"]
-        self.assertAlmostEqual(means["ours"]["time"].median, (2 / 1 * 1 / 8) ** 0.5)
-        self.assertAlmostEqual(means["glibc"]["ours"]["ours"]["time"].median, 0.25)
-        self.assertEqual(means["ours"]["rows"], 2)
-
     def test_of_a_rate_more_is_better(self):
         records = [record("a", name, 0, value, better="higher")
                    for name, value in (("ours", 200), ("glibc", 50), ("fast", 100))]
@@ -156,12 +105,6 @@ class Summary(unittest.TestCase):
         records += [record("a", "fast", number, 1) for number in (1, 0)]
         self.assertEqual(summary.Samples(records).cost_ratio("a", "ours", "fast", 1).median, 2)
 
-    def test_a_figure_of_zero_has_no_ratio(self):
-        records = [record("a", "ours", 0, 0), record("a", "fast", 0, 1)]
-        entries = summary.summarize(hand_made(records))["rows"]["a"]
-        self.assertIsNone(entries["ours"]["to_reference"])
-        self.assertEqual(entries["ours"]["median"], 0)
-
     def test_a_failure_voids_all_figures_of_the_pair(self):
         records = [record("a", name, 0, 1) for name in ("ours", "glibc", "fast")]
         records.append({"row": "a", "allocator": "glibc", "phase": "counted", "round": 1,
@@ -173,23 +116,6 @@ class Summary(unittest.TestCase):
                          (0, 1))
         heading, table = report.ratio_table(data, derived, "programs")
         self.assertEqual(table[0][heading.index("glibc")], "x")
-        self.assertIn("glibc in a: crashed (SIGSEGV)", report.terminal(data, derived))
-
-    def test_compare(self):
-        old = hand_made([record("a", name, number, value) for number in range(3)
-                         for name, value in (("ours", 4), ("glibc", 8), ("fast", 1))])
-        # The machine has become twice as slow; relative to it, ours has become faster.
-        new = hand_made([record("a", name, number, value, peak=1500) for number in range(3)
-                         for name, value in (("ours", 6), ("glibc", 16), ("fast", 2))])
-        (row,) = summary.compare(new, old, seed=1)
-        self.assertAlmostEqual(row["time"].median, 1.5)
-        self.assertAlmostEqual(row["relative"].median, 0.75)
-        self.assertAlmostEqual(row["peak"].median, 1.5)
-        text = report.comparison_text([row])
-        self.assertIn("1.500 [1.500, 1.500]  WORSE", text)
-        self.assertIn("0.750 [0.750, 0.750]  better", text)
-        (row,) = summary.compare(hand_made(new["records"], command="a 2"), old, seed=1)
-        self.assertEqual(row["differs"], "was run with other arguments")
 
 
 class FakeRow:
@@ -246,7 +172,6 @@ class Rounds(unittest.TestCase):
         self.assertGreater(len(set(first)), 2)
         self.assertEqual({tuple(sorted(order)) for order in first}, {("fast", "glibc", "ours")})
         self.assertEqual(first, orders(1))
-        self.assertNotEqual(first, orders(2))
 
     def test_an_uncertain_row_is_repeated_then_marked(self):
         steady = FakeRow("steady", {name: [1] * 20 for name in ("ours", "glibc", "fast")})
@@ -260,14 +185,6 @@ class Rounds(unittest.TestCase):
         self.assertEqual({r["allocator"] for r in repeats}, {"ours", "fast"})
         self.assertEqual(sorted({r["round"] for r in repeats}), [4, 5, 6, 7, 8])
 
-    def test_repeating_ends_when_the_row_is_certain(self):
-        settles = FakeRow("a", {"ours": [1, 1, 1, 1.5, 1] + [1] * 20, "glibc": [2] * 25,
-                                "fast": [1] * 25})
-        run = self.compare([settles], rounds=3, max_rounds=20)
-        self.assertFalse(run.row_records[0]["noise"])
-        repeats = [r for r in run.records if r["phase"] == "repeat"]
-        self.assertTrue(0 < len(repeats) < 2 * 17, len(repeats))
-
     def test_a_crashed_peer_is_not_run_again_and_is_no_reference(self):
         row = FakeRow("a", {"ours": [1] * 5, "glibc": [2] * 5, "fast": [0.1, 0.1, None]})
         run = self.compare([row], rounds=3, max_rounds=3)
@@ -278,34 +195,6 @@ class Rounds(unittest.TestCase):
         self.assertEqual(self.compare([row], rounds=3, max_rounds=3).row_records[0]["reference"],
                          "glibc")
 
-    def test_a_passed_deadline_leaves_one_counted_round(self):
-        row = FakeRow("a", {name: [1] * 9 for name in ("ours", "glibc", "fast")})
-        run = self.compare([row], rounds=5, max_rounds=5, deadline=0)
-        self.assertEqual(len([r for r in run.records if r["phase"] == "counted"]), 3)
-
-    def test_a_row_about_what_others_lack_runs_with_ours_alone(self):
-        row = FakeRow("a", {"ours": [1] * 9})
-        row.ours_only = True
-        run = self.compare([row], rounds=5, max_rounds=5)
-        self.assertEqual({r["allocator"] for r in run.records}, {"ours"})
-        self.assertIsNone(run.row_records[0]["reference"])
-        self.assertFalse(run.row_records[0]["noise"])
-
-    def test_a_rows_variables_reach_the_program_and_are_shown(self):
-        row = programs.ProgramRow("a", "env.sh", environment=(("ROW_SAYS", "here"),))
-        with tempfile.TemporaryDirectory() as folder:
-            script = pathlib.Path(folder) / "env.sh"
-            script.write_text('#!/bin/sh\ntest "$ROW_SAYS" = here || exit 1\nexit 7\n')
-            script.chmod(0o755)
-            context = programs.Context(pathlib.Path(folder), pathlib.Path(folder))
-            self.assertEqual(row.describe(context), "ROW_SAYS=here env.sh")
-            with self.assertRaises(process.ProcessFailed) as caught:
-                row.measure(peers.Allocator("none", "", ""), context, prove=False)
-        self.assertIn("exit status 7", str(caught.exception))
-        for row in memory.course_rows(quick=True):
-            self.assertTrue(all(isinstance(text, str) for pair in row.environment
-                                for text in pair), row.name)
-
 
 class Parsing(unittest.TestCase):
     def test_redis(self):
@@ -315,11 +204,7 @@ class Parsing(unittest.TestCase):
 
 Latency by percentile distribution:
 0.000% <= 0.111 milliseconds (cumulative count 16)
-99.805% <= 3.007 milliseconds (cumulative count 299424)
 99.902% <= 3.111 milliseconds (cumulative count 299712)
-100.000% <= 3.303 milliseconds (cumulative count 300000)
-
-Summary:
   throughput summary: 491803.28 requests per second
   latency summary (msec):
           avg       min       p50       p95       p99       max
@@ -350,8 +235,7 @@ Summary:
                          {"/a.so"})
         self.assertEqual(providers(("/bin/p", "/a.so"), ("/l.so", "/libc.so")),
                          {"/a.so", "/libc.so"})
-        # When a program at a fixed address takes malloc's address, malloc is bound to the program, which passes calls
-        # on.
+        # A program at a fixed address that takes malloc's address is bound to itself, and passes calls on.
         self.assertEqual(providers(("/l.so", "/bin/p"), ("/bin/p", "/a.so"), ("/bin/p", "/bin/p")),
                          {"/a.so"})
         # A program with its own malloc passes no calls on.
@@ -384,26 +268,6 @@ class Report(unittest.TestCase):
                                   (12.34, "1e6/s", "12.3 M/s")):
             self.assertEqual(report.figure_text(value, unit), text)
 
-    def test_the_reading_is_on_the_page(self):
-        data = hand_made([record("a", name, 0, 1) for name in ("ours", "glibc", "fast")])
-        derived = summary.summarize(data)
-        self.assertNotIn("## Reading", report.page(data, derived, [], "run.json"))
-        self.assertIn("## Reading\n\nWe win.\n\n* really\n\n## ",
-                      report.page(data, derived, [], "run.json", "We win.\n\n* really"))
-
-    def test_the_row_that_moves_the_means_most(self):
-        records = [record(row, name, number, value)
-                   for row, ours in (("a", 1), ("b", 1), ("c", 0.125)) for number in range(3)
-                   for name, value in (("ours", ours), ("glibc", 1), ("fast", 1))]
-        data = hand_made(records, rows=("a", "b", "c"))
-        (text,) = report.without_the_outlier(data, summary.summarize(data))
-        self.assertIn("without `c` ours / it, time, would be glibc 1.00, fast 1.00", text)
-
-    def test_the_raw_lines_of_t_test1(self):
-        data = hand_made([record("t-test1/2/64", "ours", 0, 0.5), record("a", "ours", 0, 1)])
-        self.assertEqual(report.sweep_times(data),
-                         "time.2.ours.64:1.00 user 0.50 system 0.50 elapsed 300% CPU\n")
-
     def test_throughput_of_t_test1(self):
         data = hand_made([record("t-test1/2/64", "ours", number, value)
                           for number, value in enumerate((0.5, 1.0, 9.0))],
@@ -412,24 +276,6 @@ class Report(unittest.TestCase):
         elapsed, cpu = plots.sweep_points(data)["ours", 2, 64]
         self.assertAlmostEqual(elapsed, 2)
         self.assertAlmostEqual(cpu, 2 / 3)
-
-    def test_courses_of_the_index_build_are_found_by_column(self):
-        with_phases, without = plots.INDEX_BUILD_ROWS
-        records = []
-        for row in plots.INDEX_BUILD_ROWS:
-            records.append(record(row, "ours", 0, 1))
-            records[-1]["series"] = {"name": "rss", "columns": ["time_s", "rss_kib", "live_kib"],
-                                     "rows": [[0, 1024, 0], [0.5, 4096, 2048]]}
-        found = plots.courses(hand_made(records, rows=plots.INDEX_BUILD_ROWS))
-        self.assertEqual(set(found), {with_phases, without})
-        course = found[without]["ours"]
-        self.assertEqual(plots.seconds_and_mib(course, "rss_kib"), ([0, 0.5], [1, 4]))
-        self.assertEqual(plots.seconds_and_mib(course, "live_kib"), ([0, 0.5], [0, 2]))
-
-    def test_threads_follow_the_machine(self):
-        self.assertEqual(machine.thread_counts(2), [1, 2, 8])
-        self.assertEqual(machine.thread_counts(6), [1, 2, 4, 6, 8])
-        self.assertEqual(machine.thread_counts(16), [1, 2, 4, 8, 16])
 
 
 class WholeRun(unittest.TestCase):
@@ -464,11 +310,9 @@ class WholeRun(unittest.TestCase):
         result = self.bench("--rounds", "3", "--max-rounds", "3",
                             STANDIN_PRELOADED="9 9 1 2 3", STANDIN_TIMES="9 9 2 2 2")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("seed 1", result.stderr)
         data = self.data()
         entries = data["summary"]["rows"]["graph"]
         self.assertEqual(entries["mine"]["median"], 2)
-        self.assertEqual(entries["mine"]["quartiles"], {"low": 1.5, "high": 2.5})
         self.assertEqual(entries["mine"]["to_reference"],
                          {"median": 1, "interval": {"low": 0.5, "high": 1.5}, "rounds": 3})
         self.assertEqual(entries["mine"]["peak_to_reference"]["median"], 2)
@@ -479,36 +323,9 @@ class WholeRun(unittest.TestCase):
                                  SPY if made["allocator"] == "mine" else LIBC)))
             self.assertEqual((made["user_s"], made["sys_s"], made["minor_faults"]), (0.5, 0.25, 7))
         self.assertTrue(data["rows"][0]["noise"])
-        self.assertIn("noise (interval wider than ±3%): graph", result.stdout)
-        for fact in ("kernel", "hugepages", "processor", "compiler"):
-            self.assertTrue(data["machine"][fact])
-        self.assertIn("--rounds 3", data["run"]["command_line"])
-        page = (self.output / "README.md").read_text()
-        self.assertIn("| graph |", page)
         # Results say what was measured, not where this repository lies.
-        (path,) = self.output.glob("*.json")
-        for text in (page, path.read_text()):
-            self.assertNotIn(str(peers.ROOT), text)
-        if plots.available():
-            self.assertIn("</svg>", (self.output / "programs.svg").read_text())
-        else:
-            self.assertIn("no plots: matplotlib is not installed", result.stdout)
-
-    def test_report_and_compare(self):
-        self.assertEqual(self.bench("--rounds", "3").returncode, 0)
-        (old,) = self.output.glob("*.json")
-        old = old.rename(self.folder / "old.json")
-        page = (self.output / "README.md").read_text()
-        (self.output / "README.md").unlink()
-        result = self.bench("--report", old)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual((self.output / "README.md").read_text().replace("old.json", "new"),
-                         page.replace(next(word for word in page.split("(")[1:]
-                                           if ".json)" in word).split(")")[0], "new")
-                         .replace("[" + "new", "[new"))
-        result = self.bench("--rounds", "3", "--compare", old, STANDIN_PRELOADED="2")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("2.000 [2.000, 2.000]  WORSE", result.stdout)
+        for path in self.output.glob("*.[jm]*"):
+            self.assertNotIn(str(peers.ROOT), path.read_text())
 
     def test_a_crash_of_a_peer_is_shown_and_one_of_ours_fails_the_run(self):
         result = self.bench("--rounds", "2", "--peer", f"bad={SPY}", ours=LIBC, SPY_ABORT="1")
@@ -517,19 +334,12 @@ class WholeRun(unittest.TestCase):
         result = self.bench("--rounds", "2", STANDIN_CRASH_IN="2")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("mine in graph: crashed (SIGABRT)", result.stdout)
-        (failure,) = self.data()["summary"]["failures"]
-        self.assertEqual(failure["what"], "crashed (SIGABRT)")
 
     def test_another_library_than_intended_is_an_error(self):
         without_malloc = (glob.glob("/lib/*/libm.so.6") + glob.glob("/lib*/libm.so.6"))[0]
         result = self.bench(ours=without_malloc)
         self.assertEqual(result.returncode, 2)
         self.assertIn("was to be measured, but malloc is served by", result.stderr)
-        self.assertFalse(list(self.output.glob("*")) if self.output.exists() else [])
-
-    def test_the_environments_preload_is_not_inherited(self):
-        result = self.bench("--rounds", "1", LD_PRELOAD=SPY)
-        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_program_that_cannot_tell_is_proved_by_the_linker(self):
         context = programs.Context(pathlib.Path(BIN), self.folder, quick=True)
@@ -541,68 +351,6 @@ class WholeRun(unittest.TestCase):
         pretended = peers.Allocator("pretended", SPY, "", preload="")
         with self.assertRaises(process.WrongLibrary):
             row.measure(pretended, context, prove=True)
-
-    def test_missing_things_are_named(self):
-        (self.bin / "graph").unlink()
-        shutil.copy(STANDIN, self.bin / "ramp")
-        result = self.bench("--rounds", "1", "--only", "ramp", "--peer", "gone=/nonexistent.so")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("graph missing: graph is not built", result.stdout)
-        self.assertIn("gone missing: expected at /nonexistent.so", result.stdout)
-        result = self.bench(ours="/nonexistent.so")
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("mine: no library, expected at /nonexistent.so", result.stderr)
-
-    def test_a_program_that_hangs_is_ended(self):
-        with self.assertRaises(process.ProcessFailed) as caught:
-            process.run([STANDIN], {**os.environ, "STANDIN_HANG": "1"}, timeout_s=0.2)
-        self.assertEqual(str(caught.exception), "timed out after 0.2 s")
-
-    def test_bad_arguments(self):
-        for arguments in (["--rounds", "0"], ["--peer", "name"], ["--without", "nobody"],
-                          ["--compare", "/nonexistent.json"]):
-            self.assertEqual(self.bench(*arguments).returncode, 2, arguments)
-
-    def test_list_names_rows_and_allocators(self):
-        result = self.bench("--list")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(os.path.realpath(SPY), result.stdout)
-        self.assertIn("graph 1500000 5000000", result.stdout)
-
-    def test_memory_is_warmed_by_what_the_row_has_needed(self):
-        log = self.folder / "warmed"
-        warm = self.bin / "bench_warm_memory"
-        warm.write_text(f"#!/bin/sh\necho $1 >> '{log}'\n")
-        warm.chmod(0o755)
-        self.assertEqual(self.bench("--rounds", "2", "--max-rounds", "2").returncode, 0)
-        peaks = [made["peak_rss_kib"] for made in self.data()["records"]]
-        self.assertEqual([int(line) for line in log.read_text().split()],
-                         [max(peaks[:i]) for i in range(1, len(peaks))])
-
-    def test_the_warmer(self):
-        warm = os.path.join(BIN, "bench_warm_memory")
-        launch = os.path.join(BIN, "bench_launch")
-        kib = 40000  # no whole number of hugepages
-        finished = process.run([launch, warm, str(kib)], os.environ, 60)
-        # The program has the memory twice at the same time: as pages of 4 KiB and as hugepages.
-        self.assertGreaterEqual(finished.report["peak_rss_kib"], 2 * kib)
-        for arguments in ([], ["x"], ["1x"], [""], ["1", "2"], ["99999999999999999999"]):
-            with self.assertRaisesRegex(process.ProcessFailed, "usage"):
-                process.run([launch, warm, *arguments], os.environ, 60)
-
-    def test_the_launcher(self):
-        launch = os.path.join(BIN, "bench_launch")
-        finished = process.run([launch, "A=1", "sh", "-c", "test $A = 1 && echo $A"],
-                               os.environ, 60)
-        self.assertEqual(finished.output, "1\n")
-        self.assertGreaterEqual(finished.report["wall_s"], 0)
-        for command, what in ((["sh", "-c", "kill -SEGV $$"], "crashed (SIGSEGV)"),
-                              (["sh", "-c", "echo why >&2; exit 3"], "exit status 3: why"),
-                              (["/nonexistent"], "exit status 127: /nonexistent: No such file or "
-                                                 "directory")):
-            with self.assertRaises(process.ProcessFailed) as caught:
-                process.run([launch, *command], os.environ, 60)
-            self.assertEqual(str(caught.exception), what)
 
 
 if __name__ == "__main__":

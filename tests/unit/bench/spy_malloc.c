@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Counts calls of the C library's malloc and free. At exit it writes one line to the file named by
-// SPY_OUTPUT: the number of calls of each, a hash of the sizes in their order, and the number of
-// calls of sized operator delete. With SPY_ABORT set it aborts instead, as an allocator does that
-// has found an error.
+// Counts calls of the C library's malloc and free. At exit it writes the numbers of calls of
+// malloc, of free and of sized operator delete to the file named by SPY_OUTPUT. With SPY_ABORT set
+// it aborts instead, as an allocator does that has found an error.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,11 +15,9 @@ void __libc_free(void* object);
 static _Atomic uint64_t mallocs;
 static _Atomic uint64_t frees;
 static _Atomic uint64_t sized_deletes;
-static _Atomic uint64_t sizes_hash;  // meaningful if only one thread allocates
 
 void* malloc(size_t size) {
   ++mallocs;
-  sizes_hash = sizes_hash * 1099511628211u + size;
   return __libc_malloc(size);
 }
 
@@ -41,9 +38,8 @@ __attribute__((destructor)) static void Report(void) {
   const char* const path = getenv("SPY_OUTPUT");
   if (getenv("SPY_ABORT") != NULL) abort();
   if (path == NULL) return;
-  const int length = snprintf(line, sizeof(line), "%llu %llu %llu %llu\n",
-                              (unsigned long long)mallocs, (unsigned long long)frees,
-                              (unsigned long long)sizes_hash, (unsigned long long)sized_deletes);
+  const int length = snprintf(line, sizeof(line), "%llu %llu %llu\n", (unsigned long long)mallocs,
+                              (unsigned long long)frees, (unsigned long long)sized_deletes);
   const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || write(file, line, (size_t)length) != length) _exit(3);
   close(file);

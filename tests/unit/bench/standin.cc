@@ -6,7 +6,6 @@
 //   STANDIN_TIMES       figures, separated by spaces; with a preloaded allocator STANDIN_PRELOADED
 //   STANDIN_COUNTER     a folder in which the program counts its runs, preloaded and not preloaded
 //   STANDIN_CRASH_IN    the number, from 0, of the preloaded run that crashes
-//   STANDIN_HANG        set: the program never ends
 #include <dlfcn.h>
 #include <limits.h>
 #include <unistd.h>
@@ -37,9 +36,6 @@ size_t CountUp(const std::string& path) {
 
 int main() {
   const bool preloaded = getenv("LD_PRELOAD") != nullptr;
-  if (getenv("STANDIN_HANG") != nullptr) {
-    while (true) pause();
-  }
   const size_t run = CountUp(Variable("STANDIN_COUNTER") + (preloaded ? "/preloaded" : "/plain"));
   if (preloaded && Variable("STANDIN_CRASH_IN") == std::to_string(run)) abort();
 
