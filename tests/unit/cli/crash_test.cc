@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -20,7 +21,6 @@
 #include "image/live_image.h"
 #include "report/crash_report.h"
 #include "report/pointee_text.h"
-#include "tcmalloc/tcmalloc.h"
 
 extern "C" {
 void* tc_malloc(size_t size);
@@ -131,7 +131,6 @@ class CrashTest : public testing::Test {
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_F(CrashTest, NamesWhatIsNoAddress) {
-  EXPECT_EQ(PointeeText(At(0)), "null");
   EXPECT_EQ(PointeeText(At(24)), "null and an offset of 24 bytes");
   EXPECT_EQ(At(UINT64_MAX).kind, Pointee::Kind::kMinus);
   EXPECT_EQ(At(kNowhere).kind, Pointee::Kind::kNothing);
@@ -139,67 +138,7 @@ TEST_F(CrashTest, NamesWhatIsNoAddress) {
   const Pointee text = At(0x4847464544434241);
   EXPECT_EQ(text.kind, Pointee::Kind::kNoAddress);
   EXPECT_EQ(text.text, "ABCDEFGH");
-  EXPECT_HAS(PointeeText(text), "its bytes are the text \"ABCDEFGH\"");
-  EXPECT_EQ(At(0x0000464544434241).text, "ABCDEF");
-  EXPECT_EQ(At(0x0000014544434241).text, "");
-  const Pointee tagged = At(AddressOf(object_) | uint64_t{1} << 62);
-  EXPECT_TRUE(tagged.tagged);
-  EXPECT_HAS(PointeeText(tagged), "without them it is in the heap");
-}
-
-TEST_F(CrashTest, NamesObjectsAndTheirStates) {
-  const Pointee used = At(AddressOf(object_) + 7);
-  EXPECT_EQ(used.kind, Pointee::Kind::kHeap);
-  EXPECT_FALSE(used.IsFree());
-  EXPECT_EQ(used.place.object.start, AddressOf(object_));
-  EXPECT_HAS(PointeeText(used), "7 bytes into an object of 48 bytes at 0x");
-  EXPECT_HAS(PointeeText(used), ", in use");
-  EXPECT_HAS(PointeeText(At(AddressOf(object_))), "the start of an object of 48 bytes");
-  const Pointee freed = At(AddressOf(freed_));
-  EXPECT_TRUE(freed.IsFreeObject());
-  EXPECT_HAS(PointeeText(freed), "free, in a thread cache");
-  EXPECT_EQ(PointeeJson(used)["object"]["offset"], 7);
-  EXPECT_EQ(PointeeJson(freed)["state"], "free, in a thread cache");
-}
-
-TEST_F(CrashTest, NamesPagesOfFreedLargeObjects) {
-  void* const large = tc_malloc(size_t{64} << 20);
-  tc_free(large);
-  const Pointee pages = At(AddressOf(large) + 4096);
-  EXPECT_TRUE(pages.IsFreePages());
-  EXPECT_HAS(PointeeText(pages), "in pages of the heap without objects");
-}
-
-TEST_F(CrashTest, NamesWhatIsAfterTheHeap) {
-  Look();
-  const auto regions = objects_->Regions();
-  // The kernel decides where regions lie. At least one must have objects, and no other region right
-  // after it.
-  size_t seen = 0;
-  for (size_t i = 0; i < regions.size(); ++i) {
-    const auto& [start, end] = regions[i];
-    const Pointee after = pointees_->WithNeighbour(end + 24);
-    if (i + 1 < regions.size() && regions[i + 1].first < end + 100) continue;
-    EXPECT_EQ(after.kind, Pointee::Kind::kAfterHeap);
-    EXPECT_EQ(after.after_heap, 24u);
-    EXPECT_HAS(PointeeText(after), "24 bytes after the end of memory of the heap");
-    if (!after.before.has_value()) continue;
-    ++seen;
-    EXPECT_HAS(PointeeText(after), "the last object in use before it");
-    EXPECT_GE(after.before->object.start, start);
-    EXPECT_LE(after.before->object.start + after.before->object.bytes, end);
-  }
-  EXPECT_GT(seen, 0u);
-}
-
-TEST_F(CrashTest, FindsTheLastObjectBefore) {
-  Look();
-  const auto before = LastInUseBefore(*objects_, AddressOf(object_) + 1);
-  ASSERT_TRUE(before.has_value());
-  EXPECT_EQ(before->object.start, AddressOf(object_));
-  const auto other = LastInUseBefore(*objects_, AddressOf(object_));
-  EXPECT_TRUE(!other.has_value() || other->object.start < AddressOf(object_));
-  EXPECT_FALSE(LastInUseBefore(*objects_, 4096).has_value());
+  EXPECT_TRUE(At(AddressOf(object_) | uint64_t{1} << 62).tagged);
 }
 
 TEST_F(CrashTest, AccessesAndTheirAddresses) {
@@ -213,13 +152,6 @@ TEST_F(CrashTest, AccessesAndTheirAddresses) {
   image_.Set("rdi", 0x4141414141414141);
   image_.SetSignal(SIGSEGV, SI_KERNEL);
   EXPECT_HAS(Answer(), "read of 0x4141414141414141, which is no address");
-}
-
-TEST_F(CrashTest, UnknownInstructionsLeaveTheAddressOpen) {
-  image_.SetSignal(SIGSEGV, SI_KERNEL);
-  EXPECT_HAS(Answer(), "The address is not known");
-  image_.SetSignal(SIGSEGV, SEGV_MAPERR, kNowhere);
-  EXPECT_HAS(Answer(), "access to 0x900000");
 }
 
 TEST_F(CrashTest, JumpsToWhereNoCodeIs) {
@@ -246,19 +178,6 @@ TEST_F(CrashTest, FindsWhereAWildPointerIs) {
   const std::string answer = CrashAnswer(report, "");
   EXPECT_HAS(answer, "This value is at offset 16 (and 1 times after it) of an object of 48 bytes");
   EXPECT_HAS(answer, "to which rbx points. If the program did not put it there");
-  const std::string text = CrashText(report, [](Address) -> const std::vector<SourceFrame>& {
-    static const std::vector<SourceFrame> frames = {{.function = "Function"}};
-    return frames;
-  });
-  EXPECT_HAS(text, "\nRegisters of thread 17 that point to the heap:\n  rbx ");
-  EXPECT_HAS(text, "\nStack of thread 17:\n  #0   Function\n");
-}
-
-TEST_F(CrashTest, SaysThatAFreedObjectWasUsed) {
-  image_.Set("rbx", AddressOf(freed_) + 8);
-  image_.SetSignal(SIGSEGV, SEGV_MAPERR, kNowhere);
-  EXPECT_HAS(Answer(), "Register rbx points to an object of 48 bytes at 0x");
-  EXPECT_HAS(Answer(), "the program may use an object that it freed.");
 }
 
 TEST_F(CrashTest, StackOverflow) {
@@ -267,74 +186,9 @@ TEST_F(CrashTest, StackOverflow) {
   CrashReport report = Report();
   EXPECT_EQ(report.crash.cause, Crash::Cause::kStackOverflow);
   EXPECT_HAS(CrashAnswer(report, ""), "the stack overflowed: access to 0x7fff80, 128 bytes below");
-  EXPECT_HAS(CrashAnswer(report, ""), "which has 64.0 KiB from 0x800000 on");
   // The access is far from the stack.
   image_.SetSignal(SIGSEGV, SEGV_MAPERR, kNowhere + (Address{1} << 30));
   EXPECT_EQ(Report().crash.cause, Crash::Cause::kAccess);
-}
-
-TEST_F(CrashTest, AccessesToGuardedObjects) {
-  tcmalloc_set_profile_sampling_interval(1);
-  ASSERT_EQ(tcmalloc_set_numeric_property("tcmalloc.guarded_sample", 1), 1);
-  void* const guarded = tc_malloc(kBytes);
-  tcmalloc_set_numeric_property("tcmalloc.guarded_sample", 0);
-  tcmalloc_set_profile_sampling_interval(0);
-  image_.SetCode("\x8b\x07");  // mov (%rdi),%eax
-  image_.Set("rdi", AddressOf(guarded) + 8192);
-  image_.SetSignal(SIGSEGV, SEGV_ACCERR, AddressOf(guarded) + 8192);
-  EXPECT_HAS(Answer(), "SIGSEGV in thread 17: overflow: read at 0x");
-  EXPECT_HAS(Answer(), "8144 bytes after the end of an object of 48 bytes at 0x");
-  tc_free(guarded);
-  image_.Set("rdi", AddressOf(guarded) + 8);
-  image_.SetSignal(SIGSEGV, SEGV_ACCERR, AddressOf(guarded) + 8);
-  const std::string answer = Answer();
-  EXPECT_HAS(answer, "use after free: read at 0x");
-  EXPECT_HAS(answer, ", byte 8 of an object of 48 bytes at 0x");
-  EXPECT_HAS(answer, " that was freed.");
-  // Keeps the access from looking like one to the stack, which may lie right after the pool.
-  image_.Set("rsp", AddressOf(guarded) + 4096);
-  EXPECT_EQ(Report().crash.cause, Crash::Cause::kAccess);
-  EXPECT_HAS(PointeeText(At(AddressOf(guarded) + 8)), "freed, in quarantine");
-  // The process aborts, and the library has kept no misuse.
-  image_.SetSignal(SIGABRT, SI_TKILL);
-  EXPECT_FALSE(Report("tcmalloc: free of 0x123: not an object").mistake.has_value());
-}
-
-TEST_F(CrashTest, Aborts) {
-  image_.SetSignal(SIGABRT, SI_TKILL);
-  EXPECT_HAS(Answer(), "SIGABRT in thread 17: the program aborted itself");
-  char line[100];
-  snprintf(line, sizeof(line), "tcmalloc: free of %p: double free", static_cast<void*>(object_));
-  const std::string answer = Answer(line);
-  EXPECT_HAS(answer, std::string("the allocator aborted the program: \"") + line + "\".");
-  EXPECT_HAS(answer, "is the start of an object of 48 bytes");
-  image_.SetSignal(SIGABRT, SI_USER);
-  EXPECT_HAS(Answer(line), "it was sent by a process");
-}
-
-TEST_F(CrashTest, OtherSignals) {
-  EXPECT_HAS(Answer(), "No signal ended the process");
-  image_.SetSignal(SIGSEGV, SI_USER);
-  EXPECT_HAS(Answer(), "it was sent by a process");
-  image_.SetSignal(SIGFPE, FPE_INTDIV, kCode);
-  EXPECT_HAS(Answer(), "SIGFPE in thread 17: no access to memory causes it.");
-}
-
-TEST_F(CrashTest, InTheAllocatorWithALockHeld) {
-  image_.SetSignal(SIGSEGV, SEGV_MAPERR, kNowhere);
-  CrashReport report = Report();
-  report.held = "PageHeap.lock_";
-  const std::string answer = CrashAnswer(report, "tc_free");
-  EXPECT_HAS(answer, "The thread was in the allocator (tc_free)");
-  EXPECT_HAS(answer, "PageHeap.lock_ was in use");
-}
-
-TEST_F(CrashTest, WithoutTheHeapTheRestIsKnown) {
-  image_.SetSignal(SIGSEGV, SEGV_MAPERR, 8);
-  const Pointees pointees(image_, nullptr);
-  EXPECT_TRUE(HeapRegisters(image_.Threads()[0], pointees).empty());
-  const Crash crash = ReadCrash(image_, pointees, {}, "");
-  EXPECT_EQ(crash.at->kind, Pointee::Kind::kNull);
 }
 
 TEST(AbortLineTest, IsOneLineOfText) {
@@ -344,7 +198,6 @@ TEST(AbortLineTest, IsOneLineOfText) {
   image.Put(0x5000, memory);
   EXPECT_EQ(ReadAbortLine(image, 0x5000), "tcmalloc: free of 0x10: double free");
   EXPECT_EQ(ReadAbortLine(image, 0x6000), "");
-  EXPECT_EQ(ReadAbortLine(image, 0), "");
   image.Put(0x7000, std::string(256, 'x'));
   EXPECT_EQ(ReadAbortLine(image, 0x7000).size(), 256u);
 }

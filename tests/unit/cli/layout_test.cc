@@ -72,14 +72,5 @@ TEST(RecordTest, FindsLocksAndChangesInAllParts) {
   EXPECT_EQ(found, "S.lock=5 P.moving=0 P.moving=7 P.moving=0 ");
 }
 
-TEST(RecordTest, AStructureThatContainsItselfIsRejected) {
-  FakeImage image;
-  const Root root = PutLayout(&image, "S 8\n s 0 8 S\n", 8);
-  image.Put(0x20000, std::string(8, '\0'));
-  const Target target(image, root);
-  std::vector<Guard> guards;
-  EXPECT_THROW(target.Load("S", 0x20000).AddGuards(&guards), BadImage);
-}
-
 }  // namespace
 }  // namespace cli

@@ -52,7 +52,8 @@ struct Case {
   std::string code;
   bool reads, writes;
   std::vector<std::string_view> registers;
-  uint64_t offset;  // added to the sum of the registers
+  uint64_t offset;          // added to the sum of the registers
+  uint64_t last_scale = 1;  // of the last register
 };
 
 void Check(uint16_t elf, const std::vector<Case>& cases) {
@@ -64,42 +65,42 @@ void Check(uint16_t elf, const std::vector<Case>& cases) {
     EXPECT_EQ(access->writes, one.writes) << one.what;
     EXPECT_EQ(access->registers, one.registers) << one.what;
     uint64_t address = one.offset;
-    for (const std::string_view name : one.registers) address += ValueOf(thread, name);
+    for (const std::string_view name : one.registers) {
+      address += ValueOf(thread, name) * (name == one.registers.back() ? one.last_scale : 1);
+    }
     EXPECT_EQ(access->address, address) << one.what;
   }
 }
 
 // Instructions as an assembler encodes them.
 TEST(MemoryAccessTest, Of64Bits) {
-  Check(EM_X86_64,
-        {
-            {"mov (%rdi),%eax", CODE("\x8b\x07"), true, false, {"rdi"}, 0},
-            {"mov %rax,0x10(%rbx)", CODE("\x48\x89\x43\x10"), false, true, {"rbx"}, 0x10},
-            {"mov -8(%rbp),%rcx", CODE("\x48\x8b\x4d\xf8"), true, false, {"rbp"}, uint64_t(-8)},
-            {"mov 0x1000(%r12),%rax",
-             CODE("\x49\x8b\x84\x24\x00\x10\x00\x00"),
-             true,
-             false,
-             {"r12"},
-             0x1000},
-            {"mov (%r13),%al", CODE("\x41\x8a\x45\x00"), true, false, {"r13"}, 0},
-            {"movb $1,(%rax,%r9)", CODE("\x42\xc6\x04\x08\x01"), false, true, {"rax", "r9"}, 0},
-            {"addq $1,8(%rdx)", CODE("\x48\x83\x42\x08\x01"), true, true, {"rdx"}, 8},
-            {"cmpl $0,(%rsi)", CODE("\x83\x3e\x00"), true, false, {"rsi"}, 0},
-            {"lock xadd %eax,(%rcx)", CODE("\xf0\x0f\xc1\x01"), true, true, {"rcx"}, 0},
-            {"movzbl (%rdi),%eax", CODE("\x0f\xb6\x07"), true, false, {"rdi"}, 0},
-            {"movups %xmm0,(%rdi)", CODE("\x0f\x11\x07"), false, true, {"rdi"}, 0},
-            {"movdqu 0x20(%rsi),%xmm1", CODE("\xf3\x0f\x6f\x4e\x20"), true, false, {"rsi"}, 0x20},
-            {"movdqa %xmm0,(%rsp)", CODE("\x66\x0f\x7f\x04\x24"), false, true, {"rsp"}, 0},
-            {"movq (%rax),%xmm0", CODE("\xf3\x0f\x7e\x00"), true, false, {"rax"}, 0},
-            {"sete (%rbx)", CODE("\x0f\x94\x03"), false, true, {"rbx"}, 0},
-            {"vmovdqu %ymm0,(%rdi)", CODE("\xc5\xfe\x7f\x07"), false, true, {"rdi"}, 0},
-            {"vmovdqu (%r8),%ymm1", CODE("\xc4\xc1\x7e\x6f\x08"), true, false, {"r8"}, 0},
-            {"vmovdqu64 %zmm0,(%rdi)", CODE("\x62\xf1\xfe\x48\x7f\x07"), false, true, {"rdi"}, 0},
-            {"push %rax", CODE("\x50"), false, true, {"rsp"}, uint64_t(-8)},
-            {"ret", CODE("\xc3"), true, false, {"rsp"}, 0},
-            {"rep stos %al,(%rdi)", CODE("\xf3\xaa"), false, true, {"rdi"}, 0},
-        });
+  Check(
+      EM_X86_64,
+      {
+          {"mov (%rdi),%eax", CODE("\x8b\x07"), true, false, {"rdi"}, 0},
+          {"mov -8(%rbp),%rcx", CODE("\x48\x8b\x4d\xf8"), true, false, {"rbp"}, uint64_t(-8)},
+          {"mov 0x1000(%r12),%rax",
+           CODE("\x49\x8b\x84\x24\x00\x10\x00\x00"),
+           true,
+           false,
+           {"r12"},
+           0x1000},
+          {"movb $1,(%rax,%r9)", CODE("\x42\xc6\x04\x08\x01"), false, true, {"rax", "r9"}, 0},
+          {"addq $1,8(%rdx)", CODE("\x48\x83\x42\x08\x01"), true, true, {"rdx"}, 8},
+          {"cmpl $0,(%rsi)", CODE("\x83\x3e\x00"), true, false, {"rsi"}, 0},
+          {"lock xadd %eax,(%rcx)", CODE("\xf0\x0f\xc1\x01"), true, true, {"rcx"}, 0},
+          {"movzbl (%rdi),%eax", CODE("\x0f\xb6\x07"), true, false, {"rdi"}, 0},
+          {"movups %xmm0,(%rdi)", CODE("\x0f\x11\x07"), false, true, {"rdi"}, 0},
+          {"movdqu 0x20(%rsi),%xmm1", CODE("\xf3\x0f\x6f\x4e\x20"), true, false, {"rsi"}, 0x20},
+          {"sete (%rbx)", CODE("\x0f\x94\x03"), false, true, {"rbx"}, 0},
+          {"vmovdqu %ymm0,(%rdi)", CODE("\xc5\xfe\x7f\x07"), false, true, {"rdi"}, 0},
+          {"vmovdqu (%r8),%ymm1", CODE("\xc4\xc1\x7e\x6f\x08"), true, false, {"r8"}, 0},
+          {"vmovdqu64 %zmm0,(%rdi)", CODE("\x62\xf1\xfe\x48\x7f\x07"), false, true, {"rdi"}, 0},
+          {"push %rax", CODE("\x50"), false, true, {"rsp"}, uint64_t(-8)},
+          {"ret", CODE("\xc3"), true, false, {"rsp"}, 0},
+          {"mov 4(%rbx,%rcx,4),%eax", CODE("\x8b\x44\x8b\x04"), true, false, {"rbx", "rcx"}, 4, 4},
+          {"rep stos %al,(%rdi)", CODE("\xf3\xaa"), false, true, {"rdi"}, 0},
+      });
 }
 
 TEST(MemoryAccessTest, Of32Bits) {
@@ -112,54 +113,38 @@ TEST(MemoryAccessTest, Of32Bits) {
 }
 
 TEST(MemoryAccessTest, Of64BitArm) {
-  Check(EM_AARCH64,
-        {
-            {"ldr w0,[x1]", CODE("\x20\x00\x40\xb9"), true, false, {"x1"}, 0},
-            {"str x0,[x2,#16]", CODE("\x40\x08\x00\xf9"), false, true, {"x2"}, 16},
-            {"ldur x3,[x29,#-8]", CODE("\xa3\x83\x5f\xf8"), true, false, {"x29"}, uint64_t(-8)},
-            {"strb w0,[x4],#1", CODE("\x80\x14\x00\x38"), false, true, {"x4"}, 0},
-            {"ldr x0,[x5,#8]!", CODE("\xa0\x8c\x40\xf8"), true, false, {"x5"}, 8},
-            {"ldp x0,x1,[x6,#32]", CODE("\xc0\x04\x42\xa9"), true, false, {"x6"}, 32},
-            {"stp x0,x1,[sp,#-16]!", CODE("\xe0\x07\xbf\xa9"), false, true, {"sp"}, uint64_t(-16)},
-            {"ldpsw x0,x1,[x7,#8]", CODE("\xe0\x04\x41\x69"), true, false, {"x7"}, 8},
-            {"stp q0,q1,[x0,#32]", CODE("\x00\x04\x01\xad"), false, true, {"x0"}, 32},
-            {"ldr q0,[x1,#16]", CODE("\x20\x04\xc0\x3d"), true, false, {"x1"}, 16},
-            {"ldrsw x0,[x8,#4]", CODE("\x00\x05\x80\xb9"), true, false, {"x8"}, 4},
-            {"ldrb w0,[x9,x10]", CODE("\x20\x69\x6a\x38"), true, false, {"x9", "x10"}, 0},
-            {"ldxr x0,[x15]", CODE("\xe0\x7d\x5f\xc8"), true, false, {"x15"}, 0},
-            {"stlxr w0,x1,[x16]", CODE("\x01\xfe\x00\xc8"), false, true, {"x16"}, 0},
-            {"ldar w0,[x17]", CODE("\x20\xfe\xdf\x88"), true, false, {"x17"}, 0},
-            {"stlr x0,[x18]", CODE("\x40\xfe\x9f\xc8"), false, true, {"x18"}, 0},
-            {"cas x0,x1,[x19]", CODE("\x61\x7e\xa0\xc8"), true, true, {"x19"}, 0},
-            {"casp x0,x1,x2,x3,[x20]", CODE("\x82\x7e\x20\x48"), true, true, {"x20"}, 0},
-            {"ldadd x0,x1,[x21]", CODE("\xa1\x02\x20\xf8"), true, true, {"x21"}, 0},
-            {"swpal w0,w1,[x22]", CODE("\xc1\x82\xe0\xb8"), true, true, {"x22"}, 0},
-            {"ldapr x0,[x23]", CODE("\xe0\xc2\xbf\xf8"), true, false, {"x23"}, 0},
-            {"ldapur x0,[x24,#-8]", CODE("\x00\x83\x5f\xd9"), true, false, {"x24"}, uint64_t(-8)},
-            {"stlur w0,[x25,#12]", CODE("\x20\xc3\x00\x99"), false, true, {"x25"}, 12},
-            {"ld1 {v0.16b},[x26],#16", CODE("\x40\x73\xdf\x4c"), true, false, {"x26"}, 0},
-            {"st2 {v0.8h,v1.8h},[x27]", CODE("\x60\x87\x00\x4c"), false, true, {"x27"}, 0},
-            {"ld1 {v0.b}[3],[x28]", CODE("\x80\x0f\x40\x0d"), true, false, {"x28"}, 0},
-            {"dc zva,x3", CODE("\x23\x74\x0b\xd5"), false, true, {"x3"}, 0},
-            {"ldr x0,.+16", CODE("\x80\x00\x00\x58"), true, false, {}, kCode + 16},
-            {"ldtr x0,[x1,#8]", CODE("\x20\x88\x40\xf8"), true, false, {"x1"}, 8},
-            {"ldnp x0,x1,[x2,#16]", CODE("\x40\x04\x41\xa8"), true, false, {"x2"}, 16},
-            {"ldxp x0,x1,[x3]", CODE("\x60\x04\x7f\xc8"), true, false, {"x3"}, 0},
-        });
+  Check(
+      EM_AARCH64,
+      {
+          {"ldr w0,[x1]", CODE("\x20\x00\x40\xb9"), true, false, {"x1"}, 0},
+          {"str x0,[x2,#16]", CODE("\x40\x08\x00\xf9"), false, true, {"x2"}, 16},
+          {"ldur x3,[x29,#-8]", CODE("\xa3\x83\x5f\xf8"), true, false, {"x29"}, uint64_t(-8)},
+          {"strb w0,[x4],#1", CODE("\x80\x14\x00\x38"), false, true, {"x4"}, 0},
+          {"ldr x0,[x5,#8]!", CODE("\xa0\x8c\x40\xf8"), true, false, {"x5"}, 8},
+          {"ldp x0,x1,[x6,#32]", CODE("\xc0\x04\x42\xa9"), true, false, {"x6"}, 32},
+          {"stp x0,x1,[sp,#-16]!", CODE("\xe0\x07\xbf\xa9"), false, true, {"sp"}, uint64_t(-16)},
+          {"ldpsw x0,x1,[x7,#8]", CODE("\xe0\x04\x41\x69"), true, false, {"x7"}, 8},
+          {"ldrsw x0,[x8,#4]", CODE("\x00\x05\x80\xb9"), true, false, {"x8"}, 4},
+          {"ldrb w0,[x9,x10]", CODE("\x20\x69\x6a\x38"), true, false, {"x9", "x10"}, 0},
+          {"ldxr x0,[x15]", CODE("\xe0\x7d\x5f\xc8"), true, false, {"x15"}, 0},
+          {"stlxr w0,x1,[x16]", CODE("\x01\xfe\x00\xc8"), false, true, {"x16"}, 0},
+          {"ldar w0,[x17]", CODE("\x20\xfe\xdf\x88"), true, false, {"x17"}, 0},
+          {"cas x0,x1,[x19]", CODE("\x61\x7e\xa0\xc8"), true, true, {"x19"}, 0},
+          {"casp x0,x1,x2,x3,[x20]", CODE("\x82\x7e\x20\x48"), true, true, {"x20"}, 0},
+          {"ldadd x0,x1,[x21]", CODE("\xa1\x02\x20\xf8"), true, true, {"x21"}, 0},
+          {"ldapr x0,[x23]", CODE("\xe0\xc2\xbf\xf8"), true, false, {"x23"}, 0},
+          {"ldapur x0,[x24,#-8]", CODE("\x00\x83\x5f\xd9"), true, false, {"x24"}, uint64_t(-8)},
+          {"stlur w0,[x25,#12]", CODE("\x20\xc3\x00\x99"), false, true, {"x25"}, 12},
+          {"ld1 {v0.16b},[x26],#16", CODE("\x40\x73\xdf\x4c"), true, false, {"x26"}, 0},
+          {"ld1 {v0.b}[3],[x28]", CODE("\x80\x0f\x40\x0d"), true, false, {"x28"}, 0},
+          {"dc zva,x3", CODE("\x23\x74\x0b\xd5"), false, true, {"x3"}, 0},
+          {"ldr x0,.+16", CODE("\x80\x00\x00\x58"), true, false, {}, kCode + 16},
+          {"str x0,[x11,x12,lsl #3]", CODE("\x60\x79\x2c\xf8"), false, true, {"x11", "x12"}, 0, 8},
+          {"ldr w0,[x13,w14,sxtw #2]", CODE("\xa0\xd9\x6e\xb8"), true, false, {"x13", "x14"}, 0, 4},
+          {"ldr q1,[x1,x2,lsl #4]", CODE("\x21\x78\xe2\x3c"), true, false, {"x1", "x2"}, 0, 16},
+          {"ldxp x0,x1,[x3]", CODE("\x60\x04\x7f\xc8"), true, false, {"x3"}, 0},
+      });
   const ThreadRegisters thread = Registers(EM_AARCH64);
-  auto access = Decode(thread, CODE("\x60\x79\x2c\xf8"));  // str x0,[x11,x12,lsl #3]
-  ASSERT_TRUE(access.has_value());
-  EXPECT_EQ(access->address, ValueOf(thread, "x11") + 8 * ValueOf(thread, "x12"));
-  access = Decode(thread, CODE("\xa0\xd9\x6e\xb8"));  // ldr w0,[x13,w14,sxtw #2]
-  ASSERT_TRUE(access.has_value());
-  EXPECT_EQ(access->address, ValueOf(thread, "x13") + 4 * ValueOf(thread, "x14"));
-  access = Decode(thread, CODE("\x21\x78\xe2\x3c"));  // ldr q1,[x1,x2,lsl #4]
-  ASSERT_TRUE(access.has_value());
-  EXPECT_EQ(access->address, ValueOf(thread, "x1") + 16 * ValueOf(thread, "x2"));
-  access = Decode(thread, CODE("\xc0\x00\x3f\xd6"));  // blr x6
-  ASSERT_TRUE(access.has_value());
-  EXPECT_EQ(access->target, ValueOf(thread, "x6"));
-  EXPECT_TRUE(Decode(thread, CODE("\xc0\x03\x5f\xd6"))->jumps);  // ret
   for (const std::string& none : {
            CODE("\x00\x00\x80\xf9"),  // prfm [x0]
            CODE("\x00\x68\xa1\xf8"),  // prfm [x0,x1]
@@ -174,13 +159,6 @@ TEST(MemoryAccessTest, Of64BitArm) {
   }
 }
 
-TEST(MemoryAccessTest, ScalesTheIndex) {
-  const ThreadRegisters thread = Registers(EM_X86_64);
-  const auto access = Decode(thread, CODE("\x8b\x44\x8b\x04"));  // mov 4(%rbx,%rcx,4),%eax
-  ASSERT_TRUE(access.has_value());
-  EXPECT_EQ(access->address, ValueOf(thread, "rbx") + 4 * ValueOf(thread, "rcx") + 4);
-}
-
 TEST(MemoryAccessTest, TheFaultChoosesAmongTwo) {
   const ThreadRegisters thread = Registers(EM_X86_64);
   const std::string move = CODE("\xf3\xa4");  // rep movsb (%rsi),(%rdi)
@@ -193,18 +171,17 @@ TEST(MemoryAccessTest, TheFaultChoosesAmongTwo) {
 
 TEST(MemoryAccessTest, KnowsWhereJumpsGo) {
   const ThreadRegisters thread = Registers(EM_X86_64);
-  auto access = Decode(thread, CODE("\xff\xd0"));  // call *%rax
-  ASSERT_TRUE(access.has_value());
-  EXPECT_EQ(access->target, ValueOf(thread, "rax"));
-  access = Decode(thread, CODE("\x41\xff\xe3"));  // jmp *%r11
-  ASSERT_TRUE(access.has_value());
-  EXPECT_EQ(access->target, ValueOf(thread, "r11"));
-  access = Decode(thread, CODE("\xff\x50\x18"));  // call *0x18(%rax)
+  EXPECT_EQ(Decode(thread, CODE("\xff\xd0"))->target, ValueOf(thread, "rax"));      // call *%rax
+  EXPECT_EQ(Decode(thread, CODE("\x41\xff\xe3"))->target, ValueOf(thread, "r11"));  // jmp *%r11
+  const auto access = Decode(thread, CODE("\xff\x50\x18"));  // call *0x18(%rax)
   ASSERT_TRUE(access.has_value());
   EXPECT_TRUE(access->jumps);
   EXPECT_FALSE(access->target.has_value());
   EXPECT_EQ(access->address, ValueOf(thread, "rax") + 0x18);
-  EXPECT_TRUE(Decode(thread, CODE("\xc3"))->jumps);
+  EXPECT_TRUE(Decode(thread, CODE("\xc3"))->jumps);  // ret
+  const ThreadRegisters arm = Registers(EM_AARCH64);
+  EXPECT_EQ(Decode(arm, CODE("\xc0\x00\x3f\xd6"))->target, ValueOf(arm, "x6"));  // blr x6
+  EXPECT_TRUE(Decode(arm, CODE("\xc0\x03\x5f\xd6"))->jumps);                     // ret
 }
 
 TEST(MemoryAccessTest, SaysNothingOfWhatItDoesNotKnow) {

@@ -18,7 +18,6 @@
 namespace cli {
 namespace {
 
-constexpr int kMadvGuardInstall = 102;
 const size_t kPageOfMirror = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 Address PlaceOf(const void* p) { return reinterpret_cast<Address>(p); }
@@ -89,15 +88,6 @@ TEST(MirrorTest, HasTheMemoryOfTheMomentOfTheCopy) {
   EXPECT_GT(mirror.copied_bytes(), kPageOfMirror);
 }
 
-TEST(MirrorTest, SharedMemoryIsCopiedIfWanted) {
-  const MappedPages pages(2, MAP_SHARED | MAP_ANONYMOUS);
-  strcpy(pages.page(1), "shared");
-  EXPECT_EQ(MirrorOfThis().mirror.AreaAt(pages.address()), nullptr);
-  const MirrorOfThis copy({{pages.address() + 8, pages.address() + 16}});
-  EXPECT_EQ(copy.CopiedPages(pages.address(), pages.address() + 2 * kPageOfMirror),
-            std::vector<Address>{PlaceOf(pages.page(1))});
-}
-
 TEST(MirrorTest, OfFilesOnlyWhatTheProcessWrote) {
   const int file = memfd_create("file", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, static_cast<off_t>(3 * kPageOfMirror)), 0);
@@ -112,30 +102,6 @@ TEST(MirrorTest, OfFilesOnlyWhatTheProcessWrote) {
   ASSERT_TRUE(const_cast<Mirror&>(copy.mirror).Read(pages.address(), read, 5));
   EXPECT_STREQ(read, "file");
   close(file);
-}
-
-TEST(MirrorTest, MemoryThatIsNotReadableCounts) {
-  const int file = memfd_create("file", MFD_CLOEXEC);
-  ASSERT_EQ(ftruncate(file, static_cast<off_t>(4 * kPageOfMirror)), 0);
-  const MappedPages pages(4, MAP_SHARED, file);
-  memset(pages.start(), 1, 4 * kPageOfMirror);
-  const std::vector<std::pair<Address, Address>> wanted = {
-      {pages.address(), pages.address() + 4 * kPageOfMirror}};
-  EXPECT_EQ(MirrorOfThis(wanted).mirror.unread_bytes(), 0u);
-  close(file);
-}
-
-TEST(MirrorTest, GuardPagesAreNoMemory) {
-  const MappedPages pages(4);
-  memset(pages.start(), 1, 4 * kPageOfMirror);
-  if (madvise(pages.page(1), kPageOfMirror, kMadvGuardInstall) != 0)
-    GTEST_SKIP() << "an older kernel";
-  const MirrorOfThis copy;
-  // Only newer kernels tell which page is the guard page.
-  EXPECT_LE(copy.mirror.unread_bytes(), kPageOfMirror);
-  char read = 0;
-  ASSERT_TRUE(const_cast<Mirror&>(copy.mirror).Read(PlaceOf(pages.page(2)), &read, 1));
-  EXPECT_EQ(read, 1);
 }
 
 // ---- Mirrors of a file.
@@ -200,22 +166,6 @@ TEST(MirrorTest, OfAFileWhatItHasAndWhatItLacks) {
   EXPECT_EQ(memory.Copy(copied.data(), kMirrored + kPageOfMirror - 8, 16), 16u);
   EXPECT_EQ(copied, std::string(8, 'a') + std::string(8, '\0'));
   EXPECT_EQ(memory.Copy(copied.data(), kMirrored + 2 * kPageOfMirror - 8, 16), 8u);
-}
-
-TEST(MirrorTest, OwnWordsAreWhereTheProcessHasNothing) {
-  CoreLike core;
-  core.Put(kMirrored, std::string(kPageOfMirror, 'a'), "");
-  Mirror mirror(core, 0);
-  mirror.Copy();
-  const Address first = mirror.AddWords("first");
-  const Address second = mirror.AddWords("second");
-  EXPECT_GT(first, kMirrored + kPageOfMirror);
-  EXPECT_GE(second, first + kPageOfMirror);
-  std::string read(6, '\0');
-  ASSERT_TRUE(mirror.Read(second, read.data(), 6));
-  EXPECT_EQ(read, "second");
-  ASSERT_TRUE(mirror.Read(first, read.data(), 5));
-  EXPECT_EQ(read.substr(0, 5), "first");
 }
 
 }  // namespace

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs the command's parts on the heap of this process, and on copies of it with wrong bytes.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <map>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -69,41 +66,6 @@ TEST(OwnProcessTest, FiguresAreThoseOfTheLibrary) {
   }
 }
 
-// An image without a clock, as a core dump is.
-class ImageWithoutClock : public Image {
- public:
-  explicit ImageWithoutClock(Image& source) : source_(source) {}
-
-  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
-    return source_.Read(address, out, bytes);
-  }
-  std::vector<Mapping> Mappings() override { return source_.Mappings(); }
-  int64_t NowMs(int) override { return 0; }
-
- private:
-  Image& source_;
-};
-
-TEST(OwnProcessTest, NowIsTheClockOrTheHeapsLastLookAtIt) {
-  const Objects objects;
-  LiveImage image(getpid());
-  const Target target(image, *FindRoot(image));
-  const auto clock_ms = [] {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-  };
-  const int64_t before = clock_ms();
-  const int64_t now = target.NowMs();
-  EXPECT_GE(now, before);
-  EXPECT_LE(now, clock_ms());
-  ImageWithoutClock core(image);
-  const Target of_core(core, *FindRoot(core));
-  EXPECT_EQ(of_core.NowMs(), static_cast<int64_t>(of_core.LoadHeap().Get("now_ms")));
-  EXPECT_GT(of_core.NowMs(), 0);
-  EXPECT_LE(of_core.NowMs(), now);
-}
-
 TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
   const Objects made;
   LiveImage image(getpid());
@@ -155,32 +117,9 @@ bool SearchAll(Mirror& mirror, Image& records, const Root& root) {
   }
 }
 
-// There are more images in builds with sanitizers, which notice errors of a reader.
-#if defined(__SANITIZE_ADDRESS__)
-#define TCMALLOC_IMAGES 250
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TCMALLOC_IMAGES 250
-#endif
-#endif
-#if !defined(TCMALLOC_IMAGES)
-#define TCMALLOC_IMAGES 125
-#endif
-constexpr uint64_t kImagesOfPart = TCMALLOC_IMAGES;
-
-// The limits of CPU time and memory for one reading of a damaged heap. They are far above the time
-// and memory that a reading takes, and far below those of an endless loop.
-constexpr clock_t kMostForOneS = 20;
-constexpr size_t kMostMemory = size_t{1} << 30;
-
-size_t PeakBytes() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<size_t>(usage.ru_maxrss) << 10;
-}
-
 // Each part has images of its own, so that the parts can run in parallel. `make test-all` runs all
-// parts: with the sanitizers 10,000 images.
+// parts.
+constexpr uint64_t kImagesOfPart = 200;
 constexpr uint64_t kParts = 4;
 constexpr uint64_t kAllParts = 40;
 
@@ -211,8 +150,6 @@ TEST_P(DamagedImagesTest, WrongBytesDoNoHarm) {
   printf("%zu images, seed %zu, %zu places\n", size_t{kImagesOfPart}, size_t{seed},
          recording.reads().size());
   std::mt19937_64 random(seed);
-  const size_t peak_before = PeakBytes();
-  clock_t last = clock();
   for (uint64_t i = 0; i < kImagesOfPart; ++i) {
     SCOPED_TRACE(i);
     if (i % 4 == 0) {
@@ -228,11 +165,7 @@ TEST_P(DamagedImagesTest, WrongBytesDoNoHarm) {
     }
     gave_up += !ReadAll(patched, *root, address);
     if (i % 4 == 1) gave_up_search += !SearchAll(mirror, patched, *root);
-    const clock_t now = clock();
-    ASSERT_LT((now - last) / CLOCKS_PER_SEC, kMostForOneS);
-    last = now;
   }
-  EXPECT_LT(PeakBytes(), peak_before + kMostMemory);
   // The damage is neither without effect nor always noticed at once. Addresses differ from run to
   // run, so a share is chance: about a fifth of the readers do not give up.
   EXPECT_GT(gave_up, 0u);
@@ -242,65 +175,6 @@ TEST_P(DamagedImagesTest, WrongBytesDoNoHarm) {
 }
 INSTANTIATE_TEST_SUITE_P(Parts, DamagedImagesTest, testing::Range(uint64_t{0}, kParts));
 INSTANTIATE_TEST_SUITE_P(Thorough, DamagedImagesTest, testing::Range(kParts, kAllParts));
-
-TEST(OwnProcessTest, ARootWithWrongBytesIsNoRoot) {
-  LiveImage live(getpid());
-  const auto root = FindRoot(live);
-  ASSERT_TRUE(root.has_value());
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    MutatedImage mutated(live, seed, 3);
-    try {
-      static_cast<void>(FindRoot(mutated, Search::kNotes));
-    } catch (const BadImage&) {
-    }
-  }
-}
-
-TEST(CopiedImageTest, KnowsWhenItIsComplete) {
-  FakeImage source;
-  source.Put(0x10000, std::string(0x10000, 'a'));
-  source.Put(0x40000, std::string(0x1000, 'b'));
-  CopiedImage copy(source);
-  char byte = 0;
-  EXPECT_TRUE(copy.ReadValue(0x10005, &byte));
-  EXPECT_FALSE(copy.complete());
-  copy.PrepareRefresh({});
-  EXPECT_EQ(copy.Refresh(), nullptr);
-  EXPECT_TRUE(copy.ReadValue(0x1ffff, &byte));
-  EXPECT_TRUE(copy.complete());
-  // If only a part of a block is mapped, only that part is readable.
-  EXPECT_TRUE(copy.ReadValue(0x40fff, &byte));
-  EXPECT_EQ(byte, 'b');
-  EXPECT_FALSE(copy.complete());
-  EXPECT_FALSE(copy.ReadValue(0x41000, &byte));
-  EXPECT_FALSE(copy.ReadValue(0x80000, &byte));
-  copy.PrepareRefresh({});
-  EXPECT_EQ(copy.Refresh(), nullptr);
-  source.Put(0x40000, std::string(0x1000, 'c'));
-  EXPECT_TRUE(copy.ReadValue(0x40000, &byte));
-  EXPECT_EQ(byte, 'b');
-  EXPECT_EQ(copy.bytes(), 2 * CopiedImage::kBlock);
-}
-
-// After a block was first read, the target maps the rest of it, or unmaps a part.
-TEST(CopiedImageTest, PagesThatAreMappedLater) {
-  FakeImage source;
-  source.Put(0x40000, std::string(0x1000, 'b'));
-  CopiedImage copy(source);
-  char byte = 0;
-  EXPECT_FALSE(copy.ReadValue(0x41000, &byte));
-  source.Put(0x40000, std::string(0x10000, 'c'));
-  copy.PrepareRefresh({});
-  EXPECT_EQ(copy.Refresh(), nullptr);
-  EXPECT_TRUE(copy.ReadValue(0x41000, &byte));
-  EXPECT_EQ(byte, 'c');
-  source.Put(0x40000, std::string(0x2000, 'd'));
-  copy.PrepareRefresh({});
-  EXPECT_EQ(copy.Refresh(), nullptr);
-  EXPECT_TRUE(copy.ReadValue(0x41000, &byte));
-  EXPECT_EQ(byte, 'd');
-  EXPECT_FALSE(copy.ReadValue(0x42000, &byte));
-}
 
 TEST(CopiedImageTest, CopiesNoFurtherThanASetGuard) {
   FakeImage source;

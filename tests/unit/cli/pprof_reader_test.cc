@@ -5,11 +5,9 @@
 #include <zlib.h>
 
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
-#include <vector>
-
-#include "report/difference.h"
 
 namespace cli {
 namespace {
@@ -67,15 +65,6 @@ TEST(PprofReaderTest, ReadsStacks) {
   const std::map<std::string, double> wanted = {{"main;g;f", 4096}, {"0xabcd", 10}};
   EXPECT_EQ(ReadPprof(ExampleProfile(4096)), wanted);
   EXPECT_EQ(ReadPprof(Compressed(ExampleProfile(4096))), wanted);
-}
-
-TEST(PprofReaderTest, DifferenceOfTwoProfiles) {
-  const Figures before = ParseFigures(Compressed(ExampleProfile(100)), "a");
-  const Figures after = ParseFigures(ExampleProfile(300), "b");
-  const Difference difference = Compare(before, after);
-  ASSERT_EQ(difference.bytes.size(), 1u);
-  EXPECT_EQ(difference.bytes[0].name, "main;g;f");
-  EXPECT_EQ(difference.bytes[0].by(), 200);
 }
 
 TEST(PprofReaderTest, RefusesOtherFiles) {

@@ -2,44 +2,12 @@
 #include "image/process.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <climits>
+#include <string>
+#include <vector>
 
 namespace cli {
 namespace {
-
-TEST(ProcessTest, ReadsItself) {
-  const auto info = ReadProcessInfo(getpid());
-  ASSERT_TRUE(info.has_value());
-  EXPECT_EQ(info->name, "cli_test");
-  EXPECT_EQ(info->tracer, 0);
-  EXPECT_GE(info->threads, 1u);
-  EXPECT_GT(info->memory.resident_bytes, info->memory.anonymous_bytes);
-  EXPECT_FALSE(info->is_zombie());
-  EXPECT_TRUE(info->executable.ends_with("/cli_test")) << info->executable;
-  EXPECT_EQ(ThreadsOf(getpid()).front(), getpid());
-}
-
-TEST(ProcessTest, ThereIsNoSuchProcess) {
-  EXPECT_FALSE(ReadProcessInfo(INT_MAX).has_value());
-  EXPECT_TRUE(ReadMappings(INT_MAX).empty());
-  EXPECT_TRUE(ThreadsOf(INT_MAX).empty());
-  EXPECT_EQ(ExplainDenial(INT_MAX, EPERM), "process 2147483647 has ended");
-}
-
-TEST(ProcessTest, ADenialNamesTheRemedy) {
-  const std::string text = ExplainDenial(getpid(), EPERM);
-  EXPECT_NE(text.find("not permitted to read the memory of process"), std::string::npos) << text;
-  EXPECT_EQ(text.find('\n'), std::string::npos);
-  EXPECT_NE(ExplainDenial(getpid(), EIO).find("Input/output error"), std::string::npos);
-  EXPECT_NE(RemedyFor("", false).find("as the process's user or as root"), std::string::npos);
-  EXPECT_NE(RemedyFor("1", false).find("sysctl kernel.yama.ptrace_scope=0"), std::string::npos);
-  EXPECT_NE(RemedyFor("2", false).find("as root (CAP_SYS_PTRACE)"), std::string::npos);
-  EXPECT_NE(RemedyFor("", true).find("--cap-add=SYS_PTRACE"), std::string::npos);
-  EXPECT_NE(RemedyFor("3", true).find("until the next boot"), std::string::npos);
-}
 
 TEST(ProcessTest, NamesOtherAllocators) {
   const auto with = [](const char* file) {

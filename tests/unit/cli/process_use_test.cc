@@ -28,7 +28,7 @@ class FakeProcess {
     return mappings_.back();
   }
 
-  ProcessUse Use(ThreadFacts threads = {}) {
+  ProcessUse Use() {
     uint64_t resident = 0;
     for (const MappingUse& use : mappings_) resident += use.resident_bytes;
     ResidentPages pages(
@@ -36,7 +36,7 @@ class FakeProcess {
           return std::vector<PageRun>{{.first = first, .pages = end - first}};
         },
         mappings_);
-    const ProcessUse use = ReadProcessUse(pages, threads);
+    const ProcessUse use = ReadProcessUse(pages, {});
     EXPECT_EQ(use.sum(), resident);
     return use;
   }
@@ -53,7 +53,7 @@ TEST(ProcessUseTest, DividesMappingsByName) {
   process.Add("/dev/shm/queue", 4);
   process.Add("[heap]", 5);
   process.Add("", 6).lazily_freed_bytes = 2 * kHardwarePage;
-  process.Add("[anon:arena]", 7).hugepage_bytes = 7 * kHardwarePage;
+  process.Add("[anon:arena]", 7);
   process.Add("[vdso]", 1);
   process.Add("[stack]", 8);
   process.Add("/usr/lib/libc.so.6", 2).hugetlb_bytes = 9 * kHardwarePage;
@@ -63,14 +63,11 @@ TEST(ProcessUseTest, DividesMappingsByName) {
   EXPECT_EQ(use.shared, 24 * kHardwarePage);
   EXPECT_EQ(use.anonymous, (5 + 4 + 7) * kHardwarePage);
   EXPECT_EQ(use.lazily_freed, 2 * kHardwarePage);
-  EXPECT_EQ(use.anonymous_hugepages, 7 * kHardwarePage);
   EXPECT_EQ(use.stacks, 8 * kHardwarePage);
   EXPECT_EQ(use.num_stacks, 1u);
   EXPECT_EQ(use.hugetlb, 9 * kHardwarePage);
   EXPECT_EQ(use.largest_files[0].name, "/usr/bin/server");
-  EXPECT_EQ(use.largest_shared[0].name, "/memfd:cache (deleted)");
   EXPECT_EQ(use.largest_anonymous[0].name, "[anon:arena]");
-  EXPECT_EQ(use.largest_anonymous[1].name, "[heap]");
 }
 
 TEST(ProcessUseTest, VariablesWithoutInitialValuesAreOfTheFile) {
@@ -82,34 +79,7 @@ TEST(ProcessUseTest, VariablesWithoutInitialValuesAreOfTheFile) {
   process.Add("", 1);
   const ProcessUse use = process.Use();
   EXPECT_EQ(use.file_data, 9 * kHardwarePage);
-  ASSERT_EQ(use.largest_file_data.size(), 1u);
-  EXPECT_EQ(use.largest_file_data[0].name, "/usr/bin/server");
-  EXPECT_EQ(use.largest_file_data[0].bytes, 9 * kHardwarePage);
-  ASSERT_EQ(use.largest_files.size(), 1u);
-  EXPECT_EQ(use.largest_files[0].bytes, 2 * kHardwarePage);
   EXPECT_EQ(use.anonymous, 6 * kHardwarePage);
-}
-
-TEST(ProcessUseTest, AStackEndsWhereItMust) {
-  FakeProcess process;
-  process.Add("", 1, false);
-  process.Add("", 100);
-  const ProcessUse use = process.Use({.threads = 2, .stack_bytes = 30 * kHardwarePage});
-  EXPECT_EQ(use.stacks, 30 * kHardwarePage);
-  EXPECT_EQ(use.anonymous, 70 * kHardwarePage);
-}
-
-TEST(ProcessUseTest, TheLargestOfAFilesMappingsTogether) {
-  FakeProcess process;
-  process.Add("/a", 3);
-  process.Add("/b", 4);
-  process.Add("/a", 3);
-  process.Add("/c", 1);
-  process.Add("/d", 1);
-  const ProcessUse use = process.Use();
-  ASSERT_EQ(use.largest_files.size(), 3u);
-  EXPECT_EQ(use.largest_files[0].name, "/a");
-  EXPECT_EQ(use.largest_files[0].bytes, 6 * kHardwarePage);
 }
 
 }  // namespace

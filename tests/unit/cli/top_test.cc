@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heap/thread_caches.h"
@@ -40,24 +41,11 @@ TEST(TableTest, SortsAndFilters) {
   EXPECT_TRUE(Arrange(table, 0, false, "pear").empty());
 }
 
-TEST(TableTest, AlignsColumns) {
-  const Table table = Fruit();
-  EXPECT_EQ(TableLines(table, Arrange(table, 0, false, ""), 80),
-            (List{"WEIGHT  NAME", " 120 g  Apple", "   7 g  cherry", "   5 g  plum"}));
-  EXPECT_EQ(TableLines(table, {}, 9), (List{"WEIGHT  N"}));
-}
-
 TEST(TableTest, ShowsNoControlCharacters) { EXPECT_EQ(Printable("a\033[1m\xff"), "a?[1m?"); }
 
 class TopModelTest : public testing::Test {
  protected:
-  TopModelTest() {
-    Table other{.name = "other", .columns = {{"X"}}, .rows = {{"z", {{"only"}}}}};
-    model_.SetData({.summary = {"summary"},
-                    .histories = {{"resident", {1 << 20, 2 << 20, 3 << 20}}},
-                    .tables = {Fruit(), other},
-                    .opens_rows = true});
-  }
+  TopModelTest() { model_.SetData({.summary = {"summary"}, .tables = {Fruit()}}); }
 
   std::string Text(size_t width = 80, size_t height = 20) {
     std::string text;
@@ -77,62 +65,20 @@ class TopModelTest : public testing::Test {
   TopModel model_{false};
 };
 
-TEST_F(TopModelTest, ShowsSummaryTimelineAndTable) {
-  EXPECT_TRUE(Shows("summary"));
-  EXPECT_TRUE(Shows("resident        3.0 MiB _~#")) << Text();
-  EXPECT_TRUE(Shows("[fruit]  other "));
-  EXPECT_TRUE(Shows("sort: WEIGHT")) << Text();
-  EXPECT_EQ(model_.selected(), "b");
-}
-
 TEST_F(TopModelTest, MovesTheSelection) {
   Text();
-  model_.HandleKey(kKeyDown);
-  EXPECT_EQ(model_.selected(), "c");
-  Type("j");
+  const std::pair<int, const char*> keys[] = {{kKeyDown, "c"},   {'j', "a"},         {'j', "a"},
+                                              {kKeyUp, "c"},     {kKeyHome, "b"},    {kKeyEnd, "a"},
+                                              {kKeyPageUp, "b"}, {kKeyPageDown, "a"}};
+  for (const auto& [key, selected] : keys) {
+    model_.HandleKey(key);
+    EXPECT_EQ(model_.selected(), selected) << key;
+  }
+  Type("r");  // another order: the selection stays with its row
   EXPECT_EQ(model_.selected(), "a");
-  Type("j");
-  EXPECT_EQ(model_.selected(), "a");
-  model_.HandleKey(kKeyUp);
-  EXPECT_EQ(model_.selected(), "c");
-  model_.HandleKey(kKeyHome);
-  EXPECT_EQ(model_.selected(), "b");
-  model_.HandleKey(kKeyEnd);
-  EXPECT_EQ(model_.selected(), "a");
-  model_.HandleKey(kKeyPageUp);
-  EXPECT_EQ(model_.selected(), "b");
-  model_.HandleKey(kKeyPageDown);
-  EXPECT_EQ(model_.selected(), "a");
-}
-
-TEST_F(TopModelTest, TheSelectionStaysWithItsRow) {
-  model_.HandleKey(kKeyEnd);
-  Type("r");
-  EXPECT_EQ(model_.selected(), "a");
-  Type("r");
-  model_.HandleKey(kKeyHome);
-  Type("jr");
-  EXPECT_EQ(model_.selected(), "c");
   model_.HandleKey(kKeyRight);
   EXPECT_TRUE(Shows("sort: NAME"));
-  EXPECT_EQ(model_.selected(), "c");
-  // The row of "c" has been removed. The row that takes its place is selected.
-  Table table = Fruit();
-  table.rows.pop_back();
-  model_.SetData({.tables = {table}});
   EXPECT_EQ(model_.selected(), "a");
-}
-
-TEST_F(TopModelTest, SortsByAnotherColumn) {
-  Type(">");
-  EXPECT_TRUE(Shows("sort: NAME"));
-  Type(">");
-  EXPECT_TRUE(Shows("sort: WEIGHT"));
-  Type("<");
-  EXPECT_TRUE(Shows("sort: NAME"));
-  Type("r");
-  EXPECT_TRUE(Shows("sort: NAME reversed"));
-  EXPECT_LT(Text().find("plum"), Text().find("Apple"));
 }
 
 TEST_F(TopModelTest, Filters) {
@@ -155,42 +101,6 @@ TEST_F(TopModelTest, Filters) {
   EXPECT_EQ(model_.selected(), "b");
 }
 
-TEST_F(TopModelTest, ChangesTheTable) {
-  Type("j");
-  model_.HandleKey(kKeyTab);
-  EXPECT_TRUE(Shows("only"));
-  EXPECT_FALSE(Shows("plum"));
-  EXPECT_EQ(model_.selected(), "z");
-  model_.HandleKey(kKeyTab);
-  EXPECT_EQ(model_.selected(), "b");
-}
-
-TEST_F(TopModelTest, Requests) {
-  EXPECT_EQ(model_.HandleKey('q'), TopRequest::kQuit);
-  EXPECT_EQ(model_.HandleKey(kKeyEnter), TopRequest::kOpen);
-  EXPECT_EQ(model_.HandleKey(kNoKey), TopRequest::kNone);
-  model_.SetData({.tables = {Fruit()}});
-  EXPECT_EQ(model_.HandleKey(kKeyEnter), TopRequest::kNone);
-  Type("/x");
-  model_.HandleKey(kKeyEnter);
-  Type("p-");
-  model_.Open();
-  EXPECT_FALSE(model_.paused());
-  EXPECT_EQ(model_.seconds(), 2);  // the interval stays
-}
-
-TEST_F(TopModelTest, PausesAndChangesTheInterval) {
-  Type("p");
-  EXPECT_TRUE(model_.paused());
-  EXPECT_TRUE(Shows("paused"));
-  Type("p");
-  EXPECT_FALSE(model_.paused());
-  Type("+++++++++");
-  EXPECT_EQ(model_.seconds(), 0.25);
-  Type("-------------------");
-  EXPECT_EQ(model_.seconds(), 64);
-}
-
 TEST_F(TopModelTest, HelpListsTheKeysUntilAKey) {
   Type("?");
   EXPECT_EQ(model_.HandleKey(kNoKey), TopRequest::kNone);
@@ -198,14 +108,6 @@ TEST_F(TopModelTest, HelpListsTheKeysUntilAKey) {
   EXPECT_FALSE(Shows("plum"));
   EXPECT_EQ(model_.HandleKey('x'), TopRequest::kNone);
   EXPECT_TRUE(Shows("plum"));
-}
-
-TEST_F(TopModelTest, AProblemKeepsTheDataBefore) {
-  model_.SetProblem("process 7 has ended");
-  EXPECT_TRUE(Shows("process 7 has ended"));
-  EXPECT_TRUE(Shows("plum"));
-  model_.SetData({.tables = {Fruit()}});
-  EXPECT_FALSE(Shows("has ended"));
 }
 
 TEST_F(TopModelTest, AnySizeOfTerminal) {
@@ -240,77 +142,20 @@ TEST_F(TopModelTest, AnySizeOfTerminal) {
 
 ProcessFigures FiguresOf(uint64_t in_use, int64_t time_ms) {
   ProcessFigures figures{.time_ms = time_ms};
-  figures.info.pid = 7;
-  figures.info.name = "server";
-  figures.info.threads = 3;
-  figures.info.memory.resident_bytes = 100 << 20;
   figures.stats.emplace();
-  figures.stats->figures = {{"in_use_bytes", in_use}, {"actual_bytes", uint64_t{80} << 20}};
-  figures.stats->classes = {{},
-                            {.object_bytes = 48,
-                             .spans = 1,
-                             .in_use_objects = 10,
-                             .objects_per_span = 20,
-                             .span_bytes = 960}};
+  figures.stats->figures = {{"in_use_bytes", in_use}};
   return figures;
 }
 
-TEST(TopDataTest, OfAProcess) {
+TEST(TopDataTest, RatesPerSecond) {
   ProcessView view{.now = FiguresOf(50 << 20, 3000), .before = FiguresOf(48 << 20, 1000)};
-  view.version = "1.0";
-  view.history = {*view.before, view.now};
-  view.threads = {{{.address = 1, .bytes = 4096, .thread = 8}, "worker"},
-                  {{.address = 2, .holder = CacheHolder::kNobody}, ""}};
   EXPECT_EQ(GrowthPerSecond(view), double(1 << 20));
-  const TopData data = DataOfProcess(view);
-  ASSERT_EQ(data.tables.size(), 2u);
-  EXPECT_EQ(data.tables[0].rows[0].cells.back().text, "worker");
-  EXPECT_EQ(data.tables[0].rows[1].cells.back().text, "(no thread: kept for the next one)");
-  EXPECT_EQ(data.tables[1].rows[0].cells[4].text, "50.0%");
-  EXPECT_EQ(data.histories[1].bytes.size(), 2u);
-  std::string summary;
-  for (const std::string& line : data.summary) summary += line + "\n";
-  EXPECT_NE(summary.find("+1.0 MiB/s"), std::string::npos) << summary;
-  EXPECT_NE(summary.find("2.00 resident for each byte"), std::string::npos) << summary;
-  for (const Table& table : data.tables) {
-    for (const Row& row : table.rows) EXPECT_EQ(row.cells.size(), table.columns.size());
-  }
-}
-
-TEST(TopDataTest, SamplesShowCallSitesAndWhatIsAllocated) {
-  ProcessView view{.now = FiguresOf(50 << 20, 3000), .before = FiguresOf(48 << 20, 1000)};
   EXPECT_EQ(AllocatedPerSecond(view), std::nullopt);
-  view.samples = SampleCount{.time_ms = 3000, .samples = 10};
-  const TopData without = DataOfProcess(view);
-  ASSERT_EQ(without.tables.size(), 3u);
-  EXPECT_NE(without.summary.back().find("TCMALLOC_SAMPLE_PARAMETER"), std::string::npos);
-  view.samples->interval = 1 << 20;
+  view.samples = SampleCount{.time_ms = 3000, .samples = 10, .interval = 1 << 20};
   view.samples_before = SampleCount{.time_ms = 1000, .samples = 4, .interval = 1 << 20};
   EXPECT_EQ(AllocatedPerSecond(view), double(3 << 20));
   view.samples_before->interval = 5;  // the interval has changed
   EXPECT_EQ(AllocatedPerSecond(view), std::nullopt);
-  view.samples_before->interval = 1 << 20;
-  const SourceFrame allocating{.function = "malloc"};
-  const SourceFrame own{.function = "MakeTable", .file = "table.cc", .line = 12};
-  view.sites = {{.stack = {1, 2}, .frames = {&own, &allocating}, .samples = 3, .bytes = 4096}};
-  const TopData data = DataOfProcess(view);
-  EXPECT_NE(data.summary.back().find("allocates about 3.0 MiB/s"), std::string::npos);
-  ASSERT_EQ(data.tables[2].rows.size(), 1u);
-  EXPECT_EQ(data.tables[2].rows[0].cells[0].text, "4.0 KiB");
-  EXPECT_EQ(data.tables[2].rows[0].cells[3].text, "MakeTable (table.cc:12)");
-}
-
-TEST(TopDataTest, OfAnotherMallocAndOfAll) {
-  ProcessView other{.now = FiguresOf(1, 1), .allocator = "glibc's malloc"};
-  other.now.stats.reset();
-  EXPECT_EQ(GrowthPerSecond(other), std::nullopt);
-  const TopData data = DataOfProcess(other);
-  EXPECT_TRUE(data.tables.empty());
-  EXPECT_NE(data.summary[0].find("glibc's malloc"), std::string::npos);
-  const TopData all = DataOfProcesses({{.now = FiguresOf(1 << 20, 1)}});
-  EXPECT_TRUE(all.opens_rows);
-  EXPECT_EQ(all.tables[0].rows[0].id, "7");
-  EXPECT_EQ(all.tables[0].rows[0].cells.size(), all.tables[0].columns.size());
 }
 
 TEST(NameThreadsTest, ByTheStackThatHasTheSlot) {
@@ -335,10 +180,6 @@ TEST(NameThreadsTest, ByTheStackThatHasTheSlot) {
   NameThreads(10, mappings, {}, &known, &later);
   EXPECT_EQ(later[0].thread, 10);
   EXPECT_EQ(later[2].thread, 13);
-  std::vector<CacheInfo> unknown = {{.address = 5, .slot = 0x1f000}, {.address = 6}};
-  NameThreads(10, mappings, {}, &known, &unknown);
-  EXPECT_EQ(unknown[0].thread, 0);
-  EXPECT_EQ(unknown[1].thread, 0);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "cli/fake_image.h"
-#include "report/types_report.h"
 
 namespace cli {
 namespace {
@@ -70,17 +69,6 @@ TEST(TypesTest, OthersAreBySampleOrBySize) {
   EXPECT_EQ(found.sites.entries[0].in_use_bytes, 64);
 }
 
-TEST(TypesTest, SaysWhatIsNotReadable) {
-  FakeImage image;
-  image.Put(kHeap, Words({kVtable, 1}, 8));
-  const ListedObjects list =
-      MakeList({{.start = kHeap, .bytes = 16}, {.start = kHeap + 16, .bytes = 16}});
-  const ObjectTypes found = FindTypes(list, image, 8, &TypeOf);
-  EXPECT_EQ(found.unread.objects, 1u);
-  EXPECT_EQ(found.typed.objects, 1u);
-  EXPECT_EQ(found.sizes.at(16).objects, 1u);
-}
-
 TEST(TypesTest, WhatWasNeverWrittenIsZero) {
   constexpr Address kUnwritten = kHeap + 4096;
   FakeImage image;
@@ -92,21 +80,6 @@ TEST(TypesTest, WhatWasNeverWrittenIsZero) {
   const ObjectTypes found = FindTypes(list, image, 8, &TypeOf);
   EXPECT_EQ(found.unread.objects, 1u) << "the one after it";
   EXPECT_EQ(found.sizes.at(16).objects, 3u);
-}
-
-TEST(TypesTest, ShowsTheLargestFirst) {
-  ObjectTypes types;
-  types.types[{"Small", 0}] = {.objects = 9, .bytes = 90};
-  types.types[{"Large", 8}] = {.objects = 2, .bytes = 200};
-  types.all = {.objects = 11, .bytes = 290};
-  const std::string text = TypesText(types, {}, {.pid = 7, .name = "zoo"}, 1);
-  EXPECT_NE(text.find("Process 7 (zoo) holds 11 objects of 290 B"), std::string::npos) << text;
-  EXPECT_NE(text.find("2 objects  contains at offset 8: Large\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("and 1 more types"), std::string::npos) << text;
-  EXPECT_EQ(text.find("Small"), std::string::npos) << text;
-  const auto json = TypesJson(types, {}, {.pid = 7, .name = "zoo"}, 10);
-  EXPECT_EQ(json["types"][0]["offset"], 8);
-  EXPECT_EQ(json["types"][1]["type"], "Small");
 }
 
 }  // namespace
