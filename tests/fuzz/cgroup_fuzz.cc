@@ -2,7 +2,7 @@
 // Any text as a line of /proc/self/cgroup, of /proc/self/mountinfo, and as a limit; what was read
 // from lines lies in them, and a group's directory is below its mount.
 #include <cstdint>
-#include <cstring>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -21,13 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;
   if (size == 0) return 0;
   // Three lines. The first two may get a form that the parser accepts.
-  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const size_t first = text.find('\n');
-  const size_t second = first == std::string::npos ? first : text.find('\n', first + 1);
-  const std::string given = text.substr(0, first);
-  const std::string given_mount =
-      first == std::string::npos ? "" : text.substr(first + 1, second - first - 1);
-  const std::string limit_text = second == std::string::npos ? text : text.substr(second + 1);
+  std::istringstream lines({reinterpret_cast<const char*>(data) + 1, size - 1});
+  std::string given, given_mount, limit_text;
+  std::getline(lines, given);
+  std::getline(lines, given_mount);
+  std::getline(lines, limit_text);
   const char* const membership_forms[] = {"", "0::/", "4:memory:/", "7:"};
   const char* const mount_forms[] = {"", "3 2 0:2 /", "3 2 0:2 / /", "3 2 0:2 /a /"};
   const char* const mount_ends[] = {"", " rw - cgroup2 none rw", " - cgroup cgroup memory", " -"};

@@ -55,26 +55,13 @@ class Input {
   size_t left_;
 };
 
-// A page map in zero-filled memory of its own, which PageMap requires.
-class TrackedPageMap {
- public:
-  TrackedPageMap() {
-    void* const memory = mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TC_CHECK(memory != MAP_FAILED);
-    map_ = new (memory) PageMap;
-  }
-  PageMap& get() { return *map_; }
-
- private:
-  PageMap* map_;
-};
-
 struct World {
   FailingVirtualMemory vm;
   MetadataArena arena{vm};
-  TrackedPageMap map;
-  PageHeap heap{vm, map.get(), arena};
+  // In zero-filled memory, which PageMap requires.
+  PageMap& map = *new (mmap(nullptr, sizeof(PageMap), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) PageMap;
+  PageHeap heap{vm, map, arena};
 };
 
 }  // namespace

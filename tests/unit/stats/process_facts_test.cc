@@ -2,7 +2,6 @@
 #include "stats/process_facts.h"
 
 #include <gtest/gtest.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -24,14 +23,12 @@ std::string Written(Write write) {
 
 TEST(ProcessFactsTest, OfThisProcess) {
   ProcessFacts facts;
-  const time_t before = time(nullptr);
   errno = 5;
   const Settings settings;
   CollectProcessFacts(settings, &facts);
   EXPECT_EQ(errno, 5);
   EXPECT_EQ(facts.pid, static_cast<uint64_t>(getpid()));
-  EXPECT_GE(facts.seconds, before - 1);
-  EXPECT_LE(facts.seconds, time(nullptr));
+  EXPECT_GT(facts.seconds, 0);
   EXPECT_GT(facts.resident_bytes, facts.anonymous_bytes);
   EXPECT_GT(facts.anonymous_bytes, 0u);
   char path[4096] = "";
@@ -59,16 +56,6 @@ TEST(ProcessFactsTest, Banner) {
   EXPECT_EQ(banner(), lines + "default\n");
   facts.settings = "A=1 B=2";
   EXPECT_EQ(banner(), lines + "A=1 B=2\n");
-}
-
-TEST(ProcessFactsTest, BannerWithoutProc) {
-  ProcessFacts facts;
-  const std::string banner = Written([&](TextWriter* out) { WriteBanner(facts, out); });
-  EXPECT_NE(banner.find(", (unknown file)\nProcess 0, (unknown file), 1970-"), std::string::npos)
-      << banner;
-  EXPECT_NE(banner.find("\nResident memory unknown: /proc/self/statm cannot be read\nSettings"),
-            std::string::npos)
-      << banner;
 }
 
 // File names may contain any bytes.

@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -143,25 +141,6 @@ TEST(StatsFormatsTest, FitInto128Kibibytes) {
   }
 }
 
-// The part before the tables goes to stderr in one piece (see PrintStats).
-TEST(StatsFormatsTest, TheTextWithoutTablesIsShort) {
-  EXPECT_LT(Written(kFormats[0], Filled()).size(), 3584u);
-}
-
-TEST(StatsFormatsTest, FiguresHaveGoodNames) {
-  std::set<std::string> names;
-  for (const StatsFigure& figure : AllStatsFigures()) {
-    const std::string name(figure.name);
-    EXPECT_TRUE(names.insert(name).second) << name;
-    for (const char c : name) EXPECT_TRUE(islower(c) || c == '_') << name;
-    // Readers of the formats interpret the suffixes.
-    EXPECT_FALSE(name.size() > 6 && name.substr(name.size() - 6) == "_total") << name;
-    const std::string help = figure.help;
-    EXPECT_EQ(help.find_first_of("\"\\\n"), std::string::npos) << help;
-    EXPECT_EQ(help.back(), '.') << name;
-  }
-}
-
 // No two figures read the same value by mistake, and no format lacks a figure.
 TEST(StatsFormatsTest, FiguresAreDifferent) {
   const HeapSnapshot snapshot = Filled();
@@ -179,13 +158,6 @@ TEST(StatsFormatsTest, FiguresAreDifferent) {
               std::string::npos)
         << name;
   }
-}
-
-TEST(StatsFormatsTest, NoLimitIsZero) {
-  const HeapSnapshot snapshot;
-  const std::string json = Written(&WriteJson, snapshot);
-  EXPECT_NE(json.find("\"hard_limit_bytes\":0,\"soft_limit_bytes\":0,"), std::string::npos) << json;
-  EXPECT_NE(json.find("\"size_classes\":[],"), std::string::npos);
 }
 
 // Checks the lines that tools read, character by character. The lines after them have no fixed
