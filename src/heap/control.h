@@ -38,8 +38,7 @@
 //    begun is as complete in the child as a call of the program in another thread would be.
 //  * Exit. Nothing waits for a request. The writer sees that the process is gone.
 //
-// tests/model/control.pml is a model of this. Cost where there is no request: two loads and a
-// comparison in a slow path.
+// Cost where there is no request: two loads and a comparison in a slow path.
 #pragma once
 
 #include <array>

@@ -4,9 +4,8 @@
 
   model_test.py MODEL.pml COMPILER holds|fails DEFINE...
 
-"holds": the search was complete and found no error, and every statement of the model was reached
-(otherwise it would prove little). "fails": an assertion of the model was violated; other errors, for example a
-deadlock, do not count. The DEFINEs select the memory model and the mistake to make.
+"holds": the search was complete, found no error and reached every statement. "fails": an assertion was violated; other
+errors, for example a deadlock, do not count. The DEFINEs select the memory model and the mistake to make.
 """
 
 import pathlib
@@ -22,7 +21,6 @@ SKIPPED = 77
 
 def search(model, compiler, defines, folder):
     """Returns the output of the checker."""
-    # A trail to an error is written beside the model.
     shutil.copy(model, folder)
     subprocess.run(["spin", "-a", *(f"-D{name}" for name in defines), model.name],
                    cwd=folder, check=True)

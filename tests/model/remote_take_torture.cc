@@ -15,9 +15,8 @@
 // without --seconds for ever, and 0 means that it saw one. 77 means that this machine cannot show
 // that.
 //
-// Objects are no pointers and each bin operation keeps its array's bounds, so that a violation is
-// counted and does no damage. The words are plain: ThreadSanitizer reports any access to them that
-// acquire and release do not put in order.
+// Objects are no pointers and each bin operation keeps its array's bounds, so that a violation does
+// no damage. The words are plain, so that ThreadSanitizer reports accesses without order.
 #include <sched.h>
 
 #include <algorithm>
@@ -288,8 +287,6 @@ struct Counts {
   uint64_t takings = 0;
   uint64_t objects = 0;
   uint64_t busy = 0;
-  uint64_t barriers = 0;
-  uint64_t failed_barriers = 0;
 };
 
 // A barrier of the calling thread alone. (This is no fence, because ThreadSanitizer does not
@@ -312,7 +309,6 @@ void TakeFromEveryone(Membarrier* membarrier, Counts& counts) {
     OwnBarrier();
   } else {
     ordered = membarrier->Issue();
-    ++(ordered ? counts.barriers : counts.failed_barriers);
   }
   for (Cache* cache = caches.first(); cache != nullptr; cache = caches.Next(cache)) {
     if (ordered && cache->slot.busy.load(std::memory_order_acquire) == ThreadSlot::kIdle) {
@@ -351,22 +347,15 @@ Options Parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
+    const auto value = [&] { return strtoull(i + 1 < argc ? argv[++i] : "", nullptr, 10); };
     if (name == "--without-membarrier") {
       options.without_membarrier = true;
-      continue;
-    }
-    char* end = nullptr;
-    const long value = i + 1 < argc ? strtol(argv[++i], &end, 10) : 0;
-    if (value <= 0 || *end != '\0') {
-      fprintf(stderr, "%s: a positive number is to follow, or this is no option\n", name.c_str());
-      exit(2);
-    }
-    if (name == "--seconds") {
-      options.seconds = static_cast<int>(value);
+    } else if (name == "--seconds") {
+      options.seconds = static_cast<int>(value());
     } else if (name == "--owners") {
-      options.owners = static_cast<int>(value);
+      options.owners = static_cast<int>(value());
     } else if (name == "--least-takings") {
-      options.least_takings = static_cast<uint64_t>(value);
+      options.least_takings = value();
     } else {
       fprintf(stderr, "%s is no option\n", name.c_str());
       exit(2);
@@ -423,14 +412,11 @@ int Run(const Options& options) {
   for (std::thread& owner : owners) owner.join();
   CheckObjects(n);
 
-  printf(
-      "%llu caches taken with %llu objects, %llu met at work, %llu barriers, %llu failed, "
-      "%llu lives\n",
-      static_cast<unsigned long long>(counts.takings),
-      static_cast<unsigned long long>(counts.objects), static_cast<unsigned long long>(counts.busy),
-      static_cast<unsigned long long>(counts.barriers),
-      static_cast<unsigned long long>(counts.failed_barriers),
-      static_cast<unsigned long long>(lives.load()));
+  printf("%llu caches taken with %llu objects, %llu met at work, %llu lives\n",
+         static_cast<unsigned long long>(counts.takings),
+         static_cast<unsigned long long>(counts.objects),
+         static_cast<unsigned long long>(counts.busy),
+         static_cast<unsigned long long>(lives.load()));
   uint64_t total = 0;
   for (int kind = 0; kind < kViolations; ++kind) {
     const uint64_t count = violations[kind].load();
