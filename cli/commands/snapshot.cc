@@ -75,6 +75,7 @@ Saved Save(const Target& running, const Mirror* all, std::vector<Guard>* guards)
   image.SetThreads(running.image().Threads());
   static_cast<void>(RootAt(image, running.root().address));
   const Target target(image, running.root());
+  static_cast<void>(target.HasHeap());
   saved.now_ms = target.NowMs();
   const HeapObjects objects(target);
   objects.AddGuards(guards);
