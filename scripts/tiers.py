@@ -117,8 +117,8 @@ GATE = {
         "one program for each kind of use: an interpreter, a server in C, one in C++ with leaks"),
     ("packaging", "release"): (r"packaging\.install$", "the installed files"),
     ("unit", "tsan"): (
-        r"unit\.(?!Classes/CentralFreeListModelTest|CentralFreeListTest|MetadataArena|ObjectIndex|ObjectTable"
-        r"|PageHeapAddressSpace|HardwarePages)",
+        r"unit\.(?!Classes/CentralFreeListModelTest|CentralFreeListTest|PageHeapAddressSpaceTest"
+        r"|HardwarePages/MetadataArenaPageSizeTest)",
         "all but the longest tests of one thread"),
 }
 
