@@ -20,9 +20,9 @@ import time
 import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/layout"))
+sys.path.insert(0, str(ROOT / "scripts/lint"))
+import words  # noqa: E402
 import source  # noqa: E402
-import words_test  # noqa: E402
 
 LEFT_OUT = ("bench/results/", "LICENSE", "docs/site/iframe-worker.js")
 END = re.compile(r"(?<=[.!?:;])(?<!e\.g\.)(?<!i\.e\.)\s+(?=[A-Z`\"(*])")
@@ -85,7 +85,7 @@ def code_below(lines, number):
     return ""
 
 
-READERS = {".md": whole_markdown, ".py": comments_of_python, ".sh": words_test.shell_pieces}
+READERS = {".md": whole_markdown, ".py": comments_of_python, ".sh": words.shell_pieces}
 READERS.update((suffix, comments_of_code) for suffix in source.CODE_SUFFIXES)
 
 
@@ -98,7 +98,7 @@ def sentences(places):
             continue
         text = path.read_text()
         lines = text.split("\n")
-        for passage in words_test.passages(READERS[path.suffix](text)):
+        for passage in words.passages(READERS[path.suffix](text)):
             start = 0
             for sentence in END.split(passage.text):
                 at = passage.text.index(sentence, start)
