@@ -125,9 +125,6 @@ struct Tuning {
     // shard may keep a step too much of each kind. Ranges: 4 KiB to 4 MiB, a power of two; 2 to 64.
     size_t kept_spans_step = 128_KiB;
     size_t kept_spans_steps = 8;
-    // While no thread runs idle release, free pages that the program needed within the last seconds
-    // are kept until it frees again: at most this part of the total. Not measured. Range: 2 to 64.
-    size_t prompt_part = 2;
     // The total is at most this part of the lowest memory limit. Not measured. Range: 2 to 64.
     size_t limit_part = 8;
     // After a response to memory pressure of level N the total is halved N times for this long.
@@ -276,9 +273,9 @@ struct Tuning {
   struct SpanCache {
     // The longest span that is kept. Range: 1 to 127.
     size_t max_pages = 16;
-    // The most bytes that a shard keeps in a prompt heap. Two threads that each fill and empty 3
+    // The most bytes that a shard keeps while no thread runs idle release. Two threads that each fill and empty 3
     // MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010). Range: 0 to 64 MiB.
-    size_t prompt_bytes = 4_MiB;
+    size_t unattended_bytes = 4_MiB;
     // The most kept spans of other shards that one request drains. Draining one at a time would mix
     // the shards' memory span by span (decision 0010). Range: 1 to 256.
     size_t drained_at_once = 32;
@@ -288,8 +285,8 @@ struct Tuning {
   struct SpanPool {
     // The longest object that a pool keeps and serves. Range: 64 KiB to 1 GiB.
     Length max_length = Length::ForBytes(1_MiB);
-    // The most bytes that a pool keeps in a prompt heap. Range: 0 to 64 MiB.
-    size_t prompt_bytes = 8_MiB;
+    // The most bytes that a pool keeps while no thread runs idle release. Range: 0 to 64 MiB.
+    size_t unattended_bytes = 8_MiB;
     // Pages that a pool takes from the page heap at once, if there is a free span of that length.
     // Two threads that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of their
     // own length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045). Range: 64 KiB to 64 MiB.
@@ -403,14 +400,23 @@ struct Tuning {
     int64_t memory_ms = 4000;
     // How many windows memory_ms is divided into. Not measured. Range: 2 to 64.
     size_t windows = 8;
-    // How fast free memory beyond the peak is released, times the rate (decision 0014). Range:
-    // 16 MiB to 1 GiB.
-    size_t bytes_per_second = 512_MiB;
+    // What a program may have to fault in again within regret_ms of its release, for each second
+    // of its life, times the rate: 2 % of its time at 1.4 us for a page of 4 KiB (decision 0053).
+    // Range: 1 MiB to 1 GiB.
+    size_t regret_bytes_per_second = 56_MiB;
+    // Range: 100 to memory_ms.
+    int64_t regret_ms = 1000;
+    // The most that may have been released within regret_ms, times the rate. It bounds how fast
+    // memory is released: this much in two regret_ms. Range: 16 MiB to 4095 MiB.
+    size_t most_at_risk = 1_GiB;
     // If the only free pages left are in partially used hugepages, these are split when the excess
     // is more than this part of the memory in use (decision 0014). Range: 1 to 256.
     size_t split_part = 16;
     // Freeing reads the clock once for this many pages. Not measured. Range: 64 KiB to slice.
     Length look_every = Length::ForBytes(1_MiB);
+    // While no thread runs idle release, slow paths look for memory to release after this time.
+    // Not measured. Range: 10 to memory_ms.
+    int64_t look_every_ms = 500;
     // The most that one system call releases, unless there is no memory for the record of a longer
     // span's rest. A freeing thread waits for that call (decision 0014). Range: 2 MiB to 64 MiB; a
     // multiple of a hugepage.
@@ -427,19 +433,6 @@ struct Tuning {
     // The most refused spans that become free under one hold of the lock. Not measured. Range: 1 to
     // 1000.
     size_t restored_at_once = 64;
-    // Prompt release happens while no thread runs idle release (decision 0033). A prompt heap keeps
-    // this much free memory plus this part of the memory in use. In small heaps a wrong guess costs
-    // more in page faults than it saves, and the sum stays well below twice the memory in use.
-    // Ranges: 0 to 64 MiB; 1 to 256.
-    Length prompt_kept = Length::ForBytes(4_MiB);
-    size_t prompt_kept_part = 4;
-    // A prompt heap releases at most this many pages for each page that is freed, so that a free
-    // costs in proportion to what it frees. Release begins when half of the heap is free and must
-    // end while the other half is freed: more than 3 reach the goal. Range: 4 to 64.
-    size_t prompt_per_freed = 8;
-    // How long prompt release stops after one that was too early. A program that works in phases
-    // releases its memory in vain at most once in this time. Range: memory_ms to 3,600,000.
-    int64_t prompt_pause_ms = 60'000;
   } release;
 
   // Idle release: returning free pages to the OS while no thread is freeing
@@ -802,7 +795,7 @@ constexpr bool RetentionFits(const Tuning& t) {
          In(t.retention.thread_caches_in_use_part, 1, 64) &&
          In(t.retention.kept_spans_step, 4_KiB, 4_MiB) &&
          IsPowerOfTwo(t.retention.kept_spans_step) && In(t.retention.kept_spans_steps, 2, 64) &&
-         In(t.retention.prompt_part, 2, 64) && In(t.retention.limit_part, 2, 64) &&
+         In(t.retention.limit_part, 2, 64) &&
          In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
          t.retention.pressure_hold_ms > t.pressure.max_waits * t.pressure.default_interval_ms;
 }
@@ -853,7 +846,7 @@ constexpr bool LineOwnershipFits(const Tuning::LineOwnership& t) {
 static_assert(LineOwnershipFits(kTuning.line_ownership));
 
 constexpr bool PlacementFits(const Tuning::Placement& t, const Tuning::SpanCache& kept) {
-  return In(kept.max_pages, 1, 127) && kept.prompt_bytes <= 64_MiB &&
+  return In(kept.max_pages, 1, 127) && kept.unattended_bytes <= 64_MiB &&
          In(kept.drained_at_once, 1, 256) && In(t.min_near_run.bytes(), 64_KiB, 2_MiB) &&
          In(t.max_near_run, t.min_near_run, Length::ForBytes(2_MiB)) &&
          IsPowerOfTwo(t.min_near_run.pages()) && IsPowerOfTwo(t.max_near_run.pages()) &&
@@ -888,15 +881,15 @@ static_assert(ReallocationFits(kTuning));
 
 constexpr bool ReleaseFits(const Tuning::Release& t) {
   return 0 <= t.default_rate && t.default_rate <= t.max_rate && In(t.memory_ms, 100, 60'000) &&
-         In(t.windows, 2, 64) && In(t.bytes_per_second, 16_MiB, 1_GiB) &&
+         In(t.windows, 2, 64) && In(t.regret_bytes_per_second, 1_MiB, 1_GiB) &&
+         In(t.regret_ms, 100, t.memory_ms) && In(t.most_at_risk, 16_MiB, size_t{4095} << 20) &&
+         In(t.look_every_ms, 10, t.memory_ms) &&
          In(t.split_part, 1, 256) && In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
          In(t.slice.bytes(), 2_MiB, 64_MiB) && t.slice.bytes() % 2_MiB == 0 &&
          In(t.part_at_once, 4, 256) && t.most_at_once >= t.slice &&
          t.most_at_once <= Length(size_t{1} << 19) && t.most_at_once.bytes() % 2_MiB == 0 &&
          In(t.max_refusals, 1, 1000) && In(t.spans_looked_at, 1, 256) &&
-         In(t.restored_at_once, 1, 1000) && t.prompt_kept.bytes() <= 64_MiB &&
-         In(t.prompt_kept_part, 1, 256) && In(t.prompt_per_freed, 4, 64) &&
-         In(t.prompt_pause_ms, t.memory_ms, 3'600'000);
+         In(t.restored_at_once, 1, 1000);
 }
 static_assert(ReleaseFits(kTuning.release));
 

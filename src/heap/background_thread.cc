@@ -116,12 +116,12 @@ bool IsTimeToStart(int64_t now_ms) {
 }
 
 void SetWorker(Worker started) {
-  GlobalHeap().page_heap.hints().prompt_release.Set(false);
+  GlobalHeap().page_heap.hints().unattended.Set(false);
   worker.store(started, std::memory_order_seq_cst);
 }
 
 void ClearWorker() {
-  GlobalHeap().page_heap.hints().prompt_release.Set(true);
+  GlobalHeap().page_heap.hints().unattended.Set(true);
   worker.store(kNone, std::memory_order_release);
   FutexWakeAll(&worker);
 }
@@ -142,23 +142,6 @@ void Join() {
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
   pthread_join(thread, nullptr);
   pthread_setcancelstate(before, nullptr);
-}
-
-// Releases pages that no thread may release later. After a long life it releases all that the
-// background thread would have released, except the pages that a prompt heap keeps. After a short
-// life it releases the excess over the retention total's part for recent demand, since most
-// programs whose threads end within seconds soon end or create new threads.
-void ReleaseAtStop() {
-  PageHeap& page_heap = GlobalHeap().page_heap;
-  const int64_t life_ms = CoarseMilliseconds() - started_ms.load(std::memory_order_relaxed);
-  if (life_ms >= kTuning.release.memory_ms) {
-    while (page_heap.ReleaseDue(PageHeap::kReleaseSlice, true) > Length(0)) {
-    }
-    return;
-  }
-  const size_t free_bytes = page_heap.GetStats().free_backed_bytes;
-  const size_t kept_bytes = page_heap.Shares().total / kTuning.retention.prompt_part;
-  if (free_bytes > kept_bytes) page_heap.ReleaseAtLeast(Length::ForBytes(free_bytes - kept_bytes));
 }
 
 // Stops the background thread if it must end. True if it has ended.
@@ -182,7 +165,6 @@ bool StopIfDue() {
   FutexWakeAll(&asleep);
   Join();
   ClearWorker();
-  ReleaseAtStop();
   return true;
 }
 

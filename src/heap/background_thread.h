@@ -2,8 +2,8 @@
 // Which thread runs idle release (heap/idle_release.h):
 //   * in a program with several threads, a thread of the library: the background thread;
 //   * the thread that listens to memory pressure (tools/pressure/pressure.h), if there is one;
-//   * none in a program with one thread, and where TCMALLOC_BACKGROUND=0 forbids it. The heap then
-//     releases promptly while the program frees (page/release_policy.h).
+//   * none in a program with one thread, and where TCMALLOC_BACKGROUND=0 forbids it. Threads of the
+//     program then release what is due on their slow paths (PageHeap::ReleaseIdle).
 //
 // Start. When the program calls pthread_create, the calling thread starts the background thread
 // before it creates the program's thread (entry/shared/override_threads.cc). It never starts inside

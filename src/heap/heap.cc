@@ -127,7 +127,7 @@ void EnsureHeapSlow() {
                           : heap->settings.control ? Control::kAccepted
                                                    : Control::kForbidden);
   ApplySettings(heap->settings, heap);
-  heap->page_heap.hints().prompt_release.Set(true);  // until a thread runs idle release
+  heap->page_heap.hints().unattended.Set(true);  // until a thread runs idle release
   heap->page_heap.hints().free_observer.store(&OnPagesFreed, std::memory_order_release);
   InitThreadExit();
   if (kOnHeapBuilt != nullptr) kOnHeapBuilt(*heap);

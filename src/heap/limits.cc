@@ -108,6 +108,7 @@ LimitedAllocation::LimitedAllocation(Heap& heap)
 }
 
 void LimitedAllocation::Ended(bool failed, size_t bytes) {
+  heap_.page_heap.ReleaseIdle();
   if (heap_.page_heap.hints().limit_event_due.value()) NotifySoftLimit(heap_);
   if (failed && heap_.page_heap.hints().hard_limit_refusals.value() != refusals_)
     NotifyHardLimit(heap_, bytes);

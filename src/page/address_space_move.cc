@@ -114,7 +114,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
       span->TakeSample(sample);
       *freed = state_.governor.NoteFreed(span->num_pages - plan.moved);
       state_.store.DeleteMoved(span, plan.head, plan.moved);
-      state_.NoteDemand(true);
+      state_.NoteDemand(n);
       if (state_.governor.limits().any()) state_.governor.NoteGrown(state_.Held());
     }
   }

@@ -76,14 +76,10 @@ ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length mos
   latest_ms_ = std::max(latest_ms_, now_ms);
   hints_.in_use_bytes.Set(held.in_use.bytes());
   const RetentionShares shares = hints_.retention.Shares(held.in_use.bytes(), 0, now_ms);
+  const Length slack = Length::ForBytes(shares.free_pages);
   const ReleasePolicy::Decision decision = policy_.Decide(
-      now_ms,
-      {.in_use = held.in_use,
-       .free_backed = held.free_backed,
-       .slack = Length::ForBytes(shares.free_pages),
-       .prompt = hints_.prompt_release.value(),
-       .prompt_most = Length::ForBytes(shares.total / kTuning.retention.prompt_part)},
-      most);
+      now_ms, {.in_use = held.in_use, .free_backed = held.free_backed, .slack = slack}, most);
+  hints_.release_later.Set(held.free_backed > decision.length + slack);
   return {.length = decision.length, .may_split = decision.may_split};
 }
 

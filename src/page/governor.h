@@ -47,8 +47,10 @@ struct PageHints {
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
   // The OS has refused a mapping at some time, so free memory may be unmapped.
   Relaxed<bool> address_space_is_short{false};
-  // No thread runs idle release: more is released while the program frees.
-  Relaxed<bool> prompt_release{false};
+  // No thread runs idle release, so threads of the program do it: PageHeap::ReleaseIdle.
+  Relaxed<bool> unattended{false};
+  // At the last decision more free memory was backed than the heap keeps for ever.
+  Relaxed<bool> release_later{false};
   // The freeing thread calls it, without locks, after each Tuning::Release::look_every freed pages,
   // or fewer at release rates above 1. Null: there is none. It must not allocate or free. Acquire
   // and release: it sees what was written before it was set.
@@ -116,18 +118,13 @@ class Governor {
   void SetReleaseRate(double rate);
   double release_rate() const { return policy_.rate(); }
   void SetReleasing(Releasing releasing) { hints_.releasing.Set(releasing); }
-  // `in_use` pages are in use now, and `unfit` free backed pages could not serve the request.
-  // `now_ms`: 0 if it is not known.
-  void NoteDemand(Length in_use, Length unfit, int64_t now_ms) {
-    policy_.Demand(in_use, unfit, now_ms);
+  // See ReleasePolicy::Demand.
+  void NoteDemand(Length in_use, Length unfit, Length fresh, int64_t now_ms) {
+    policy_.Demand(in_use, unfit, fresh, now_ms);
     latest_ms_ = std::max(latest_ms_, now_ms);
   }
   // Where it is time to call DecideRelease: the pages that were freed since the last time; else 0.
   [[nodiscard]] Length NoteFreed(Length n) { return policy_.PagesFreed(n); }
-  // Far less is in use than a moment ago, and a prompt heap is to release most of what is free.
-  bool IsDrop(int64_t now_ms, const Held& held) const {
-    return policy_.IsDrop(now_ms, held.in_use);
-  }
   // What to release now, at most `most`.
   ReleasePlan DecideRelease(int64_t now_ms, const Held& held, Length most);
   // `n` more pages were released than planned, since hugepages are released whole.

@@ -56,10 +56,13 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backe
   if (request.chunk > n && !state_.governor.limits().any()) {
     chunk.length = std::clamp(place.span->num_pages - place.offset, n, request.chunk);
   }
+  const Length unbacked = store.free(SpanStore::kReleased);
   store.Take(chunk, place, taken);
   // Hugepages are backed whole.
   taken->prefault = prefault && !store.hugepages().AreAdvised(*taken->span);
-  state_.NoteDemand(taken->fresh, request.now_ms);
+  // A released place that was chosen although there was a backed one costs no more than it saves.
+  const Length faulted = taken->fresh ? unbacked - store.free(SpanStore::kReleased) : Length(0);
+  state_.NoteDemand(faulted, request.now_ms);
   if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());
   return {};
 }
@@ -179,7 +182,7 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
       freed = state_.governor.NoteFreed(old - n);
     }
     state_.store.Resize(span, n);
-    if (n > old) state_.NoteDemand(fresh > Length(0));
+    if (n > old) state_.NoteDemand(fresh);
     if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());
     span->TakeSample(sample);
     done = true;
@@ -221,7 +224,7 @@ void PageHeap::ReleaseAfterFreeing(Length freed) {
     // Only memory that was freed since the last release is still backed.
     address_space_.Release({.length = SpanStore::kMaxLength});
   } else if (freed > Length(0)) {
-    ReleaseFreed(freed);
+    ReleaseDue(kReleaseSlice, false);
   }
   if (hints().near_soft_limit.value()) ReleaseAboveSoftLimit();
   if (hints().address_space_is_short.value()) address_space_.UnmapWhenShort();
@@ -230,23 +233,11 @@ void PageHeap::ReleaseAfterFreeing(Length freed) {
   if (observer != nullptr) observer();
 }
 
-void PageHeap::ReleaseFreed(Length freed) {
-  Length most = kReleaseSlice;
-  if (hints().prompt_release.value()) {
-    most = Length(freed.pages() * kTuning.release.prompt_per_freed);
-    const int64_t now_ms = now_ms_();
-    bool drop;
-    {
-      const SpinLockHolder holder(state_.lock);
-      drop = state_.governor.IsDrop(now_ms, state_.Held());
-    }
-    if (drop) DrainSpanCaches();
-  }
-  while (most > Length(0)) {
-    const Length part = std::min(most, kTuning.release.most_at_once);
-    if (ReleaseDue(part, false) < part) return;
-    most -= part;
-  }
+TC_SLOW_PATH void PageHeap::ReleaseIdleSlow() {
+  const int64_t now_ms = now_ms_();
+  if (now_ms - looked_ms_.value() < kTuning.release.look_every_ms) return;
+  // Slice by slice, one in each call, so that no call takes long.
+  if (ReleaseDue(kReleaseSlice, false) == Length(0)) looked_ms_.Set(now_ms);
 }
 
 TC_SLOW_PATH void PageHeap::ReleaseAboveSoftLimit() {

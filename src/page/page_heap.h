@@ -103,6 +103,12 @@ class PageHeap {
   // returns the number of pages. Delete does this by itself, a slice at a time; other callers do it
   // for times when no thread frees. With `idle`, drains the kept spans first.
   Length ReleaseDue(Length most, bool idle);
+  // To be called on slow paths, without locks. Where no thread runs idle release, this releases
+  // a slice of what has become due, after a look at the clock.
+  void ReleaseIdle() {
+    const PageHints& hints = state_.hints;
+    if (hints.unattended.value() && hints.release_later.value()) ReleaseIdleSlow();
+  }
   // A release may become due though no thread is freeing. Racy.
   bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
     return state_.hints.release_rate.value() > 0 &&
@@ -195,8 +201,7 @@ class PageHeap {
 
   // What follows on a free. `freed`: what Governor::NoteFreed returned.
   void ReleaseAfterFreeing(Length freed) TC_EXCLUDES(state_.lock);
-  // Releases what is due, at most a slice; in a prompt heap in proportion to what was freed.
-  void ReleaseFreed(Length freed) TC_EXCLUDES(state_.lock);
+  void ReleaseIdleSlow() TC_EXCLUDES(state_.lock);
   void ReleaseAboveSoftLimit() TC_EXCLUDES(state_.lock);
 
   // A kept span can be neither unmapped nor released.
@@ -207,11 +212,11 @@ class PageHeap {
   }
   // The most bytes that a home may keep of spans of one kind, where it keeps `own` bytes and
   // `more` are to be added: what the other kept spans leave of the share of kept spans. Rates above
-  // 1 divide the share. In a prompt heap, where no thread would return them later, `most` bounds
-  // them, too.
+  // 1 divide the share. In an unattended heap, where no thread would return them later, `most`
+  // bounds them, too.
   size_t MayKeepBytes(size_t own, size_t more, size_t most) const {
     size_t share = Shares().kept_spans;
-    if (state_.hints.prompt_release.value()) share = std::min(share, most);
+    if (state_.hints.unattended.value()) share = std::min(share, most);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
     // No multiple of the step, a power of two, is passed.
@@ -243,6 +248,8 @@ class PageHeap {
   const Length granule_;  // pages of ours in a hardware page, at least 1
   int64_t (*const now_ms_)();
   const bool unmap_when_short_;
+  // When ReleaseIdle last found nothing to release.
+  Relaxed<int64_t> looked_ms_{0};
   PageMap& page_map_;
   PageState state_;
   AddressSpace address_space_;

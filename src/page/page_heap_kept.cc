@@ -19,7 +19,7 @@ Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper)
   if (pool.needs_records()) AddRecords(pool);
   if (Span* const span = pool.TryTake(n, now_ms_())) return span;
   const Length chunk = kTuning.span_pool.chunk;
-  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kTuning.span_pool.prompt_bytes);
+  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kTuning.span_pool.unattended_bytes);
   const bool may_keep = pool.bytes() + chunk.bytes() <= most;
   Span* const span = Allocate({.length = n, .use = use, .chunk = may_keep ? chunk : n});
   if (span == nullptr || span->num_pages == n) return span;
@@ -62,7 +62,7 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   if (!span->ClaimLargeAt(p)) return false;
   span->TakeSample(sample);
   span->in_use.written = span->num_pages;
-  const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.prompt_bytes);
+  const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.unattended_bytes);
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
   while (DeleteLongest(pool, most) > 0) {
@@ -116,7 +116,7 @@ void PageHeap::DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool 
   size_t kept = 0;
   if (MayKeep()) {
     const size_t most =
-        MayKeepBytes(home.kept.bytes(), n * spans[0]->bytes(), kTuning.span_cache.prompt_bytes);
+        MayKeepBytes(home.kept.bytes(), n * spans[0]->bytes(), kTuning.span_cache.unattended_bytes);
     kept = home.kept.Put(spans, n, same_shard, most);
   }
   for (; kept < n; ++kept) Delete(spans[kept]);

@@ -75,12 +75,13 @@ struct PageState {
             .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
                             arena.mapped_bytes()};
   }
-  // More is in use. Where `fresh` memory was needed, the free backed memory counts as needed too:
-  // no part of it was long enough. `now_ms`: 0 if it is not known.
-  void NoteDemand(bool fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
+  // More is in use, of which `fresh` pages were not backed. Where there are any, the free backed
+  // memory counts as needed too: no part of it was long enough. `now_ms`: 0 if it is not known.
+  void NoteDemand(Length fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
     const Length in_use = store.NoteInUse();
     hints.in_use_bytes.Set(in_use.bytes());
-    governor.NoteDemand(in_use, fresh ? store.free(SpanStore::kBacked) : Length(0), now_ms);
+    const Length unfit = fresh > Length(0) ? store.free(SpanStore::kBacked) : Length(0);
+    governor.NoteDemand(in_use, unfit, fresh, now_ms);
   }
 
   // Provide their own synchronization.

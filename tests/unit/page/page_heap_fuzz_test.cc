@@ -401,7 +401,7 @@ class Fuzzer {
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
     (span->zeroed() ? served_released_ : served_backed_)++;
     NoteLive(span, n, use);
-    NoteDemand(released > 0 && !chosen);
+    NoteDemand(chosen ? 0 : released);
   }
 
   void NoteLive(Span* span, size_t n, SpanState use) {
@@ -490,9 +490,9 @@ class Fuzzer {
   Length InUse() const { return CountPages(PageState::kInUse) + CountPages(PageState::kCached); }
   Length Backed() const { return CountPages(PageState::kBacked); }
   // Models what the heap reports to its policy about pages that were taken.
-  void NoteDemand(bool fresh) {
+  void NoteDemand(size_t fresh) {
     most_in_use_ = std::max(most_in_use_, InUse().pages());
-    policy_.Demand(InUse(), fresh ? Backed() : Length(0), fuzz_clock_ms);
+    policy_.Demand(InUse(), fresh > 0 ? Backed() : Length(0), Length(fresh), fuzz_clock_ms);
   }
 
   // Models the deletion of a span.
@@ -502,9 +502,7 @@ class Fuzzer {
     const ReleasePolicy::State state = {
         .in_use = InUse(),
         .free_backed = Backed(),
-        .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages),
-        .prompt = false,
-        .prompt_most = Length()};
+        .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages)};
     const Length due = policy_.Decide(fuzz_clock_ms, state, kTuning.release.slice).length;
     const Length released(ReplayRelease(due.pages(), due.pages()));
     // The last granule is released as a whole.
@@ -613,10 +611,7 @@ class Fuzzer {
       } else {
         ++extended_;
         extended_across_ += runs > 1;
-        const auto taken = pages_.begin() + static_cast<ptrdiff_t>(first);
-        const bool fresh =
-            std::find(taken, taken + static_cast<ptrdiff_t>(rounded), PageState::kReleased) !=
-            taken + static_cast<ptrdiff_t>(rounded);
+        const size_t fresh = CountReleased(first, rounded);
         SetPages(first, rounded, PageState::kInUse);
         if (rounded > live.pages) NoteDemand(fresh);
         if (backed_) {

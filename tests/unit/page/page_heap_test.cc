@@ -450,17 +450,22 @@ TEST(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   heap.CheckInvariants();
 }
 
-// One free of a large object releases all memory that the policy does not keep, slice by slice.
-TEST_F(PageHeapTest, APromptHeapReleasesInTheFree) {
+// Where no thread runs idle release, slow paths release what has become due, a slice at a time.
+TEST_F(PageHeapTest, SlowPathsReleaseInAnUnattendedHeap) {
   heap_.governor()->SetReleaseRate(1);
-  heap_.hints().prompt_release.Set(true);
   Span* const large = New(20000);
   New(1);
   heap_.Delete(large);
-  const Length kept =
-      ReleasePolicy().PromptlyKept(Length(1)) + Length::ForBytes(heap_.Shares().free_pages);
-  EXPECT_LE(heap_.GetStats().free_backed_bytes, kept.bytes());
-  EXPECT_GE(vm_.release_calls(), (Length(20000) - kept).pages() / PageHeap::kReleaseSlice.pages());
+  heap_.ReleaseIdle();
+  clock_ms_ += 2 * kTuning.release.memory_ms;
+  heap_.ReleaseIdle();
+  EXPECT_EQ(vm_.release_calls(), 0u);  // another thread does it
+  heap_.hints().unattended.Set(true);
+  heap_.ReleaseIdle();
+  EXPECT_EQ(vm_.release_calls(), 1u);
+  for (int i = 0; i < 100; ++i) heap_.ReleaseIdle();
+  EXPECT_LE(heap_.GetStats().free_backed_bytes, heap_.Shares().free_pages);
+  EXPECT_GE(vm_.release_calls(), 20000 / PageHeap::kReleaseSlice.pages());
 }
 
 TEST_F(PageHeapTest, TheObserverOfFreesIsCalledForEachMebibyte) {

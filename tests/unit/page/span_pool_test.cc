@@ -94,18 +94,18 @@ TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
   EXPECT_EQ(Pool(1).bytes(), 20 * kPageSize);
 }
 
-// One home may keep the whole share. While prompt release is on, a pool keeps less, because no
+// One home may keep the whole share. While no thread runs idle release, a pool keeps less, because no
 // thread would release the memory later.
 TEST_F(SpanPoolTest, AllPoolsTogetherKeepTheShare) {
   const struct {
     size_t homes;
-    bool prompt;
+    bool unattended;
   } kRows[] = {{3, false}, {1, false}, {1, true}};
-  for (const auto& [homes, prompt] : kRows) {
-    SCOPED_TRACE(testing::Message() << homes << " " << prompt);
-    heap_.hints().prompt_release.Set(prompt);
+  for (const auto& [homes, unattended] : kRows) {
+    SCOPED_TRACE(testing::Message() << homes << " " << unattended);
+    heap_.hints().unattended.Set(unattended);
     size_t most = heap_.Shares().kept_spans;
-    if (prompt) most = std::min(most, kTuning.span_pool.prompt_bytes);
+    if (unattended) most = std::min(most, kTuning.span_pool.unattended_bytes);
     std::vector<Span*> spans;
     for (size_t i = 0; i < 2 * most / kMiB; ++i) {
       spans.push_back(Direct(kLongestPooled));

@@ -191,7 +191,7 @@ void Run(const char* log_path) {
   fake_processor.store(&kFake);
   // Behaves like a program whose threads were created through the library, which has the background
   // thread.
-  heap.page_heap.hints().prompt_release.Set(false);
+  heap.page_heap.hints().unattended.Set(false);
   SpinLock::SetObserver(&kObserver);
   const uint64_t metadata_before = CollectStats(heap).metadata_bytes;
   Threads threads;
