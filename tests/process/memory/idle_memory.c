@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The program of docs/system-memory.md: takes 100 MiB, frees them and waits for 8 seconds. Before
-// that, after it and in the end it prints how much more memory is resident than when it began.
-//
-// It does not call the allocator after it has freed.
+// The program of docs/system-memory.md: allocates 100 MiB, frees them, waits for 8 seconds without
+// calling the allocator, then allocates and frees 4 MiB. After each step it prints how much more
+// memory is resident than when it began.
 //
 //   idle_memory          has one thread
 //   idle_memory thread   has another one, which sleeps
@@ -15,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kMiB = 1 << 20, kObjects = 100 * 1024, kSeconds = 8 };
+enum { kMiB = 1 << 20, kObjects = 100 * 1024, kFewObjects = 4 * 1024, kSeconds = 8 };
 
 static void* volatile objects[kObjects];
 
@@ -32,23 +31,34 @@ static void* Sleep(void* unused) {
   return unused;
 }
 
+static void Allocate(int n) {
+  for (int i = 0; i < n; ++i) {
+    objects[i] = malloc(1024);
+    if (objects[i] == NULL) {
+      printf("malloc: %s after %d MiB\n", strerror(errno), i / 1024);
+      exit(0);
+    }
+    memset(objects[i], 1, 1024);
+  }
+}
+
+static void Free(int n) {
+  for (int i = 0; i < n; ++i) free(objects[i]);
+}
+
 int main(int argc, char** argv) {
   static char buffer[4096];
   setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
   pthread_t thread;
   if (argc > 1) pthread_create(&thread, NULL, Sleep, NULL);
   const long start = Resident();
-  for (int i = 0; i < kObjects; ++i) {
-    objects[i] = malloc(1024);
-    if (objects[i] == NULL) {
-      printf("malloc: %s after %d MiB\n", strerror(errno), i / 1024);
-      return 0;
-    }
-    memset(objects[i], 1, 1024);
-  }
+  Allocate(kObjects);
   printf("in use: %ld MiB\n", Resident() - start);
-  for (int i = 0; i < kObjects; ++i) free(objects[i]);
+  Free(kObjects);
   printf("freed: %ld MiB\n", Resident() - start);
   sleep(kSeconds);
   printf("%d seconds later: %ld MiB\n", kSeconds, Resident() - start);
+  Allocate(kFewObjects);
+  Free(kFewObjects);
+  printf("after the next allocations: %ld MiB\n", Resident() - start);
 }

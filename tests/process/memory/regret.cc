@@ -21,7 +21,7 @@
 #include <cstring>
 #include <random>
 
-#include "check.h"
+#include "../check.h"
 
 namespace {
 
