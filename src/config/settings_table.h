@@ -192,7 +192,8 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_BACKGROUND", kWord, "auto", &Settings::background, kNoTraits,
         "Whether a thread of the library releases free memory while the program does not call the "
         "library. auto: from the program's first pthread_create until it has one thread again. 0: "
-        "never; the program's threads release memory when they free and allocate. 1: from the load of the "
+        "never; the program's threads release memory when they free and allocate. 1: from the load "
+        "of the "
         "library, also in a program with one thread. See docs/system-memory.md."),
     Row("TCMALLOC_CHECK", kBoolean, "false", &Settings::check, kNoTraits,
         "Give no thread a cache: every allocation and every free goes to the central free lists, "
@@ -310,7 +311,8 @@ inline constexpr SettingRow kSettingRows[] = {
         "the last four seconds is kept, and the rest is released, at up to 512 MiB per second, as "
         "long as page faults on memory released less than a second before take at most 2 % of the "
         "time; a higher rate keeps memory for a shorter time and multiplies both. 0 never "
-        "releases; reasonable values are up to 10. Locked memory is released too where the kernel allows it (Linux "
+        "releases; reasonable values are up to 10. Locked memory is released too where the kernel "
+        "allows it (Linux "
         "5.18): a program that calls mlockall to avoid page faults must set this to 0."),
     Row("TCMALLOC_REPORT_AT_TERM", kBoolean, "false", &Settings::report_at_term, kNoTraits,
         "On SIGTERM, write the reports of MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and "

@@ -35,7 +35,8 @@ void UpdateContainerShare(Heap& heap, std::string_view root = "");
 // the container's, runs a forked child's Revival when due, and carries out a request from outside
 // (heap/control.h) where no thread listens for it. After it, when the allocator holds
 // no lock: releases memory that has been idle, where no thread of the library does (see
-// PageHeap::ReleaseIdle), and calls the program's callback for limits. Keeps errno. Cost: six loads.
+// PageHeap::ReleaseIdle), and calls the program's callback for limits. Keeps errno. Cost: six
+// loads.
 class LimitedAllocation {
  public:
   explicit LimitedAllocation(Heap& heap);

@@ -73,21 +73,23 @@ static void RateZero(void) {
   CHECK(FreeBytes() < 2 * kMiB);
 }
 
-// The memory is released while the thread wakes up now and then and allocates some objects, 2 MiB
-// of them in all.
+// The memory is released while the thread wakes up now and then, and allocates and frees 2 MiB of
+// objects: more than its cache has.
 static void GoesSoon(size_t size) {
+  static void* few[2 * kMiB / 100];
   CHECK(tcmalloc_get_memory_release_rate() == 1000);
   Fill(100, kMiB);
   FreeAll();
   for (int i = 0; FreeBytes() >= 4 * kMiB; ++i) {
     CHECK(i < 6000);
-    for (size_t made = 0; made < 2 * kMiB; made += size) Free(Malloc(size));
+    const size_t n = 2 * kMiB / size;
+    for (size_t j = 0; j < n; ++j) few[j] = Malloc(size);
+    for (size_t j = 0; j < n; ++j) Free(few[j]);
     const struct timespec pause = {0, 10 * 1000000};
     nanosleep(&pause, NULL);
   }
 }
 
-// Tests small objects, and large ones, whose frees release memory by themselves.
 static void RateHigh(void) { GoesSoon(100); }
 static void RateHighLarge(void) { GoesSoon(300000); }
 

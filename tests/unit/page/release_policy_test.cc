@@ -27,9 +27,8 @@ class ReleasePolicyTest : public testing::Test {
     EXPECT_EQ(Decide(0), Length(0));
   }
   Length Decide(int64_t now_ms, Length most = kAll) {
-    const ReleasePolicy::State state = {.in_use = in_use_,
-                                        .free_backed = free_backed_,
-                                        .slack = kSlack};
+    const ReleasePolicy::State state = {
+        .in_use = in_use_, .free_backed = free_backed_, .slack = kSlack};
     const Length n = policy_.Decide(now_ms, state, most).length;
     free_backed_ -= n;
     return n;
@@ -69,7 +68,8 @@ TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
     policy_ = ReleasePolicy();
     policy_.SetRate(rate);
     Fall(8192, 10);
-    const auto at_risk = Length(static_cast<size_t>(rate * static_cast<double>(kMostAtRisk.pages())));
+    const auto at_risk =
+        Length(static_cast<size_t>(rate * static_cast<double>(kMostAtRisk.pages())));
     EXPECT_EQ(Decide(40'000 / std::min(rate, 1.0)), at_risk) << rate;
   }
 }
@@ -108,9 +108,8 @@ TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
 TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
   Decide(0);
   const auto may_split = [this](size_t in_use, size_t free_backed) {
-    const ReleasePolicy::State state = {.in_use = Mib(in_use),
-                                        .free_backed = Mib(free_backed),
-                                        .slack = kSlack};
+    const ReleasePolicy::State state = {
+        .in_use = Mib(in_use), .free_backed = Mib(free_backed), .slack = kSlack};
     return policy_.Decide(1'000'000'000, state, kAll).may_split;
   };
   policy_.Decide(999'000'000, {}, kAll);
