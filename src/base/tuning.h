@@ -273,8 +273,9 @@ struct Tuning {
   struct SpanCache {
     // The longest span that is kept. Range: 1 to 127.
     size_t max_pages = 16;
-    // The most bytes that a shard keeps while no thread runs idle release. Two threads that each fill and empty 3
-    // MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010). Range: 0 to 64 MiB.
+    // The most bytes that a shard keeps while no thread runs idle release. Two threads that each
+    // fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010). Range: 0 to
+    // 64 MiB.
     size_t unattended_bytes = 4_MiB;
     // The most kept spans of other shards that one request drains. Draining one at a time would mix
     // the shards' memory span by span (decision 0010). Range: 1 to 256.
@@ -795,8 +796,7 @@ constexpr bool RetentionFits(const Tuning& t) {
          In(t.retention.thread_caches_in_use_part, 1, 64) &&
          In(t.retention.kept_spans_step, 4_KiB, 4_MiB) &&
          IsPowerOfTwo(t.retention.kept_spans_step) && In(t.retention.kept_spans_steps, 2, 64) &&
-         In(t.retention.limit_part, 2, 64) &&
-         In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
+         In(t.retention.limit_part, 2, 64) && In(t.retention.pressure_hold_ms, 1000, 3'600'000) &&
          t.retention.pressure_hold_ms > t.pressure.max_waits * t.pressure.default_interval_ms;
 }
 static_assert(RetentionFits(kTuning));
@@ -883,8 +883,8 @@ constexpr bool ReleaseFits(const Tuning::Release& t) {
   return 0 <= t.default_rate && t.default_rate <= t.max_rate && In(t.memory_ms, 100, 60'000) &&
          In(t.windows, 2, 64) && In(t.regret_bytes_per_second, 1_MiB, 1_GiB) &&
          In(t.regret_ms, 100, t.memory_ms) && In(t.most_at_risk, 16_MiB, size_t{4095} << 20) &&
-         In(t.look_every_ms, 10, t.memory_ms) &&
-         In(t.split_part, 1, 256) && In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
+         In(t.look_every_ms, 10, t.memory_ms) && In(t.split_part, 1, 256) &&
+         In(t.look_every, Length::ForBytes(64_KiB), t.slice) &&
          In(t.slice.bytes(), 2_MiB, 64_MiB) && t.slice.bytes() % 2_MiB == 0 &&
          In(t.part_at_once, 4, 256) && t.most_at_once >= t.slice &&
          t.most_at_once <= Length(size_t{1} << 19) && t.most_at_once.bytes() % 2_MiB == 0 &&
