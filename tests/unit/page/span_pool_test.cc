@@ -94,8 +94,8 @@ TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
   EXPECT_EQ(Pool(1).bytes(), 20 * kPageSize);
 }
 
-// One home may keep the whole share. While no thread runs idle release, a pool keeps less, because no
-// thread would release the memory later.
+// One home may keep the whole share. While no thread runs idle release, a pool keeps less, because
+// no thread would release the memory later.
 TEST_F(SpanPoolTest, AllPoolsTogetherKeepTheShare) {
   const struct {
     size_t homes;
