@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +18,7 @@
 #include "commands/read_profile.h"
 #include "heap/statistics.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "report/flame_graph.h"
 #include "report/folded.h"
 #include "report/legacy.h"
@@ -119,7 +119,9 @@ int64_t TimeOf(const OpenProcess& process) {
 std::string MapsOf(const OpenProcess& process) {
   if (process.core == nullptr) {
     std::ifstream maps(fmt::format("/proc/{}/maps", process.info.pid));
-    return {std::istreambuf_iterator<char>(maps), {}};
+    std::string text;
+    for (std::string line; std::getline(maps, line);) text += CleanText(line) + "\n";
+    return text;
   }
   std::string text;
   for (const Mapping& mapping : process.image->Mappings()) {

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <csignal>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
@@ -159,7 +161,7 @@ std::string ReadAbortLine(Image& image, Address abort_line) {
   if (abort_line == 0 || !image.ReadValue(abort_line, &line)) return {};
   std::string_view text(line, sizeof(line));
   text = text.substr(0, text.find_first_of(std::string_view("\0\n", 2)));
-  return std::string(text);
+  return CleanText(text);
 }
 
 Crash ReadCrash(Image& image, const Pointees& pointees, const std::vector<HeapRegister>& registers,

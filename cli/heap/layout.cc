@@ -5,6 +5,8 @@
 
 #include <charconv>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
@@ -13,7 +15,8 @@ constexpr size_t kMaxStructure = size_t{64} << 20;
 constexpr size_t kMaxStructures = 256;
 
 [[noreturn]] void Malformed(std::string_view line) {
-  throw BadImage(fmt::format("the process's field table has a malformed line: '{}'", line));
+  throw BadImage(
+      fmt::format("the process's field table has a malformed line: '{}'", CleanText(line)));
 }
 
 // Removes and returns the first word.

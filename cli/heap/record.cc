@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
@@ -134,7 +136,7 @@ void Record::AddGuards(std::vector<Guard>* guards, size_t* parts) const {
 std::string Record::Text(std::string_view name) const {
   const Field& field = structure_->field(name);
   const char* const text = memory_->data() + offset_ + field.offset;
-  return {text, strnlen(text, field.bytes)};
+  return CleanText({text, strnlen(text, field.bytes)});
 }
 
 }  // namespace cli

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
@@ -119,7 +121,7 @@ class Reader {
       memcpy(&pid, contents.data() + layout.pid, sizeof(pid));
       notes_.info.pid = pid;
       const char* const name = contents.data() + layout.name;
-      notes_.info.name.assign(name, strnlen(name, kNameBytes));
+      notes_.info.name = CleanText({name, strnlen(name, kNameBytes)});
     }
   }
 
@@ -143,7 +145,7 @@ class Reader {
       Mapping file{.start = number(2 + 3 * i),
                    .end = number(3 + 3 * i),
                    .file_offset = number(4 + 3 * i) * number(1),
-                   .name = std::string(names.substr(0, end))};
+                   .name = CleanText(names.substr(0, end))};
       if (file.start < file.end) notes_.files.push_back(std::move(file));
       names.remove_prefix(std::min(end + 1, names.size()));
     }

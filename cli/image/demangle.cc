@@ -8,13 +8,21 @@
 #include <cstdlib>
 #include <memory>
 
+#include "image/text.h"
+
 namespace cli {
 
-std::string Demangle(const std::string& name) {
+namespace {
+
+std::string Plain(const std::string& name) {
   if (!IsMangled(name)) return name;
   const std::unique_ptr<char, void (*)(void*)> text(
       cplus_demangle(name.c_str(), DMGL_AUTO | DMGL_ANSI), &free);
   return text == nullptr ? name : std::string(text.get());
 }
+
+}  // namespace
+
+std::string Demangle(const std::string& name) { return CleanText(Plain(name)); }
 
 }  // namespace cli

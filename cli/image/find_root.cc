@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "image/modules.h"
+#include "image/text.h"
 
 namespace cli {
 namespace {
@@ -55,7 +56,7 @@ std::optional<Root> RootAt(Image& image, Address address) {
   }
   if (pointers[0] != address) return std::nullopt;
   Root root{.address = address, .format = head.format, .pointer_bytes = head.pointer_bytes};
-  root.version.assign(head.version, strnlen(head.version, sizeof(head.version)));
+  root.version = CleanText({head.version, strnlen(head.version, sizeof(head.version))});
   if (root.format != kRootFormat) {
     throw BadImage(
         fmt::format("the process runs on TCMalloc {}, whose records have format {}; this command "

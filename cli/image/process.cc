@@ -18,13 +18,15 @@
 #include <string_view>
 #include <utility>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
 std::string ReadLinkOf(const std::string& path) {
   std::array<char, PATH_MAX> buffer;
   const ssize_t n = readlink(path.c_str(), buffer.data(), buffer.size());
-  return n < 0 ? std::string() : std::string(buffer.data(), static_cast<size_t>(n));
+  return n < 0 ? std::string() : CleanText({buffer.data(), static_cast<size_t>(n)});
 }
 
 // Returns the names of entries of `directory` that are numbers, in order.
@@ -65,7 +67,8 @@ bool ReadStatus(const std::string& directory, ProcessInfo* out) {
     std::istringstream value(line.substr(colon + 1));
     uint64_t kib = 0;
     if (key == "Name") {
-      value >> info.name;
+      // After a tab; the name may have spaces anywhere.
+      info.name = CleanText(std::string_view(line).substr(std::min(colon + 2, line.size())));
     } else if (key == "State") {
       value >> info.state;
     } else if (key == "TracerPid") {
@@ -127,7 +130,7 @@ bool HasSeccompFilter(pid_t pid, pid_t thread) {
 }
 
 std::string ThreadName(pid_t pid, pid_t thread) {
-  return FirstLine(fmt::format("/proc/{}/task/{}/comm", pid, thread));
+  return CleanText(FirstLine(fmt::format("/proc/{}/task/{}/comm", pid, thread)));
 }
 
 std::optional<Mapping> ParseMapping(const std::string& line) {
@@ -145,6 +148,7 @@ std::optional<Mapping> ParseMapping(const std::string& line) {
   mapping.executable = rights[2] == 'x';
   mapping.shared = rights[3] == 's';
   std::getline(words >> std::ws, mapping.name);
+  mapping.name = CleanText(mapping.name);
   return mapping;
 }
 

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
@@ -28,6 +30,8 @@ Json JsonOf(const MappingUse& use) {
           {"hugetlb_bytes", use.hugetlb_bytes}};
 }
 
+std::string TextOf(const Json& json) { return CleanText(json.get<std::string>()); }
+
 MappingUse MappingOf(const Json& json) {
   MappingUse use;
   use.mapping = {.start = json.at("start"),
@@ -35,7 +39,7 @@ MappingUse MappingOf(const Json& json) {
                  .file_offset = json.at("file_offset"),
                  .readable = json.at("readable"),
                  .writable = json.at("writable"),
-                 .name = json.at("name"),
+                 .name = TextOf(json.at("name")),
                  .shared = json.at("shared"),
                  .executable = json.value("executable", false)};
   if (use.mapping.start >= use.mapping.end) throw BadImage("the snapshot has an empty mapping");
@@ -90,8 +94,8 @@ SnapshotFacts ParseSnapshot(const std::string& text) {
     SnapshotFacts facts;
     ProcessInfo& info = facts.info;
     info.pid = json.at("pid");
-    info.name = json.at("name");
-    info.executable = json.at("program");
+    info.name = TextOf(json.at("name"));
+    info.executable = TextOf(json.at("program"));
     info.threads = json.at("threads");
     info.memory = {.resident_bytes = json.at("resident_bytes"),
                    .anonymous_bytes = json.at("anonymous_bytes"),
@@ -123,7 +127,7 @@ SnapshotFacts ParseSnapshot(const std::string& text) {
     facts.stack_bytes = json.at("stack_bytes");
     // A snapshot of an older command has no registers, and no names of threads.
     for (const Json& name : json.value("thread_names", Json::array())) {
-      facts.thread_names.emplace(name.at(0), name.at(1));
+      facts.thread_names.emplace(name.at(0), TextOf(name.at(1)));
     }
     return facts;
   } catch (const Json::exception& error) {

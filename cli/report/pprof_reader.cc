@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
@@ -204,7 +206,7 @@ class PprofReader {
         const auto function = functions_.find(*at);
         const std::string_view name =
             function == functions_.end() ? std::string_view() : Text(function->second);
-        AddFrame(name.empty() ? fmt::format("{:#x}", location.address) : std::string(name), &stack);
+        AddFrame(name.empty() ? fmt::format("{:#x}", location.address) : CleanText(name), &stack);
       }
     }
     return stack.empty() ? "(no stack)" : stack;

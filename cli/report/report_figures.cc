@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "image/image.h"
+#include "image/text.h"
 #include "report/difference.h"
 #include "report/pprof_reader.h"
 
@@ -130,12 +132,25 @@ bool ParseFolded(const std::string& contents, Figures* figures) {
   return !figures->bytes.empty();
 }
 
+// The names in a file may be those of another process.
+Figures WithCleanNames(Figures figures) {
+  for (auto* const sums : {&figures.bytes, &figures.counts}) {
+    std::map<std::string, double> clean;
+    for (const auto& [name, value] : *sums) clean[CleanText(name)] += value;
+    *sums = std::move(clean);
+  }
+  figures.process = CleanText(figures.process);
+  figures.time = CleanText(figures.time);
+  return figures;
+}
+
 }  // namespace
 
 Figures ParseFigures(const std::string& contents, const std::string& name) {
   Figures figures;
-  if (ParseJson(contents, &figures)) return figures;
-  if (ParseFolded(contents, &figures)) return figures;
+  if (ParseJson(contents, &figures)) return WithCleanNames(std::move(figures));
+  figures = {};
+  if (ParseFolded(contents, &figures)) return WithCleanNames(std::move(figures));
   if (auto stacks = ReadPprof(contents)) {
     figures.bytes = std::move(*stacks);
     return figures;
