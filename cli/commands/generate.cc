@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "commands/commands.h"
 #include "image/image.h"
+#include "image/output.h"
 
 namespace cli {
 namespace {
@@ -340,9 +340,7 @@ std::string ZshOfShell(const CLI::App& parser) {
 
 void WriteFile(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
-  std::ofstream file(path);
-  file << text;
-  if (!file.flush()) throw Failure(fmt::format("cannot write {}", path.string()));
+  WriteOutput(path.string(), text);
 }
 
 void Generate(const CLI::App& parser, const std::filesystem::path& folder) {

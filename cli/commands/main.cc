@@ -5,13 +5,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "commands/commands.h"
+#include "image/image.h"
+#include "image/output.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Run(int argc, char** argv) {
   CLI::App parser("Asks any process that runs on TCMalloc where its memory is.", "tcmalloc");
   parser.set_version_flag("--version", TCMALLOC_VERSION);
   parser.require_subcommand(1);
@@ -40,9 +46,32 @@ int main(int argc, char** argv) {
     std::reverse(arguments.begin(), arguments.end());  // parse expects them in reverse order
     parser.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    return parser.exit(error);
+    const int result = parser.exit(error);
+    std::cout.flush();
+    return result;
+  } catch (const std::system_error& error) {
+    // fmt names no file.
+    const std::string what = ferror(stdout) != 0
+                                 ? "cannot write to standard output: " + error.code().message()
+                                 : error.what();
+    fmt::print(stderr, "tcmalloc: {}\n", what);
+    return cli::kFailed;
   } catch (const std::exception& error) {
     fmt::print(stderr, "tcmalloc: {}\n", error.what());
+    return cli::kFailed;
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int status = Run(argc, argv);
+  try {
+    cli::FlushOutput();
+  } catch (const cli::Failure& failure) {
+    // A failure to write may have been reported already.
+    if (status != cli::kFailed) fmt::print(stderr, "tcmalloc: {}\n", failure.what());
     return cli::kFailed;
   }
   return status;

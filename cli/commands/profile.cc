@@ -17,6 +17,7 @@
 #include "commands/profile_switch.h"
 #include "commands/read_profile.h"
 #include "heap/statistics.h"
+#include "image/output.h"
 #include "image/symbolizer.h"
 #include "image/text.h"
 #include "report/flame_graph.h"

@@ -4,10 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -85,17 +82,6 @@ void WarnOfMissingNames(const Symbolizer& symbolizer) {
   for (const std::string& problem : symbolizer.Problems()) {
     fmt::print(stderr, "tcmalloc: no names of functions: {}\n", problem);
   }
-}
-
-void WriteOutput(const std::string& path, const std::string& contents) {
-  if (path == "-") {
-    fwrite(contents.data(), 1, contents.size(), stdout);
-    return;
-  }
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << contents;
-  if (!file.flush()) throw Failure(fmt::format("cannot write {}: {}", path, strerror(errno)));
 }
 
 }  // namespace cli

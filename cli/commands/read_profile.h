@@ -27,7 +27,4 @@ std::string ProgramOf(const ProcessInfo& info);
 // Writes a line to stderr for each file whose functions have no names.
 void WarnOfMissingNames(const Symbolizer& symbolizer);
 
-// Writes a file, or standard output for "-". Throws Failure.
-void WriteOutput(const std::string& path, const std::string& contents);
-
 }  // namespace cli

@@ -20,6 +20,7 @@
 #include "commands/find_library.h"
 #include "commands/read_profile.h"
 #include "commands/setting_option.h"
+#include "image/output.h"
 #include "image/traced_child.h"
 #include "report/flame_graph.h"
 #include "report/profile_report.h"

@@ -145,7 +145,9 @@ int Snapshot(const SnapshotOptions& options, OpenProcess& process) {
   const std::string vector(std::istreambuf_iterator<char>(auxiliary), {});
   WriteSnapshot(options.file, *saved.memory, facts, process.root->pointer_bytes, saved.machine,
                 vector);
-  fmt::print("{}: {} of process {} ({}){}\n{}\n", options.file, Size(saved.memory->bytes()),
+  // Standard output may have the snapshot itself.
+  fmt::print(options.file == "-" ? stderr : stdout, "{}: {} of process {} ({}){}\n{}\n",
+             options.file == "-" ? "standard output" : options.file, Size(saved.memory->bytes()),
              process.info.pid, process.info.name,
              options.contents ? ", with all private memory" : "", HowItWasRead(mode));
   return kSuccess;
@@ -158,7 +160,9 @@ void AddSnapshot(CLI::App& parser, int* status) {
   CLI::App* const command = parser.add_subcommand(
       "snapshot", "Save the allocator's records of a process: the other commands read the file");
   command->add_option("pid", options->process, "The process")->required();
-  command->add_option("file", options->file, "The file to write")->required()->type_name("FILE");
+  command->add_option("file", options->file, "The file to write; - is standard output")
+      ->required()
+      ->type_name("FILE");
   command->add_flag("--contents", options->contents,
                     "Save all private memory, too, with the contents of objects: the file may have "
                     "secrets of the program");

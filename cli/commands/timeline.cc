@@ -10,8 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +19,7 @@
 #include "commands/durations.h"
 #include "commands/open_process.h"
 #include "heap/process_figures.h"
+#include "image/output.h"
 
 namespace cli {
 namespace {
@@ -32,29 +31,12 @@ struct TimelineOptions {
   bool json = false;
   bool openmetrics = false;
   bool prometheus = false;
-  std::string output;
+  std::string output = "-";
   std::string svg;
 };
 
 constexpr double kShortestInterval = 0.01;
 constexpr size_t kMostPoints = 2000;
-
-// Replaces the file in one step, so that a reader never sees a part of it.
-void Replace(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".new";
-  std::ofstream file(temporary, std::ios::trunc);
-  file << text;
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(temporary, path, error);
-  if (!file || error) throw Failure(fmt::format("cannot write {}", path));
-}
-
-void Append(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::app);
-  file << text;
-  if (!file.flush()) throw Failure(fmt::format("cannot write {}", path));
-}
 
 // While one exists, the signals that would end the program end the wait.
 class Interruptible {
@@ -93,19 +75,16 @@ class Recorder {
 
   void Add(const ProcessFigures& reading) {
     const std::string text = Text(reading);
-    if (options_.output.empty()) {
-      fmt::print("{}", text);
-      if (fflush(stdout) != 0) throw Failure("cannot write to standard output");
-    } else if (options_.openmetrics || options_.prometheus) {
-      Replace(options_.output, text);
+    if (options_.openmetrics || options_.prometheus) {
+      WriteOutput(options_.output, text);
     } else {
-      Append(options_.output, text);
+      AppendOutput(options_.output, text);
     }
     if (options_.svg.empty()) return;
     AddPoint(PointOf(reading), kMostPoints, &points_);
     const std::string title = fmt::format("{}, process {}, from {}", reading.info.name,
                                           reading.info.pid, UtcTime(points_.front().time_ms));
-    Replace(options_.svg, TimelineSvg(title, points_));
+    WriteOutput(options_.svg, TimelineSvg(title, points_));
   }
 
  private:

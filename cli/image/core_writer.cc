@@ -2,13 +2,12 @@
 #include "image/core_writer.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "image/core_notes.h"
+#include "image/output.h"
 
 namespace cli {
 namespace {
@@ -109,57 +109,19 @@ uint32_t RightsAt(const std::vector<MappingUse>& mappings, Address address) {
   return PF_R;
 }
 
-// A file that gets its name when it is complete.
-class NewFile {
- public:
-  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".new") {
-    constexpr mode_t kOwner = 0600;
-    unlink(temporary_.c_str());
-    descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwner);
-    if (descriptor_ < 0) Fail();
-  }
-  ~NewFile() {
-    close(descriptor_);
-    if (!complete_) unlink(temporary_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  int descriptor() const { return descriptor_; }
-
-  void Write(uint64_t offset, std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t n = pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
-      if (n <= 0) Fail();
-      text.remove_prefix(static_cast<size_t>(n));
-      offset += static_cast<uint64_t>(n);
-    }
-  }
-  void Finish() {
-    if (rename(temporary_.c_str(), path_.c_str()) != 0) Fail();
-    complete_ = true;
-  }
-  [[noreturn]] void Fail() const {
-    throw Failure(fmt::format("cannot write {}: {}", path_, strerror(errno)));
-  }
-
- private:
-  const std::string path_;
-  const std::string temporary_;
-  int descriptor_ = -1;
-  bool complete_ = false;
-};
-
-// Writes the headers: that of the notes, then those of the parts, which follow at `offset`.
-void WriteHeaders(NewFile& file, const std::vector<Part>& parts, const SnapshotFacts& facts,
-                  int elf_class, uint16_t machine, size_t notes_bytes, uint64_t* notes_offset,
-                  uint64_t* offset) {
+// Returns the headers: that of the notes, which follow the headers, then those of the parts, which
+// follow at `offset`.
+std::string HeadersOf(const std::vector<Part>& parts, const SnapshotFacts& facts, int elf_class,
+                      uint16_t machine, size_t notes_bytes, uint64_t* offset) {
   elf_version(EV_CURRENT);
-  Elf* const elf = elf_begin(file.descriptor(), ELF_C_WRITE, nullptr);
-  const auto check = [elf](bool ok) {
+  // libelf writes to files only.
+  const int file = memfd_create("headers", MFD_CLOEXEC);
+  Elf* const elf = elf_begin(file, ELF_C_WRITE, nullptr);
+  const auto check = [elf, file](bool ok) {
     if (ok) return;
     const std::string why = elf_errmsg(-1);
     elf_end(elf);
+    close(file);
     throw Failure(fmt::format("cannot write the headers of the snapshot: {}", why));
   };
   check(elf != nullptr && gelf_newehdr(elf, elf_class) != nullptr);
@@ -174,14 +136,14 @@ void WriteHeaders(NewFile& file, const std::vector<Part>& parts, const SnapshotF
   header.e_version = EV_CURRENT;
   header.e_phoff = gelf_fsize(elf, ELF_T_EHDR, 1, EV_CURRENT);
   check(gelf_update_ehdr(elf, &header) != 0);
-  *notes_offset = header.e_phoff + gelf_fsize(elf, ELF_T_PHDR, count, EV_CURRENT);
+  const uint64_t notes_offset = header.e_phoff + gelf_fsize(elf, ELF_T_PHDR, count, EV_CURRENT);
   GElf_Phdr notes = {};
   notes.p_type = PT_NOTE;
-  notes.p_offset = *notes_offset;
+  notes.p_offset = notes_offset;
   notes.p_filesz = notes_bytes;
   notes.p_align = 4;
   check(gelf_update_phdr(elf, 0, &notes) != 0);
-  *offset = (*notes_offset + notes_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  *offset = (notes_offset + notes_bytes + kAlignment - 1) / kAlignment * kAlignment;
   uint64_t at = *offset;
   for (size_t i = 0; i < parts.size(); ++i) {
     GElf_Phdr part = {};
@@ -195,7 +157,11 @@ void WriteHeaders(NewFile& file, const std::vector<Part>& parts, const SnapshotF
     at += parts[i].bytes;
   }
   check(elf_update(elf, ELF_C_WRITE) >= 0);
+  std::string headers(notes_offset, '\0');
+  check(pread(file, headers.data(), headers.size(), 0) == static_cast<ssize_t>(headers.size()));
   elf_end(elf);
+  close(file);
+  return headers;
 }
 
 }  // namespace
@@ -224,15 +190,15 @@ void WriteSnapshot(const std::string& path, const CopiedImage& memory, const Sna
   notes.Add("CORE", NT_AUXV, auxiliary_vector);
   notes.Add("CORE", NT_FILE, FilesNote(facts.mappings, pointer_bytes));
   notes.Add(kSnapshotNoteName, kSnapshotNoteType, SnapshotText(facts));
-  NewFile file(path);
-  uint64_t notes_offset = 0;
   uint64_t offset = 0;
-  WriteHeaders(file, parts, facts, pointer_bytes == 8 ? ELFCLASS64 : ELFCLASS32, machine,
-               notes.text().size(), &notes_offset, &offset);
-  file.Write(notes_offset, notes.text());
-  memory.ForEachPart([&file, &offset](Address, std::span<const char> contents) {
-    file.Write(offset, {contents.data(), contents.size()});
-    offset += contents.size();
+  const std::string headers = HeadersOf(parts, facts, pointer_bytes == 8 ? ELFCLASS64 : ELFCLASS32,
+                                        machine, notes.text().size(), &offset);
+  Output file(path, Readers::kOwnerOnly);
+  file.Write(headers);
+  file.Write(notes.text());
+  file.Write(std::string(offset - headers.size() - notes.text().size(), '\0'));
+  memory.ForEachPart([&file](Address, std::span<const char> contents) {
+    file.Write({contents.data(), contents.size()});
   });
   file.Finish();
 }

@@ -9,9 +9,9 @@
 
 namespace cli {
 
-// Replaces the file in one step; only its owner may read it. `memory` has the parts of the copy,
-// and the registers of its threads. `auxiliary_vector` is the contents of /proc/PID/auxv. Throws
-// Failure.
+// Writes it as Output does; only the owner of the file may read it. `memory` has the parts of the
+// copy, and the registers of its threads. `auxiliary_vector` is the contents of /proc/PID/auxv.
+// Throws Failure.
 void WriteSnapshot(const std::string& path, const CopiedImage& memory, const SnapshotFacts& facts,
                    size_t pointer_bytes, uint16_t machine, const std::string& auxiliary_vector);
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Output: the one way in which a command writes a file that its user names.
+//
+// * "-" is standard output.
+// * A regular file, or one that does not exist, is replaced in one step when it is complete: a
+//   reader never sees a part of it, and a failure leaves the old one. An old file keeps its rights.
+// * Anything else that has the name is opened and written to: a device, a pipe, a symbolic link.
+//   The kernel decides whether such a link is followed (fs.protected_symlinks).
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+namespace cli {
+
+enum class Readers : bool {
+  kAll,        // as the umask says
+  kOwnerOnly,  // the file has contents of a process's memory
+};
+
+class Output {
+ public:
+  // Throws Failure when the file cannot be created or opened.
+  explicit Output(std::string path, Readers readers = Readers::kAll);
+  // Without Finish, nothing has happened to a regular file.
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  // Throws Failure when not everything could be written.
+  void Write(std::string_view text);
+  // Gives the file its name. Throws Failure.
+  void Finish();
+
+ private:
+  void Replace(Readers readers, const struct stat* old);
+  [[noreturn]] void Fail(int error) const;
+
+  const std::string path_;
+  std::string temporary_;  // the file's name until it is complete; empty if it has its name
+  int descriptor_ = -1;
+};
+
+// Writes a whole file. Throws Failure.
+void WriteOutput(const std::string& path, std::string_view contents);
+// Appends to a file that need not exist; "-" is standard output. Throws Failure.
+void AppendOutput(const std::string& path, std::string_view contents);
+// Writes what standard output has in its buffers. Throws Failure when that, or an earlier write,
+// failed.
+void FlushOutput();
+
+}  // namespace cli
