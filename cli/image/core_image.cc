@@ -188,6 +188,45 @@ bool CoreImage::Read(Address address, void* out, size_t bytes) {
   return true;
 }
 
+void CoreImage::AddData(Address start, Address end, uint64_t offset,
+                        std::vector<std::pair<Address, Address>>* parts) const {
+  const auto first = static_cast<off_t>(offset);
+  const off_t last = first + static_cast<off_t>(end - start);
+  for (off_t at = first; at < last;) {
+    const off_t data = lseek(file_, at, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return;  // only a hole follows
+    // A file system without holes has data everywhere.
+    const off_t begin = data < 0 ? at : data;
+    const off_t hole = data < 0 ? last : lseek(file_, data, SEEK_HOLE);
+    at = hole < 0 ? last : std::min(hole, last);
+    if (begin >= at) return;
+    parts->emplace_back(start + static_cast<Address>(begin - first),
+                        start + static_cast<Address>(at - first));
+  }
+}
+
+std::vector<std::pair<Address, Address>> CoreImage::PartsInMemory(Address start, Address end) {
+  std::vector<std::pair<Address, Address>> parts;
+  auto segment = std::upper_bound(segments_.begin(), segments_.end(), start,
+                                  [](Address a, const Segment& each) { return a < each.end; });
+  for (Address at = start; at < end; ++segment) {
+    // Memory between segments, or at the end of one, may be in the files of the modules.
+    const bool is_last = segment == segments_.end() || segment->start >= end;
+    const Address in_file = is_last ? end : std::max(at, segment->start);
+    if (at < in_file) parts.emplace_back(at, in_file);
+    if (is_last) break;
+    const Address in_file_end = std::min(end, segment->start + segment->bytes);
+    if (in_file < in_file_end) {
+      AddData(in_file, in_file_end, segment->offset + (in_file - segment->start), &parts);
+    }
+    at = std::max(in_file, in_file_end);
+    const Address segment_end = std::min(end, segment->end);
+    if (at < segment_end) parts.emplace_back(at, segment_end);
+    at = std::max(at, segment_end);
+  }
+  return parts;
+}
+
 size_t CoreImage::ReadFile(Address address, void* out, size_t bytes) const {
   const Segment* const segment = SegmentAt(address);
   if (segment == nullptr || address - segment->start >= segment->bytes) return 0;

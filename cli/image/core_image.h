@@ -30,6 +30,8 @@ class CoreImage : public Image {
   // If the file has only a part of a mapping, it becomes two mappings, and the second is not
   // readable.
   std::vector<Mapping> Mappings() override { return mappings_; }
+  // All but the holes of the file, which are zeroes.
+  std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override;
   int64_t NowMs(int clock) override;
   const std::vector<ThreadRegisters>& Threads() const override { return threads_; }
 
@@ -77,6 +79,9 @@ class CoreImage : public Image {
   void AddMappings(const std::vector<Mapping>& files);
   // The part of the process's memory with that address, or null.
   const Segment* SegmentAt(Address address) const;
+  // Appends the parts of [start, end), which the file has at `offset`, that are no holes.
+  void AddData(Address start, Address end, uint64_t offset,
+               std::vector<std::pair<Address, Address>>* parts) const;
   // Copies up to `bytes` bytes at the address from the file, and returns how many it has.
   size_t ReadFile(Address address, void* out, size_t bytes) const;
   void NoteMissing(Address address);

@@ -16,19 +16,21 @@ bool IsZero(const char* bytes, size_t n) {
   return std::all_of(bytes, bytes + n, [](char c) { return c == 0; });
 }
 
-// Adds the pages of the mapping that are not all zeroes; returns their bytes.
-uint64_t AddPages(CoreImage& core, const Mapping& mapping, std::vector<PageRun>* runs) {
+// Adds the pages of [start, end) that are not all zeroes; returns their bytes.
+uint64_t AddPages(CoreImage& core, Address start, Address end, std::vector<PageRun>* runs) {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::vector<char> piece(kPieceOfFile);
   uint64_t bytes = 0;
-  for (Address at = mapping.start / page * page; at < mapping.end; at += kPieceOfFile) {
-    const size_t n = std::min(kPieceOfFile, mapping.end - at);
+  for (Address at = start / page * page; at < end; at += kPieceOfFile) {
+    const size_t n = std::min(kPieceOfFile, end - at);
     if (!core.Read(at, piece.data(), n)) break;
     for (size_t i = 0; i + page <= n; i += page) {
       if (IsZero(&piece[i], page)) continue;
-      bytes += page;
       const uint64_t number = (at + i) / page;
-      if (!runs->empty() && runs->back().first + runs->back().pages == number) {
+      const uint64_t next = runs->empty() ? 0 : runs->back().first + runs->back().pages;
+      if (number < next) continue;  // two parts begin and end in this page
+      bytes += page;
+      if (number == next && !runs->empty()) {
         ++runs->back().pages;
       } else {
         runs->push_back({.first = number, .pages = 1});
@@ -67,7 +69,9 @@ FilePages ReadFilePages(CoreImage& core) {
       const uint64_t bytes = use.mapping.end - use.mapping.start;
       if (bytes > left) throw BadImage("parts of the core lie at the same place of the file");
       left -= bytes;
-      use.resident_bytes = AddPages(core, use.mapping, &runs);
+      for (const auto& [start, end] : core.PartsInMemory(use.mapping.start, use.mapping.end)) {
+        use.resident_bytes += AddPages(core, start, end, &runs);
+      }
       if (use.mapping.writable) use.anonymous_bytes = use.resident_bytes;
     }
     pages.uses.push_back(std::move(use));

@@ -15,7 +15,7 @@ struct FilePages {
   PageSource pages;
 };
 
-// Reads all of a core. Throws BadImage.
+// Reads all of a core but its holes. Throws BadImage.
 FilePages ReadFilePages(CoreImage& core);
 
 // Returns a source that finds, among these runs in the order of pages, those in a range.

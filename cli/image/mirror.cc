@@ -108,7 +108,12 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
   if (pid_ == 0) {
     for (Area& area : areas_) {
       if (area.missing || area.unwritten) continue;
-      if (parts_.empty()) add(&area, area.start, area.end);
+      if (parts_.empty()) {
+        // The holes of a core are zeroes, as the mirror's memory is.
+        for (const auto& [start, end] : source_.PartsInMemory(area.start, area.end)) {
+          add(&area, start, end);
+        }
+      }
       for (auto part =
                std::upper_bound(parts_.begin(), parts_.end(), area.start,
                                 [](Address a, const auto& each) { return a < each.second; });

@@ -21,6 +21,7 @@
 #include "image/core_writer.h"
 #include "image/file_pages.h"
 #include "image/live_image.h"
+#include "image/mirror.h"
 #include "image/modules.h"
 
 extern "C" {
@@ -44,6 +45,12 @@ class MemoryFile {
   MemoryFile& operator=(const MemoryFile&) = delete;
 
   const std::string& path() const { return path_; }
+  // Makes a hole up to the text, which ends at `bytes`.
+  void Extend(uint64_t bytes, const std::string& text) const {
+    EXPECT_EQ(
+        pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(bytes - text.size())),
+        static_cast<ssize_t>(text.size()));
+  }
   void Write(const std::string& contents) const {
     EXPECT_EQ(ftruncate(descriptor_, 0), 0);
     EXPECT_EQ(pwrite(descriptor_, contents.data(), contents.size(), 0),
@@ -239,6 +246,59 @@ TEST(FilePagesTest, PagesThatAreNotZero) {
   ASSERT_EQ(part.size(), 1u);
   EXPECT_EQ(part[0].first, 0x21u);
   EXPECT_EQ(part[0].pages, 1u);
+}
+
+// The kernel and gcore leave holes for pages of zeroes.
+TEST(SparseCoreTest, HolesAreNotRead) {
+  constexpr uint64_t kHole = uint64_t{1} << 40;
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  constexpr Address kStart = Address{1} << 44;
+  // The segment begins at a page of the file: its headers fill the first one.
+  Core core;
+  core.AddNote(NT_AUXV, std::string(page - sizeof(Elf64_Ehdr) - 2 * sizeof(Elf64_Phdr) -
+                                        sizeof(Elf64_Nhdr) - 8,
+                                    'x'));
+  core.Add(kStart, std::string(page, 'a'), kHole);
+  std::string text = core.Text();
+  ASSERT_EQ(text.size(), 2 * page);
+  Elf64_Phdr part;
+  const size_t at = sizeof(Elf64_Ehdr) + sizeof(part);
+  memcpy(&part, &text[at], sizeof(part));
+  part.p_filesz = kHole;
+  memcpy(&text[at], &part, sizeof(part));
+  const MemoryFile file(text);
+  file.Extend(page + kHole, std::string(page, 'b'));
+  CoreImage image(file.path());
+  const std::vector<std::pair<Address, Address>> expected = {
+      {kStart, kStart + page}, {kStart + kHole - page, kStart + kHole}};
+  EXPECT_EQ(image.PartsInMemory(kStart, kStart + kHole), expected);
+  EXPECT_TRUE(image.PartsInMemory(kStart + page, kStart + kHole / 2).empty());
+  const FilePages pages = ReadFilePages(image);
+  ASSERT_EQ(pages.uses.size(), 1u);
+  EXPECT_EQ(pages.uses[0].resident_bytes, 2 * page);
+  EXPECT_FALSE(FindRoot(image).has_value());
+  Mirror mirror(image, 0);
+  mirror.Copy();
+  EXPECT_EQ(mirror.copied_bytes(), 2 * page);
+  char byte = 'x';
+  EXPECT_TRUE(mirror.Read(kStart + kHole / 2, &byte, 1));
+  EXPECT_EQ(byte, '\0');
+  EXPECT_TRUE(mirror.Read(kStart + kHole - 1, &byte, 1));
+  EXPECT_EQ(byte, 'b');
+}
+
+TEST(SparseCoreTest, MemoryThatTheFileLacksIsNoHole) {
+  Core core;
+  core.Add(0x10000, std::string(0x1000, 'a'), 0x3000);
+  core.Add(0x14000, std::string(0x1000, 'b'));
+  const MemoryFile file(core.Text());
+  CoreImage image(file.path());
+  Address end = 0xf000;
+  for (const auto& [first, last] : image.PartsInMemory(0xf000, 0x16000)) {
+    EXPECT_EQ(first, end);
+    end = last;
+  }
+  EXPECT_EQ(end, 0x16000u);
 }
 
 // A snapshot of this process, and the figures that a reader must find in it.
