@@ -80,7 +80,7 @@ std::string ProgramOf(const ProcessInfo& info) {
 
 void WarnOfMissingNames(const Symbolizer& symbolizer) {
   for (const std::string& problem : symbolizer.Problems()) {
-    fmt::print(stderr, "tcmalloc: no names of functions: {}\n", problem);
+    fmt::print(stderr, "tcmalloc: names are missing: {}\n", problem);
   }
 }
 

@@ -6,13 +6,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
 
+#include "image/confined_child.h"
 #include "image/module_file.h"
+#include "image/packed.h"
 
 namespace cli {
 namespace {
 
 constexpr size_t kMostCallFrames = 256;
+constexpr Address kMostStackBytes = Address{8} << 20;
 // The most words of a stack that are searched for return addresses, and the most return addresses
 // that are shown.
 constexpr size_t kMostWords = 4096;
@@ -23,10 +29,42 @@ bool IsInCode(const std::vector<Module>& modules, Address address) {
   return module != nullptr && HasCodeAt(*module, address);
 }
 
-// A thread's call frames by libdw, from the registers that it starts with.
+// The frames of a thread and the words of its callers, up to a limit.
+class StackCopy {
+ public:
+  StackCopy(Address start, Image& memory) : start_(start) {
+    for (const Mapping& mapping : memory.Mappings()) {
+      if (start < mapping.start || start >= mapping.end) continue;
+      constexpr Address kPiece = 4096;
+      const Address end = std::min(mapping.end, start + kMostStackBytes);
+      for (Address at = start; at < end; at = start_ + bytes_.size()) {
+        const size_t n = std::min(kPiece - at % kPiece, end - at);
+        bytes_.resize(bytes_.size() + n);
+        if (memory.Read(at, &bytes_[at - start], n)) continue;
+        bytes_.resize(bytes_.size() - n);
+        return;
+      }
+    }
+  }
+
+  bool Read(Address address, void* out, size_t bytes) const {
+    const Address offset = address - start_;
+    if (offset > bytes_.size() || bytes > bytes_.size() - offset) return false;
+    memcpy(out, &bytes_[offset], bytes);
+    return true;
+  }
+
+ private:
+  const Address start_;
+  std::string bytes_;
+};
+
+// A thread's call frames by libdw, from the registers that it starts with. It parses the modules'
+// files, so it runs in a child.
 class Unwinder {
  public:
-  Unwinder(const ThreadRegisters& thread, Image& memory) : thread_(thread), memory_(memory) {}
+  Unwinder(const ThreadRegisters& thread, const StackCopy& memory)
+      : thread_(thread), memory_(memory) {}
   ~Unwinder() { dwfl_end(dwfl_); }
   Unwinder(const Unwinder&) = delete;
   Unwinder& operator=(const Unwinder&) = delete;
@@ -106,7 +144,7 @@ class Unwinder {
   }
 
   const ThreadRegisters& thread_;
-  Image& memory_;
+  const StackCopy& memory_;
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
   std::vector<CallFrame> frames_;
@@ -130,6 +168,30 @@ bool ReturnFromWildCall(ThreadRegisters* thread, Image& memory) {
   }
   set(machine.instruction_place, caller);
   return true;
+}
+
+std::vector<CallFrame> Unwind(const ThreadRegisters& thread, Image& memory,
+                              const std::vector<Module>& modules, const FileSearch& files) {
+  const StackCopy stack(thread.stack(), memory);
+  // It opens the modules' files itself, for which it needs the rights of this program.
+  ConfinedChild child({.all_descriptors = true}, [&]() -> ConfinedChild::Answer {
+    return [&](const std::string&) {
+      Packer out;
+      for (const CallFrame& frame : Unwinder(thread, stack).Run(modules, files)) {
+        out.Add(frame.address).Add(uint64_t{frame.exact}).Add(frame.stack);
+      }
+      return out.Take();
+    };
+  });
+  const std::string answer = child.Ask({}).value_or(std::string());
+  std::vector<CallFrame> frames;
+  for (Unpacker in(answer); !in.is_empty() && frames.size() < kMostCallFrames;) {
+    CallFrame& frame = frames.emplace_back();
+    frame.address = in.Number();
+    frame.exact = in.Number() != 0;
+    frame.stack = in.Number();
+  }
+  return frames;
 }
 
 void GuessFrames(const ThreadRegisters& thread, Image& memory, const std::vector<Module>& modules,
@@ -165,7 +227,7 @@ CallStack ReadCallStack(const ThreadRegisters& thread, Image& memory,
     GuessFrames(thread, memory, modules, &stack);
     return stack;
   }
-  std::vector<CallFrame> frames = Unwinder(start, memory).Run(modules, files);
+  std::vector<CallFrame> frames = Unwind(start, memory, modules, files);
   if (!is_wild && frames.size() <= 1) {
     GuessFrames(thread, memory, modules, &stack);
     return stack;

@@ -44,6 +44,7 @@ CoreImage::CoreImage(const std::string& path, FileSearch files)
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
       throw Failure(fmt::format("{} is neither a process nor a core file", path));
     }
+    files_.SetUser({.user = status.st_uid, .group = status.st_gid});
     file_bytes_ = static_cast<uint64_t>(status.st_size);
     time_ns_ = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
     ReadHeaders();

@@ -87,7 +87,7 @@ class CoreImage : public Image {
   void NoteMissing(Address address);
 
   const std::string path_;
-  const FileSearch files_;
+  FileSearch files_;
   ModuleContents contents_{files_, *this};
   int file_ = -1;
   uint64_t file_bytes_ = 0;

@@ -1,157 +1,162 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "image/debug_info.h"
 
-#include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <elfutils/libdwfl.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <optional>
 #include <utility>
 
-#include "image/demangle.h"
-#include "image/function_index.h"
+#include "image/debuginfod.h"
+#include "image/packed.h"
+#include "image/text.h"
 
 namespace cli {
 namespace {
 
-std::string StringOf(Dwarf_Die* die, unsigned name) {
-  Dwarf_Attribute attribute;
-  const char* const text = dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
-  return text == nullptr ? std::string() : std::string(text);
+enum class Request : uint64_t {
+  kProblem,
+  kHasDebugInfo,
+  kFrames,
+  kVariable,
+  kThreadVariable,
+  kVtables,
+};
+
+std::string PackRequest(Request request, uint64_t number = 0) {
+  return Packer().Add(static_cast<uint64_t>(request)).Add(number).Take();
 }
 
-uint64_t NumberOf(Dwarf_Die* die, unsigned name) {
-  Dwarf_Attribute attribute;
-  Dwarf_Word value = 0;
-  return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
+std::string PackVariable(const std::optional<Variable>& variable) {
+  if (!variable.has_value()) return {};
+  return Packer().Add(variable->name).Add(variable->offset).Take();
 }
 
-SourceFrame FrameOf(Dwarf_Die* function) {
-  SourceFrame frame{.linkage_name = StringOf(function, DW_AT_linkage_name)};
-  if (frame.linkage_name.empty()) frame.linkage_name = StringOf(function, DW_AT_MIPS_linkage_name);
-  if (frame.linkage_name.empty()) frame.linkage_name = StringOf(function, DW_AT_name);
-  frame.function = Demangle(frame.linkage_name);
-  frame.inlined = dwarf_tag(function) == DW_TAG_inlined_subroutine;
-  return frame;
+std::optional<Variable> UnpackVariable(const std::string& bytes) {
+  if (bytes.empty()) return std::nullopt;
+  Unpacker in(bytes);
+  Variable variable;
+  variable.name = CleanText(in.Text());
+  variable.offset = in.Number();
+  return variable;
 }
 
-// Returns the name of a symbol without its version.
-std::string NameOfSymbol(const std::string& name) {
-  return Demangle(name.substr(0, name.find('@')));
+// Runs in the child.
+std::string AnswerTo(const std::string& bytes, ModuleNames* names) {
+  Unpacker in(bytes);
+  const auto request = static_cast<Request>(in.Number());
+  const uint64_t number = in.Number();
+  Packer out;
+  switch (request) {
+    case Request::kProblem:
+      return names->problem();
+    case Request::kHasDebugInfo:
+      return names->HasDebugInfo() ? "yes" : "";
+    case Request::kFrames:
+      for (const SourceFrame& frame : names->FramesAt(number)) {
+        out.Add(frame.function).Add(frame.linkage_name).Add(frame.file);
+        out.Add(static_cast<uint64_t>(frame.line)).Add(uint64_t{frame.inlined});
+      }
+      return out.Take();
+    case Request::kVariable:
+      return PackVariable(names->VariableAt(number));
+    case Request::kThreadVariable:
+      return PackVariable(names->ThreadVariableAt(number));
+    case Request::kVtables:
+      for (const VtableSymbol& table : names->Vtables()) {
+        out.Add(table.start).Add(table.bytes).Add(table.type);
+      }
+      return out.Take();
+  }
+  return {};
 }
 
 }  // namespace
 
-struct DebugInfo::State {
-  Dwfl_Callbacks callbacks = {};
-  Dwfl* dwfl = nullptr;
-  Dwfl_Module* module = nullptr;
-  std::optional<FunctionIndex> index;
-
-  ~State() { dwfl_end(dwfl); }
-
-  std::vector<SourceFrame> FramesFromDebugInfo(Address address) {
-    std::optional<FunctionIndex::Place> place = index->Find(address);
-    if (!place.has_value()) return {};
-    Dwarf_Files* files = nullptr;
-    if (dwarf_getsrcfiles(&place->functions_unit, &files, nullptr) != 0) files = nullptr;
-    const auto file_name = [files](uint64_t number) {
-      const char* const name =
-          files == nullptr ? nullptr : dwarf_filesrc(files, number, nullptr, nullptr);
-      return name == nullptr ? std::string() : std::string(name);
-    };
-    // The place of the current instruction in the next function: the line table has it for the
-    // innermost function, and an inlined function has it for the function around it.
-    std::string file;
-    int line = 0;
-    if (Dwarf_Line* const source = dwarf_getsrc_die(&place->unit, place->address)) {
-      if (const char* const name = dwarf_linesrc(source, nullptr, nullptr)) file = name;
-      dwarf_lineno(source, &line);
-    }
-    std::vector<SourceFrame> frames;
-    for (Dwarf_Die& function : place->functions) {
-      SourceFrame frame = FrameOf(&function);
-      frame.file = std::exchange(file, file_name(NumberOf(&function, DW_AT_call_file)));
-      frame.line = std::exchange(line, static_cast<int>(NumberOf(&function, DW_AT_call_line)));
-      frames.push_back(std::move(frame));
-    }
-    // A function without an entry, for example from an assembler, may have lines.
-    if (frames.empty()) frames.push_back({.file = file, .line = line});
-    return frames;
-  }
-};
-
-DebugInfo::DebugInfo(const Module& module, ModuleFile file, char** debug_path)
-    : state_(std::make_unique<State>()), problem_(std::move(file.problem)) {
+DebugInfo::DebugInfo(const Module& module, const FileSearch& files)
+    : module_(module), files_(files) {
+  ModuleFile file = OpenModuleFile(files, module);
+  problem_ = std::move(file.problem);
   if (file.descriptor < 0) return;
-  state_->callbacks.find_elf = &dwfl_build_id_find_elf;
-  state_->callbacks.find_debuginfo = &dwfl_standard_find_debuginfo;
-  state_->callbacks.debuginfo_path = debug_path;
-  state_->dwfl = dwfl_begin(&state_->callbacks);
-  if (state_->dwfl != nullptr) {
-    dwfl_report_begin(state_->dwfl);
-    state_->module = dwfl_report_elf(state_->dwfl, module.path.c_str(), file.path.c_str(),
-                                     file.descriptor, module.bias, true);
-    dwfl_report_end(state_->dwfl, nullptr, nullptr);
+  const bool asks_servers = AsksServers();
+  const int kept = asks_servers ? fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0) : -1;
+  const bool has_debug_info = Start(file, files.OpenDebugFile(module));
+  if (!asks_servers) return;
+  // The child could not store a file in this user's cache.
+  const std::string served = has_debug_info ? std::string() : DebugFileFromServers(module.build_id);
+  const int debug_file = served.empty() ? -1 : files.Open(served).descriptor;
+  file.descriptor = kept;
+  if (debug_file < 0 || kept < 0) {
+    if (kept >= 0) close(kept);
+    return;
   }
-  if (state_->module != nullptr) {
-    state_->index.emplace(state_->module);
-  } else {
-    close(file.descriptor);
-    problem_ = fmt::format("{}: {}", module.path, dwfl_errmsg(-1));
-  }
+  Start(file, debug_file);
 }
 
-DebugInfo::~DebugInfo() = default;
-
-std::optional<Variable> DebugInfo::VariableAt(Address address) {
-  if (state_->module == nullptr) return std::nullopt;
-  GElf_Off offset = 0;
-  GElf_Sym symbol;
-  const char* const name =
-      dwfl_module_addrinfo(state_->module, address, &offset, &symbol, nullptr, nullptr, nullptr);
-  if (name == nullptr || GELF_ST_TYPE(symbol.st_info) == STT_FUNC || offset >= symbol.st_size) {
-    return std::nullopt;
+bool DebugInfo::Start(const ModuleFile& file, int debug_file) {
+  const DebugFiles linked(files_, module_, file.path);
+  Confinement confinement{.user = files_.user(), .root = files_.OpenRoot()};
+  confinement.descriptors = linked.descriptors();
+  confinement.descriptors.push_back(file.descriptor);
+  if (confinement.root >= 0) confinement.descriptors.push_back(confinement.root);
+  if (debug_file >= 0) confinement.descriptors.push_back(debug_file);
+  for (const int descriptor : {file.descriptor, debug_file}) {
+    if (descriptor >= 0) confinement.limits.memory_bytes += MemoryToRead(descriptor);
   }
-  return Variable{NameOfSymbol(name), offset};
+  child_ = std::make_unique<ConfinedChild>(
+      confinement, [&, names = std::shared_ptr<ModuleNames>()]() mutable -> ConfinedChild::Answer {
+        names = std::make_shared<ModuleNames>(module_, file, debug_file, linked);
+        return [names](const std::string& request) { return AnswerTo(request, names.get()); };
+      });
+  for (const int descriptor : confinement.descriptors) close(descriptor);
+  const bool has_debug_info = !Ask(PackRequest(Request::kHasDebugInfo)).empty();
+  const std::string problem = CleanText(Ask(PackRequest(Request::kProblem)));
+  if (problem_.empty()) problem_ = problem;
+  return has_debug_info;
 }
 
-std::optional<Variable> DebugInfo::ThreadVariableAt(uint64_t offset) {
-  if (state_->module == nullptr) return std::nullopt;
-  const int n = dwfl_module_getsymtab(state_->module);
-  for (int i = 0; i < n; ++i) {
-    GElf_Sym symbol;
-    GElf_Addr ignored = 0;
-    // This is the symbol of the file, whose value is an offset.
-    const char* const name =
-        dwfl_module_getsym_info(state_->module, i, &symbol, &ignored, nullptr, nullptr, nullptr);
-    if (name == nullptr || GELF_ST_TYPE(symbol.st_info) != STT_TLS ||
-        symbol.st_shndx == SHN_UNDEF) {
-      continue;
-    }
-    if (offset - symbol.st_value < symbol.st_size) {
-      return Variable{NameOfSymbol(name), offset - symbol.st_value};
-    }
-  }
-  return std::nullopt;
+std::string DebugInfo::Ask(const std::string& request) {
+  if (child_ == nullptr) return {};
+  std::optional<std::string> answer = child_->Ask(request);
+  if (answer.has_value()) return std::move(*answer);
+  problem_ = fmt::format("{}: {}", module_.path, child_->problem());
+  child_ = nullptr;
+  return {};
 }
 
 std::vector<SourceFrame> DebugInfo::FramesAt(Address address) {
-  if (state_->module == nullptr) return {SourceFrame()};
-  std::vector<SourceFrame> frames = state_->FramesFromDebugInfo(address);
-  if (frames.empty()) frames.emplace_back();
-  SourceFrame& outer = frames.back();
-  const char* const symbol = dwfl_module_addrname(state_->module, address);
-  // Minimal debug information has names without their classes.
-  if (symbol != nullptr && !outer.inlined &&
-      (outer.linkage_name.empty() || (IsMangled(symbol) && !IsMangled(outer.linkage_name)))) {
-    const std::string name(symbol);
-    outer.linkage_name = name.substr(0, name.find('@'));  // without its version
-    outer.function = Demangle(outer.linkage_name);
+  const std::string answer = Ask(PackRequest(Request::kFrames, address));
+  std::vector<SourceFrame> frames;
+  for (Unpacker in(answer); !in.is_empty();) {
+    SourceFrame& frame = frames.emplace_back();
+    frame.function = CleanText(in.Text());
+    frame.linkage_name = CleanText(in.Text());
+    frame.file = CleanText(in.Text());
+    frame.line = static_cast<int>(in.Number());
+    frame.inlined = in.Number() != 0;
   }
+  if (frames.empty()) frames.emplace_back();
   return frames;
+}
+
+std::optional<Variable> DebugInfo::VariableAt(Address address) {
+  return UnpackVariable(Ask(PackRequest(Request::kVariable, address)));
+}
+
+std::optional<Variable> DebugInfo::ThreadVariableAt(uint64_t offset) {
+  return UnpackVariable(Ask(PackRequest(Request::kThreadVariable, offset)));
+}
+
+std::vector<VtableSymbol> DebugInfo::Vtables() {
+  const std::string answer = Ask(PackRequest(Request::kVtables));
+  std::vector<VtableSymbol> vtables;
+  for (Unpacker in(answer); !in.is_empty();) {
+    VtableSymbol& table = vtables.emplace_back();
+    table.start = in.Number();
+    table.bytes = in.Number();
+    table.type = CleanText(in.Text());
+  }
+  return vtables;
 }
 
 }  // namespace cli

@@ -15,8 +15,9 @@ struct Library {
   void* (*begin)() = nullptr;
   // Returns a descriptor, or a negative error. A build id of length 0 is hexadecimal text. The
   // caller frees `path`.
-  int (*find_executable)(void* client, const unsigned char* build_id, int length,
-                         char** path) = nullptr;
+  using Find = int (*)(void* client, const unsigned char* build_id, int length, char** path);
+  Find find_executable = nullptr;
+  Find find_debug_file = nullptr;
   void (*end)(void* client) = nullptr;
 
   Library() {
@@ -27,9 +28,13 @@ struct Library {
     };
     find(&begin, "debuginfod_begin");
     find(&find_executable, "debuginfod_find_executable");
+    find(&find_debug_file, "debuginfod_find_debuginfo");
     find(&end, "debuginfod_end");
   }
-  bool complete() const { return begin != nullptr && find_executable != nullptr && end != nullptr; }
+  bool complete() const {
+    return begin != nullptr && find_executable != nullptr && find_debug_file != nullptr &&
+           end != nullptr;
+  }
 };
 
 const Library& TheLibrary() {
@@ -44,14 +49,16 @@ bool AsksServers() {
   return servers != nullptr && *servers != '\0' && TheLibrary().complete();
 }
 
-std::string ExecutableFromServers(const std::string& build_id) {
+namespace {
+
+std::string FromServers(const std::string& build_id, Library::Find Library::* find) {
   if (build_id.empty() || !AsksServers()) return {};
   const Library& library = TheLibrary();
   void* const client = library.begin();
   if (client == nullptr) return {};
   char* path = nullptr;
-  const int descriptor = library.find_executable(
-      client, reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, &path);
+  const int descriptor =
+      (library.*find)(client, reinterpret_cast<const unsigned char*>(build_id.c_str()), 0, &path);
   std::string found;
   if (descriptor >= 0) {
     close(descriptor);
@@ -60,6 +67,16 @@ std::string ExecutableFromServers(const std::string& build_id) {
   }
   library.end(client);
   return found;
+}
+
+}  // namespace
+
+std::string ExecutableFromServers(const std::string& build_id) {
+  return FromServers(build_id, &Library::find_executable);
+}
+
+std::string DebugFileFromServers(const std::string& build_id) {
+  return FromServers(build_id, &Library::find_debug_file);
 }
 
 }  // namespace cli

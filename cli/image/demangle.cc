@@ -12,17 +12,19 @@
 
 namespace cli {
 
-namespace {
-
-std::string Plain(const std::string& name) {
+std::string Demangle(const std::string& name) {
   if (!IsMangled(name)) return name;
   const std::unique_ptr<char, void (*)(void*)> text(
       cplus_demangle(name.c_str(), DMGL_AUTO | DMGL_ANSI), &free);
   return text == nullptr ? name : std::string(text.get());
 }
 
-}  // namespace
-
-std::string Demangle(const std::string& name) { return CleanText(Plain(name)); }
+std::string ConfinedDemangler::Demangled(const std::string& name) {
+  if (child_ == nullptr) {
+    child_ = std::make_unique<ConfinedChild>(Confinement{},
+                                             []() -> ConfinedChild::Answer { return &Demangle; });
+  }
+  return CleanText(child_->Ask(name).value_or(name));
+}
 
 }  // namespace cli

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "image/file_search.h"
 
-#include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <gelf.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "image/elf_file.h"
 #include "image/process.h"
 
 namespace cli {
@@ -21,6 +19,7 @@ namespace {
 
 // A directory of programs and libraries has fewer.
 constexpr size_t kMostFiles = 20'000;
+constexpr char kRoot[] = "root/";  // the link to a process's root directory
 
 // Returns ".build-id/ab/cdef", the path that debuggers use; empty if there is no build id.
 std::string BuildIdPath(const std::string& build_id) {
@@ -30,21 +29,9 @@ std::string BuildIdPath(const std::string& build_id) {
 
 }  // namespace
 
-std::string BuildIdOf(int descriptor) {
-  elf_version(EV_CURRENT);
-  Elf* const elf = elf_begin(descriptor, ELF_C_READ_MMAP, nullptr);
-  const void* bytes = nullptr;
-  const ssize_t n = elf == nullptr ? 0 : dwelf_elf_gnu_build_id(elf, &bytes);
-  std::string id;
-  for (ssize_t i = 0; i < n; ++i) {
-    id += fmt::format("{:02x}", static_cast<const unsigned char*>(bytes)[i]);
-  }
-  elf_end(elf);
-  return id;
-}
-
 FileSearch::FileSearch(pid_t pid, std::vector<std::string> places)
     : pid_(pid), places_(std::move(places)) {
+  if (pid != 0) user_ = UserOf(pid);
   for (const std::string& place : places_) {
     std::error_code error;
     if (!std::filesystem::is_directory(place, error)) {
@@ -71,14 +58,11 @@ FileSearch::FileSearch(pid_t pid, std::vector<std::string> places)
 }
 
 void FileSearch::AddFile(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (descriptor < 0) return;
-  struct stat status = {};
-  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
-    const std::string build_id = BuildIdOf(descriptor);
-    if (!build_id.empty()) by_build_id_.emplace(build_id, path);
-  }
-  close(descriptor);
+  const OpenedFile file = OpenRegularFile(AT_FDCWD, path, Resolve::kAnywhere);
+  if (file.descriptor < 0) return;
+  const std::string build_id = BuildIdOf(file.descriptor);
+  if (!build_id.empty()) by_build_id_.emplace(build_id, path);
+  close(file.descriptor);
 }
 
 void FileSearch::AddRunning(const Module& module, std::vector<std::string>* paths) const {
@@ -115,14 +99,40 @@ std::vector<std::string> FileSearch::PathsOf(const Module& module) const {
   return paths;
 }
 
-std::string FileSearch::DebugPath() const {
-  // The search path: next to the file, in its folder .debug, in the places, in the machine's
-  // folder, and in that of the container.
-  std::string path = "+:.debug";
-  for (const std::string& place : places_) path += fmt::format(":{0}:{0}/usr/lib/debug", place);
-  path += ":/usr/lib/debug";
-  if (pid_ != 0) path += fmt::format(":/proc/{}/root/usr/lib/debug", pid_);
-  return path;
+int FileSearch::OpenRoot() const {
+  return pid_ == 0 ? -1 : OpenDirectory(fmt::format("/proc/{}/root", pid_));
+}
+
+OpenedFile FileSearch::Open(const std::string& path) const {
+  const std::string process = fmt::format("/proc/{}/", pid_);
+  if (pid_ == 0 || !path.starts_with(process)) {
+    return OpenRegularFile(AT_FDCWD, path, Resolve::kAnywhere);
+  }
+  if (!path.starts_with(process + kRoot)) return OpenLinkOfKernel(path);
+  const int root = OpenRoot();
+  if (root < 0) return {.problem = errno == ENOENT ? "" : strerror(errno)};
+  OpenedFile file = OpenRegularFile(root, path.substr((process + kRoot).size()), Resolve::kBelow);
+  close(root);
+  return file;
+}
+
+int FileSearch::OpenDebugFile(const Module& module) const {
+  const std::string by_id = BuildIdPath(module.build_id);
+  if (by_id.empty()) return -1;
+  std::vector<std::string> paths;
+  for (const std::string& place : places_) {
+    paths.push_back(fmt::format("{}/{}.debug", place, by_id));
+    paths.push_back(fmt::format("{}/usr/lib/debug/{}.debug", place, by_id));
+  }
+  paths.push_back(fmt::format("/usr/lib/debug/{}.debug", by_id));
+  if (pid_ != 0) paths.push_back(fmt::format("/proc/{}/root/usr/lib/debug/{}.debug", pid_, by_id));
+  for (const std::string& path : paths) {
+    const OpenedFile file = Open(path);
+    if (file.descriptor < 0) continue;
+    if (BuildIdOf(file.descriptor) == module.build_id) return file.descriptor;
+    close(file.descriptor);
+  }
+  return -1;
 }
 
 std::string FileSearch::PlacesText() const {

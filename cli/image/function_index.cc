@@ -2,6 +2,7 @@
 #include "image/function_index.h"
 
 #include <dwarf.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <iterator>
@@ -19,9 +20,29 @@ bool MayContainFunctions(int tag) {
          tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
 }
 
+// Whether libdw may open the other file of a unit, if there is one: it would wait at a pipe of that
+// name, and act on a device. The names are those that libdw tries.
+bool MayOpenOtherFile(Dwarf_Die* unit, const std::string& folder) {
+  const auto text = [unit](unsigned name) {
+    Dwarf_Attribute attribute;
+    const char* const value = dwarf_formstring(dwarf_attr(unit, name, &attribute));
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string name = text(DW_AT_dwo_name);
+  if (name.empty()) name = text(DW_AT_GNU_dwo_name);
+  const std::string built_in = text(DW_AT_comp_dir);
+  for (const std::string& path :
+       {name, folder + "/" + name, built_in + "/" + name, folder + "/" + built_in + "/" + name}) {
+    struct stat status = {};
+    if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return false;
+  }
+  return true;
+}
+
 // A unit may be in two files. Then the other part has the functions.
-Dwarf_Die PartWithFunctions(const Dwarf_Die& unit) {
+Dwarf_Die PartWithFunctions(const Dwarf_Die& unit, const std::string& folder) {
   Dwarf_Die whole = unit;
+  if (!MayOpenOtherFile(&whole, folder)) return whole;
   Dwarf_Die part;
   uint8_t type = 0;
   if (dwarf_cu_info(whole.cu, nullptr, &type, nullptr, &part, nullptr, nullptr, nullptr) == 0 &&
@@ -115,7 +136,7 @@ std::optional<FunctionIndex::Place> FunctionIndex::Find(Address address) {
   const std::optional<Dwarf_Die> unit = UnitAt(address, &place.address);
   if (!unit.has_value()) return std::nullopt;
   place.unit = *unit;
-  place.functions_unit = PartWithFunctions(*unit);
+  place.functions_unit = PartWithFunctions(*unit, folder_);
   const Range* const function = Lookup(FunctionsOf(&place.functions_unit), place.address);
   if (function == nullptr) return place;
   place.functions.push_back(function->entry);

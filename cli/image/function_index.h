@@ -9,6 +9,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "image/image.h"
@@ -26,8 +28,9 @@ class FunctionIndex {
     std::vector<Dwarf_Die> functions;
   };
 
-  // `module` outlives the index.
-  explicit FunctionIndex(Dwfl_Module* module) : module_(module) {}
+  // `module` outlives the index. `folder` is that of its file.
+  FunctionIndex(Dwfl_Module* module, std::string folder)
+      : module_(module), folder_(std::move(folder)) {}
 
   // Returns nullopt when there is no debug information about the address in memory.
   std::optional<Place> Find(Address address);
@@ -50,6 +53,7 @@ class FunctionIndex {
   const Ranges& FunctionsOf(Dwarf_Die* unit);
 
   Dwfl_Module* const module_;
+  const std::string folder_;
   std::optional<Ranges> units_;              // made at the first address that libdw does not find
   std::map<const void*, Ranges> functions_;  // by the place of the unit's entry
 };

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "image/module_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <gelf.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "image/debuginfod.h"
+#include "image/elf_file.h"
 
 namespace cli {
 namespace {
@@ -22,22 +19,6 @@ bool HasHeadOf(int descriptor, const Module& module) {
   std::vector<char> head(module.head.size());
   const ssize_t n = pread(descriptor, head.data(), head.size(), 0);
   return n == static_cast<ssize_t>(head.size()) && head == module.head;
-}
-
-// Whether the file has the code. A file with only debug information has the same build id, and
-// headers of sections without contents.
-bool HasCode(int descriptor) {
-  elf_version(EV_CURRENT);
-  Elf* const elf = elf_begin(descriptor, ELF_C_READ_MMAP, nullptr);
-  bool has_code = elf != nullptr;
-  for (Elf_Scn* section = nullptr;
-       elf != nullptr && (section = elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr) continue;
-    if (header.sh_type == SHT_NOBITS && (header.sh_flags & SHF_EXECINSTR) != 0) has_code = false;
-  }
-  elf_end(elf);
-  return has_code;
 }
 
 class Opening {
@@ -57,17 +38,10 @@ class Opening {
 
  private:
   bool Try(const std::string& path) {
-    // The target chose the name, so the file there may now be a pipe.
-    descriptor_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const OpenedFile file = search_.Open(path);
+    descriptor_ = file.descriptor;
     if (descriptor_ < 0) {
-      if (errno != ENOENT && errno != ENOTDIR) {
-        Note(fmt::format("{}: {}", module_.path, strerror(errno)));
-      }
-      return false;
-    }
-    struct stat status = {};
-    if (fstat(descriptor_, &status) != 0 || S_ISDIR(status.st_mode)) {
-      close(descriptor_);
+      if (!file.problem.empty()) Note(fmt::format("{}: {}", module_.path, file.problem));
       return false;
     }
     const std::string build_id = BuildIdOf(descriptor_);

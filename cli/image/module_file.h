@@ -19,8 +19,7 @@ enum class FileUse {
 
 struct ModuleFile {
   int descriptor = -1;  // open for reading, or -1
-  // The file's name, next to which a reader of debug information looks for other files.
-  std::string path;
+  std::string path;     // the file's name, next to which other files of it may be
   std::string problem;  // the reason why there is no file, in one line
 };
 

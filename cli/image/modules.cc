@@ -2,12 +2,13 @@
 #include "image/modules.h"
 
 #include <elf.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <set>
 #include <string_view>
+
+#include "image/elf_file.h"
 
 namespace cli {
 namespace {
@@ -15,32 +16,8 @@ namespace {
 // No file has more than these.
 constexpr size_t kMostProgramHeaders = 256;
 constexpr size_t kMostModuleNoteBytes = size_t{64} << 10;
-constexpr size_t kMostBuildIdBytes = 64;
 constexpr Address kSmallestPage = 4096;
 constexpr std::string_view kDeleted = " (deleted)";
-
-// Returns the build id in the notes, in hexadecimal; empty if there is none.
-std::string BuildIdIn(const std::vector<char>& notes) {
-  constexpr char kGnu[] = "GNU";
-  for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
-    Elf64_Nhdr note;  // the same for both word sizes
-    memcpy(&note, &notes[at], sizeof(note));
-    const size_t name = at + sizeof(note);
-    const size_t contents = name + (size_t{note.n_namesz} + 3) / 4 * 4;
-    const size_t end = contents + (size_t{note.n_descsz} + 3) / 4 * 4;
-    if (end > notes.size() || end <= at) break;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(kGnu) &&
-        memcmp(&notes[name], kGnu, sizeof(kGnu)) == 0 && note.n_descsz <= kMostBuildIdBytes) {
-      std::string id;
-      for (size_t i = 0; i < note.n_descsz; ++i) {
-        id += fmt::format("{:02x}", static_cast<unsigned char>(notes[contents + i]));
-      }
-      return id;
-    }
-    at = end;
-  }
-  return {};
-}
 
 template <typename FileHeader, typename ProgramHeader>
 void ReadHeaders(Image& image, Module* module) {
@@ -116,11 +93,12 @@ std::vector<Mapping> ModuleMappings(Image& image) {
   std::vector<Mapping> mappings = image.Mappings();
   std::set<std::string> with_code;
   for (const Mapping& mapping : mappings) {
-    if (mapping.executable || !mapping.rights_known) with_code.insert(mapping.name);
+    if (mapping.executable) with_code.insert(mapping.name);
   }
-  std::erase_if(mappings, [&with_code](const Mapping& mapping) {
-    return mapping.shared || mapping.name.empty() || mapping.name[0] == '[' ||
-           !with_code.contains(mapping.name);
+  std::erase_if(mappings, [&](const Mapping& mapping) {
+    if (mapping.shared || mapping.name.empty() || mapping.name[0] == '[') return true;
+    return !with_code.contains(mapping.name) &&
+           image.PartsInMemory(mapping.start, mapping.start + 1).empty();
   });
   return mappings;
 }

@@ -41,9 +41,9 @@ struct ThreadStorage {
   uint64_t alignment = 1;
 };
 
-// Returns the private mappings of the files that have code in memory, in the order of addresses.
-// Nothing else is a part of a program or a library. Files of data are not among them: they may be
-// large, sparse or a device, and reading them would make the target's memory grow.
+// Returns the mappings that may be parts of the program or of a library, in the order of addresses:
+// private ones, of a file with code or with its first page in memory. Others are files of data,
+// which may be large, sparse or a device: reading them would make the target's memory grow.
 std::vector<Mapping> ModuleMappings(Image& image);
 // Returns the modules in the order of addresses.
 std::vector<Module> ReadModules(Image& image);

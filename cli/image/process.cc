@@ -29,7 +29,15 @@ std::string ReadLinkOf(const std::string& path) {
   return n < 0 ? std::string() : CleanText({buffer.data(), static_cast<size_t>(n)});
 }
 
-// Returns the names of entries of `directory` that are numbers, in order.
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
 std::vector<pid_t> NumbersIn(const std::string& directory) {
   std::vector<pid_t> numbers;
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(directory.c_str()), &closedir);
@@ -43,15 +51,6 @@ std::vector<pid_t> NumbersIn(const std::string& directory) {
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
-
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-}  // namespace
 
 namespace {
 
@@ -118,6 +117,28 @@ pid_t ProcessOf(pid_t thread) {
     if (line.starts_with(key)) return atoi(line.c_str() + key.size());
   }
   return 0;
+}
+
+std::optional<User> UserOf(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  std::optional<User> user;
+  // Four numbers: the real, the effective and the saved one, and the one for files.
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream words(line);
+    std::string key;
+    uint32_t numbers[4] = {};
+    words >> key;
+    if (key != "Uid:" && key != "Gid:") continue;
+    for (uint32_t& number : numbers) words >> number;
+    if (!words) return std::nullopt;
+    if (key == "Uid:") {
+      user = User{.user = numbers[3]};
+    } else if (user.has_value()) {
+      user->group = numbers[3];
+      return user;
+    }
+  }
+  return std::nullopt;
 }
 
 bool HasSeccompFilter(pid_t pid, pid_t thread) {

@@ -14,6 +14,11 @@
 
 namespace cli {
 
+struct User {
+  uid_t user = 0;
+  gid_t group = 0;
+};
+
 struct KernelFigures {
   uint64_t resident_bytes = 0;
   uint64_t anonymous_bytes = 0;
@@ -41,11 +46,16 @@ struct ProcessInfo {
 // Returns nullopt when there is no such process.
 std::optional<ProcessInfo> ReadProcessInfo(pid_t pid);
 std::vector<pid_t> AllProcesses();
+// Returns the names of entries of `directory` that are numbers, in order.
+std::vector<pid_t> NumbersIn(const std::string& directory);
 std::vector<pid_t> ThreadsOf(pid_t pid);
 // Returns the process of a thread; 0 if there is no such thread.
 pid_t ProcessOf(pid_t thread);
 // Returns the kernel's name of a thread, at most 15 characters; empty if there is no such thread.
 std::string ThreadName(pid_t pid, pid_t thread);
+// Returns the user and the group whose rights the process has for files; nullopt if there is no
+// such process.
+std::optional<User> UserOf(pid_t pid);
 // Whether the thread has a filter for its system calls, or may make only four of them (strict
 // mode).
 bool HasSeccompFilter(pid_t pid, pid_t thread);

@@ -8,16 +8,12 @@
 namespace cli {
 
 Symbolizer::Symbolizer(FileSearch files, Image& image)
-    : files_(std::move(files)),
-      modules_(ReadModules(image)),
-      debug_path_(files_.DebugPath()),
-      debug_path_pointer_(debug_path_.data()) {}
+    : files_(std::move(files)), modules_(ReadModules(image)) {}
 
 DebugInfo& Symbolizer::InfoOf(const Module& module) {
   std::unique_ptr<DebugInfo>& info = infos_[module.start];
   if (info == nullptr) {
-    info =
-        std::make_unique<DebugInfo>(module, OpenModuleFile(files_, module), &debug_path_pointer_);
+    info = std::make_unique<DebugInfo>(module, files_);
   }
   return *info;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Symbolizer: the functions of a process at addresses of its code. Files are opened when an address
-// in them is first looked up. libdw may also request files from a debuginfod server, if
-// DEBUGINFOD_URLS is set.
+// in them is first looked up. Files may also come from a debuginfod server, if DEBUGINFOD_URLS is
+// set.
 #pragma once
 
 #include <functional>
@@ -42,7 +42,7 @@ class Symbolizer {
   }
 
   const std::vector<Module>& modules() const { return modules_; }
-  // The reasons why functions of some of the files are unknown, one line each.
+  // The reasons why names of some of the files are missing, one line each.
   std::vector<std::string> Problems() const;
 
  private:
@@ -50,8 +50,6 @@ class Symbolizer {
 
   const FileSearch files_;
   const std::vector<Module> modules_;
-  std::string debug_path_;
-  char* debug_path_pointer_;
   std::map<Address, std::unique_ptr<DebugInfo>> infos_;  // by the module's start
   std::unordered_map<Address, std::vector<SourceFrame>> frames_;
 };

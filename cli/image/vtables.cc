@@ -3,22 +3,17 @@
 
 #include <elf.h>
 #include <fmt/format.h>
-#include <gelf.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "image/call_stack.h"
-#include "image/demangle.h"
-#include "image/module_file.h"
 
 namespace cli {
 namespace {
 
-constexpr std::string_view kVtable = "_ZTV";
-constexpr std::string_view kVtableFor = "vtable for ";
 constexpr std::string_view kTypeInfoFor = "typeinfo for ";
 constexpr size_t kMostNameBytes = 4096;
 // The most words whose types are remembered: a program may have an unlimited number of different
@@ -66,51 +61,34 @@ std::string Vtables::Find(Address word) {
   return type.empty() ? FromMemory(word) : type;
 }
 
-const Vtables::Symbols& Vtables::SymbolsOf(const Module& module) {
-  const auto [at, is_new] = symbols_.try_emplace(module.start);
-  Symbols& symbols = at->second;
-  if (!is_new) return symbols;
-  ModuleFile file = OpenModuleFile(files_, module);
-  if (file.descriptor < 0) {
-    problems_.push_back(std::move(file.problem));
-    return symbols;
+Vtables::ModuleTypes& Vtables::TypesOf(const Module& module) {
+  const auto [at, is_new] = types_.try_emplace(module.start);
+  ModuleTypes& types = at->second;
+  if (is_new) {
+    types.names = std::make_unique<DebugInfo>(module, files_);
+    types.tables = types.names->Vtables();
   }
-  elf_version(EV_CURRENT);
-  Elf* const elf = elf_begin(file.descriptor, ELF_C_READ_MMAP, nullptr);
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
-    GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr || header.sh_entsize == 0 ||
-        (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM)) {
-      continue;
-    }
-    Elf_Data* const data = elf_getdata(section, nullptr);
-    GElf_Sym symbol;
-    for (int i = 0; data != nullptr && gelf_getsym(data, i, &symbol) != nullptr; ++i) {
-      if (symbol.st_shndx == SHN_UNDEF || symbol.st_size == 0) continue;
-      const char* const name = elf_strptr(elf, header.sh_link, symbol.st_name);
-      if (name == nullptr || !std::string_view(name).starts_with(kVtable)) continue;
-      symbols.push_back(
-          {.start = module.bias + symbol.st_value, .bytes = symbol.st_size, .name = name});
-    }
+  return types;
+}
+
+std::vector<std::string> Vtables::problems() const {
+  std::vector<std::string> problems;
+  for (const auto& [start, types] : types_) {
+    if (!types.names->problem().empty()) problems.push_back(types.names->problem());
   }
-  elf_end(elf);
-  close(file.descriptor);
-  std::sort(symbols.begin(), symbols.end(),
-            [](const Symbol& a, const Symbol& b) { return a.start < b.start; });
-  return symbols;
+  return problems;
 }
 
 std::string Vtables::FromSymbols(const Module& module, Address word) {
-  const Symbols& symbols = SymbolsOf(module);
-  const auto after =
-      std::upper_bound(symbols.begin(), symbols.end(), word,
-                       [](Address value, const Symbol& symbol) { return value < symbol.start; });
-  if (after == symbols.begin()) return {};
-  const Symbol& symbol = *std::prev(after);
-  const uint64_t offset = word - symbol.start;
+  const std::vector<VtableSymbol>& tables = TypesOf(module).tables;
+  const auto after = std::upper_bound(
+      tables.begin(), tables.end(), word,
+      [](Address value, const VtableSymbol& table) { return value < table.start; });
+  if (after == tables.begin()) return {};
+  const VtableSymbol& table = *std::prev(after);
+  const uint64_t offset = word - table.start;
   // With virtual bases, their offsets are before these two words.
-  if (offset < 2 * word_bytes_ || offset >= symbol.bytes) return {};
-  return Without(kVtableFor, Demangle(symbol.name.substr(0, symbol.name.find('@'))));
+  return offset < 2 * word_bytes_ || offset >= table.bytes ? std::string() : table.type;
 }
 
 bool Vtables::IsInCode(Address address) const {
@@ -148,7 +126,8 @@ std::string Vtables::FromMemory(Address word) {
     return fmt::format("class with the vtable {}+{:#x}", module.name(), word - module.bias);
   }
   if (name->starts_with('*')) name->erase(0, 1);
-  return name->empty() ? std::string() : Without(kTypeInfoFor, Demangle("_ZTI" + *name));
+  return name->empty() ? std::string()
+                       : Without(kTypeInfoFor, demangler_.Demangled("_ZTI" + *name));
 }
 
 }  // namespace cli

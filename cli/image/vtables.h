@@ -5,12 +5,15 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "image/debug_info.h"
+#include "image/demangle.h"
 #include "image/file_search.h"
 #include "image/image.h"
 #include "image/modules.h"
@@ -32,17 +35,15 @@ class Vtables {
   size_t unreadable() const { return unreadable_; }
   size_t unnamed() const { return unnamed_; }
   // The reasons why types of some files may be unknown, one line each.
-  const std::vector<std::string>& problems() const { return problems_; }
+  std::vector<std::string> problems() const;
 
  private:
-  struct Symbol {
-    Address start = 0;
-    uint64_t bytes = 0;
-    std::string name;  // mangled
+  struct ModuleTypes {
+    std::unique_ptr<DebugInfo> names;
+    std::vector<VtableSymbol> tables;  // by start
   };
-  using Symbols = std::vector<Symbol>;  // by start
 
-  const Symbols& SymbolsOf(const Module& module);
+  ModuleTypes& TypesOf(const Module& module);
   std::string Find(Address word);
   std::string FromSymbols(const Module& module, Address word);
   std::string FromMemory(Address word);
@@ -55,11 +56,11 @@ class Vtables {
   Image& image_;
   const std::vector<Module> modules_;
   size_t word_bytes_ = 8;
-  std::map<Address, Symbols> symbols_;  // by the module's start
+  ConfinedDemangler demangler_;
+  std::map<Address, ModuleTypes> types_;  // by the module's start
   std::unordered_map<Address, std::string> known_;
   size_t unreadable_ = 0;
   size_t unnamed_ = 0;
-  std::vector<std::string> problems_;
 };
 
 }  // namespace cli

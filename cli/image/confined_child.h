@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ConfinedChild: a child process that reads files of other users for this program. Parsers of
+// symbols, debug information and call frames have errors, and such a file may be made to exploit
+// them: to unpack to gigabytes, or to never end. In the child that costs an answer, and this
+// program continues.
+//
+// If this program runs as root, the child has the target's user, no capabilities, and the target's
+// root directory. It has only the descriptors that it is given. Its memory, its CPU time and the
+// time that this program waits for it have limits, and if memory is short the kernel kills it
+// first.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "image/process.h"
+
+namespace cli {
+
+struct Limits {
+  uint64_t memory_bytes = uint64_t{1} << 30;  // of address space, besides what this program has
+  uint64_t cpu_seconds = 60;
+  std::chrono::milliseconds patience = std::chrono::minutes(2);  // for all answers together
+};
+
+struct Confinement {
+  Limits limits;
+  std::optional<User> user;      // kept if it is not known
+  int root = -1;                 // an open directory; -1: the root directory is kept
+  std::vector<int> descriptors;  // the descriptors that the child keeps
+  bool all_descriptors = false;  // it keeps all
+};
+
+class ConfinedChild {
+ public:
+  using Answer = std::function<std::string(const std::string& request)>;
+
+  // Starts the child, which calls `begin` and then answers requests by the function that it
+  // returned. Descriptors and memory are those of this process at the moment of the call. Throws
+  // Failure when there can be no child.
+  ConfinedChild(const Confinement& confinement, const std::function<Answer()>& begin);
+  // Ends the child.
+  ~ConfinedChild();
+  ConfinedChild(const ConfinedChild&) = delete;
+  ConfinedChild& operator=(const ConfinedChild&) = delete;
+
+  // Returns the answer; nullopt if the child has ended, or was ended because of a limit.
+  std::optional<std::string> Ask(const std::string& request);
+  // Called in a child: raises its limit of memory.
+  static void AllowMemory(uint64_t bytes);
+
+  // The reason why there are no more answers, without a subject; empty while there are.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  // Fills `out`; false if the child ended first, or the patience did.
+  bool Receive(void* out, size_t bytes);
+  void End(std::string problem);
+  // Describes the end of the child, which has ended by itself.
+  std::string HowItEnded();
+
+  const Limits limits_;
+  std::chrono::milliseconds patience_;
+  pid_t child_ = 0;
+  int socket_ = -1;
+  std::string problem_;
+};
+
+}  // namespace cli

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// OpenRegularFile: the one way in which this program opens a file whose name a target, a core, or a
+// file of theirs chose. Its user may have put anything there: a pipe on which an open waits, a
+// device on which it acts, a link to a file of another user.
+#pragma once
+
+#include <string>
+
+namespace cli {
+
+enum class Resolve : bool {
+  kAnywhere,  // symbolic links lead where they lead for this program
+  kBelow,     // the directory is the root of all names: "/" and ".." do not leave it
+};
+
+struct OpenedFile {
+  int descriptor = -1;  // open for reading, or -1
+  std::string problem;  // the reason in words; empty if there is no such file
+};
+
+// Opens the file for reading, with close-on-exec; `directory` is an open directory or AT_FDCWD.
+// Only a regular file is opened: the open of anything else is not even tried, so it never waits and
+// has no effect. Links of the kernel that are not names (/proc/PID/fd) are not followed. Kernels
+// before 5.6 cannot resolve names below a directory: there kBelow is as kAnywhere.
+OpenedFile OpenRegularFile(int directory, const std::string& path, Resolve resolve);
+// The same for a link of the kernel that leads to a file: /proc/PID/exe, an entry of map_files.
+OpenedFile OpenLinkOfKernel(const std::string& path);
+
+// Opens a directory below which names are resolved; -1 if there is none.
+int OpenDirectory(const std::string& path);
+
+// After a fork, or before a change of the root directory: this process opens a file by its own
+// table of descriptors, /proc/self/fd.
+void LearnOwnDescriptors();
+
+}  // namespace cli

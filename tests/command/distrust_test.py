@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tcmalloc command on processes whose user means no good, and its output.
+
+  distrust_test.py WHAT COMMAND PROGRAM LIBRARY
+
+  link      a pipe has the name of the separate debug information: the report comes, without it
+  split     ... of the other part of split debug information
+  unpacked  compressed debug information that unpacks to gigabytes
+  escapes   names of symbols, processes and mappings that control a terminal or are no text
+  memory    a sparse file in memory that the process has mapped stays sparse
+  full      each command fails if its output does not fit
+  outputs   devices, pipes and links that have the name of an output are written to
+
+PROGRAM is that of observed_program.c, with debug information.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import zlib
+
+from harness import Target, Test, clean_environment, run_one
+
+SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
+BOMB_BYTES = 3 << 30
+SPARSE_BYTES = 1 << 30
+
+
+def profile_of(test, program, message=None):
+    """The text of the profile of a process of that program."""
+    with Target(test, program=program, **SAMPLED) as target:
+        run = test.ask("profile", target.pid)
+        if message is None:
+            test.expect(run.stderr == "", run.stderr)
+        else:
+            test.expect(re.fullmatch(f"tcmalloc: names are missing: {re.escape(str(program))}: {message}\n", run.stderr),
+                        run.stderr)
+    return run.stdout
+
+
+def link(test):
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "copy"
+        debug = pathlib.Path(folder) / "copy.debug"
+        subprocess.run(["objcopy", "--only-keep-debug", test.program, debug], check=True)
+        subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", test.program, program], check=True)
+        test.expect("observed_program.c" in profile_of(test, program), "the linked file has the lines")
+        debug.unlink()
+        os.mkfifo(debug)
+        found = profile_of(test, program)
+        test.expect("main" in found and "observed_program.c" not in found, found[:2000])
+
+
+def split(test):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        print("SKIP: no compiler")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "program.c"
+        source.write_text('#include <stdio.h>\n#include <stdlib.h>\nvoid* kept[100];\n'
+                          'int main(void) {\n  for (int i = 0; i < 100; ++i) kept[i] = malloc(100000);\n'
+                          '  puts("ready"); fflush(stdout);\n  return getchar();\n}\n')
+        program = pathlib.Path(folder) / "program"
+        subprocess.run([compiler, "-g", "-gsplit-dwarf", "-O0", "-fno-builtin", source, "-o", program], check=True,
+                       cwd=folder)
+        parts = list(pathlib.Path(folder).glob("*.dwo"))
+        test.expect(len(parts) == 1, str(parts))
+        test.expect("main (program.c:" in profile_of(test, program), "with the part")
+        parts[0].unlink()
+        os.mkfifo(parts[0])
+        test.expect("main" in profile_of(test, program), "with a pipe")
+    return 0
+
+
+def with_bomb(contents):
+    """The ELF file with other compressed debug information."""
+    compressor = zlib.compressobj(9)
+    piece = bytes(1 << 24)
+    packed = b"".join(compressor.compress(piece) for _ in range(BOMB_BYTES // len(piece))) + compressor.flush()
+    packed = struct.pack("<IIQQ", 1, 0, BOMB_BYTES, 1) + packed
+    out = bytearray(contents)
+    table, = struct.unpack_from("<Q", out, 40)
+    entry_bytes, count, names = struct.unpack_from("<HHH", out, 58)
+    sections = [list(struct.unpack_from("<IIQQQQIIQQ", out, table + i * entry_bytes)) for i in range(count)]
+    for i, section in enumerate(sections):
+        start = sections[names][4] + section[0]
+        if out[start:out.index(0, start)] != b".debug_info":
+            continue
+        out += bytes(-len(out) % 8)
+        section[2] |= 0x800  # SHF_COMPRESSED
+        section[4:6] = len(out), len(packed)
+        struct.pack_into("<IIQQQQIIQQ", out, table + i * entry_bytes, *section)
+        return out + packed
+    return None
+
+
+def unpacked(test):
+    bomb = with_bomb(pathlib.Path(test.program).read_bytes())
+    if bomb is None:
+        print("SKIP: the program has no debug information")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "copy"
+        program.write_bytes(bomb)
+        program.chmod(0o700)
+        found = profile_of(test, program, f"its debug information unpacks to {BOMB_BYTES >> 20} MiB, "
+                           r"its reader may use \d+ MiB")
+        test.expect("main" in found, "names of symbols remain")
+    return 0
+
+
+def escapes(test):
+    contents = pathlib.Path(test.program).read_bytes()
+    old = b"\0main\0"
+    test.expect(old in contents, "the program has symbols")
+    with tempfile.TemporaryDirectory() as folder:
+        # The kernel cuts the name after 15 bytes.
+        program = os.path.join(folder.encode(), b"\x1b]0;a b\x07\xff")
+        with open(program, "wb") as file:
+            file.write(contents.replace(old, b"\0\x1b[1m\0"))
+        os.chmod(program, 0o700)
+        with Target(test, program=program, **SAMPLED) as target:
+            for arguments in (("ps",), ("ps", "--json"), ("stats", target.pid), ("profile", target.pid),
+                              ("profile", target.pid, "--json"), ("doctor", target.pid), ("objects", target.pid),
+                              ("profile", target.pid, "--format", "legacy"), ("types", target.pid)):
+                run = test.ask(*arguments)
+                text = run.stdout + run.stderr
+                bad = [c for c in text if c != "\n" and not c.isprintable()]
+                test.expect(not bad, f"{arguments} prints {bad}")
+                if arguments[0] != "types":
+                    test.expect("]0;a b?" in text or arguments[0] == "doctor" or "--json" in arguments, text[:300])
+
+
+def memory(test):
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        file.truncate(SPARSE_BYTES)
+        code = ("import mmap, sys; memory = mmap.mmap(int(sys.argv[1]), 0); "
+                "print('ready', flush=True); sys.stdin.read()")
+        with subprocess.Popen([sys.executable, "-c", code, str(file.fileno())], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, pass_fds=[file.fileno()], env=clean_environment()) as process:
+            process.stdout.readline()
+            test.ask("stats", process.pid, status=3)
+            test.ask("doctor", process.pid, status=3)
+            test.ask("ps")
+            blocks = os.fstat(file.fileno()).st_blocks
+            test.expect(blocks == 0, f"{blocks} blocks of the file are allocated")
+            process.kill()
+
+
+def full(test):
+    with Target(test, **SAMPLED) as target, open("/dev/full", "wb") as device:
+        for arguments in (("ps",), ("stats", target.pid), ("doctor", target.pid), ("objects", target.pid),
+                          ("objects", target.pid, "--list"), ("profile", target.pid), ("inspect", target.pid, "1"),
+                          ("types", target.pid), ("--help",), ("snapshot", target.pid, "-"),
+                          ("timeline", target.pid, "--count", "1")):
+            run = subprocess.run([test.command, *map(str, arguments)], stdout=device, stderr=subprocess.PIPE, text=True,
+                                 check=False, env=clean_environment())
+            test.expect(run.returncode == 1, f"{arguments}: exit status {run.returncode}")
+            test.expect(re.fullmatch("tcmalloc: cannot write to standard output.*\n", run.stderr),
+                        f"{arguments}: {run.stderr}")
+
+
+def outputs(test):
+    with tempfile.TemporaryDirectory() as folder, Target(test, **SAMPLED) as target:
+        folder = pathlib.Path(folder)
+        pipe = folder / "pipe.svg"
+        os.mkfifo(pipe)
+        old = folder / "old"
+        old.write_text("old")
+        behind_link = folder / "link.svg"
+        behind_link.symlink_to("old")
+        commands = (("snapshot", target.pid), ("profile", target.pid, "--format", "svg", "-o"),
+                    ("timeline", target.pid, "--count", "1", "--openmetrics", "-o"),
+                    ("timeline", target.pid, "--count", "1", "--svg"), ("timeline", target.pid, "--count", "1", "-o"))
+        for command in commands:
+            got = []
+            reader = threading.Thread(target=lambda got=got: got.append(pipe.read_bytes()))
+            reader.start()
+            test.ask(*command, pipe)
+            reader.join()
+            test.expect(got[0] and stat.S_ISFIFO(pipe.stat().st_mode), f"{command} to a pipe")
+            before = old.read_bytes()
+            test.ask(*command, behind_link)
+            test.expect(behind_link.is_symlink() and old.read_bytes() != before, f"{command} through a link")
+            test.ask(*command, "/dev/full", status=1)
+            test.expect(stat.S_ISCHR(os.stat("/dev/full").st_mode), f"{command} to a device")
+            run = subprocess.run([test.command, *map(str, command), "-"], stdout=subprocess.PIPE, check=True,
+                                 stderr=subprocess.PIPE, env=clean_environment())
+            test.expect(run.stdout, f"{command} to standard output")
+        names = sorted(path.name for path in folder.iterdir())
+        test.expect(names == ["link.svg", "old", "pipe.svg"], str(names))
+
+
+if __name__ == "__main__":
+    sys.exit(run_one(Test, {"link": link, "split": split, "unpacked": unpacked, "escapes": escapes, "memory": memory,
+                            "full": full, "outputs": outputs}))

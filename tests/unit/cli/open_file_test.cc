@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What another user may put at a name: it is not opened unless it is a regular file.
+#include "image/open_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace cli {
+namespace {
+
+class OpenFileTest : public testing::Test {
+ protected:
+  OpenFileTest() {
+    std::filesystem::create_directories(folder_ + "/root/sub");
+    Write(folder_ + "/outside", "outside");
+    Write(folder_ + "/root/inside", "inside");
+    root_ = OpenDirectory(folder_ + "/root");
+  }
+  ~OpenFileTest() override {
+    close(root_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  static void Write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+  void Link(const std::string& to, const std::string& name) const {
+    std::filesystem::create_symlink(to, folder_ + "/root/" + name);
+  }
+  // The contents, or the problem in angle brackets.
+  std::string Open(const std::string& path, Resolve resolve = Resolve::kBelow) const {
+    const OpenedFile file = OpenRegularFile(root_, path, resolve);
+    if (file.descriptor < 0) return "<" + file.problem + ">";
+    char text[100] = {};
+    EXPECT_GT(read(file.descriptor, text, sizeof(text) - 1), 0);
+    EXPECT_NE(fcntl(file.descriptor, F_GETFD) & FD_CLOEXEC, 0);
+    close(file.descriptor);
+    return text;
+  }
+
+  const std::string folder_ = testing::TempDir() + "open_file_" + std::to_string(getpid());
+  int root_ = -1;
+};
+
+TEST_F(OpenFileTest, RegularFiles) {
+  EXPECT_EQ(Open("inside"), "inside");
+  EXPECT_EQ(Open("inside", Resolve::kAnywhere), "inside");
+  EXPECT_EQ(Open("missing"), "<>");
+  EXPECT_EQ(Open("inside/missing"), "<>");
+}
+
+TEST_F(OpenFileTest, NothingElse) {
+  ASSERT_EQ(mkfifo((folder_ + "/root/pipe").c_str(), 0600), 0);
+  Link("/dev/tty", "terminal");
+  for (const char* const name : {"pipe", "sub", "."}) {
+    EXPECT_EQ(Open(name), "<is not a regular file>") << name;
+  }
+  EXPECT_EQ(Open("terminal", Resolve::kAnywhere), "<is not a regular file>");
+  EXPECT_EQ(OpenRegularFile(AT_FDCWD, "/dev/null", Resolve::kAnywhere).problem,
+            "is not a regular file");
+}
+
+TEST_F(OpenFileTest, NamesStayBelowTheRoot) {
+  if (Open("/../inside") != "inside") GTEST_SKIP() << "this kernel has no openat2";
+  Link("../outside", "up");
+  Link("/inside", "absolute");
+  EXPECT_EQ(Open("up"), "<>");
+  EXPECT_EQ(Open("up", Resolve::kAnywhere), "outside");
+  EXPECT_EQ(Open("../outside"), "<>");
+  EXPECT_EQ(Open("sub/../../../inside"), "inside");
+  EXPECT_EQ(Open("absolute"), "inside");
+}
+
+TEST_F(OpenFileTest, LinksOfTheKernelAreNotNames) {
+  const int outside = open((folder_ + "/outside").c_str(), O_RDONLY | O_CLOEXEC);
+  const std::string magic = "/proc/self/fd/" + std::to_string(outside);
+  const OpenedFile by_name = OpenRegularFile(AT_FDCWD, magic, Resolve::kAnywhere);
+  EXPECT_LT(by_name.descriptor, 0);
+  EXPECT_NE(by_name.problem, "");
+  const OpenedFile by_link = OpenLinkOfKernel(magic);
+  EXPECT_GE(by_link.descriptor, 0);
+  close(by_link.descriptor);
+  close(outside);
+  EXPECT_EQ(OpenLinkOfKernel("/proc/self/cwd").problem, "is not a regular file");
+}
+
+}  // namespace
+}  // namespace cli
