@@ -316,7 +316,7 @@ void* AllocateZeroed(size_t size) {
   Span* const span = NewLargeSpan(size, 1);
   if (span == nullptr) return nullptr;
   void* const object = span->start_address();
-  memset(object, 0, std::min(size, span->in_use.written.bytes()));
+  GlobalHeap().page_heap.address_space().Clear(*span, size);
   GlobalHeap().large_reports.Allocated(object, size);
   return NotifyNewHooks(object, size);
 }

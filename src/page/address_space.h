@@ -47,6 +47,11 @@ class AddressSpace {
     return vm_.BackedBytes(range.start_address(), range.bytes());
   }
 
+  // Makes the first `bytes` bytes of a new large object read as zeroes; `span` is its span. Cost:
+  // none where the memory is known to be zero. Else up to Tuning::Clearing::max_unasked is cleared.
+  // Of more, the OS is asked how much is backed: what is hardly backed is replaced by fresh memory.
+  void Clear(const Span& span, size_t bytes) TC_EXCLUDES(state_.lock);
+
   // Releases as planned; returns the number of pages released. Memory that the OS refuses to
   // release (mlock) stays backed, and other memory is released nevertheless.
   Length Release(const ReleasePlan& plan) TC_EXCLUDES(state_.lock);
@@ -123,6 +128,19 @@ class AddressSpace {
   template <typename F>
   bool AnyUnderWay(F f) const TC_REQUIRES(state_.lock);
   bool IsUnderWay(PageRange range) const TC_REQUIRES(state_.lock);
+
+  // How much of the range is backed, judged by some of its pages; where the OS cannot be asked, by
+  // its length.
+  enum class Backing : uint8_t { kHardlyAny, kSome, kNearlyAll };
+  Backing JudgeBacking(PageRange range);
+  // The hugepages at both ends, which other spans may share, are left out if the OS was asked for
+  // them.
+  PageRange WithoutSharedHugepages(PageRange range) TC_EXCLUDES(state_.lock);
+  void ClearOrReplace(PageRange range);
+  // Clears or replaces each hugepage of the range, or part of one, as a whole.
+  void ClearPieces(PageRange range);
+  static void ClearAll(PageRange range);
+  void Replace(PageRange range);
 
   bool PlanMove(const Span& span, Length n, MovePlan* plan) TC_REQUIRES(state_.lock);
 

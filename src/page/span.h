@@ -21,8 +21,8 @@
 //
 // Synchronization. Page heap's lock: state, first_page, num_pages, links while free. Lock of the
 // class's central free list: links and object fields while kSmall. A thread that owns an object may
-// read first_page, num_pages, owner and written of its span: they do not change before the object
-// is freed, except num_pages of a large object, which its realloc changes.
+// read first_page, num_pages, owner, written and zero_filled of its span: they do not change before
+// the object is freed, except that realloc of a large object changes num_pages and zero_filled.
 #pragma once
 
 #include <atomic>

@@ -39,6 +39,7 @@ class AnonymousMemory final : public VirtualMemory {
   size_t BackedBytes(void* start, size_t bytes) override {
     return options_.ask_backed ? mmap_.BackedBytes(start, bytes) : bytes;
   }
+  bool KnowsBacked() const override { return options_.ask_backed; }
   // False for memory from sbrk.
   bool MayMove(const void* start, size_t bytes) override {
     return options_.use_mmap && !sbrk_.MayHold(start, bytes) && mmap_.MayMove(start, bytes);

@@ -64,6 +64,7 @@ class HeapMemory final : public VirtualMemory {
   size_t BackedBytes(void* start, size_t bytes) override {
     return anonymous_.BackedBytes(start, bytes);
   }
+  bool KnowsBacked() const override { return anonymous_.KnowsBacked(); }
   // True only if all memory is anonymous.
   bool MayMove(const void* start, size_t bytes) override {
     return custom() == nullptr && !memfs_wanted_ && !device_.IsUsable() &&

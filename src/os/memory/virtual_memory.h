@@ -57,11 +57,14 @@ class VirtualMemory {
   // Returns how many bytes of [start, start + bytes) are backed; all of them if that is unknown, or
   // the range is longer than kMaxAsked hardware pages. Cost: a system call. Requires: whole
   // hardware pages.
-  static constexpr size_t kMaxAsked = 128;
+  static constexpr size_t kMaxAsked = 512;
   virtual size_t BackedBytes(void* start, size_t bytes) {
     static_cast<void>(start);
     return bytes;
   }
+
+  // Whether BackedBytes can know.
+  virtual bool KnowsBacked() const { return true; }
 
   // These move memory instead of copying it. MayMove returns whether [start, start + bytes), a
   // hardware page or a whole hugepage, may be the source or the target of a move. Move transfers

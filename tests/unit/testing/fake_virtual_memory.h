@@ -200,19 +200,23 @@ class FakeVirtualMemory final : public VirtualMemory {
     return ok;
   }
 
-  // Only pages that were passed to Touch or Populate count as backed.
+  // Only pages that were passed to Touch or Populate count as backed; see also AnswerBacked.
   size_t BackedBytes(void* memory, size_t bytes) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     const std::lock_guard<std::mutex> guard(mutex_);
     const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
     EXPECT_EQ(start % options_.hardware_page_size, 0u) << "BackedBytes at " << memory;
     EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "BackedBytes of " << bytes;
+    ++backed_calls_;
+    if (backed_answer_) return backed_answer_(start, bytes);
     size_t backed = 0;
     for (uintptr_t at = start; at < start + bytes; at += options_.hardware_page_size) {
       if (resident_.contains(at)) backed += options_.hardware_page_size;
     }
     return backed;
   }
+
+  bool KnowsBacked() const override { return knows_backed_; }
 
   bool MayMove(const void* memory, size_t bytes) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
@@ -289,6 +293,12 @@ class FakeVirtualMemory final : public VirtualMemory {
     const std::lock_guard<std::mutex> guard(mutex_);
     return resident_.size() * options_.hardware_page_size;
   }
+  // From now on `answer` is what BackedBytes returns: an OS may count pages as unbacked that have
+  // contents, for example those that are swapped out.
+  void AnswerBacked(std::function<size_t(uintptr_t, size_t)> answer) {
+    backed_answer_ = std::move(answer);
+  }
+  void SetKnowsBacked(bool knows) { knows_backed_ = knows; }
   // Release fails when it touches [start, start + bytes), as it does on memory under mlock.
   void LockInMemory(const void* start, size_t bytes) {
     locked_start_ = reinterpret_cast<uintptr_t>(start);
@@ -316,6 +326,7 @@ class FakeVirtualMemory final : public VirtualMemory {
     return std::exchange(calls_, {});
   }
 
+  size_t backed_calls() const { return backed_calls_; }
   size_t map_calls() const { return map_calls_; }
   size_t map_failures() const { return map_failures_; }
   size_t unmap_calls() const { return unmap_calls_; }
@@ -437,6 +448,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   Failure move_failure_;
   Failure may_move_failure_;
   bool zero_filled_ = true;
+  bool knows_backed_ = true;
   size_t more_bytes_ = 0;
   size_t room_ = SIZE_MAX;
   uintptr_t locked_start_ = 0;
@@ -444,6 +456,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   std::function<void()> on_map_;
   std::function<void()> on_release_;
   std::function<void()> on_move_;
+  std::function<size_t(uintptr_t, size_t)> backed_answer_;
 
   // Guards the members below. Not a SpinLock: that one is under test.
   std::mutex mutex_;
@@ -453,6 +466,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   std::set<uintptr_t> advised_;
   std::set<uintptr_t> resident_;
   std::vector<Call> calls_;
+  size_t backed_calls_ = 0;
   size_t map_calls_ = 0;
   size_t map_failures_ = 0;
   size_t unmap_calls_ = 0;
