@@ -27,9 +27,12 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected,
       line.Text("no object is in use there (freed before, or never the start of one)");
       break;
     case Misuse::kWrongSize:
+    case Misuse::kMissingAlignment:
       line.Text("the object has ").Number(size).Text(" bytes, but the sized free says ");
       line.Number(expected);
       if (alignment != 1) line.Text(" with alignment ").Number(alignment);
+      if (misuse == Misuse::kMissingAlignment)
+        line.Text(" without the alignment of the allocation");
       break;
     case Misuse::kWrongAlignment:
       line.Text("the sized free says alignment ").Number(alignment);

@@ -14,6 +14,7 @@ enum class Misuse : uint8_t {
   kNotAnObjectStart,  // inside an object of ours; `size` is the object's size
   kNotInUse,          // in our memory, but not in any object that is in use
   kWrongSize,         // an object of `size` bytes, freed with `expected` bytes
+  kMissingAlignment,  // the same, and right for some alignment, but the free passed none
   kWrongAlignment,    // freed with an alignment that the object cannot have been allocated with
   kUpperBits,         // in our memory but for upper bits, which addresses do not have
   kStack,             // in a thread's stack

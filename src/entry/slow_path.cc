@@ -167,6 +167,11 @@ void Forget(void* sample) {
   if (__builtin_expect(sample != nullptr, false)) SampleFreed(sample);
 }
 
+// Returns the pages of a large object of `size` bytes.
+Length PagesFor(size_t size) {
+  return std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
+}
+
 // Sampling, too, treats a resize or a move as a free and an allocation.
 void SampleResized(Heap& heap, void* former, Span* span, size_t size) {
   Forget(former);
@@ -211,15 +216,40 @@ void FreeNotSmall(void* p, const FreeCall& call) {
   FreeForeign(heap, p);
 }
 
+// Whether an allocation of `size` bytes with an alignment that `p` has would have had class `c`,
+// and without a class the pages of `span`.
+bool FitsWithAlignment(const void* p, size_t size, SizeClass c, const Span* span) {
+  if (c == SizeClass::kNone && GlobalHeap().page_heap.RoundUp(PagesFor(size)) != span->num_pages) {
+    return false;
+  }
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+  for (size_t a = 1; a != 0 && address % a == 0; a *= 2) {
+    if (kSizeClasses.ClassOf(size, a) == c) return true;
+  }
+  return false;
+}
+
+// A free of the object at `p`, which has class `c`, or none and `span`, says another size. Returns
+// if the size is right for a large object that was aligned to more than a page, and the free passes
+// no alignment: gperftools accepts that, and it hides no wrong size, since only such an object is
+// large and has so few pages.
+void ReportUnlessLargeAligned(const void* p, const FreeCall& call, SizeClass c, const Span* span) {
+  Misuse misuse = Misuse::kWrongSize;
+  if (call.alignment == 1 && FitsWithAlignment(p, call.size, c, span)) {
+    if (c == SizeClass::kNone) return;
+    misuse = Misuse::kMissingAlignment;
+  }
+  const size_t bytes = span == nullptr ? kSizeClasses.size(c) : UsableBytes(*span);
+  ReportMisuse(misuse, p, bytes, call.size, call.alignment);
+}
+
 // Frees `p`, which is not null, with the size and alignment that the program passed; `expected` is
 // their class.
 void FreeExpecting(void* p, const FreeCall& call, SizeClass expected) {
-  const size_t size = call.size;
-  const size_t alignment = call.alignment;
   NotifyDeleteHooks(p);
   const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) {
-    if (c != expected) ReportMisuse(Misuse::kWrongSize, p, kSizeClasses.size(c), size, alignment);
+    if (c != expected) ReportUnlessLargeAligned(p, call, c, nullptr);
     if (!FreeFast(Scaled(c), p)) {
       LeaveFastPath();
       FreeSmallSlow(c, p);
@@ -227,10 +257,10 @@ void FreeExpecting(void* p, const FreeCall& call, SizeClass expected) {
     return;
   }
   if (const Span* const span = LargeSpanAt(p)) {
-    const Length n = std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
     if (expected != span->sampled_class ||
-        (expected == SizeClass::kNone && GlobalHeap().page_heap.RoundUp(n) != span->num_pages)) {
-      ReportMisuse(Misuse::kWrongSize, p, UsableBytes(*span), size, alignment);
+        (expected == SizeClass::kNone &&
+         GlobalHeap().page_heap.RoundUp(PagesFor(call.size)) != span->num_pages)) {
+      ReportUnlessLargeAligned(p, call, span->sampled_class, span);
     }
   }
   FreeNotSmall(p, call);

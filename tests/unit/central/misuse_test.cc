@@ -29,6 +29,9 @@ TEST(MisuseDeathTest, OneLineForEachKind) {
        "free of 0x12340: the object has 48 bytes, but the sized free says 100"},
       {Misuse::kWrongSize, 48, 40, 64,
        "free of 0x12340: the object has 48 bytes, but the sized free says 40 with alignment 64"},
+      {Misuse::kMissingAlignment, 128, 100, 1,
+       "free of 0x12340: the object has 128 bytes, but the sized free says 100 without the "
+       "alignment of the allocation"},
       {Misuse::kWrongAlignment, 0, 0, 128,
        "free of 0x12340: the sized free says alignment 128, which the address does not have"},
       {Misuse::kWrongAlignment, 0, 0, 0,

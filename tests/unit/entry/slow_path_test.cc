@@ -112,6 +112,43 @@ TEST(SlowPathDeathTest, WrongSizes) {
   tc_free_sized(large, 1000000);
 }
 
+// gperftools accepts frees with the size, but without the alignment, of objects that are aligned to
+// more than a page. Programs for it make them.
+TEST(SlowPathTest, SizedFreesMayLeaveOutAlignmentsOfMoreThanAPage) {
+  for (size_t alignment = 2 * kPageSize; alignment <= size_t{1} << 22; alignment *= 2) {
+    for (const size_t size : {size_t{1}, size_t{100}, kPageSize, size_t{20000}, size_t{32768},
+                              kMaxSmallSize, kMaxSmallSize + 1, size_t{1000000}}) {
+      const size_t before = tc_mallinfo2().uordblks;
+      tc_free_sized(tc_memalign(alignment, size), size);
+      tc_delete_sized(tc_memalign(alignment, size), size);
+      EXPECT_EQ(tc_mallinfo2().uordblks, before) << size << " at " << alignment;
+    }
+  }
+}
+
+TEST(SlowPathDeathTest, SizedFreesThatLeaveOutTheAlignment) {
+  // Other sizes are wrong with every alignment.
+  char* const pages = static_cast<char*>(tc_memalign(2 * kPageSize, 4 * kPageSize));
+  const std::string four_pages =
+      "the object has " + std::to_string(4 * kPageSize) + " bytes, but the sized free says ";
+  EXPECT_MISUSE(tc_free_sized(pages, kPageSize), Line(pages, four_pages + "8192"));
+  EXPECT_MISUSE(tc_free_sized(pages, 5 * kPageSize), Line(pages, four_pages + "40960"));
+  tc_free(pages);
+  // The smallest object whose class the alignment changes, and that is not aligned to pages.
+  size_t size = 1;
+  while (kSizeClasses.ClassOf(size) == kSizeClasses.ClassOf(size, 256) || size <= 256) ++size;
+  std::vector<void*> held;
+  do {
+    held.push_back(tc_memalign(256, size));
+  } while (reinterpret_cast<uintptr_t>(held.back()) % kPageSize == 0);
+  const std::string bytes = std::to_string(tc_malloc_size(held.back()));
+  EXPECT_MISUSE(
+      tc_free_sized(held.back(), size),
+      Line(held.back(), "the object has " + bytes + " bytes, but the sized free says " +
+                            std::to_string(size) + " without the alignment of the allocation"));
+  for (void* const p : held) tc_free_aligned_sized(p, 256, size);
+}
+
 TEST(SlowPathDeathTest, PointersToOtherThings) {
   tc_free(tc_malloc(10));
   static int in_the_image;
