@@ -27,7 +27,7 @@ import tempfile
 import threading
 import zlib
 
-from harness import Target, Test, clean_environment, run_one
+from harness import Target, clean_environment, run_test
 
 SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
 BOMB_BYTES = 3 << 30
@@ -201,5 +201,4 @@ def outputs(test):
 
 
 if __name__ == "__main__":
-    sys.exit(run_one(Test, {"link": link, "split": split, "unpacked": unpacked, "escapes": escapes, "memory": memory,
-                            "full": full, "outputs": outputs}))
+    run_test({f"test_{what.__name__}": what for what in (link, split, unpacked, escapes, memory, full, outputs)})

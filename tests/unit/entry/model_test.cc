@@ -3,6 +3,7 @@
 // object.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
