@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "commands/commands.h"
+#include "commands/usage.h"
 #include "image/image.h"
 #include "image/output.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 int Run(int argc, char** argv) {
   CLI::App parser("Asks any process that runs on TCMalloc where its memory is.", "tcmalloc");
-  parser.set_version_flag("--version", TCMALLOC_VERSION);
+  parser.set_version_flag("-v,--version", TCMALLOC_VERSION);
   parser.require_subcommand(1);
   int status = cli::kSuccess;
   cli::AddRun(parser, &status);
@@ -40,13 +41,16 @@ int Run(int argc, char** argv) {
   cli::AddFlush(parser, &status);
   cli::AddSet(parser, &status);
   cli::AddGenerate(parser, &status);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::string first;
   try {
-    std::vector<std::string> arguments(argv + 1, argv + argc);
+    cli::CheckCommand(parser, &arguments);
+    first = arguments.front();
     cli::RemoveSeparatorOfRun(&arguments);
     std::reverse(arguments.begin(), arguments.end());  // parse expects them in reverse order
     parser.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    const int result = parser.exit(error);
+    const int result = cli::EndParsing(parser, error, first);
     std::cout.flush();
     return result;
   } catch (const std::system_error& error) {

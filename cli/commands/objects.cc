@@ -70,8 +70,9 @@ void Collect(const HeapObjects& objects, const ObjectsOptions& options, Found* f
   *found = {};
   const Target& target = objects.target();
   const int64_t now = target.NowMs();
+  const uint64_t wanted = options.size == 0 ? 0 : objects.ServedBytes(options.size);
   objects.ForEachSpan([&](const SpanInfo& span) {
-    if (options.size != 0 && span.object_bytes != options.size) return;
+    if (wanted != 0 && span.object_bytes != wanted) return;
     const uint64_t count = objects.CountInUse(span);
     if (count == 0) return;
     const int64_t age = span.AgeMs(now);
@@ -194,7 +195,7 @@ void AddObjects(CLI::App& parser, int* status) {
   CLI::App* const command = parser.add_subcommand(
       "objects", "The objects that a process holds, by size, age or call site");
   AddProcess(command, &options->process);
-  command->add_option("--size", options->size, "Only objects of this size")->type_name("BYTES");
+  command->add_option("--size", options->size, "Only objects that the heap makes for this size")->type_name("BYTES");
   command
       ->add_option("--by", options->by,
                    "class: by size of objects; age: by age of their spans; site: by call site, "

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "commands/open_process.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -51,11 +53,34 @@ OpenProcess OpenFile(const ProcessArgument& argument) {
   return process;
 }
 
-// Returns the text as a PID; nullopt if it is not a number. Throws Failure for a number that no PID
-// can have.
+// Returns the only process of that name; nullopt if there is none. Throws Failure if there are
+// several.
+std::optional<pid_t> ProcessNamed(const std::string& name) {
+  std::vector<pid_t> found;
+  for (const pid_t pid : AllProcesses()) {
+    const auto info = ReadProcessInfo(pid);
+    if (pid != getpid() && info.has_value() && info->name == name && !info->is_zombie()) {
+      found.push_back(pid);
+    }
+  }
+  if (found.empty()) return std::nullopt;
+  if (found.size() == 1) return found[0];
+  throw Failure(fmt::format("{} processes have the name {}: give the number of one: {}",
+                            found.size(), name, fmt::join(found, ", ")));
+}
+
+// Returns the PID of a running process that is named by its number or its name; nullopt if the text
+// names a file. Throws Failure if there is neither.
 std::optional<pid_t> NumberOf(const std::string& process) {
   if (process.empty() || process.find_first_not_of("0123456789") != std::string::npos) {
-    return std::nullopt;
+    if (process.find('/') != std::string::npos || std::filesystem::exists(process)) {
+      return std::nullopt;
+    }
+    const std::optional<pid_t> named = ProcessNamed(process);
+    if (!named.has_value()) {
+      throw Failure(fmt::format("there is no process and no file with the name {}", process));
+    }
+    return named;
   }
   pid_t pid = 0;
   const char* const end = process.data() + process.size();

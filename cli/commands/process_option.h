@@ -20,7 +20,7 @@ inline void AddFiles(CLI::App* command, ProcessArgument* process) {
 inline void AddProcess(CLI::App* command, ProcessArgument* process) {
   command
       ->add_option("process", process->name,
-                   "The process: its PID, or a core file or snapshot of it")
+                   "The process: its PID or its name, or a core file or snapshot of it")
       ->required();
   AddFiles(command, process);
 }

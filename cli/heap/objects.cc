@@ -138,6 +138,15 @@ void HeapObjects::ReadClaims(const Record& holes) {
   });
 }
 
+uint64_t HeapObjects::ServedBytes(uint64_t bytes) const {
+  const uint64_t page_bytes = uint64_t{1} << page_shift_;
+  uint64_t served = UINT64_MAX;
+  for (const uint64_t of_class : class_bytes_) {
+    if (of_class >= bytes) served = std::min(served, of_class);
+  }
+  return served != UINT64_MAX ? served : (bytes + page_bytes - 1) & ~(page_bytes - 1);
+}
+
 void HeapObjects::AddGuards(std::vector<Guard>* guards) const {
   heap_.AddGuards(guards);
   guarded_.AddGuards(guards);

@@ -72,6 +72,9 @@ class HeapObjects {
   explicit HeapObjects(const Target& target);
 
   // Adds the locks and the changes on which the objects depend.
+  // Returns the size of the objects that the heap makes for requests of `bytes`: that of a size
+  // class, or whole pages.
+  uint64_t ServedBytes(uint64_t bytes) const;
   void AddGuards(std::vector<Guard>* guards) const;
 
   // Calls f for every span, in the order of the regions, then for each guarded object in use, as a
