@@ -15,9 +15,9 @@ inline CLI::Option* AddDuration(CLI::App* command, const std::string& name, doub
       ->transform(CLI::Validator(CLI::AsNumberWithUnit(units)).description(""))
       ->check(
           [](const std::string& text) {
-            return std::string(text.starts_with('-') ? "a time is not negative"
-                               : std::stod(text) == 0  ? "a time is not 0"
-                                                       : "");
+            return std::string(text.starts_with('-')  ? "a time is not negative"
+                               : std::stod(text) == 0 ? "a time is not 0"
+                                                      : "");
           },
           "")
       ->type_name("TIME");

@@ -195,7 +195,8 @@ void AddObjects(CLI::App& parser, int* status) {
   CLI::App* const command = parser.add_subcommand(
       "objects", "The objects that a process holds, by size, age or call site");
   AddProcess(command, &options->process);
-  command->add_option("--size", options->size, "Only objects that the heap makes for this size")->type_name("BYTES");
+  command->add_option("--size", options->size, "Only objects that the heap makes for this size")
+      ->type_name("BYTES");
   command
       ->add_option("--by", options->by,
                    "class: by size of objects; age: by age of their spans; site: by call site, "

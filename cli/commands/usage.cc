@@ -70,8 +70,8 @@ int EndParsing(const CLI::App& parser, const CLI::ParseError& error, const std::
   std::string what = error.what();
   std::replace(what.begin(), what.end(), '\n', ' ');
   const std::string name = IsCommand(parser, command) ? command + " " : "";
-  fmt::print(stderr, "tcmalloc: {}{}; see 'tcmalloc {}--help'\n", name.empty() ? "" : command + ": ",
-             what, name);
+  fmt::print(stderr, "tcmalloc: {}{}; see 'tcmalloc {}--help'\n",
+             name.empty() ? "" : command + ": ", what, name);
   return kFailed;
 }
 
