@@ -208,7 +208,9 @@ void AddProfile(CLI::App& parser, int* status) {
                    "in-use: now; peak: when most was in use; allocations: since the program began "
                    "to record them")
       ->check(CLI::IsMember({"in-use", "peak", "allocations"}));
-  command->add_option("--top", options->top, "How many call sites the text shows")->type_name("N");
+  command->add_option("--top", options->top, "How many call sites the text shows")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   command
       ->add_option("--watch", options->watch_s,
                    "First follow the heap for this many seconds, for the page's timeline")

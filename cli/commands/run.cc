@@ -19,6 +19,7 @@
 #include "commands/fault_watch.h"
 #include "commands/find_library.h"
 #include "commands/read_profile.h"
+#include "commands/setting_names.h"
 #include "commands/setting_option.h"
 #include "image/output.h"
 #include "image/traced_child.h"
@@ -53,6 +54,16 @@ bool TakesSamples(const std::string& library) {
   return file.find("_minimal") == std::string::npos;
 }
 
+// The library has a line for a wrong variable only where the name is like those of its own.
+void RequireSetting(const std::string& assignment, const std::string& as_given) {
+  const std::string name = assignment.substr(0, assignment.find('='));
+  if (IsSetting(name)) return;
+  const std::string nearest = NearestSetting(name);
+  throw Failure(fmt::format("run --set {}: there is no setting {}{}", as_given, name,
+                            nearest.empty() ? "; docs/settings.md lists all"
+                                            : fmt::format("; did you mean {}?", nearest)));
+}
+
 std::vector<std::string> EnvironmentFor(const RunOptions& options) {
   std::vector<std::string> environment;
   const std::string library = LibraryFor(options);
@@ -64,8 +75,10 @@ std::vector<std::string> EnvironmentFor(const RunOptions& options) {
   if (getenv("TCMALLOC_SAMPLE_PARAMETER") == nullptr && TakesSamples(library)) {
     environment.emplace_back(kSampling);
   }
-  for (const std::string& setting : options.settings)
+  for (const std::string& setting : options.settings) {
     environment.push_back(VariableOf("--set", setting));
+    RequireSetting(environment.back(), setting);
+  }
   return environment;
 }
 

@@ -61,8 +61,8 @@ void CheckCommand(const CLI::App& parser, std::vector<std::string>* arguments) {
   const std::string& word = arguments->front();
   if (word.starts_with('-') || IsCommand(parser, word)) return;
   const std::string nearest = NearestCommand(parser, word);
-  throw Failure(fmt::format("there is no command '{}'{}; 'tcmalloc --help' lists them", word,
-                            nearest.empty() ? "" : fmt::format(": '{}'?", nearest)));
+  throw Failure(fmt::format("there is no command '{}'; {}'tcmalloc --help' lists all", word,
+                            nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest)));
 }
 
 int EndParsing(const CLI::App& parser, const CLI::ParseError& error, const std::string& command) {

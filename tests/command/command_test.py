@@ -364,6 +364,38 @@ def test_run(test):
         run("-q", *[word for setting in settings for word in ("--set", setting)], "true")
 
 
+def test_mistakes(test):
+    page = pathlib.Path(__file__).parents[2] / "docs/command/README.md"
+    rows = re.findall(r"^\| `tcmalloc(.*?)` \| `(.*?)` \|$", page.read_text(), re.MULTILINE)
+    test.expect(len(rows) > 8, f"the table has {len(rows)} mistakes")
+    for arguments, line in rows:
+        run = test.ask(*arguments.split(), status=1)
+        test.expect_equal(run.stdout + run.stderr, line + "\n", f"tcmalloc{arguments}")
+    test.expect_equal(test.ask("help", "stats").stdout, test.ask("stats", "--help").stdout, "help stats")
+    test.expect_equal(test.ask("help").stdout, test.ask("--help").stdout, "help")
+    test.expect_equal(test.ask("-v").stdout, test.ask("--version").stdout, "-v")
+    # The only process with this name is found by it, and a file of that name comes first.
+    with new_folder() as folder:
+        program = shutil.copy(test.program, f"{folder}/only_this_one")
+        with Target(test, program=program) as target:
+            test.expect_equal(test.json("stats", "only_this_one")["pid"], target.pid, "by name")
+            with Target(test, program=program):
+                test.fails("stats", "only_this_one", words=("2 processes", str(target.pid)))
+            pathlib.Path(f"{folder}/no_core").write_text("")
+            test.fails("stats", f"{folder}/no_core", words="no_core")
+
+
+def test_sizes(test):
+    """--size means the objects that the heap makes for that size."""
+    with Target(test) as target:
+        target.tell("rest")
+        counts = collections.Counter(size for _, size in test.json("objects", target.pid, "--list")["list"])
+        for served in sorted(counts)[:5] + sorted(counts)[-1:]:
+            for size in (served, served - 1):
+                report = test.json("objects", target.pid, "--size", size)
+                test.expect_equal(report["objects"], counts[served], f"--size {size}")
+
+
 def test_ps(test):
     with Target(test, TCMALLOC_RELEASE_RATE="3") as target:
         row = {row["pid"]: row for row in test.json("ps")}[target.pid]

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "commands/setting_names.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/near_name.h"
+#include "config/settings_table.h"
+
+namespace cli {
+
+bool IsSetting(std::string_view variable) {
+  return std::any_of(std::begin(tcmalloc::kSettingRows), std::end(tcmalloc::kSettingRows),
+                     [variable](const tcmalloc::SettingRow& row) {
+                       return row.setting.name.view() == variable;
+                     });
+}
+
+std::string NearestSetting(std::string_view variable) {
+  for (const tcmalloc::SettingRow& row : tcmalloc::kSettingRows) {
+    if (tcmalloc::IsNearName(variable, row.setting.name.view())) {
+      return std::string(row.setting.name.view());
+    }
+  }
+  return {};
+}
+
+}  // namespace cli
