@@ -387,7 +387,7 @@ def test_mistakes(test):
 
 def test_sizes(test):
     """--size means the objects that the heap makes for that size."""
-    with Target(test) as target:
+    with Target(test, **AT_REST) as target:
         target.tell("rest")
         counts = collections.Counter(size for _, size in test.json("objects", target.pid, "--list")["list"])
         for served in sorted(counts)[:5] + sorted(counts)[-1:]:
