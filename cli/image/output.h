@@ -8,7 +8,7 @@
 //   The kernel decides whether such a link is followed (fs.protected_symlinks).
 #pragma once
 
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <string_view>

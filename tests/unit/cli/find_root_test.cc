@@ -23,7 +23,7 @@ namespace {
 
 constexpr Address kTestPage = 0x1000;
 
-// A target of which only some pages are in memory. It remembers which pages were read.
+// A target. Only some of its pages are in memory. It remembers which pages were read.
 class TargetWithMappings : public Image {
  public:
   void Add(const Mapping& mapping, std::vector<std::pair<Address, Address>> in_memory) {

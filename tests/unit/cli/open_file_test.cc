@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -67,7 +69,10 @@ TEST_F(OpenFileTest, NothingElse) {
 }
 
 TEST_F(OpenFileTest, NamesStayBelowTheRoot) {
-  if (Open("/../inside") != "inside") GTEST_SKIP() << "this kernel has no openat2";
+  constexpr long kOpenat2 = 437;
+  if (syscall(kOpenat2, -1, "", nullptr, 0) < 0 && errno == ENOSYS) {
+    GTEST_SKIP() << "this kernel has no openat2";
+  }
   Link("../outside", "up");
   Link("/inside", "absolute");
   EXPECT_EQ(Open("up"), "<>");

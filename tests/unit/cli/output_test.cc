@@ -106,11 +106,13 @@ TEST_F(OutputTest, ASymbolicLinkStays) {
 }
 
 TEST_F(OutputTest, ADeviceStays) {
-  const std::string message = MessageOf("/dev/full", "text");
-  EXPECT_EQ(message, "cannot write /dev/full: No space left on device");
-  EXPECT_TRUE(S_ISCHR(StatusOf("/dev/full").st_mode));
-  EXPECT_EQ(MessageOf("/dev/null", "text"), "no failure");
-  EXPECT_TRUE(S_ISCHR(StatusOf("/dev/null").st_mode));
+  // A device of its own: a wrong writer run by root would replace that of the machine.
+  if (mknod(path_.c_str(), S_IFCHR | 0600, StatusOf("/dev/full").st_rdev) != 0 ||
+      access(path_.c_str(), W_OK) != 0) {
+    GTEST_SKIP() << "this needs root and a folder for devices";
+  }
+  EXPECT_EQ(MessageOf(path_, "text"), "cannot write " + path_ + ": No space left on device");
+  EXPECT_TRUE(S_ISCHR(StatusOf(path_).st_mode));
 }
 
 TEST_F(OutputTest, APipeIsWrittenTo) {
