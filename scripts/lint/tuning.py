@@ -174,7 +174,7 @@ heap/large_reports.cc: kStaticSkip: protocol
 heap/pressure_counts.h: kLevels: protocol
 stats/process_facts.h: kMaxName: buffer
 config/read_settings.cc: kFullLibraryNamesBytes: buffer
-config/setting.h: kNoTraits kNamesFiles kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
+config/setting.h: kNoTraits kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
 config/settings.h: kSettingTextBytes: buffer
 config/settings_table.h: kMaxBytes kMaxMebibytes kMaxGuardedSample kMaxSeconds: bits
 stats/stats.cc: kChunk: buffer

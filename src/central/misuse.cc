@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/text_writer.h"
+#include "os/environment.h"
 #include "os/log.h"
 
 namespace tcmalloc {
@@ -13,7 +14,13 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected,
   char buffer[256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text(misuse == Misuse::kUpperBits ? "tcmalloc: use of " : "tcmalloc: free of ");
-  line.Pointer(p).Text(": ");
+  // Addresses of a setuid program are no business of its caller, who may run it again in a forked
+  // child with the same layout.
+  if (RunsWithRaisedPrivileges()) {
+    line.Text("an address: ");
+  } else {
+    line.Pointer(p).Text(": ");
+  }
   switch (misuse) {
     case Misuse::kDoubleFree:
       line.Text("double free, the object of ").Number(size).Text(" bytes is already free");

@@ -131,22 +131,16 @@ void ComplainOfUnknown(std::string_view given, TextWriter* complaint) {
   complaint->Text("\n");
 }
 
-struct Reader {
-  bool raised_privileges;
-  Settings* settings;
-};
-
 void VisitVariable(const char* name, size_t name_length, const char* value, void* context) {
-  const Reader& reader = *static_cast<Reader*>(context);
+  Settings* const settings = static_cast<Settings*>(context);
   const Setting* const setting = FindSetting({name, name_length});
-  if (reader.raised_privileges && setting != nullptr && setting->Has(kNamesFiles)) return;
   char buffer[512];
   TextWriter complaint(buffer, sizeof(buffer));
-  ReadSetting(name, name_length, value, reader.settings, &complaint);
+  ReadSetting(name, name_length, value, settings, &complaint);
   if (!complaint.text().empty()) {
     WriteToStderr(complaint.text());
   } else if (setting != nullptr) {
-    NoteGiven(*setting, value, reader.settings);
+    NoteGiven(*setting, value, settings);
   }
 }
 
@@ -162,13 +156,12 @@ void ReadSetting(const char* name, size_t name_length, const char* value, Settin
   }
 }
 
-void ReadSettings(bool raised_privileges, Settings* settings) {
+void ReadSettings(Settings* settings) {
   // TCMALLOC_SMALL is read first, since it changes the defaults of other settings.
   bool small = false;
   ForEachEnvironmentVariable(&LookForSmall, &small);
   if (small) UseSmallPreset(settings);
-  Reader reader{raised_privileges, settings};
-  ForEachEnvironmentVariable(&VisitVariable, &reader);
+  ForEachEnvironmentVariable(&VisitVariable, settings);
 }
 
 void ReportSettingsForFullLibrary() {

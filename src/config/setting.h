@@ -46,8 +46,6 @@ using SettingField =
 // Properties of a setting.
 using SettingTraits = uint8_t;
 inline constexpr SettingTraits kNoTraits = 0;
-// Setuid programs and others with raised privileges do not read the setting.
-inline constexpr SettingTraits kNamesFiles = 1;
 // Has no effect in the minimal library.
 inline constexpr SettingTraits kFullLibrary = 2;
 // Has an effect in the debug libraries only.

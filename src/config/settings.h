@@ -131,9 +131,10 @@ struct Settings {
 // Sets the values that TCMALLOC_SMALL=1 stands for.
 void UseSmallPreset(Settings* settings);
 
-// Reads the process's environment. Never allocates. With `raised_privileges` (a setuid program)
-// it skips the settings with kNamesFiles.
-void ReadSettings(bool raised_privileges, Settings* settings);
+// Reads the process's environment. Never allocates. Requires: the program runs without raised
+// privileges (os/environment.h). In a setuid program the environment is the text of a user who may
+// not read the memory of the process, write its files or decide how it behaves.
+void ReadSettings(Settings* settings);
 
 // Reads one variable into `settings`. If the value is invalid, writes the reason to `complaint`,
 // which otherwise stays empty.

@@ -85,30 +85,28 @@ static_assert(kTuning.release.default_rate == 1.0);
 // Each row has the name, type, default, range of a number, the member that stores the value, the
 // traits, and the meaning. The rows are in the order of their names.
 inline constexpr SettingRow kSettingRows[] = {
-    Row("HEAPCHECK", kWord, "", &Settings::heap_check, kNamesFiles | kFullLibrary,
+    Row("HEAPCHECK", kWord, "", &Settings::heap_check, kFullLibrary,
         "Check for leaks when the process exits. If there are some, print a report and exit with "
         "status 1. minimal: only allocations since main began; normal: all, before the "
         "destructors of the program's global objects; strict: after them; draconian: everything "
         "that was not freed, reachable or not; as-is: according to the HEAP_CHECK_ variables; "
         "local: only where the program asks. Records the stack of every allocation. This and the "
         "next variables: the full library only. See docs/leak-checker.md."),
-    Row("HEAPPROFILE", kText, "", &Settings::heap_profile, kNamesFiles | kFullLibrary,
+    Row("HEAPPROFILE", kText, "", &Settings::heap_profile, kFullLibrary,
         "Record every allocation from the start of the process, and write heap profiles to files "
         "with this prefix: PREFIX.0001.heap and so on. This and the next variables: the full "
         "library only. See docs/heap-profiler.md."),
-    Row("HEAPPROFILESIGNAL", kInteger, "0", {0, 64}, &Settings::heap_profile_signal,
-        kNamesFiles | kFullLibrary,
+    Row("HEAPPROFILESIGNAL", kInteger, "0", {0, 64}, &Settings::heap_profile_signal, kFullLibrary,
         "With HEAPPROFILE: the number of a signal at which the next thread that allocates or "
         "frees writes a profile; 0 for none. A signal that already has a handler is not taken."),
-    Row("HEAPPROFILE_USE_PID", kBoolean, "false", &Settings::heap_profile_use_pid,
-        kNamesFiles | kFullLibrary,
+    Row("HEAPPROFILE_USE_PID", kBoolean, "false", &Settings::heap_profile_use_pid, kFullLibrary,
         "With HEAPPROFILE: append `_` and the process number to the prefix. Forked children "
         "always do, and so do programs that the process starts with this variable."),
     Row("HEAP_CHECK_AFTER_DESTRUCTORS", kBoolean, "false", &Settings::heap_check_after_destructors,
         kFullLibrary,
         "With HEAPCHECK=as-is: check after the destructors of the program's global objects."),
     Row("HEAP_CHECK_DUMP_DIRECTORY", kText, "/tmp", &Settings::heap_check_dump_directory,
-        kNamesFiles | kFullLibrary,
+        kFullLibrary,
         "The directory in which the leak checker writes profiles of leaks, for pprof."),
     Row("HEAP_CHECK_IDENTIFY_LEAKS", kBoolean, "false", &Settings::heap_check_identify_leaks,
         kFullLibrary,
@@ -141,7 +139,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "other threads: objects that they hold at that moment may be reported. Without this, the "
         "checker says that it is off."),
     Row("HEAP_CHECK_SHOW_CONTENTS", kBoolean, "false", &Settings::heap_check_show_contents,
-        kNamesFiles | kFullLibrary,
+        kFullLibrary,
         "Show the first words of one leaked object of each call site in the leak checker's "
         "reports. They may be the user's secrets."),
     Row("HEAP_CHECK_TEST_POINTER_ALIGNMENT", kBoolean, "false",
@@ -152,8 +150,7 @@ inline constexpr SettingRow kSettingRows[] = {
         {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_allocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes were "
         "allocated; 0 or less for none."),
-    Row("HEAP_PROFILE_CLEANUP", kBoolean, "true", &Settings::heap_profile_cleanup,
-        kNamesFiles | kFullLibrary,
+    Row("HEAP_PROFILE_CLEANUP", kBoolean, "true", &Settings::heap_profile_cleanup, kFullLibrary,
         "With HEAPPROFILE: remove files with these names from an earlier run when the process "
         "starts."),
     Row("HEAP_PROFILE_DEALLOCATION_INTERVAL", kBytes, "0", {-kMaxBytes, kMaxBytes},
@@ -171,20 +168,20 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("MALLOCSTATS", kInteger, "0", {0, 2}, &Settings::malloc_stats, kNoTraits,
         "Print statistics of the heap to stderr when the process exits: 1 for the sums, 2 also "
         "for tables of object sizes and of free memory. See docs/statistics.md."),
-    Row("OMPI_HOME", kPresence, "", &Settings::has_open_mpi, kNamesFiles,
+    Row("OMPI_HOME", kPresence, "", &Settings::has_open_mpi, kNoTraits,
         "With HEAPPROFILE: if this is set, the same as HEAPPROFILE_USE_PID, since Open MPI starts "
         "many processes at once."),
-    Row("PMIX_RANK", kText, "", &Settings::pmix_rank, kNamesFiles,
+    Row("PMIX_RANK", kText, "", &Settings::pmix_rank, kNoTraits,
         "With HEAPPROFILE: append `.rank-` and this to the prefix. It is the number of the "
         "process among those that were started together."),
-    Row("PMI_RANK", kText, "", &Settings::pmi_rank, kNamesFiles,
+    Row("PMI_RANK", kText, "", &Settings::pmi_rank, kNoTraits,
         "As PMIX_RANK, if no other variable of this kind is set."),
-    Row("PPROF_PATH", kText, "pprof", &Settings::pprof_path, kNamesFiles,
+    Row("PPROF_PATH", kText, "pprof", &Settings::pprof_path, kNoTraits,
         "The name of pprof in the command that the leak checker prints."),
-    Row("SLURM_JOB_ID", kPresence, "", &Settings::in_slurm_job, kNamesFiles,
+    Row("SLURM_JOB_ID", kPresence, "", &Settings::in_slurm_job, kNoTraits,
         "With HEAPPROFILE: if this is set, append `.slurmid-` and SLURM_PROCID to the prefix, or "
         "the process number if there is no SLURM_PROCID. PMIX_RANK takes precedence."),
-    Row("SLURM_PROCID", kText, "", &Settings::slurm_process, kNamesFiles, "See SLURM_JOB_ID."),
+    Row("SLURM_PROCID", kText, "", &Settings::slurm_process, kNoTraits, "See SLURM_JOB_ID."),
     Row("TCMALLOC_AGGRESSIVE_DECOMMIT", kBoolean, "false", &Settings::aggressive_decommit,
         kNoTraits,
         "Release free runs of pages to the OS at once. This saves memory, and is slow if a "
@@ -203,12 +200,12 @@ inline constexpr SettingRow kSettingRows[] = {
         "Accept requests of the tcmalloc command from outside of the process: to flush, to "
         "release, to change settings (docs/control.md). Only a user who may trace the process can "
         "make them. A setuid program accepts none."),
-    Row("TCMALLOC_DEVMEM_DEVICE", kText, "/dev/mem", &Settings::devmem_device, kNamesFiles,
+    Row("TCMALLOC_DEVMEM_DEVICE", kText, "/dev/mem", &Settings::devmem_device, kNoTraits,
         "The device, or file, for `TCMALLOC_DEVMEM_START`."),
     Row("TCMALLOC_DEVMEM_LIMIT", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_limit_bytes,
-        kNamesFiles, "The end of the usable device memory, an address in MiB; 0 for no end."),
+        kNoTraits, "The end of the usable device memory, an address in MiB; 0 for no end."),
     Row("TCMALLOC_DEVMEM_START", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_start_bytes,
-        kNamesFiles,
+        kNoTraits,
         "Take memory for objects from a device that represents physical memory, from this address "
         "in MiB on; 0 for none. See docs/system-memory.md."),
     Row("TCMALLOC_DISABLE_MEMORY_RELEASE", kBoolean, "false", &Settings::disable_memory_release,
@@ -261,25 +258,25 @@ inline constexpr SettingRow kSettingRows[] = {
         "ends processes for unknown system calls; each thread then flushes its cache when it next "
         "needs memory."),
     Row("TCMALLOC_MEMFS_ABORT_ON_FAIL", kBoolean, "false", &Settings::memfs_abort_on_fail,
-        kNamesFiles,
+        kNoTraits,
         "Abort when the memory file cannot grow: at its limit, when the file system is full, and "
         "when there is no file."),
     Row("TCMALLOC_MEMFS_DISABLE_FALLBACK", kBoolean, "false", &Settings::memfs_disable_fallback,
-        kNamesFiles,
+        kNoTraits,
         "When the memory file cannot grow, allocations fail, and no other memory is used for "
         "objects."),
     Row("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kBoolean, "false", &Settings::memfs_ignore_mmap_fail,
-        kNamesFiles,
+        kNoTraits,
         "Try the memory file again after the OS has refused to let it grow. Otherwise a refusal "
         "ends its use, unless there is no other memory."),
     Row("TCMALLOC_MEMFS_LIMIT_MB", kMebibytes, "0", {0, kMaxMebibytes},
-        &Settings::memfs_limit_bytes, kNamesFiles,
+        &Settings::memfs_limit_bytes, kNoTraits,
         "The largest size of the memory file, in MiB; 0 for no limit."),
-    Row("TCMALLOC_MEMFS_MALLOC_PATH", kText, "", &Settings::memfs_path, kNamesFiles,
+    Row("TCMALLOC_MEMFS_MALLOC_PATH", kText, "", &Settings::memfs_path, kNoTraits,
         "Take memory for objects from a file on a hugetlbfs or tmpfs file system; this is the "
         "prefix of its name. The name is removed at once, and the file ends with the process. See "
         "docs/system-memory.md about fork."),
-    Row("TCMALLOC_MEMFS_MAP_PRIVATE", kBoolean, "false", &Settings::memfs_map_private, kNamesFiles,
+    Row("TCMALLOC_MEMFS_MAP_PRIVATE", kBoolean, "false", &Settings::memfs_map_private, kNoTraits,
         "Map the memory file so that writes are private to the process, and a forked child gets a "
         "copy. Otherwise parent and child share the memory, and the child may only call exec or "
         "_exit."),
@@ -297,7 +294,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "Respond to memory pressure: empty the allocator's caches by levels, in a thread of the "
         "library, when the OS reports that memory is short. \"auto\", or a list of sources and "
         "thresholds (docs/pressure.md). libtcmalloc_minimal does not respond."),
-    Row("TCMALLOC_PROFILE", kText, "", &Settings::profile_files, kNamesFiles | kFullLibrary,
+    Row("TCMALLOC_PROFILE", kText, "", &Settings::profile_files, kFullLibrary,
         "Sample allocations and write heap profiles to files: PATH, or PATH and a list of "
         "options, for example `PATH,at=exit,signal=USR1,every=60s,peak` (docs/profiles.md). "
         "Without options a profile is written when the process exits. The sampling interval is "
@@ -363,7 +360,7 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_STACKTRACE_METHOD_VERBOSE", kBoolean, "false",
         &Settings::stack_trace_method_verbose, kNoTraits,
         "Print a line on stderr that says which method is used."),
-    Row("TCMALLOC_STATS_EVERY", kText, "", &Settings::stats_every, kNamesFiles,
+    Row("TCMALLOC_STATS_EVERY", kText, "", &Settings::stats_every, kNoTraits,
         "Write the statistics as a line of JSON at this interval, to stderr, or, with a comma and "
         "a file name after it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
         "ms, s, m and h. Starts a thread. See docs/statistics.md."),

@@ -122,7 +122,7 @@ void EnsureHeapSlow() {
   if (heap_exists.load(std::memory_order_relaxed)) return;
   Heap* const heap = new (global_heap_storage) Heap(global_page_map);
   const bool raised_privileges = RunsWithRaisedPrivileges();
-  ReadSettings(raised_privileges, &heap->settings);
+  if (!raised_privileges) ReadSettings(&heap->settings);
   heap->control.SetAccess(raised_privileges        ? Control::kPrivileged
                           : heap->settings.control ? Control::kAccepted
                                                    : Control::kForbidden);

@@ -198,10 +198,10 @@ void WriteSettingsDocumentation(TextWriter* out) {
       "least 12 characters, or one\nword between underscores. The line suggests a name. Other "
       "variables, for example `MALLOC_ARENA_MAX`,\nare not checked.\n\n## Where a variable has no "
       "effect\n\n"
-      "Set-uid and set-gid programs and those with file capabilities silently ignore:\n\n*");
-  ListSettings(kNamesFiles, out);
-  out->Text(
-      "\n`libtcmalloc_minimal` has no leak checker, heap profiler, samples, stack traces or memory "
+      "Set-uid and set-gid programs and those with file capabilities read none of these variables, "
+      "and\ncomplain about none: their caller controls the environment, but may not control "
+      "them.\n\n"
+      "`libtcmalloc_minimal` has no leak checker, heap profiler, samples, stack traces or memory "
       "pressure\nresponse. It ignores the following variables. When the program starts, it prints "
       "one line on stderr\nthat names those with another value than their defaults:\n\n*");
   ListSettings(kFullLibrary, out);

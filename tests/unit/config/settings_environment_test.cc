@@ -23,7 +23,7 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
         setenv("TCMALLOC_SKIP_MMAP", "1", 1);
         setenv("TCMALLOC_TRACE", "whatever", 1);
         Settings settings;
-        ReadSettings(false, &settings);
+        ReadSettings(&settings);
         _exit(settings.check && settings.malloc_stats == 0 && settings.release_rate == 2.5 &&
                       settings.skip_mmap && !settings.skip_sbrk
                   ? 0
@@ -31,45 +31,6 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
       },
       testing::ExitedWithCode(0),
       testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
-}
-
-// The user of a setuid program cannot choose the files that it opens. Variables that name no file
-// are read.
-TEST(SettingsDeathTest, RaisedPrivilegesLeaveFilesOut) {
-  for (const bool raised : {false, true}) {
-    EXPECT_EXIT(
-        {
-          setenv("TCMALLOC_CHECK", "yes", 1);
-          setenv("TCMALLOC_MEMFS_MALLOC_PATH", "/dev/shm/heap", 1);
-          setenv("TCMALLOC_MEMFS_ABORT_ON_FAIL", "1", 1);
-          setenv("TCMALLOC_MEMFS_DISABLE_FALLBACK", "1", 1);
-          setenv("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", "1", 1);
-          setenv("TCMALLOC_MEMFS_MAP_PRIVATE", "1", 1);
-          setenv("TCMALLOC_MEMFS_LIMIT_MB", "1", 1);
-          setenv("HEAPCHECK", "normal", 1);
-          setenv("HEAP_CHECK_DUMP_DIRECTORY", "/dev/shm", 1);
-          setenv("HEAP_CHECK_SHOW_CONTENTS", "1", 1);
-          setenv("PPROF_PATH", "/dev/shm/pprof", 1);
-          setenv("HEAPPROFILE", "/dev/shm/heap", 1);
-          setenv("HEAPPROFILE_USE_PID", "1", 1);
-          setenv("HEAPPROFILESIGNAL", "12", 1);
-          setenv("HEAP_PROFILE_CLEANUP", "0", 1);
-          setenv("OMPI_HOME", "/opt", 1);
-          setenv("PMIX_RANK", "1", 1);
-          setenv("PMI_RANK", "1", 1);
-          setenv("SLURM_JOB_ID", "1", 1);
-          setenv("SLURM_PROCID", "1", 1);
-          setenv("TCMALLOC_DEVMEM_START", "1", 1);
-          setenv("TCMALLOC_DEVMEM_LIMIT", "2", 1);
-          setenv("TCMALLOC_DEVMEM_DEVICE", "/dev/shm/device", 1);
-          Settings settings;
-          ReadSettings(raised, &settings);
-          Settings expected;
-          expected.check = true;
-          _exit((settings == expected) == raised ? 0 : 1);
-        },
-        testing::ExitedWithCode(0), testing::Eq(""));
-  }
 }
 
 TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
@@ -82,7 +43,7 @@ TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
         setenv("TCMALLOC_PROFILE", "/tmp/a\n,peak", 1);
         setenv("TCMALLOC_STATS_EVERY", "10s", 1);
         Settings settings;
-        ReadSettings(false, &settings);
+        ReadSettings(&settings);
         _exit(write(STDERR_FILENO, settings.given, strlen(settings.given)) > 0 ? 0 : 1);
       },
       testing::ExitedWithCode(0),
@@ -103,7 +64,7 @@ TEST(SettingsDeathTest, MoreIsGivenThanIsNoted) {
             setenv(name, text.c_str(), 1);
           }
           Settings settings;
-          ReadSettings(false, &settings);
+          ReadSettings(&settings);
           const std::string given = settings.given;
           const bool all = given.find("SLURM_PROCID=" + text) != std::string::npos;
           const bool marked = given.size() > 4 && given.substr(given.size() - 4) == " ...";
