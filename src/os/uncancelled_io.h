@@ -34,23 +34,10 @@ inline int CreateForWriting(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0600));
 }
 
-// Creates or truncates the file, with the permissions that the umask allows.
-inline int CreateEmpty(const char* path) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
-}
-
 // Creates a file with the permissions that the umask allows. Fails with EEXIST when the name
 // exists, even as a symbolic link.
 inline int CreateNew(const char* path) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
-}
-
-// Opens a file to which each write appends in one piece. Creates a missing file with the
-// permissions that the umask allows.
-inline int OpenForAppending(const char* path) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags, 0664));
 }
 

@@ -10,6 +10,7 @@
 #include "base/text_writer.h"
 #include "heap/heap.h"
 #include "heap/helper_thread.h"
+#include "os/appended_file.h"
 #include "os/error_text.h"
 #include "os/log.h"
 #include "os/uncancelled_io.h"

@@ -36,13 +36,13 @@ int ErrorOfCreatingIn(const char* directory) {
 
 int ErrorOfCreating(const char* path) {
   const ErrnoKeeper keeper;
-  // O_NONBLOCK is set because open would otherwise wait for a reader of a FIFO.
-  const int fd = OpenFile(path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+  // This finds errors of the name itself. It opens no file, and follows no link.
+  const int fd = OpenFile(path, O_PATH | O_NOFOLLOW);
   if (fd >= 0) {
     Close(fd);
-    return 0;
+  } else if (errno != ENOENT) {
+    return errno;
   }
-  if (errno != ENOENT) return errno;
   const char* slash = nullptr;
   for (const char* c = path; *c != '\0'; ++c) {
     if (*c == '/') slash = c;

@@ -6,8 +6,9 @@
 
 namespace tcmalloc {
 
-// 0 when a file of that name can be created, or exists and is writable; otherwise the error number.
-// Creates and changes nothing. Cannot predict later failures, for example a full disk.
+// 0 when files like that one can be created in its directory; otherwise the error number. A file
+// that exists is no error: the caller replaces it or takes another name. Creates and changes
+// nothing. Cannot predict later failures, for example a full disk.
 int ErrorOfCreating(const char* path);
 
 // Like ErrorOfCreating, for any file in `directory`.

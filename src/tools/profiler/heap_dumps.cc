@@ -93,26 +93,48 @@ void HeapDumps::WriteIfDue(SiteTable& sites, bool runs) {
 
 void HeapDumps::Write(SiteTable& sites, std::string_view reason) {
   const ErrnoKeeper keeper;
-  char buffer[kHeapProfileNameBytes];
-  TextWriter name(buffer, sizeof(buffer));
-  WriteName(++last_number_, &name);
   const CurrentProfile current(sites);
-  if (!current.complete()) return ReportError(name.text(), ENOMEM);
-  ReportDump(name.text(), reason, current.live_bytes());
-  const int file = CreateEmpty(buffer);
-  if (file < 0) return ReportError(name.text(), errno);
+  if (!current.complete()) return ReportError("", ENOMEM);
+  char name[kHeapProfileNameBytes];
+  const int file = CreateFile(name);
+  if (file < 0) return ReportCreateError(name, errno);
+  create_error_ = 0;
+  ReportDump(name, reason, current.live_bytes());
   if (!WriteProfileToFile(current.profile(), ProfileFormat::kLegacyText, file)) {
-    ReportError(name.text(), errno);
+    ReportError(name, errno);
   }
   Close(file);
 }
 
-TC_SLOW_PATH void HeapDumps::CheckFirstFile() const {
+// Another user may have put a link to some file under this name, which is predictable: a file is
+// written only if this call creates it. An old file of that name is replaced; where another user's
+// name cannot be removed, the next number is used.
+int HeapDumps::CreateFile(char (&name)[kHeapProfileNameBytes]) {
+  for (;;) {
+    TextWriter writer(name, sizeof(name));
+    WriteName(++last_number_, &writer);
+    int file = CreateNew(name);
+    if (file < 0 && errno == EEXIST) {
+      if (!RemoveFile(name)) continue;
+      file = CreateNew(name);
+    }
+    if (file >= 0 || errno != EEXIST) return file;
+  }
+}
+
+// The same error of several files in a row is reported once.
+TC_SLOW_PATH void HeapDumps::ReportCreateError(std::string_view name, int error) {
+  if (create_error_ == error) return;
+  create_error_ = error;
+  ReportError(name, error, "HEAPPROFILE: cannot create ");
+}
+
+TC_SLOW_PATH void HeapDumps::CheckFirstFile() {
   char name[kHeapProfileNameBytes];
   TextWriter writer(name, sizeof(name));
   WriteName(1, &writer);
   const int error = ErrorOfCreating(name);
-  if (error != 0) ReportError(writer.text(), error, "HEAPPROFILE: cannot create ");
+  if (error != 0) ReportCreateError(writer.text(), error);
 }
 
 void HeapDumps::RemoveOldFiles() const {

@@ -47,7 +47,7 @@ class HeapDumps {
 
   // Reports on stderr if the first file cannot be created, since it may be due hours later.
   // Requires: the turn.
-  void CheckFirstFile() const;
+  void CheckFirstFile();
   // Removes the files that an earlier process left under the same names. Requires: the turn.
   void RemoveOldFiles() const;
 
@@ -59,6 +59,9 @@ class HeapDumps {
 
  private:
   void WriteName(uint64_t number, TextWriter* out) const;
+  // Creates the next file and writes its name. Negative, with errno set, on failure.
+  int CreateFile(char (&name)[kHeapProfileNameBytes]);
+  void ReportCreateError(std::string_view name, int error);
 
   // Provide their own synchronization.
   std::atomic<bool> writing_{false};
@@ -71,6 +74,8 @@ class HeapDumps {
   bool always_with_pid_ = false;
   uint64_t started_by_pid_ = 0;
   uint32_t last_number_ = 0;
+  // The error of the last attempt to create a file; 0 if it succeeded.
+  int create_error_ = 0;
 };
 
 extern constinit HeapDumps heap_dumps;

@@ -8,6 +8,7 @@ usage: heap_profiler_test.py WHAT HEAP_PROFILER LIBRARY MINIMAL_LIBRARY
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -28,6 +29,12 @@ class Run:
     @property
     def children(self):
         return [int(pid) for pid in re.findall(r"^child (\d+)$", self.stdout, re.MULTILINE)]
+
+
+def limit_files(file_bytes):
+    if file_bytes is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
 
 class Test:
@@ -53,9 +60,9 @@ class Test:
     def expect(self, condition, what):
         self.expect_equal(bool(condition), True, what)
 
-    def run(self, what, variables=None, library=None, program=None, stderr=None, profile=True):
+    def run(self, what, variables=None, library=None, program=None, stderr=None, profile=True, file_bytes=None):
         """Runs the program; with HEAPPROFILE unless `profile` is false. stderr: a pattern, or several, of
-        lines that are written once each."""
+        lines that are written once each. file_bytes: no file can become longer, as on a full disk."""
         environment = {name: value for name, value in os.environ.items() if not OURS.match(name)}
         environment.update(LD_PRELOAD=library or self.library,
                            LIBRARY_UNDER_TEST=library or self.library)
@@ -64,7 +71,7 @@ class Test:
         environment.update({name: str(value) for name, value in (variables or {}).items()})
         with subprocess.Popen([program or self.program, what, self.prefix], env=environment,
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              cwd=self.folder) as process:
+                              cwd=self.folder, preexec_fn=lambda: limit_files(file_bytes)) as process:
             out, err = process.communicate(timeout=150)
         self.expect_equal(process.returncode, 0, f"{what}: exit code ({err})")
         lines = [line for line in err.split("\n") if line]
@@ -277,16 +284,37 @@ def check_failures(test):
     missing = test.folder / "missing" / "p"
     test.run("sites", {"HEAPPROFILE": missing, "HEAP_PROFILE_INUSE_INTERVAL": 0,
                        "HEAP_PROFILE_ALLOCATION_INTERVAL": 0},
-             stderr=[r"tcmalloc: HEAPPROFILE: cannot create .*/missing/p\.0001\.heap: No such file or directory",
-                     r"tcmalloc: cannot write heap profile .*/missing/p\.0001\.heap: No such file or directory"])
+             stderr=r"tcmalloc: HEAPPROFILE: cannot create .*/missing/p\.0001\.heap: No such file or directory")
     test.run("nothing", {"HEAPPROFILE": 300 * "x"},
              stderr=r"tcmalloc: HEAPPROFILE=x+ is ignored: .*")
     test.run("nothing", {"HEAP_PROFILE_INUSE_INTERVAL": "100XB"},
              stderr=r"tcmalloc: HEAP_PROFILE_INUSE_INTERVAL=100XB is ignored: .*")
-    if os.path.exists("/dev/full"):
-        os.symlink("/dev/full", test.folder / "full.0001.heap")
-        test.run("nothing", {"HEAPPROFILE": test.folder / "full", "HEAP_PROFILE_CLEANUP": 0},
-                 stderr=r"tcmalloc: cannot write heap profile .*/full\.0001\.heap: No space left on device")
+    test.run("nothing", {"HEAPPROFILE": test.folder / "full"}, file_bytes=100,
+             stderr=r"tcmalloc: cannot write heap profile .*/full\.0001\.heap: File too large")
+
+
+def check_planted(test):
+    """Names of files are predictable. What another user may have put there is not written through."""
+    precious = test.folder / "precious"
+    precious.write_text("precious")
+    for cleanup in (1, 0):
+        os.symlink("precious", test.folder / "p.0001.heap")
+        os.link(precious, test.folder / "p.0002.heap")
+        # This name cannot be removed, as another user's name in /tmp: the next number is used.
+        (test.folder / "p.0003.heap").mkdir()
+        run = test.run("freed", {"HEAP_PROFILE_ALLOCATION_INTERVAL": "10M", "HEAP_PROFILE_CLEANUP": cleanup,
+                                      "HEAP_PROFILE_INUSE_INTERVAL": 0})
+        test.expect_equal(precious.read_text(), "precious", "the file to which the links led")
+        test.expect((test.folder / "p.0003.heap").is_dir(), "the directory")
+        test.expect("p.0004.heap" in test.files(), f"files {test.files()}")
+        for name in ("p.0001.heap", "p.0002.heap", "p.0004.heap"):
+            path = test.folder / name
+            test.expect(path.is_file() and not path.is_symlink() and path.stat().st_nlink == 1, f"{name}: {path.stat()}")
+            test.profile(run, name)
+        (test.folder / "p.0003.heap").rmdir()
+        for name in test.files():
+            if name != "precious":
+                (test.folder / name).unlink()
 
 
 CHECKS = {name[len("check_"):]: function for name, function in list(globals().items())
