@@ -14,13 +14,9 @@ void ReportMisuse(Misuse misuse, const void* p, size_t size, size_t expected,
   char buffer[256];
   TextWriter line(buffer, sizeof(buffer));
   line.Text(misuse == Misuse::kUpperBits ? "tcmalloc: use of " : "tcmalloc: free of ");
-  // Addresses of a setuid program are no business of its caller, who may run it again in a forked
-  // child with the same layout.
-  if (RunsWithRaisedPrivileges()) {
-    line.Text("an address: ");
-  } else {
-    line.Pointer(p).Text(": ");
-  }
+  // The caller of a setuid program learns no address: a child that the program forks next has the
+  // same layout.
+  line.Pointer(RunsWithRaisedPrivileges() ? nullptr : p).Text(": ");
   switch (misuse) {
     case Misuse::kDoubleFree:
       line.Text("double free, the object of ").Number(size).Text(" bytes is already free");

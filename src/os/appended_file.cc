@@ -20,21 +20,33 @@ int OpenIn(int directory, const char* name, int flags) {
   return static_cast<int>(syscall(SYS_openat, directory, name, kFlags | flags, 0664));
 }
 
+uid_t EffectiveUser() {
+#ifdef SYS_geteuid32
+  return static_cast<uid_t>(syscall(SYS_geteuid32));
+#else
+  return static_cast<uid_t>(syscall(SYS_geteuid));
+#endif
+}
+
 // True if only root and the process's user can make names in the directory.
 bool IsOwn(const struct stat& directory) {
   return (directory.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-         (directory.st_uid == 0 || directory.st_uid == geteuid());
+         (directory.st_uid == 0 || directory.st_uid == EffectiveUser());
 }
 
 // True if a name in a directory of several users belongs to the process's user alone.
 bool IsOwnFile(const struct stat& file) {
-  return file.st_uid == geteuid() &&
+  return file.st_uid == EffectiveUser() &&
          (S_ISFIFO(file.st_mode) || (S_ISREG(file.st_mode) && file.st_nlink == 1));
 }
 
 int OpenAmongOthers(int directory, const char* name) {
   struct stat status;
-  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && !IsOwnFile(status)) {
+  const int there =
+      static_cast<int>(syscall(SYS_openat, directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const bool refused = there >= 0 && (fstat(there, &status) != 0 || !IsOwnFile(status));
+  if (there >= 0) Close(there);
+  if (refused) {
     errno = EPERM;
     return -1;
   }
@@ -49,7 +61,10 @@ int OpenAmongOthers(int directory, const char* name) {
 // Copies the path of the directory, with its last slash, and returns the name of the file in it;
 // null if the path is too long.
 const char* Split(const char* path, char (&directory)[kMaxPath]) {
-  const char* const slash = strrchr(path, '/');
+  const char* slash = nullptr;
+  for (const char* c = path; *c != '\0'; ++c) {
+    if (*c == '/') slash = c;
+  }
   if (slash == nullptr) {
     memcpy(directory, ".", 2);
     return path;
