@@ -10,10 +10,9 @@
 namespace cli {
 
 bool IsSetting(std::string_view variable) {
-  return std::any_of(std::begin(tcmalloc::kSettingRows), std::end(tcmalloc::kSettingRows),
-                     [variable](const tcmalloc::SettingRow& row) {
-                       return row.setting.name.view() == variable;
-                     });
+  return std::any_of(
+      std::begin(tcmalloc::kSettingRows), std::end(tcmalloc::kSettingRows),
+      [variable](const tcmalloc::SettingRow& row) { return row.setting.name.view() == variable; });
 }
 
 std::string NearestSetting(std::string_view variable) {
