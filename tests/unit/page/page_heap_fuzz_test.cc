@@ -401,7 +401,7 @@ class Fuzzer {
     ASSERT_EQ(under_test_.page_map->SpanOf(span->last_page()), span);
     (span->zeroed() ? served_released_ : served_backed_)++;
     NoteLive(span, n, use);
-    NoteDemand(chosen ? 0 : released);
+    NoteDemand(chosen ? 0 : released, fuzz_clock_ms);
   }
 
   void NoteLive(Span* span, size_t n, SpanState use) {
@@ -490,9 +490,9 @@ class Fuzzer {
   Length InUse() const { return CountPages(PageState::kInUse) + CountPages(PageState::kCached); }
   Length Backed() const { return CountPages(PageState::kBacked); }
   // Models what the heap reports to its policy about pages that were taken.
-  void NoteDemand(size_t fresh) {
+  void NoteDemand(size_t fresh, int64_t now_ms) {
     most_in_use_ = std::max(most_in_use_, InUse().pages());
-    policy_.Demand(InUse(), fresh > 0 ? Backed() : Length(0), Length(fresh), fuzz_clock_ms);
+    policy_.Demand(InUse(), fresh > 0 ? Backed() : Length(0), Length(fresh), now_ms);
   }
 
   // Models the deletion of a span.
@@ -613,7 +613,7 @@ class Fuzzer {
         extended_across_ += runs > 1;
         const size_t fresh = CountReleased(first, rounded);
         SetPages(first, rounded, PageState::kInUse);
-        if (rounded > live.pages) NoteDemand(fresh);
+        if (rounded > live.pages) NoteDemand(fresh, 0);  // it does not look at the clock
         if (backed_) {
           ForEachWord(live, [&live](uint64_t& word) { ASSERT_EQ(word, live.mark); });
         }
