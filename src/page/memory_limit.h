@@ -74,6 +74,8 @@ struct GrowthDecision {
   };
   Action action = Action::kGrow;
   size_t release_bytes = 0;
+  // At the hard limit: the request has no other place.
+  bool may_fail = true;
 };
 
 // Whether `request_bytes` of unbacked memory may be taken. `soft_served`: this request has released

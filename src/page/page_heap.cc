@@ -39,12 +39,12 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backe
   Length fresh;
   if (state_.governor.limits().any() && (place.span != nullptr || !backed_only)) {
     fresh = place.span == nullptr ? n : store.FreshPages(place, n);
-    const GrowthDecision decision =
+    GrowthDecision decision =
         state_.governor.DecideGrowth(state_.Held(), fresh, n, pass.met[Index(LimitKind::kSoft)]);
-    const bool soft = decision.action == GrowthDecision::Action::kReleaseThenGrow;
     if (decision.action != GrowthDecision::Action::kGrow) {
-      // The released place is only the better one: at the hard limit use the backed one.
-      if (soft || !place.by_choice) return decision;
+      decision.may_fail = !place.by_choice;
+      if (decision.may_fail || !pass.met[Index(LimitKind::kHard)]) return decision;
+      // There was no room for the better place: takes the backed one.
       place = store.FindBackedPlace(request);
       fresh = Length(0);
     }
@@ -271,7 +271,7 @@ TC_SLOW_PATH bool PageHeap::MakeRoom(const GrowthDecision& decision, LimitPass& 
     counts.released_bytes += released.bytes();
   }
   pass.met[Index(kind)] = true;
-  if (soft) return true;
+  if (soft || !decision.may_fail) return true;
   if (decision.action != Action::kFail &&
       (released > Length(0) || address_space_.WaitForRelease(pass.releases)) &&
       ++pass.times_released <= kTuning.limits.max_times_taken) {
