@@ -14,7 +14,7 @@
   * conditional compilation and macros are only in files that are meant for them
   * headers have #pragma once, sources their licence line
   * cli/ includes no header of src/ or include/, since the command reads every version of the library. The exceptions
-    are those of CLI_SHARED, which have the rules of the marker and no layout. The folders of cli/ are in the order
+    are those of CLI_SHARED: rules and names, no layout. The folders of cli/ are in the order
     of CLI_FOLDERS, and none includes a later one
   * no file of the project names a machine's folders, a package registry or a ticket
 """
@@ -41,8 +41,8 @@ LEVELS = (
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
-# What the command shares with the library: folders of src/, and headers of base/ with plain data.
-CLI_SHARED = re.compile(r"tools/mark/\w+\.h|base/(address_range|mapping_line)\.h")
+# What the command shares with the library: the rules of the marker and of near names, plain data, the names of settings.
+CLI_SHARED = re.compile(r"tools/mark/\w+\.h|base/(address_range|mapping_line|near_name)\.h|config/settings_table\.h")
 LIBRARIES = ("full", "minimal", "override", "shared", "plain", "debug")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 

@@ -51,7 +51,7 @@ OF_ANY_PROCESS = """access arch_prctl brk clock_nanosleep execve exit exit_group
 OTHER_NAMES = {"mmap2": "mmap", "clock_gettime64": "clock_gettime", "_llseek": "lseek",
                "clock_nanosleep_time64": "nanosleep", "futex_time64": "futex",
                "fstat64": "fstat", "fstatat64": "newfstatat", "fstatfs64": "fstatfs",
-               "fcntl64": "fcntl", "clock_nanosleep": "nanosleep", "renameat2": "rename",
+               "fcntl64": "fcntl", "geteuid32": "geteuid", "clock_nanosleep": "nanosleep", "renameat2": "rename",
                "renameat": "rename", "unlinkat": "unlink", "set_robust_list": "set_robust_list",
                "timerfd_settime64": "timerfd_settime", "timerfd_gettime64": "timerfd_gettime"}
 # Calls that PROGRAM must make; otherwise it does not use every feature.
