@@ -39,6 +39,9 @@ static const struct NamedCall kCalls[] = {
 #ifdef SYS_futex_time64
     {"futex", SYS_futex_time64},
 #endif
+#ifdef SYS_geteuid32
+    {"geteuid", SYS_geteuid32},
+#endif
 #ifdef SYS__llseek
     {"lseek", SYS__llseek},
 #endif
@@ -103,6 +106,7 @@ static const struct NamedCall kCalls[] = {
     CALL(futex),
     CALL(getcpu),
     CALL(getdents64),
+    CALL(geteuid),
     CALL(getpid),
     CALL(getppid),
     CALL(getrandom),
