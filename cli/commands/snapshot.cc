@@ -82,7 +82,6 @@ Saved Save(const Target& running, const Mirror* all, std::vector<Guard>* guards)
   objects.ForEachSpan([&](const SpanInfo& span) {
     static_cast<void>(objects.CountInUse(span));
     if (span.sample != 0) static_cast<void>(ReadSample(target, span.sample));
-    if (all != nullptr && span.num_objects != 0) ReadContents(span.start, span.bytes, image);
   });
   // The stacks of damaged objects.
   if (all != nullptr && DebugObjects::CanRead(target)) static_cast<void>(FindDamage(objects));

@@ -154,7 +154,9 @@ def test_records(test):
                 test.expect(f"incomplete: a snapshot has no variables, stacks, registered roots ({len(roots)}) and" in text and
                             "leaked" not in text, text)
             # The file has all private memory and the registers.
+            # Of the many objects of 128 MiB each has one word.
             test.ask("snapshot", program.pid, file, "--contents")
+            test.expect(file.stat().st_size < 1 << 29, f"a snapshot of {file.stat().st_size} bytes")
             text = text_of(test, file, program.objects["hidden"])
             test.expect("incomplete" not in text and "leaked" in text, text)
             found = referrers(test, file, program.objects["register"])

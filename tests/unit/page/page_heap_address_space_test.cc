@@ -239,7 +239,7 @@ class Trace {
   size_t live_pages_ = 0;
 };
 
-constexpr uint64_t kSeeds[] = {1, 2, 3, 4, 5, 6, 7, 8};
+constexpr uint64_t kSeeds[] = {1, 2, 3, 4};
 
 // The bound applies to the sum over the seeds: three objects may fill the heap, and one of them may
 // be most of it, so one growth of the heap more or less is chance, in the model as well.
