@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiles each header of src/ by itself, with the flags that its folder is compiled with.
+"""Compiles each header and each source of src/ by itself, with the flags that it or its folder is compiled with.
 
   headers_test.py ROOT BUILD_DIR
 
-A header that needs another one included before it fails here; so does one that cannot be included
-twice. The compiler is that of the build folder: the presets use g++ and clang.
+A file that needs another one included before it fails here; so does a header that cannot be included
+twice. The build compiles the sources of a folder together, and has no -Wshadow; here they have it.
+The compiler is that of the build folder: the presets use g++ and clang.
 """
 
 import json
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def compile_commands(root, build):
-    """Folder of src/ -> the words of the command that compiles one of its files, without the file."""
+    """Folder or file of src/ -> the words of the command that compiles it, or one of its files, without the file."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
@@ -31,7 +32,9 @@ def compile_commands(root, build):
                 next(words)
             elif word != "-c" and word != entry["file"]:
                 kept.append(word)
-        commands.setdefault(path.relative_to(root / "src").parent.as_posix(), (kept, entry["directory"]))
+        name = path.relative_to(root / "src")
+        commands.setdefault(name.parent.as_posix(), (kept, entry["directory"]))
+        commands[name.as_posix()] = kept, entry["directory"]
     return commands
 
 
@@ -42,27 +45,27 @@ def main():
     if not commands:
         print("compile_commands.json knows no file of src/")
         return 1
-    headers = sorted((root / "src").rglob("*.h"))
+    files = sorted(path for path in (root / "src").rglob("*") if path.suffix in (".h", ".cc"))
     default = commands[min(commands)]
 
-    def check(header):
-        name = header.relative_to(root / "src").as_posix()
-        # If no file of the header's folder is compiled alone, the options of another folder serve.
-        words, directory = commands.get(name.rpartition("/")[0], default)
-        unit = f'#include "{name}"\n#include "{name}"\n'
-        run = subprocess.run([*words, "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True,
+    def check(file):
+        name = file.relative_to(root / "src").as_posix()
+        # If no file of the folder is compiled alone, the options of another folder serve.
+        words, directory = commands.get(name) or commands.get(name.rpartition("/")[0], default)
+        unit = f'#include "{name}"\n' * (2 if file.suffix == ".h" else 1)
+        run = subprocess.run([*words, "-Wshadow", "-fsyntax-only", "-x", "c++", "-"], input=unit, text=True,
                              cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return name, run.returncode, run.stdout
 
     failed = 0
     with ThreadPoolExecutor(min(2, len(os.sched_getaffinity(0)))) as pool:
-        for name, status, output in pool.map(check, headers):
+        for name, status, output in pool.map(check, files):
             if status != 0:
                 failed += 1
                 print(f"src/{name} does not compile alone:\n{output}")
     compiler = next(iter(commands.values()))[0][0]
-    print(f"{len(headers)} headers compiled with {compiler}, {failed} failed")
-    return 1 if failed or not headers else 0
+    print(f"{len(files)} headers and sources compiled with {compiler}, {failed} failed")
+    return 1 if failed or not files else 0
 
 
 if __name__ == "__main__":
