@@ -14,8 +14,8 @@ release_libraries := tcmalloc tcmalloc_minimal tcmalloc_static tcmalloc_minimal_
 .PHONY: help help-tests run install check test test-all test-system test-many-cpus coverage faults soak fuzz bench compare format lint drawings docs tidy release sign clean
 
 help:
-	@echo "make run               run perl on the allocator: flame graph, and a comparison with the C library's"
-	@echo "make run CMD='...'     the same with a shell command of yours"
+	@echo "make run               a redis-server under load on this allocator and on glibc's: time, memory, flame graph"
+	@echo "make run CMD='...'     a shell command of yours instead"
 	@echo "make install PREFIX=P  build the libraries and the command, and install them below P"
 	@echo "make check             the inner loop: one preset, what has changed (ARGS='--kind unit' for some)"
 	@echo "make test              the gate for changes, in 12 minutes (ARGS='--preset asan' for some)"
@@ -39,10 +39,8 @@ help:
 	@echo "make clean             remove everything that was built"
 
 run:
-	@scripts/setup.sh build
-	@cmake --preset release --log-level=WARNING >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target $(release_libraries) command
-	@scripts/run.py $(ARGS)
+	@scripts/setup.sh run
+	@scripts/run.py --build --jobs $(JOBS) $(ARGS)
 
 PREFIX ?= /usr/local
 debug_libraries := tcmalloc_debug tcmalloc_minimal_debug tcmalloc_debug_static tcmalloc_minimal_debug_static

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a command under the allocator and on the C library's malloc, and compares time and memory.
+"""Runs a program on the allocator and on the C library's malloc, and compares time and memory.
 
-Without RUN_COMMAND in the environment, the command is perl with bench/apps/hashes.pl: among the real
-programs of the benchmarks, its ratio of times is nearest to the median. With it ('make run CMD=...'),
-'sh -c' runs that text. RUN_LIBRARY names another library to preload than the one in build/release.
+Without RUN_COMMAND in the environment, the program is redis-server (run_redis.py), or perl with bench/apps/hashes.pl
+where redis is not installed. With it ('make run CMD=...'), 'sh -c' runs that text. RUN_LIBRARY names another library to
+preload than the one in build/release, and RUN_BUILD another build folder.
 
-The first two runs are not timed. One is on the C library's malloc and warms the machine's caches. The
+Of a command the first two runs are not timed. One is on the C library's malloc and warms the machine's caches. The
 other goes through 'tcmalloc run', which says where the memory of its largest process was and draws a
 flame graph of its peak, and the dynamic linker logs into which programs it loaded the library. If that log does not show the library,
 the script compares nothing. Then runs with and without the library alternate; the table shows the
@@ -21,15 +21,21 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import tempfile
+import time
+
+import run_redis
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD_DIR = ROOT / "build" / "release"
+BUILD_DIR = pathlib.Path(os.environ.get("RUN_BUILD") or ROOT / "build" / "release")
 DEFAULT_LIBRARY = BUILD_DIR / "lib" / "libtcmalloc.so.4"
 COMMAND = BUILD_DIR / "bin" / "tcmalloc"
 PROGRAM = ["perl", str(ROOT / "bench/apps/hashes.pl"), "20"]
-FLAME_GRAPH = ROOT / "build/run/flame.svg"
+TARGETS = ["tcmalloc", "command"]
+RESULTS = BUILD_DIR.parent / "run"
+FLAME_GRAPH = RESULTS / "flame.svg"
 # The default interval is for servers: this program holds 8 MiB.
 SAMPLE_BYTES = "65536"
 
@@ -42,6 +48,41 @@ class Failure(Exception):
     def __init__(self, message, exit_code=1):
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def shown_path(path):
+    return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else path
+
+
+def progress(text):
+    """Replaces the line on a terminal; says nothing elsewhere."""
+    if sys.stdout.isatty():
+        print(f"\r\033[K{text}", end="", flush=True)
+
+
+def build(jobs):
+    """Builds what is run. Its progress is one line; what it prints is shown if it fails."""
+    began = time.monotonic()
+    configured = subprocess.run(["cmake", "--preset", "release", "--log-level=WARNING"], cwd=ROOT, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if configured.returncode:
+        raise Failure(f"cmake failed:\n{configured.stdout}")
+    # The command's absence, with its reason.
+    warning = re.search(r"The tcmalloc command is left out.*?(?:\n\n|$)", configured.stdout, re.DOTALL)
+    if warning:
+        print(warning[0].strip())
+    command = ["cmake", "--build", "--preset", "release", "-j", str(jobs), "--target", *TARGETS]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        printed = []
+        for line in process.stdout:
+            printed.append(line)
+            step = re.match(r"\[(\d+)/(\d+)\]", line)
+            if step:
+                progress(f"Building: {step[1]} of {step[2]}")
+    progress("")
+    if process.returncode:
+        raise Failure(f"The build failed:\n{''.join(printed[-30:])}")
+    print(f"Built in {time.monotonic() - began:.0f} s.", flush=True)
 
 
 def child_environment(extra):
@@ -212,7 +253,7 @@ def prove_service(run, error_path, log_folder, library, is_shell):
 
     summary = error_path.read_text(errors="replace").rpartition("\ntcmalloc run: ")
     if summary[1]:
-        flame = f"\n\nFlame graph of its peak: {FLAME_GRAPH.relative_to(ROOT)}" if FLAME_GRAPH.exists() else ""
+        flame = f"\n\nFlame graph of its peak: {shown_path(FLAME_GRAPH)}" if FLAME_GRAPH.exists() else ""
         return f"{report}\nThe largest process: {summary[2].strip()}{flame}"
     blocks = statistics_blocks(error_path.read_text(errors="replace"))
     if blocks:
@@ -243,8 +284,9 @@ def compare(arguments, library, rounds, work_folder, is_shell):
     for number in range(rounds):
         order = ("plain", "preloaded") if number % 2 == 0 else ("preloaded", "plain")
         for side in order:
-            print(f"  round {number + 1} of {rounds}, {sides[side][0]}", flush=True)
+            progress(f"round {number + 1} of {rounds}, {sides[side][0]}")
             results[side].append(run(side))
+    progress("")
     print_table(results["plain"], results["preloaded"])
     same = filecmp.cmp(work_folder / "plain.out", work_folder / "preloaded.out", shallow=False)
     print("Both printed the same output." if same else "Their outputs differ (perhaps in times).")
@@ -253,32 +295,46 @@ def compare(arguments, library, rounds, work_folder, is_shell):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="runs on each side (default 5)")
+    parser.add_argument("--build", action="store_true", help="build the library and the command first")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="for --build; default: one per CPU")
+    parser.add_argument("--rounds", type=int, help="runs on each side (default 5 of a command, 3 of redis)")
+    parser.add_argument("--requests", type=int, default=run_redis.REQUESTS,
+                        help="to redis, of each kind in a round (default %(default)s)")
     options = parser.parse_args()
-    if options.rounds < 1:
+    if options.rounds is not None and options.rounds < 1:
         parser.error("--rounds must be at least 1")
     library = pathlib.Path(os.environ.get("RUN_LIBRARY") or DEFAULT_LIBRARY).absolute()
+    shell_command = os.environ.get("RUN_COMMAND", "")
+    redis = not shell_command and not run_redis.missing()
+    if shell_command:
+        what = f"run {shell_command}"
+    elif redis:
+        what = "load two redis-servers (about 30 s)"
+    else:
+        what = "run perl bench/apps/hashes.pl, as redis is not installed"
+    first = "build the library and the tcmalloc command (the first time about a minute on 2 CPUs), then " if options.build else ""
+    print(f"Will {first}{what}, on glibc's malloc and on TCMalloc in turns.", flush=True)
+    if options.build:
+        build(options.jobs)
     if not library.is_file():
         raise Failure(f"{library} does not exist: build it with 'cmake --build --preset release'")
-
-    shell_command = os.environ.get("RUN_COMMAND", "")
-    if shell_command:
-        print(f"Running {shell_command}")
-        arguments = ["sh", "-c", shell_command]
-    else:
-        arguments = PROGRAM
-        print("Running perl bench/apps/hashes.pl: hashes of arrays of strings")
-
+    if redis:
+        command = COMMAND if COMMAND.exists() else None
+        lines = run_redis.run(library, command, RESULTS, child_environment({}), options.rounds or 3, options.requests,
+                              progress)
+        print("\n".join(lines).replace(f"{ROOT}/", ""))
+        return
+    arguments = ["sh", "-c", shell_command] if shell_command else PROGRAM
     with tempfile.TemporaryDirectory(prefix="tcmalloc-run-") as work_folder:
-        compare(arguments, library, options.rounds, pathlib.Path(work_folder), bool(shell_command))
+        compare(arguments, library, options.rounds or 5, pathlib.Path(work_folder), bool(shell_command))
 
 
 if __name__ == "__main__":
     try:
         main()
-    except Failure as failure:
+    except (Failure, run_redis.Failure) as failure:
         sys.stdout.flush()
         print(f"make run: {failure}", file=sys.stderr)
-        sys.exit(failure.exit_code)
+        sys.exit(getattr(failure, "exit_code", 1))
     except KeyboardInterrupt:
         sys.exit(130)

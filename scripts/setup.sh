@@ -4,6 +4,7 @@
 # Installs the Debian packages that a job needs and that this machine lacks. Made for Debian 12.
 #
 #   scripts/setup.sh build      compile the libraries, tests and benchmarks with g++
+#   scripts/setup.sh run        build + the server that 'make run' loads
 #   scripts/setup.sh test       build + what the gate needs: the sanitizers' compiler, debuggers, some programs
 #   scripts/setup.sh all        test + all programs and compilers that tests use, MkDocs as for docs
 #   scripts/setup.sh bench      build + what benchmarks and comparisons need: allocators, programs, plots
@@ -27,6 +28,7 @@ entries() {
   build+=" libcli11-dev libfmt-dev nlohmann-json3-dev libdw-dev libelf-dev libiberty-dev zlib1g-dev libncurses-dev"
   case "$1" in
     build) echo "$build" ;;
+    run) echo "$build redis-server=redis-server redis-tools=redis-benchmark" ;;
     lint) echo "$build clang-19 clang-format-19 clang-tidy-19" ;;
     bench)
       echo "$build $peers"
@@ -175,7 +177,7 @@ main() {
     return
   fi
   if (($# != 1)) || ! entries "$1" >/dev/null; then
-    die "usage: scripts/setup.sh [list] build|test|all|bench|lint|drawings|docs|many-cpus|cleanroot"
+    die "usage: scripts/setup.sh [list] build|run|test|all|bench|lint|drawings|docs|many-cpus|cleanroot"
   fi
   install_group "$1"
   case "$1" in
