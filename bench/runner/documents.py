@@ -6,8 +6,7 @@
 * The parts of README.md and docs/ between two marks. The first mark names what is made, and the
   data if that is another run's:
 
-      <!-- made by 'scripts/bench.py --documents': reasons -->
-      <!-- made by 'scripts/bench.py --documents': means -->
+      <!-- made by 'scripts/bench.py --documents': in-short -->
       <!-- made by 'scripts/bench.py --documents': index-build -->
       <!-- made by 'scripts/bench.py --documents': index-build bench/results/history/RUN.json -->
       ...
@@ -17,11 +16,12 @@ The only words that a person writes are those of bench/results/reading.md.
 """
 
 import json
+import math
 import os
 import re
 import textwrap
 
-from . import curves, pauses, plots, reasons, report, statistics, summary
+from . import curves, pauses, plots, report, statistics, summary
 from .process import BenchError
 
 RESULTS = "bench/results"
@@ -138,30 +138,38 @@ def shown_name(allocator):
     return NAMES.get(allocator["name"], f"{allocator['name']} {{}}").format(version)
 
 
-def means_part(data, path, folder):
-    """Time and memory relative to every peer, and the rows in which this library is worse."""
+COMPARED = {"glibc": "glibc", "gperftools": "gperftools", "jemalloc": "jemalloc", "mimalloc2": "mimalloc", "mimalloc3": "mimalloc",
+            "google-percpu": "Google's TCMalloc (per-CPU caches)"}
+
+
+def in_short_part(data, path, folder):
+    """Two lines: means over the real programs and over the benchmark programs of time and peak memory, and the losses."""
     derived = summary.stored(data)
     ours = summary.first_of_ours(data)
-    facts = data["machine"]
-    timed = [row for row in data["rows"]
-             if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
-    programs = sum(row["group"] == "apps" for row in timed)
-    machine = f"{facts['processors']} CPUs ({facts['processor']}"
-    machine += ", a virtual machine)" if facts.get("virtualization") == "yes" else ")"
-    lines = [
-        wrapped(f"Run of {facts['time'][:10]} on {machine}: geometric means over {len(timed)} "
-                f"rows, {programs} of them real programs, of this library's figure divided by the "
-                "other's, with 95 % intervals. Below 1 this library needs less."), "",
-        "| compared with | time | peak memory |", "|---|---|---|"]
-    for allocator in data["allocators"]:
-        if allocator["ours"] or allocator["missing"]:
+    peers = [peer for peer in data["allocators"] if peer["name"] in COMPARED and not peer["missing"]]
+    names = [f"{COMPARED[peer['name']]} {re.split(r'[-+ ]', peer['version'])[0]}" for peer in peers]
+    lines = [f"| time / peak memory, this library's divided by that of | {' | '.join(names)} |", "|---|" + "---|" * len(peers)]
+    for groups, what in ((("apps",), "real programs"), (("micro", "programs"), "benchmark programs")):
+        rows = [derived["rows"][row["name"]] for row in data["rows"]
+                if row["group"] in groups and row["name"] in derived["rows"]]
+        if not rows:
             continue
-        against = derived["means"][allocator["name"]]["ours"][ours]
-        lines.append(f"| {shown_name(allocator)} | {short_ratio(against['time'])} "
-                     f"| {short_ratio(against['peak'])} |")
-    lines += ["", wrapped(losses(timed, derived, ours)
-                          + f" [Details]({link(folder, path.parent / 'README.md')}).")]
+        cells = []
+        for peer in peers:
+            pairs = [(row[ours], row[peer["name"]]) for row in rows if ours in row and peer["name"] in row]
+            time = math.exp(sum(math.log(cost_of(our) / cost_of(their)) for our, their in pairs) / len(pairs))
+            peak = math.exp(sum(math.log(our["peak_rss_kib"] / their["peak_rss_kib"]) for our, their in pairs) / len(pairs))
+            cells.append(f"{time:.2f} / {peak:.2f}")
+        lines.append(f"| {len(rows)} {what} | {' | '.join(cells)} |")
+    timed = [row for row in data["rows"] if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
+    lines += ["", f"Below 1 this library needs less. Geometric means of the medians, run of {data['machine']['time'][:10]}, "
+              f"{data['machine']['processors']} CPUs. {losses(timed, derived, ours)} "
+              f"[All rows]({link(folder, path.parent / 'README.md')})."]
     return "\n".join(lines)
+
+
+def cost_of(entry):
+    return entry["median"] if entry["better"] == "lower" else 1 / entry["median"]
 
 
 def losses(timed, derived, ours):
@@ -213,12 +221,6 @@ def link(folder, path):
     return os.path.relpath(path, folder)
 
 
-def short_ratio(ratio):
-    if ratio is None:
-        return "-"
-    return f"{ratio.median:.2f} [{ratio.interval.low:.2f}, {ratio.interval.high:.2f}]"
-
-
 def points_part(group):
     """The text of a page about the points of a group: which they are, the results, the picture."""
     def make(data, path, folder):
@@ -246,12 +248,6 @@ def root_of(path):
     return next(parent for parent in path.parents if (parent / RESULTS).is_dir())
 
 
-def reasons_part(data, path, folder):
-    """Why to use this library, with one figure each."""
-    root = root_of(path)
-    return "\n".join(reasons.reasons(data, root, lambda name: link(folder, root / name)))
-
-
 def pauses_part(part):
     """A table of how long the command stops a process."""
     return lambda data, path, folder: pauses.shown(root_of(path), part)
@@ -263,6 +259,6 @@ def pauses_in_words(data, path, folder):
             f"{pauses.leaks_pause(root)} ms.")
 
 
-PARTS = {"means": means_part, "reasons": reasons_part, "index-build": index_build_part, "pauses-in-words": pauses_in_words,
+PARTS = {"in-short": in_short_part, "index-build": index_build_part, "pauses-in-words": pauses_in_words,
          **{part: pauses_part(part) for part in pauses.SHOWN},
          **{group: points_part(group) for group in summary.POINT_GROUPS}}
