@@ -20,7 +20,7 @@ KEYS = 200_000
 DELETED = """for i = 0, tonumber(ARGV[1]) - 1 do
   if i % 10 ~= 0 then redis.call('DEL', string.format('key:%012d', i)) end
 end"""
-REQUESTS = 40_000  # of each kind in a round
+REQUESTS = 35_000  # of each kind in a round
 # Values of four sizes, lists, hashes, sets and sorted sets: the objects of a cache with sessions and queues.
 LOADS = (("-t", "set,get", "-d", "64"), ("-t", "set,get", "-d", "300"), ("-t", "set", "-d", "1200"),
          ("-t", "lpush,rpop,hset,sadd,zadd", "-d", "64"))

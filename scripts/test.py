@@ -38,7 +38,7 @@ SYSTEM_KIND = "system"
 GUEST_KIND = "guest"
 LABELS = (*tiers.KINDS, SYSTEM_KIND, GUEST_KIND)
 # The commands of these tests name all files that must be built for them, so that a tier builds only what it runs.
-NAMING_KINDS = ("process", "command")
+NAMING_KINDS = ("entry", "process", "command", "programs")
 SLOWEST_SHOWN = 10
 TEST_TIMEOUT_S = 600  # the timeout of tests that set none
 FORMATTED_FOLDERS = ("src", "include", "cli", "tests", "bench", "tools")
