@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/leak/found_leaks.h"
 
-#include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -155,31 +153,6 @@ TEST_F(FoundLeaksTest, WithoutMemory) {
   EXPECT_EQ(failures, 5);
 }
 
-TEST_F(FoundLeaksTest, Text) {
-  const uintptr_t frames[] = {0x11, 0x21};
-  LeakSite* const site = Add(&leaks_, frames, 2, 64, 0x1000, 50, true, false);
-  site->num_words = 1;
-  site->words[0] = 0xabc;
-  Add(&leaks_, nullptr, 0, 32, 0x2000, 32, true, false);
-  Add(&leaks_, nullptr, 0, 32, 0x2020, 32, false, false);
-  Add(&leaks_, nullptr, 0, 16, 0x3000, 16, false, false);
-  leaks_.recorded = true;
-  ASSERT_TRUE(leaks_.Finish());
-  EXPECT_EQ(
-      Text("name", 2),
-      "tcmalloc: Leak check name detected leaks of 130 bytes in 4 objects, directly 82 bytes in "
-      "2 objects; 3 call sites\n"
-      "tcmalloc: The 2 largest leaks:\n"
-      "  64 bytes in 2 objects, directly leaked: 32 bytes in 1 object, each of "
-      "32 bytes, in spans handed out less than 1 s ago, from before allocations were "
-      "recorded\n"
-      "  50 bytes in 1 object, allocated from\n"
-      "    0x10\n"
-      "    0x20\n"
-      "    one of them at 0x1000 begins with 0xabc\n"
-      "  and 1 more\n");
-}
-
 TEST_F(FoundLeaksTest, TheNearestStackIsAHint) {
   Add(&leaks_, nullptr, 0, 64, 0x1000, 64, true, false, AgeBucket::kOlder);
   const uintptr_t frames[] = {0x11, 0x21};
@@ -195,36 +168,6 @@ TEST_F(FoundLeaksTest, TheNearestStackIsAHint) {
   EXPECT_TRUE(profile.entries[0].guessed_stack);
   EXPECT_EQ(profile.entries[0].depth, 2u);
   EXPECT_EQ(profile.entries[0].age_at_least_ms, 3'600'000);
-}
-
-TEST_F(FoundLeaksTest, TextNamesTheReasonWhyNothingWasChecked) {
-  const struct {
-    LeakOutcome outcome;
-    int error;
-    int signal;
-    int stuck_thread;
-    size_t objects;
-    const char* part;
-  } kCases[] = {
-      {LeakOutcome::kDone, 0, 0, 0, 12, "no leaks found, 12 objects"},
-      {LeakOutcome::kDone, 0, 0, 0, 0, "may have another malloc"},
-      {LeakOutcome::kNotStopped, EPERM, 0, 0, 12, "not be stopped (Operation not permitted)"},
-      {LeakOutcome::kImpossible, EACCES, 0, 0, 12, "(Permission denied); check that /proc"},
-      {LeakOutcome::kImpossible, 0, SIGSEGV, 0, 12, "ended by signal 11"},
-      {LeakOutcome::kImpossible, 0, SIGSYS, 0, 12, "a sandbox ended the check"},
-      {LeakOutcome::kImpossible, 0, 0, 4711, 12, "thread 4711 could not be stopped"},
-      {LeakOutcome::kNoMemory, 0, 0, 0, 12, "no memory for the check"},
-  };
-  ASSERT_TRUE(leaks_.Finish());
-  for (const auto& c : kCases) {
-    leaks_.outcome = c.outcome;
-    leaks_.error = c.error;
-    leaks_.signal = c.signal;
-    leaks_.stuck_thread = c.stuck_thread;
-    leaks_.objects_in_use = c.objects;
-    const std::string text = Text("x", 20);
-    EXPECT_NE(text.find(c.part), std::string::npos) << text;
-  }
 }
 
 TEST_F(FoundLeaksTest, Formats) {

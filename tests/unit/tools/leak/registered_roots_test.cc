@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -50,27 +49,6 @@ TEST(RegisteredRootsTest, RefusesInvalidRanges) {
   EXPECT_FALSE(roots.Register(At(100), SIZE_MAX, vm));
   EXPECT_EQ(roots.size(), 0u);
   EXPECT_TRUE(roots.Register(At(UINTPTR_MAX - 10), 10, vm));
-}
-
-TEST(RegisteredRootsTest, ManyThreads) {
-  SystemVirtualMemory vm;
-  RegisteredRoots roots;
-  constexpr uintptr_t kThreads = 4;
-  constexpr uintptr_t kEach = 500;
-  std::vector<std::thread> threads;
-  for (uintptr_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (uintptr_t i = 1; i <= kEach; ++i) {
-        EXPECT_TRUE(roots.Register(At((t * kEach + i) * 16), 8, vm));
-        EXPECT_TRUE(roots.Register(At((t * kEach + i) * 16), 16, vm));
-        EXPECT_TRUE(roots.Unregister(At((t * kEach + i) * 16), 16));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  Pairs expected;
-  for (uintptr_t i = 1; i <= kThreads * kEach; ++i) expected.emplace_back(i * 16, i * 16 + 8);
-  EXPECT_EQ(Listed(&roots), expected);
 }
 
 TEST(RegisteredRootsTest, WithoutMemory) {

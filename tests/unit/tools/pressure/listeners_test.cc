@@ -23,19 +23,6 @@ PressureListener Logging(Log* log) {
   return listener;
 }
 
-TEST(PressureListenersTest, AllAreTold) {
-  PressureListeners listeners;
-  Log logs[3];
-  PressureListener nodes[3] = {Logging(&logs[0]), Logging(&logs[1]), Logging(&logs[2])};
-  for (PressureListener& node : nodes) listeners.Add(&node);
-  listeners.Notify(2);
-  listeners.Remove(&nodes[1]);
-  listeners.Notify(3);
-  EXPECT_EQ(logs[0].levels, (std::vector<int>{2, 3}));
-  EXPECT_EQ(logs[1].levels, std::vector<int>{2});
-  EXPECT_EQ(logs[2].levels, (std::vector<int>{2, 3}));
-}
-
 struct Remover {
   PressureListeners* listeners;
   std::vector<PressureListener*> removes;

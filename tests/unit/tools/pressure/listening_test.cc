@@ -192,29 +192,6 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
   EXPECT_EQ(Failed(), 0U);
 }
 
-// The message appears once: a loop that opens the sources every few seconds does not repeat it.
-TEST_F(ListeningTest, AWatchThatCannotBeUsedIsReportedOnce) {
-  const auto report = [this](const char* watch, const char* write, const char* why) {
-    EXPECT_EXIT(
-        {
-          setenv("MEMORY_PRESSURE_WATCH", watch, 1);
-          setenv("MEMORY_PRESSURE_WRITE", write, 1);
-          Open("watch=on");
-          Open("watch=on");
-          _exit(0);
-        },
-        testing::ExitedWithCode(0),
-        testing::Eq("tcmalloc: MEMORY_PRESSURE_WATCH=" + std::string(watch) +
-                    " is ignored: " + why + "\n"));
-  };
-  AddFifo("/run/watch");
-  tree_.Write("/run/file", "");
-  report("/run/nothing", "", "No such file or directory");
-  report("run/watch", "", "it is not the absolute path of a pressure file, FIFO or socket");
-  report("/run/watch", "!", "MEMORY_PRESSURE_WRITE is not valid Base64");
-  report("/run/file", "", "MEMORY_PRESSURE_WRITE has no trigger for this pressure file");
-}
-
 // Each event is acted on, but again only after the interval: then the alarm arms the source. The
 // registrations with the kernel fail, which is counted and does not disturb the FIFO.
 TEST_F(ListeningTest, AServiceManagersFifo) {

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/tuning.h"
-#include "testing/fake_tree.h"
 #include "tools/pressure/os/high_descriptor.h"
 
 namespace tcmalloc {
@@ -185,18 +184,6 @@ TEST_F(PressureMonitorTest, AStreamThatEndsIsDropped) {
   EXPECT_EQ(counts_.sources.load(), 0U);
   EXPECT_EQ(counts_.sources_failed.load(), 1U);
   EXPECT_EQ(Handle(), 0);
-}
-
-TEST_F(PressureMonitorTest, AThresholdCausesAReadingAndIsNoEvent) {
-  const int fd = MoveDescriptorUp(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  ASSERT_TRUE(monitor_.AddSource(fd, PressureSource::kThreshold));
-  world_.readings[0] = {10, 100};
-  EXPECT_EQ(monitor_.Handle(-1), 0);
-  world_.readings[0] = {100, 100};
-  const uint64_t one = 1;
-  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
-  EXPECT_EQ(Handle(), 1);
-  EXPECT_EQ(counts_.events.value(), 0U);
 }
 
 TEST_F(PressureMonitorTest, RefusesMoreSourcesThanItHoldsAndThoseThatHaveNoEvents) {

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <map>
-#include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,26 +64,6 @@ TEST_F(ObjectTableTest, ClearFreesAllObjectsAndMemory) {
   EXPECT_TRUE(Entries().empty());
   ASSERT_TRUE(Insert(16, site, 7));
   EXPECT_EQ(Entries()[1].allocated_objects, 1u);
-}
-
-// The memory per object is what the header says. The objects are adjacent, as an allocator returns
-// them.
-TEST_F(ObjectTableTest, BytesPerObject) {
-  EXPECT_LE(ObjectTable::kBytesPerSlot, 8 + 2 * sizeof(void*));
-  constexpr double kSlot = ObjectTable::kBytesPerSlot;
-  Site* const site = SiteAt(1);
-  const size_t before = arena_.allocated_bytes();
-  const uintptr_t kObjects = 1000000;
-  for (uintptr_t i = 1; i <= kObjects; ++i) {
-    ASSERT_TRUE(Insert(i * 32, site, 1));
-    // Shards grow at different moments, except for the first kilobytes.
-    if (i < 100000 || (i & (i - 1)) != 0) continue;
-    const double bytes = static_cast<double>(arena_.allocated_bytes() - before);
-    EXPECT_LE(bytes / static_cast<double>(i), 2.83 * kSlot);
-  }
-  const double bytes = static_cast<double>(arena_.allocated_bytes() - before);
-  EXPECT_LE(bytes / static_cast<double>(kObjects), 2.83 * kSlot);
-  EXPECT_GE(bytes / static_cast<double>(kObjects), 1.3 * kSlot);
 }
 
 TEST_F(ObjectTableTest, TrafficIsReportedAboveTheThreshold) {
@@ -171,51 +148,6 @@ TEST_F(ObjectTableTest, AgainstAModel) {
   }
   for (const auto& [object, unused] : model) ASSERT_TRUE(Remove(object));
   EXPECT_EQ(objects_.num_objects(), 0u);
-}
-
-// Each thread has its own objects, and all share the sites. Another thread reads meanwhile, and
-// finds no site with negative figures.
-TEST_F(ObjectTableTest, ManyThreads) {
-  constexpr int kThreads = 4;
-  constexpr uintptr_t kObjects = 3000;
-  constexpr int kRounds = 10;
-  std::atomic<int> running{kThreads};
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([&, thread] {
-      ObjectTable::Traffic traffic;
-      for (int round = 0; round < kRounds; ++round) {
-        for (uintptr_t i = 0; i < kObjects; ++i) {
-          const uintptr_t frames[] = {1 + i % 50, 77};
-          Site* const site = sites_.SiteOf(frames, 2);
-          const uintptr_t object = 16 * (1 + i * kThreads + static_cast<uintptr_t>(thread));
-          EXPECT_TRUE(objects_.Insert(object, site, 10, &traffic));
-        }
-        if (round + 1 == kRounds) break;
-        for (uintptr_t i = 0; i < kObjects; ++i) {
-          const uintptr_t object = 16 * (1 + i * kThreads + static_cast<uintptr_t>(thread));
-          EXPECT_TRUE(objects_.Remove(object, &traffic));
-        }
-      }
-      EXPECT_EQ(traffic.allocated_bytes % 10, 0u);
-      running.fetch_sub(1);
-    });
-  }
-  while (running.load() > 0) {
-    for (const auto& [frame, entry] : Entries()) {
-      ASSERT_LE(entry.live_objects, entry.allocated_objects);
-      ASSERT_LE(entry.live_bytes, entry.allocated_bytes);
-      ASSERT_LE(entry.allocated_objects, kThreads * kRounds * kObjects / 50);
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(objects_.num_objects(), kThreads * kObjects);
-  const auto entries = Entries();
-  EXPECT_EQ(entries.size(), 50u);
-  for (const auto& [frame, entry] : entries) {
-    EXPECT_EQ(entry.live_objects, kThreads * kObjects / 50);
-    EXPECT_EQ(entry.allocated_objects, kRounds * kThreads * kObjects / 50);
-  }
 }
 
 }  // namespace

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <atomic>
 #include <map>
-#include <thread>
 #include <vector>
 
 #include "base/tuning.h"
@@ -107,34 +104,6 @@ TEST_F(SiteTableTest, AgainstAModel) {
     ASSERT_EQ(model[stack]->frames(), entry.frames);
   }
   EXPECT_EQ(sum, 100000u);
-}
-
-// All threads look up the same stacks at the same time.
-TEST_F(SiteTableTest, ManyThreads) {
-  constexpr int kThreads = 4;
-  constexpr uintptr_t kStacks = 3000;
-  std::vector<std::vector<Site*>> found(kThreads);
-  std::vector<std::thread> threads;
-  std::atomic<int> ready{0};
-  for (int thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([&, thread] {
-      ready.fetch_add(1);
-      while (ready.load() < kThreads) std::this_thread::yield();
-      for (uintptr_t i = 0; i < kStacks; ++i) {
-        Site* const site = SiteOf({i, i + 1, 9});
-        site->Allocated(i);
-        found[static_cast<size_t>(thread)].push_back(site);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::vector<Site*>& others : found) EXPECT_EQ(others, found[0]);
-  EXPECT_EQ(sites_.num_sites(), kStacks);
-  EXPECT_EQ(Entries().size(), kStacks);
-  for (const ProfileEntry& entry : Entries()) {
-    EXPECT_EQ(entry.allocated_objects, static_cast<uint64_t>(kThreads));
-    EXPECT_EQ(entry.allocated_bytes, kThreads * entry.frames[0]);
-  }
 }
 
 }  // namespace

@@ -133,58 +133,5 @@ TEST_F(CallFrameProgramTest, RememberedStates) {
   EXPECT_FALSE(Run(initial, Bytes(5, 0x0a))) << "nested too deeply";
 }
 
-// Every instruction with truncated operands fails.
-TEST_F(CallFrameProgramTest, TruncatedPrograms) {
-  Bytes set_loc(1 + sizeof(uintptr_t), 0);
-  set_loc[0] = 0x01;
-  const uint8_t from_stack = 0x70 + kStackPointer;
-  const Bytes whole[] = {set_loc,
-                         {0x80 | kFramePointer, 0x82, 0x01},
-                         {0x02, 3},
-                         {0x03, 3, 0},
-                         {0x04, 3, 0, 0, 0},
-                         {0x05, kFramePointer, 2},
-                         {0x06, kFramePointer},
-                         {0x07, kFramePointer},
-                         {0x08, kFramePointer},
-                         {0x09, kFramePointer, kBase},
-                         {0x0c, kStackPointer, 0x90, 0x01},
-                         {0x0d, kFramePointer},
-                         {0x0e, 16},
-                         {0x0f, 2, 0x70 + kFramePointer, 8},
-                         {0x10, kFramePointer, 2, from_stack, 8},
-                         {0x11, kFramePointer, 0x7e},
-                         {0x12, kFramePointer, 0x7e},
-                         {0x13, 0x7e},
-                         {0x14, kFramePointer, 1},
-                         {0x15, kFramePointer, 1},
-                         {0x16, kFramePointer, 2, from_stack, 8},
-                         {0x2e, 8},
-                         {0x2f, kFramePointer, 2}};
-  for (const Bytes& program : whole) {
-    EXPECT_TRUE(Run(initial, program, 1000)) << int{program[0]};
-    for (size_t n = 1; n < program.size(); ++n) {
-      const Bytes part(program.begin(), program.begin() + static_cast<ptrdiff_t>(n));
-      EXPECT_FALSE(Run(initial, part, 1000)) << int{program[0]} << " with " << n << " bytes";
-      EXPECT_FALSE(Run(part, {}, 1000)) << "initial " << int{program[0]} << " with " << n;
-    }
-  }
-}
-
-TEST_F(CallFrameProgramTest, UnknownInstructions) {
-  size_t unknown = 0;
-  for (int operation = 0x17; operation < 0x40; ++operation) {
-    if (operation == 0x2e || operation == 0x2f) continue;
-    // Instructions of aarch64.
-    const bool known = DwarfRegister::kReturnInRegister && (operation == 0x2c || operation == 0x2d);
-    EXPECT_EQ(Run(initial, {static_cast<uint8_t>(operation), 0, 0}), known) << operation;
-    ++unknown;
-  }
-  EXPECT_EQ(unknown, 39u);
-  // Instructions after the wanted location are not run.
-  EXPECT_TRUE(Run(initial, {0x41, 0x3f}, 0));
-  EXPECT_FALSE(Run(initial, {0x41, 0x3f}, 2));
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -10,7 +10,6 @@
 #include <ucontext.h>
 
 #include <algorithm>
-#include <thread>
 #include <vector>
 
 #include "base/raw_memory.h"
@@ -395,7 +394,7 @@ TEST_F(StackTraceTest, BadStacks) {
 }
 #endif
 
-// --- threads, forks, and little stack ---
+// --- little stack ---
 
 constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr char kPaint = 0x5a;
@@ -437,85 +436,6 @@ TEST_F(StackTraceTest, NeedsLittleStack) {
   EXPECT_LT(stack_used, 2048u);
   munmap(stack, kStackBytes);
 }
-
-// Many threads look up the same addresses and add others to the cache.
-TEST_F(StackTraceTest, ManyThreads) {
-  if (!kFollowsCallFrames) GTEST_SKIP() << "SKIP: no call frame information here";
-  std::vector<std::thread> threads;
-  std::vector<size_t> wrong(4);
-  for (size_t t = 0; t < wrong.size(); ++t) {
-    threads.emplace_back([&wrong, t] {
-      for (int i = 0; i < 500; ++i) {
-        struct Own {
-          uintptr_t frames[kMaxStackDepth];
-          size_t depth = 0;
-        } own;
-        Request request{.take = [](Request* r) -> size_t {
-                          Own& to = *static_cast<Own*>(r->context);
-                          to.depth = GetStackTrace(to.frames, kMaxStackDepth, 0);
-                          __asm__ volatile("" ::: "memory");
-                          return to.depth;
-                        },
-                        .context = &own};
-        without_frame_pointers::Outer(&request);
-        const std::vector<uintptr_t> noted = Noted(request);
-        const uintptr_t* const end = own.frames + own.depth;
-        if (std::search(own.frames, own.frames + own.depth, noted.begin(), noted.end()) == end)
-          ++wrong[t];
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const size_t count : wrong) EXPECT_EQ(count, 0u);
-}
-
-#if defined(__x86_64__)
-// A coroutine's first function has call frame information as if it had been called, and its frame
-// is at the very end of its stack.
-asm(R"(
-  .text
-  .type coroutine_entry, @function
-coroutine_entry:
-  .cfi_startproc
-  call *%rbx
-  ud2
-  .cfi_endproc
-  .size coroutine_entry, . - coroutine_entry
-)");
-
-ucontext_t before_coroutine;
-size_t coroutine_depth;
-volatile bool coroutine_ended;
-
-void CoroutineBody() {
-  uintptr_t trace[kMaxStackDepth];
-  // Takes several traces, because the first one fills the cache of rules.
-  for (int i = 0; i < 3; ++i) coroutine_depth = GetStackTrace(trace, kMaxStackDepth, 0);
-  coroutine_ended = true;
-  setcontext(&before_coroutine);
-}
-
-// There is no memory after the stack: the location of the last frame's caller must be checked
-// before it is read.
-TEST(CoroutineStackTraceTest, TraceEndsAtTheEndOfTheStacksMemory) {
-  constexpr size_t kBytes = 64 << 10;
-  char* const memory = static_cast<char*>(
-      mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(memory, MAP_FAILED);
-  char* const top = memory + kBytes;
-  ASSERT_EQ(mprotect(top, kBytes, PROT_NONE), 0);
-  coroutine_ended = false;
-  getcontext(&before_coroutine);
-  if (!coroutine_ended) {
-    asm volatile("mov %0, %%rsp\n\tjmp coroutine_entry" ::"r"(top), "b"(&CoroutineBody) : "memory");
-    __builtin_unreachable();
-  }
-  // The trace has the body, and perhaps the entry that called it.
-  EXPECT_GE(coroutine_depth, 1u);
-  EXPECT_LE(coroutine_depth, 3u);
-  munmap(memory, 2 * kBytes);
-}
-#endif
 
 }  // namespace
 }  // namespace tcmalloc

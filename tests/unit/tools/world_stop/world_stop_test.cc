@@ -5,12 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/futex.h>
-#include <linux/io_uring.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,20 +19,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <thread>
 #include <vector>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
 #include "testing/sanitizers.h"
-#include "testing/thread_state.h"
 #include "tools/world_stop/memory_reader.h"
 #include "tools/world_stop/thread_list.h"
 
@@ -288,26 +280,6 @@ TEST_F(WorldStopTest, LeavesTheProcessUnchanged) {
   }
 }
 
-TEST_F(WorldStopTest, ManyThreads) {
-  constexpr size_t kThreads = 300;
-  std::barrier<> ready(kThreads + 1);
-  std::barrier<> end(kThreads + 1);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
-      ready.arrive_and_wait();
-      end.arrive_and_wait();
-    });
-  }
-  ready.arrive_and_wait();
-  size_t found = 0;
-  EXPECT_EQ(Stop([&](const WorldStop& world) { found = world.num_threads; }).outcome,
-            StopOutcome::kDone);
-  EXPECT_EQ(found, kThreads + 1);
-  end.arrive_and_wait();
-  for (std::thread& thread : threads) thread.join();
-}
-
 // ---- The data of a thread.
 
 TEST_F(WorldStopTest, StackAndThreadPointer) {
@@ -433,69 +405,6 @@ TEST_F(WorldStopTest, WithCallerOnlyOthersRun) {
 
 // ---- Threads notice nothing.
 
-TEST_F(WorldStopTest, SystemCallsContinue) {
-  int ends[2];
-  int sockets[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
-  sem_t semaphore;
-  sem_init(&semaphore, 0, 0);
-  uint32_t word = 0;
-  const pid_t child = fork();
-  if (child == 0) {
-    pause();
-    _exit(0);
-  }
-  struct {
-    const char* name;
-    std::function<long()> call;
-    long expected;
-  } const calls[] = {
-      // (The word may have changed before a stopped thread continues to wait.)
-      {"futex",
-       [&] {
-         const long result = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
-         return result != 0 && errno == EAGAIN ? 0 : result;
-       },
-       0},
-      // With a limit, the kernel restarts a call in another way.
-      {"poll",
-       [&] {
-         struct pollfd end = {ends[0], POLLIN, 0};
-         return long{poll(&end, 1, INT_MAX)};
-       },
-       1},
-      {"recv",
-       [&] {
-         char byte;
-         return long{recv(sockets[0], &byte, 1, 0)};
-       },
-       1},
-      {"sem_wait", [&] { return long{sem_wait(&semaphore)}; }, 0},
-      {"waitpid", [&] { return long{waitpid(child, nullptr, 0)}; }, child},
-  };
-  std::atomic<int> returned{0};
-  std::vector<std::thread> threads;
-  for (const auto& each : calls) {
-    threads.push_back(StartUntilAsleep([&each, &returned] {
-      errno = 0;
-      EXPECT_EQ(each.call(), each.expected) << each.name << ": " << strerror(errno);
-      ++returned;
-    }));
-  }
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(Stop(Nothing).outcome, StopOutcome::kDone);
-  EXPECT_EQ(returned, 0);
-  EXPECT_EQ(write(ends[1], "x", 1), 1);
-  EXPECT_EQ(send(sockets[1], "x", 1, 0), 1);
-  sem_post(&semaphore);
-  __atomic_store_n(&word, 1, __ATOMIC_SEQ_CST);
-  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1);
-  kill(child, SIGKILL);
-  for (std::thread& thread : threads) thread.join();
-  for (const int fd : {ends[0], ends[1], sockets[0], sockets[1]}) close(fd);
-  sem_destroy(&semaphore);
-}
-
 thread_local volatile uint64_t handled = 0;
 
 // Threads signal themselves all the time, so that some are about to receive a signal.
@@ -526,57 +435,6 @@ TEST_F(WorldStopTest, NoSignalIsLost) {
   done = true;
   for (std::thread& thread : threads) thread.join();
   sigaction(signal, &before, nullptr);
-}
-
-// The process is stopped by a signal and continued again and again while it stops its threads.
-TEST_F(WorldStopTest, AStoppedProcessContinuesAtSigcont) {
-  struct Shared {
-    std::atomic<int> stops;
-    std::atomic<bool> done;
-  };
-  void* const memory =
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  Shared& shared = *new (memory) Shared{};
-  const pid_t child = fork();
-  if (child == 0) {
-    Counters counters(2);
-    for (; !shared.done; ++shared.stops) {
-      if (Stop(Nothing).outcome != StopOutcome::kDone) _exit(1);
-    }
-    counters.AwaitCount();
-    _exit(0);
-  }
-  int status = 0;
-  for (int i = 0; i < 50; ++i) {
-    const int before = shared.stops;
-    kill(child, SIGSTOP);
-    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
-    ASSERT_TRUE(WIFSTOPPED(status)) << status;
-    kill(child, SIGCONT);
-    while (shared.stops <= before + 1 && waitpid(child, &status, WNOHANG) == 0) sched_yield();
-  }
-  shared.done = true;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  munmap(memory, sizeof(Shared));
-}
-
-// Tasks of the kernel are listed as threads, but have no registers of the program.
-TEST_F(WorldStopTest, IgnoresTasksOfIoUring) {
-  io_uring_params parameters = {};
-  parameters.flags = IORING_SETUP_SQPOLL;
-  const int ring = static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters));
-  if (ring < 0) GTEST_SKIP() << "no io_uring: " << strerror(errno);
-  ASSERT_EQ(CountEntries("/proc/self/task"), 4u);  // with "." and ".."
-  Counters counters(2);
-  for (int i = 0; i < 10; ++i) {
-    size_t found = 0;
-    const StopResult result = Stop([&](const WorldStop& world) { found = world.num_threads; });
-    EXPECT_EQ(result.outcome, StopOutcome::kDone) << result.error;
-    EXPECT_EQ(found, 3u);
-  }
-  close(ring);
 }
 
 // ---- Where a stop is impossible.
@@ -656,18 +514,6 @@ TEST_F(WorldStopTest, OneThreadHasADebugger) {
     EXPECT_EQ(WEXITSTATUS(status), 0) << is_caller;
     close(pair[0]);
   }
-}
-
-TEST_F(WorldStopTest, WithoutProc) {
-  if (getuid() != 0) GTEST_SKIP() << "only root may change its root directory";
-  EXPECT_EQ(InChild([] {
-              char directory[] = "/tmp/world_stop_test.XXXXXX";
-              if (mkdtemp(directory) == nullptr || chroot(directory) != 0) return 100;
-              const int wrong = Expect(StopOutcome::kNoThreadList, ENOENT);
-              rmdir("/");
-              return wrong;
-            }),
-            0);
 }
 
 TEST_F(WorldStopTest, WithoutMemory) {
@@ -860,21 +706,6 @@ TEST_F(WorldStopTest, TheProcessIsKilled) {
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(read(ends[0], &byte, 1), 0) << "ends with the task";
   close(ends[0]);
-}
-
-TEST_F(WorldStopTest, TheProcessExitsMeanwhile) {
-  for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(InChild([i] {
-                std::atomic<int> stops{0};
-                std::thread([i, &stops] {
-                  while (stops < i) sched_yield();
-                  _exit(7);
-                }).detach();
-                for (;;) ++stops, Stop(Nothing);
-                return 0;
-              }),
-              7);
-  }
 }
 
 TEST_F(WorldStopTest, TheFirstThreadHasEnded) {

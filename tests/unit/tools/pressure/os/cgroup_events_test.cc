@@ -150,20 +150,5 @@ TEST_F(RegistrationTest, ReturnsErrors) {
   EXPECT_EQ(NumDescriptors(), before);
 }
 
-// The kernel's own files accept both registrations.
-TEST(MemoryThresholdTest, OfThisProcessesGroup) {
-  CgroupDirectories directories;
-  ASSERT_TRUE(FindCgroupDirectories(&directories));
-  const int fd = OpenMemoryThreshold(directories.v1, uint64_t{1} << 40);
-  if (fd == -EACCES || fd == -EROFS || fd == -EPERM || fd == -ENOENT || fd == -EOPNOTSUPP) {
-    GTEST_SKIP() << "no group of version 1 whose thresholds are for this user: error " << -fd;
-  }
-  ASSERT_GE(fd, 0) << "error " << -fd;
-  close(fd);
-  const int level = OpenMemoryPressureLevel(directories.v1, MemoryPressureLevel::kCritical);
-  ASSERT_GE(level, 0) << "error " << -level;
-  close(level);
-}
-
 }  // namespace
 }  // namespace tcmalloc

