@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "os/memory/virtual_memory.h"
-#include "testing/fake_virtual_memory.h"
 
 namespace tcmalloc {
 namespace {
@@ -112,45 +111,6 @@ TEST_F(FoundLeaksTest, ByObjectEachObjectIsASite) {
   EXPECT_EQ(largest.frames[0], 0x3000u);
   EXPECT_EQ(largest.frames[1], 0x10u);
   EXPECT_EQ(largest.frames[2], 0x20u);
-}
-
-TEST_F(FoundLeaksTest, ManySites) {
-  constexpr uintptr_t kSites = 5000;
-  for (int round = 0; round < 2; ++round) {
-    for (uintptr_t i = 0; i < kSites; ++i) {
-      const uintptr_t frames[] = {0x1000 + i, 0x20};
-      ASSERT_NE(Add(&leaks_, frames, 2, 64, 0x100000 + i * 64, i, true, false), nullptr);
-    }
-  }
-  ASSERT_TRUE(leaks_.Finish());
-  ASSERT_EQ(leaks_.num_sites(), kSites);
-  uint64_t before = UINT64_MAX;
-  for (const LeakSite& site : leaks_) {
-    EXPECT_EQ(site.objects, 2u);
-    EXPECT_LE(site.bytes, before);
-    before = site.bytes;
-  }
-  const Profile profile = leaks_.AsProfile();
-  ASSERT_EQ(profile.num_entries, kSites);
-  EXPECT_EQ(profile.entries[0].live_bytes, 2 * (kSites - 1));
-  EXPECT_EQ(profile.entries[0].live_objects, 2u);
-  EXPECT_EQ(profile.sample_period, 0u);
-}
-
-TEST_F(FoundLeaksTest, WithoutMemory) {
-  int failures = 0;
-  for (int nth = 1; nth <= 5; ++nth) {
-    FakeVirtualMemory vm{FakeVirtualMemory::Options()};
-    vm.FailMap(static_cast<size_t>(nth));
-    FoundLeaks leaks(vm);
-    bool complete = true;
-    for (uintptr_t i = 0; i < 3000 && complete; ++i) {
-      const uintptr_t frames[] = {0x1000 + i};
-      complete = Add(&leaks, frames, 1, 64, 0x1000, 64, true, false) != nullptr;
-    }
-    if (!complete || !leaks.Finish()) ++failures;
-  }
-  EXPECT_EQ(failures, 5);
 }
 
 TEST_F(FoundLeaksTest, TheNearestStackIsAHint) {

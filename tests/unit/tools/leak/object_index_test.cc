@@ -228,23 +228,5 @@ TEST(ObjectIndexTest, ChangingCacheIsNotSettled) {
   EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
-TEST(ObjectIndexTest, WithoutMemory) {
-  Objects own;
-  for (int i = 0; i < 1000; ++i) Add(&own, tc_malloc(1000));
-  size_t fitting = 0;
-  for (size_t room = 4096; fitting == 0; room *= 2) {
-    FakeVirtualMemory vm({.range_bytes = room});
-    CheckMemory memory(vm);
-    ObjectIndex index(memory);
-    HoldHeap();
-    const bool built = index.Build(GlobalHeap());
-    ReleaseHeap();
-    if (built) fitting = room;
-  }
-  EXPECT_GT(fitting, 4096u);
-  EXPECT_LT(fitting, size_t{32} << 20);
-  FreeAll(own);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -3,14 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <tuple>
 #include <vector>
 
 #include "os/memory/virtual_memory.h"
-#include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 #include "tools/leak/check_memory.h"
 
@@ -73,14 +70,6 @@ TEST_F(SampledSitesTest, AgreesWithLinearSearch) {
     ASSERT_NE(found, 0u);
     ASSERT_EQ(distance(keys[found - 1]), distance(*best));
   }
-}
-
-TEST(SampledSitesMemoryTest, WithoutMemory) {
-  FakeVirtualMemory vm{FakeVirtualMemory::Options()};
-  vm.FailMap(1);
-  CheckMemory memory(vm);
-  SampledSites sites(memory);
-  EXPECT_FALSE(sites.Reserve(10));
 }
 
 }  // namespace

@@ -45,15 +45,5 @@ TEST(PressureFiguresTest, TheLimitIsTheNearestThereIs) {
   ExpectReading({ThresholdOf::kLimit, 10}, figures, 30, 300);
 }
 
-TEST(PressureFiguresTest, PercentagesOfLargeAndSmallNumbersAreRight) {
-  PressureFigures figures = kAll;
-  figures.cgroup_limit = 199;
-  ExpectReading({ThresholdOf::kCgroup, 50}, figures, 10, 99);
-  figures.cgroup_limit = UINT64_MAX - 1;
-  ExpectReading({ThresholdOf::kCgroup, 100}, figures, 10, UINT64_MAX - 1);
-  figures.cgroup_limit = 0;
-  ExpectReading({ThresholdOf::kCgroup, 80}, figures, 10, 0);
-}
-
 }  // namespace
 }  // namespace tcmalloc

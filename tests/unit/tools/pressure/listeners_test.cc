@@ -83,35 +83,5 @@ TEST(PressureListenersTest, RemoveWaitsUntilTheListenerIsNotCalledAnyMore) {
   EXPECT_TRUE(left_before_removed);
 }
 
-TEST(PressureListenersTest, ThreadsComeAndGoWhileOneTells) {
-  PressureListeners listeners;
-  std::atomic<bool> stop{false};
-  std::atomic<int> calls_when_removed{0};
-  std::thread teller([&] {
-    while (!stop) listeners.Notify(1);
-  });
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 200; ++i) {
-        // A sanitizer detects a use of this variable after Remove has returned.
-        std::atomic<int> context{0};
-        PressureListener node;
-        node.notify = [](int, void* c) { static_cast<std::atomic<int>*>(c)->fetch_add(1); };
-        node.context = &context;
-        listeners.Add(&node);
-        listeners.Remove(&node);
-        const int calls = context.exchange(-1'000'000);
-        if (calls < 0) ++calls_when_removed;
-        if (context.load() != -1'000'000) ++calls_when_removed;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  stop = true;
-  teller.join();
-  EXPECT_EQ(calls_when_removed, 0);
-}
-
 }  // namespace
 }  // namespace tcmalloc

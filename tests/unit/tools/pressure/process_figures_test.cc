@@ -62,23 +62,6 @@ TEST_F(ProcessFiguresTest, ALimitIsReadAgainEveryFewSecondsAndUseEachTime) {
   EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
 }
 
-TEST_F(ProcessFiguresTest, WhereAGroupHasNoFiguresThoseOfTheProcessAreUsed) {
-  BeInGroupOfVersion2();
-  tree_.Write("/proc/self/statm", "1000 500 100 1 0 300 0\n");
-  std::filesystem::remove(tree_.Path("/sys/fs/cgroup/service/memory.stat"));
-  BeginWith(ThresholdOf::kCgroup);
-  EXPECT_EQ(figures_.Read(0).cgroup_in_use, 400 * static_cast<uint64_t>(getpagesize()));
-}
-
-TEST_F(ProcessFiguresTest, AGroupThatVanishesIsNoThreshold) {
-  BeInGroupOfVersion2();
-  BeginWith(ThresholdOf::kCgroup);
-  EXPECT_NE(figures_.ReadLevels(0)[0].threshold, PressureReading::kNoThreshold);
-  std::filesystem::remove_all(root_ + "/sys/fs/cgroup/service");
-  const PressureReadings readings = figures_.ReadLevels(kTuning.limits.cgroup_reread_ms);
-  EXPECT_EQ(readings[0].threshold, PressureReading::kNoThreshold);
-}
-
 TEST_F(ProcessFiguresTest, OfTheSystemWhatIsNotAvailableCounts) {
   tree_.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n");
   BeginWith(ThresholdOf::kSystem);

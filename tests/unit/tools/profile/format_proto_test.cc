@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <limits>
 #include <map>
 #include <tuple>
 
@@ -143,20 +141,6 @@ TEST(ProtoFormatTest, HeapProfiles) {
   }
 }
 
-// Every allocation was recorded.
-TEST(ProtoFormatTest, AllocationProfiles) {
-  const std::vector<WrittenSample> samples = {
-      {{1, 2, 3}, {100, 4800}, 48}, {{1, 2, 3}, {1, 100'000}, 100'000}, {{4, 2}, {300, 3000}, 0}};
-  for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
-    KnownProfile known(kind, 0);
-    const std::string text = WrittenProto(known.profile());
-    EXPECT_EQ(SampleTypes(text), (std::vector<std::string>{"objects/count", "space/bytes"}));
-    EXPECT_EQ(String(text, text, 14), "space");
-    EXPECT_EQ(Samples(text), samples);
-    EXPECT_EQ(Only(text, 12), 1u);
-  }
-}
-
 TEST(ProtoFormatTest, LabelsOfGuessedStacks) {
   static constexpr uintptr_t kFrames[] = {0x701011};
   ProfileEntry entries[3];
@@ -186,19 +170,6 @@ TEST(ProtoFormatTest, LabelsOfGuessedStacks) {
       {{"age", 0, "milliseconds"}},
       {}};
   EXPECT_EQ(labels, expected);
-}
-
-TEST(ProtoFormatTest, RoundsEstimates) {
-  EXPECT_EQ(RoundedEstimate(0), 0);
-  EXPECT_EQ(RoundedEstimate(0.49), 0);
-  EXPECT_EQ(RoundedEstimate(0.5), 1);
-  EXPECT_EQ(RoundedEstimate(1.5), 2);
-  EXPECT_EQ(RoundedEstimate(1e15 + 0.75), 1'000'000'000'000'001);
-  EXPECT_EQ(RoundedEstimate(9007199254740991.0), 9007199254740991);
-  EXPECT_EQ(RoundedEstimate(9.3e18), INT64_MAX);
-  EXPECT_EQ(RoundedEstimate(std::numeric_limits<double>::infinity()), INT64_MAX);
-  EXPECT_EQ(RoundedEstimate(-1), 0);
-  EXPECT_EQ(RoundedEstimate(std::nan("")), 0);
 }
 
 TEST(ProtoFormatTest, WithoutMemory) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <utility>
 
 #include "testing/in_child.h"
@@ -22,21 +20,6 @@ std::string Written(const Profile& profile, ProfileFormat format) {
   Collector collector;
   EXPECT_TRUE(WriteProfile(profile, format, &Collector::Take, &collector));
   return collector.text;
-}
-
-// The text contains the line of the C library's code as the system writes it.
-TEST(WriteProfileTest, LegacyTextEndsWithProcMaps) {
-  KnownProfile known(ProfileKind::kHeap);
-  const std::string text = Written(known.profile(), ProfileFormat::kLegacyText);
-  std::ifstream maps("/proc/self/maps");
-  size_t found = 0;
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find("libc.so") == std::string::npos) continue;
-    EXPECT_NE(text.find("\n" + line + "\n"), std::string::npos) << line;
-    EXPECT_GT(text.find(line), text.find("\n\nMAPPED_LIBRARIES:\n"));
-    ++found;
-  }
-  EXPECT_GT(found, 0u);
 }
 
 // A process that may open no file writes the same profile without libraries.

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <random>
 #include <thread>
 #include <vector>
@@ -107,29 +106,6 @@ TEST_F(SamplerTest, ReallocWithinTheClassKeepsTheSample) {
   EXPECT_EQ(Samples(), 1u);
   tc_free_sized(p, 50);
   EXPECT_EQ(Samples(), 0u);
-}
-
-// A realloc that fails leaves the object in the profile.
-TEST_F(SamplerTest, FailedReallocKeepsTheSample) {
-  SampleEverything();
-  void* const p = tc_malloc(kMiB);
-  SetMemoryLimit(heap_, LimitKind::kHard, 1);
-  void* volatile none = tc_realloc(p, 64 * kMiB);
-  SetMemoryLimit(heap_, LimitKind::kHard, kNoLimit);
-  EXPECT_EQ(none, nullptr);
-  EXPECT_TRUE(IsSampled(p));
-  EXPECT_EQ(Samples(), 1u);
-  tc_free(p);
-}
-
-// A sized free with a wrong size is also detected for sampled objects.
-TEST_F(SamplerTest, WrongSizeIsDetected) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  SampleEverything();
-  void* const p = tc_malloc(100);
-  EXPECT_DEATH(tc_free_sized(p, 300), "");
-  EXPECT_DEATH(tc_free_sized(p, kMiB), "");
-  tc_free_sized(p, 100);
 }
 
 // Setting a period and ending sampling take effect in existing threads at once.

@@ -3,11 +3,9 @@
 
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
-#include <stdlib.h>
 
 #include <tuple>
 
-#include "testing/fake_virtual_memory.h"
 #include "tools/profile/profile_fixture.h"
 
 namespace tcmalloc {
@@ -60,21 +58,6 @@ TEST(MappedLibrariesTest, KeepsExecutableMappingsThatHaveANameAndSkipsMalformedL
   }
   // If the first mapping of a file is missing, address minus bias is the file offset.
   EXPECT_EQ(libraries.Find(0x8000)->image.bias, 0x4000u);
-}
-
-TEST(MappedLibrariesTest, WithoutMemory) {
-  for (size_t nth = 1; nth <= 2; ++nth) {
-    FakeVirtualMemory vm;
-    vm.FailMap(nth, FakeVirtualMemory::kForever);
-    MappedLibraries libraries(vm);
-    EXPECT_FALSE(libraries.Read()) << nth;
-  }
-  FakeVirtualMemory vm;
-  {
-    MappedLibraries libraries(vm);
-    EXPECT_TRUE(libraries.Read());
-  }
-  EXPECT_EQ(vm.mapped_bytes(), 0u);
 }
 
 // Compares the program and the C library with the dynamic linker's data.

@@ -27,14 +27,6 @@ TEST(StopPhaseTest, AwaitIsAPhaseOfItsOwn) {
   EXPECT_FALSE(phase.Change(StopPhase::kStopping, StopPhase::kFailed));
 }
 
-TEST(StopPhaseTest, WaitReturnsInAnotherPhase) {
-  StopPhase phase;
-  phase.WaitWhile(StopPhase::kStopping);
-  phase.WaitWhile(StopPhase::kStopping, 999'999'999);
-  phase.WaitWhile(StopPhase::kPrepared, 1000);
-  phase.Wake();
-}
-
 TEST(StopPhaseTest, ResultOfTask) {
   const StopResult none = {StopOutcome::kTaskDied, 0, 0, 0};
   const StopResult done = {StopOutcome::kDone, 0, 1234, 0};

@@ -51,16 +51,6 @@ TEST(ThreadListTest, WellFormedEntries) {
   EXPECT_TRUE(ThreadEntries("").well_formed);
 }
 
-TEST(ThreadListTest, TruncatedEntries) {
-  const std::string first = ThreadEntry("123");
-  const std::string text = first + ThreadEntry("456");
-  for (size_t n = 1; n < text.size(); ++n) {
-    const ThreadEntries part(std::string_view(text).substr(0, n));
-    EXPECT_EQ(part.well_formed, n == first.size()) << n;
-    EXPECT_EQ(part.ids.size(), n < first.size() ? 0u : 1u) << n;
-  }
-}
-
 TEST(ThreadListTest, MalformedEntries) {
   // The entries have lengths that are too small or too large, or a name without a terminator.
   for (const uint16_t length : {0, 1, 18, 19, 25, 0xffff}) {

@@ -12,7 +12,6 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
 #include "testing/sanitizers.h"
+#include "testing/thread_state.h"
 #include "tools/world_stop/memory_reader.h"
 #include "tools/world_stop/thread_list.h"
 
@@ -282,52 +282,6 @@ TEST_F(WorldStopTest, LeavesTheProcessUnchanged) {
 
 // ---- The data of a thread.
 
-TEST_F(WorldStopTest, StackAndThreadPointer) {
-  std::atomic<bool> done{false};
-  std::atomic<int> id{0};
-  uintptr_t stack_start = 0;
-  uintptr_t stack_end = 0;
-  uintptr_t self = 0;
-  thread_local int own_variable = 0;
-  uintptr_t variable = 0;
-  std::thread thread([&] {
-    pthread_attr_t attributes;
-    void* start;
-    size_t bytes;
-    ASSERT_EQ(pthread_getattr_np(pthread_self(), &attributes), 0);
-    ASSERT_EQ(pthread_attr_getstack(&attributes, &start, &bytes), 0);
-    pthread_attr_destroy(&attributes);
-    stack_start = reinterpret_cast<uintptr_t>(start);
-    stack_end = stack_start + bytes;
-    self = static_cast<uintptr_t>(pthread_self());
-    variable = reinterpret_cast<uintptr_t>(&own_variable);
-    id = ThisThreadId();
-    while (!done) sched_yield();
-  });
-  while (id == 0) sched_yield();
-  StoppedThread other;
-  StoppedThread caller;
-  EXPECT_EQ(Stop([&](const WorldStop& world) {
-              other = *Find(world, id);
-              caller = world.threads[0];
-            }).outcome,
-            StopOutcome::kDone);
-  done = true;
-  thread.join();
-  EXPECT_GE(other.stack_pointer, stack_start);
-  EXPECT_LT(other.stack_pointer, stack_end);
-  const uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  EXPECT_LT(caller.stack_pointer, here);
-  EXPECT_GT(caller.stack_pointer, here - 65536);
-  // Thread-local storage has the same distance from the thread pointer in each thread.
-  EXPECT_EQ(other.thread_pointer - variable,
-            caller.thread_pointer - reinterpret_cast<uintptr_t>(&own_variable));
-#if defined(__x86_64__) || defined(__i386__)
-  EXPECT_EQ(other.thread_pointer, self);
-  EXPECT_EQ(caller.thread_pointer, static_cast<uintptr_t>(pthread_self()));
-#endif
-}
-
 uintptr_t Secret(uintptr_t n) { return n * static_cast<uintptr_t>(0x9e3779b97f4a7c15); }
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -475,45 +429,6 @@ TEST_F(WorldStopTest, AProcessThatIsNotDumpable) {
               return Stop(Nothing).outcome == StopOutcome::kDone ? 0 : 104;
             }),
             0);
-}
-
-// A debugger is attached to the caller, or to another thread.
-TEST_F(WorldStopTest, OneThreadHasADebugger) {
-  for (const bool is_caller : {false, true}) {
-    int pair[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-      close(pair[0]);
-      Counters counters(3);
-      const int id = is_caller ? ThisThreadId() : counters.ids()[1].load();
-      const auto tell = [&] {
-        char byte;
-        return write(pair[1], &id, sizeof(id)) == sizeof(id) && read(pair[1], &byte, 1) == 1;
-      };
-      if (!tell()) _exit(100);
-      if (IsTraced() != is_caller) _exit(101);
-      if (const int wrong = Expect(StopOutcome::kTraced, EPERM)) _exit(wrong);
-      if (!tell()) _exit(105);
-      _exit(Stop(Nothing).outcome == StopOutcome::kDone ? 0 : 106);
-    }
-    close(pair[1]);
-    int id = 0;
-    ASSERT_EQ(read(pair[0], &id, sizeof(id)), ssize_t{sizeof(id)});
-    ASSERT_EQ(ptrace(PTRACE_SEIZE, id, nullptr, nullptr), 0);
-    ASSERT_EQ(write(pair[0], "x", 1), 1);
-    // If the child has failed, there is nothing to read, and nothing to detach from.
-    if (read(pair[0], &id, sizeof(id)) == sizeof(id)) {
-      ASSERT_EQ(ptrace(PTRACE_INTERRUPT, id, nullptr, nullptr), 0);
-      ASSERT_EQ(waitpid(id, nullptr, __WALL), id);
-      ASSERT_EQ(ptrace(PTRACE_DETACH, id, nullptr, nullptr), 0);
-      ASSERT_EQ(write(pair[0], "x", 1), 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(WEXITSTATUS(status), 0) << is_caller;
-    close(pair[0]);
-  }
 }
 
 TEST_F(WorldStopTest, WithoutMemory) {

@@ -6,13 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 #include <vector>
-
-#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -109,44 +105,6 @@ TEST_F(BackedPagesTest, AllPagesCountAsBackedWithoutPagemap) {
   EXPECT_EQ(All(Want::kAny), (Parts{{0, kPages}}));
   EXPECT_EQ(All(Want::kWritten, 3, 4), (Parts{{3, 4}}));
   EXPECT_EQ(All(Want::kGuard), Parts());
-}
-
-// Compares with a list of written pages, for ranges between any two addresses: all parts are found.
-TEST_F(BackedPagesTest, RandomPages) {
-  SeededRandom random(8801);
-  MapAnonymous();
-  std::vector<bool> written(kPages);
-  for (int round = 0; round < 40; ++round) {
-    for (size_t run = random.Below(3); run > 0; --run) {
-      const size_t first = random.Below(kPages);
-      const size_t end = std::min(kPages, first + random.Between(1, 100));
-      for (size_t page = first; page < end; ++page) {
-        Write(page);
-        written[page] = true;
-      }
-    }
-    const uintptr_t from = Address(0) + random.Below(kPages * page_ / 2);
-    const uintptr_t to = Address(kPages) - random.Below(kPages * page_ / 2);
-    std::vector<AddressRange> expected;
-    for (size_t page = (from - Address(0)) / page_; page < kPages && Address(page) < to; ++page) {
-      if (!written[page]) continue;
-      const AddressRange part = {std::max(from, Address(page)), std::min(to, Address(page + 1))};
-      if (!expected.empty() && expected.back().end == part.start) {
-        expected.back().end = part.end;
-      } else {
-        expected.push_back(part);
-      }
-    }
-    ASSERT_TRUE(backed_.Open());
-    AddressRange rest = {from, to};
-    AddressRange part;
-    for (const AddressRange& each : expected) {
-      ASSERT_TRUE(backed_.TakeFirst(&rest, Want::kAny, &part));
-      EXPECT_EQ(part.start, each.start);
-      EXPECT_EQ(part.end, each.end);
-    }
-    EXPECT_FALSE(backed_.TakeFirst(&rest, Want::kAny, &part));
-  }
 }
 
 }  // namespace

@@ -57,17 +57,6 @@ TEST(OpenMemoryEventsTest, ReadsAgain) {
   EXPECT_EQ(errno, 77);
 }
 
-TEST(OpenMemoryEventsTest, ReturnsErrors) {
-  const FakeTree tree;
-  const int before = NumDescriptors();
-  EXPECT_EQ(OpenMemoryEvents(tree.root()), -ENOENT);
-  EXPECT_EQ(OpenMemoryEvents(""), -ENOENT);
-  EXPECT_EQ(OpenMemoryEvents(std::string(5000, '/')), -ENAMETOOLONG);
-  tree.Write("/memory.events", "nothing of the kind\n");
-  EXPECT_EQ(OpenMemoryEvents(tree.root()), -EIO);
-  EXPECT_EQ(NumDescriptors(), before);
-}
-
 // A version 1 group whose control file keeps the data written to it.
 class RegistrationTest : public testing::Test {
  protected:
@@ -129,25 +118,6 @@ TEST_F(RegistrationTest, OfALevel) {
     EXPECT_EQ(Registered(fd), name);
     close(fd);
   }
-}
-
-TEST_F(RegistrationTest, ReturnsErrors) {
-  const int before = NumDescriptors();
-  errno = 77;
-  EXPECT_EQ(OpenMemoryThreshold("", 1), -ENOENT);
-  EXPECT_EQ(OpenMemoryThreshold(tree_.root(), 1), -ENOENT);
-  EXPECT_EQ(OpenMemoryPressureLevel(tree_.root(), MemoryPressureLevel::kLow), -ENOENT);
-  EXPECT_EQ(errno, 77);
-  EXPECT_EQ(OpenMemoryThreshold(std::string(5000, '/'), 1), -ENAMETOOLONG);
-  std::filesystem::remove(group_ + "/memory.usage_in_bytes");
-  EXPECT_EQ(OpenMemoryThreshold(group_, 1), -ENOENT);
-  EXPECT_EQ(tree_.Read(kControl), "");
-  std::filesystem::remove(tree_.root() + kControl);
-  EXPECT_EQ(OpenMemoryPressureLevel(group_, MemoryPressureLevel::kLow), -ENOENT);
-  EXPECT_FALSE(std::filesystem::exists(tree_.root() + kControl));
-  tree_.WriteFull(kControl);
-  EXPECT_EQ(OpenMemoryPressureLevel(group_, MemoryPressureLevel::kLow), -ENOSPC);
-  EXPECT_EQ(NumDescriptors(), before);
 }
 
 }  // namespace

@@ -7,12 +7,9 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "base/tuning.h"
-#include "testing/fake_tree.h"
 #include "tools/pressure/os/high_descriptor.h"
 
 namespace tcmalloc {
@@ -70,39 +67,6 @@ TEST(EventSetTest, TheAlarmGoesOffWhenItWasSetFor) {
   set.SetAlarm(0);
   set.SetAlarm(-1);
   EXPECT_EQ(set.Wait(0, events, 4), 0);
-}
-
-TEST(EventSetTest, UsesHighDescriptors) {
-  const int next = NextDescriptor();
-  const int before = NumDescriptors();
-  {
-    EventSet set;
-    ASSERT_TRUE(set.Open());
-    EXPECT_GE(set.fd(), kTuning.backing_files.first_descriptor);
-    EXPECT_TRUE(IsClosedByExec(set.fd()));
-    EXPECT_EQ(NextDescriptor(), next);
-    EXPECT_TRUE(set.IsIntact());
-  }
-  EXPECT_EQ(NumDescriptors(), before);
-}
-
-// With few descriptors the set uses low ones; with fewer than two it says why it does not open.
-TEST(EventSetTest, FewDescriptors) {
-  rlimit old_limit;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const int next = NextDescriptor();
-  const int before = NumDescriptors();
-  for (const int free_descriptors : {0, 1, 2}) {
-    const rlimit limit{static_cast<rlim_t>(next + free_descriptors), old_limit.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    EventSet set;
-    const bool opened = set.Open();
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
-    EXPECT_EQ(opened, free_descriptors == 2);
-    EXPECT_EQ(set.open_error(), opened ? 0 : EMFILE);
-    EXPECT_EQ(set.IsIntact(), opened);
-    EXPECT_EQ(NumDescriptors(), before + (opened ? 2 : 0));
-  }
 }
 
 // A query changes nothing: a descriptor that was not added is not added afterwards.

@@ -174,38 +174,6 @@ TEST_F(PressureWatchTest, ASocket) {
   listener.Close();
 }
 
-TEST_F(PressureWatchTest, SocketsThatCannotBeUsed) {
-  {
-    // If the queue of the socket is full, the result is an error instead of a wait.
-    Listener listener(tree_.Path("/socket"), 0);
-    const PressureWatch first = Open("/socket");
-    EXPECT_EQ(first.kind, PressureWatchKind::kStream);
-    EXPECT_EQ(ErrorOf("/socket"), EAGAIN);
-    close(first.fd);
-  }
-  // No process listens to the socket any more.
-  EXPECT_EQ(ErrorOf("/socket"), ECONNREFUSED);
-  const std::string folder = "/" + std::string(120, 'd');
-  std::filesystem::create_directory(tree_.root() + folder);
-  std::filesystem::rename(tree_.root() + "/socket", tree_.root() + folder + "/socket");
-  EXPECT_EQ(ErrorOf(folder + "/socket"), ENAMETOOLONG);
-}
-
-TEST_F(PressureWatchTest, ReturnsErrors) {
-  EXPECT_EQ(OpenRaw("memory.pressure").error, EINVAL);
-  EXPECT_EQ(OpenRaw("./memory.pressure").error, EINVAL);
-  EXPECT_EQ(ErrorOf("/none"), ENOENT);
-  EXPECT_FALSE(std::filesystem::exists(tree_.root() + "/none"));
-  EXPECT_EQ(ErrorOf(""), EINVAL);  // names a folder
-  EXPECT_EQ(OpenRaw("/dev/zero").error, EINVAL);
-  EXPECT_EQ(ErrorOf("/" + std::string(5000, 'x')), ENAMETOOLONG);
-  EXPECT_EQ(ErrorOf(std::string(5000, '/')), ENAMETOOLONG);
-  tree_.Write("/file", "kept");
-  EXPECT_EQ(ErrorOf("/file", "c29t*"), EBADMSG);
-  EXPECT_EQ(ErrorOf("/file", "c29tZSAyMDAwMDAgMjAwMDAwMAA"), EBADMSG);
-  EXPECT_EQ(tree_.Read("/file"), "kept");
-}
-
 // Neither is any other function of this folder that opens or reads a file.
 TEST_F(PressureWatchTest, IsNoCancellationPoint) {
   Listener listener(tree_.Path("/socket"));

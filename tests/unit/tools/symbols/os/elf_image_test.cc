@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <string>
@@ -203,27 +202,6 @@ TEST_F(ChangedImageTest, SurvivesDamage) {
   EXPECT_GT(read, 1000u);
   EXPECT_GT(identified, 1000u);
   EXPECT_LT(identified, read);
-}
-
-// Loads from the mapping of a truncated file would end the process.
-TEST(ElfImageTest, RejectsATruncatedFile) {
-  char path[] = "/tmp/elf_image_test.XXXXXX";
-  const int fd = mkstemp(path);
-  ASSERT_GE(fd, 0);
-  std::ifstream own("/proc/self/exe", std::ios::binary);
-  std::vector<char> bytes(2 * kMappedPage);
-  own.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  ASSERT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-  void* const file = mmap(nullptr, bytes.size(), PROT_READ, MAP_PRIVATE, fd, 0);
-  ASSERT_NE(file, MAP_FAILED);
-  const uintptr_t start = reinterpret_cast<uintptr_t>(file);
-  ElfImage image;
-  EXPECT_TRUE(ReadElfImage(start, start + bytes.size(), &image));
-  ASSERT_EQ(ftruncate(fd, 0), 0);
-  EXPECT_FALSE(ReadElfImage(start, start + bytes.size(), &image));
-  munmap(file, bytes.size());
-  close(fd);
-  unlink(path);
 }
 
 }  // namespace
