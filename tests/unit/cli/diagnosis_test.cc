@@ -82,18 +82,6 @@ TEST(DiagnosisTest, NotableGrowthComesFirst) {
   EXPECT_EQ(Diagnose(facts).verdict, "fragmentation");
 }
 
-TEST(DiagnosisTest, AnotherMallocHasTheKernelsFiguresOnly) {
-  Facts facts;
-  facts.other_malloc = "glibc's malloc";
-  facts.process.anonymous = 20 * kMiB;
-  facts.process.files = kMiB;
-  facts.resident_bytes = 21 * kMiB;
-  const Diagnosis diagnosis = Diagnose(facts);
-  EXPECT_EQ(diagnosis.verdict, "program_memory");
-  EXPECT_EQ(diagnosis.resident_bytes, facts.resident_bytes);
-  EXPECT_EQ(diagnosis.shares.size(), 2u);
-}
-
 TEST(GrowthTest, ListsWhatGrew) {
   Statistics before;
   before.figures = {{"in_use_bytes", 1000}, {"large_in_use_bytes", 500}};
@@ -113,23 +101,6 @@ TEST(GrowthTest, ListsWhatGrew) {
 
 constexpr SizeClassStatistics kClass = {
     .object_bytes = 1000, .objects_per_span = 8, .span_bytes = 8192};
-
-TEST(ClassUseTest, SurvivorsAreFragmentation) {
-  HeapUse use;
-  // Ten spans have one object each. These would fit into two spans.
-  AddClassUse(kClass,
-              {{.spans = 10,
-                .used_objects = 10,
-                .used_resident_bytes = 10000,
-                .free_resident_bytes = 71920}},
-              &use);
-  EXPECT_EQ(use.in_use, 10000u);
-  EXPECT_EQ(use.partial_spans, 2 * 8192 - 10000u);
-  EXPECT_EQ(use.fragmentation, 71920 - use.partial_spans);
-  EXPECT_EQ(use.sum(), 81920u);
-  ASSERT_EQ(use.classes.size(), 1u);
-  EXPECT_EQ(use.classes[0].fragmentation, use.fragmentation);
-}
 
 TEST(ClassUseTest, CachedObjectsAreNotInUse) {
   SizeClassStatistics stats = kClass;

@@ -20,25 +20,6 @@ constexpr char kAfter[] = R"({"pid":7,"name":"server","time":"t2","in_use_bytes"
                    "thread_cache_objects":50,"central_cache_objects":0},
                   {"object_size_bytes":64,"spans":1,"in_use_objects":1}]})";
 
-TEST(DifferenceTest, WhatGrewMostComesFirst) {
-  const Figures before = ParseFigures(kBefore, "a");
-  const Figures after = ParseFigures(kAfter, "b");
-  EXPECT_EQ(before.process, "server, process 7");
-  EXPECT_EQ(before.time, "t1");
-  const Difference difference = Compare(before, after);
-  EXPECT_EQ(difference.headline, "The program holds 2.0 MiB more: 1.0 MiB before, 3.0 MiB after");
-  ASSERT_EQ(difference.bytes.size(), 4u);
-  EXPECT_EQ(difference.bytes[0].name, "in_use_bytes");
-  EXPECT_EQ(difference.bytes[1].name, "objects of 48 bytes, in use");
-  EXPECT_EQ(difference.bytes[1].by(), 48000);
-  EXPECT_EQ(difference.bytes[2].name, "objects of 64 bytes, in use");
-  EXPECT_EQ(difference.bytes[3].name, "objects of 48 bytes, in thread caches");
-  EXPECT_EQ(difference.bytes[3].by(), -2400);
-  ASSERT_EQ(difference.counts.size(), 1u);
-  EXPECT_EQ(difference.counts[0].name, "spans_in_use");
-  EXPECT_EQ(DifferenceJson(difference)["bytes"][1]["change"], 48000);
-}
-
 TEST(DifferenceTest, LinesOfJsonAndArrays) {
   EXPECT_EQ(ParseFigures("{\"in_use_bytes\":1}\n{\"in_use_bytes\":2}\n{\"in_use", "a")
                 .bytes.at("in_use_bytes"),

@@ -19,7 +19,6 @@
 #include "image/find_root.h"
 #include "image/live_image.h"
 #include "report/referrers_report.h"
-#include "testing/sanitizers.h"
 
 extern "C" {
 void* tc_malloc(size_t size);
@@ -120,93 +119,6 @@ class ReferrersTest : public testing::Test {
   std::string text_;
   nlohmann::ordered_json json_;
 };
-
-// Tests that expect all referrers of an object. AddressSanitizer, which is linked into this
-// program, has pointers to objects in variables of its own.
-class AllReferrersTest : public ReferrersTest {
- protected:
-  void SetUp() override {
-    if (TESTED_WITH_ASAN) GTEST_SKIP() << "AddressSanitizer's variables point to objects";
-  }
-};
-
-TEST_F(AllReferrersTest, AChainUpToAVariable) {
-  Item* const item = NewItem();
-  Item* const middle = NewItem();
-  variable[1] = middle;
-  middle->other = item;
-  const ReferrerSearch found = Find(item);
-  ASSERT_EQ(found.words, 1u);
-  ASSERT_EQ(found.chains.size(), 1u);
-  const Chain& chain = found.chains[0];
-  EXPECT_EQ(chain.end, Chain::End::kRoot);
-  ASSERT_EQ(chain.links.size(), 2u);
-  EXPECT_EQ(chain.links[0].holder.kind, Holder::Kind::kObject);
-  EXPECT_EQ(chain.links[0].holder.start, AddressOf(middle));
-  EXPECT_EQ(chain.links[0].at, AddressOf(&middle->other));
-  EXPECT_EQ(chain.links[0].value, AddressOf(item));
-  EXPECT_EQ(chain.links[1].holder.kind, Holder::Kind::kData);
-  EXPECT_EQ(chain.links[1].at, AddressOf(&variable[1]));
-  EXPECT_EQ(found.words_leaked + found.words_itself, 0u);
-  const std::string name = "from variable cli_referrers_test::variable+" + std::to_string(kWord);
-  EXPECT_NE(text_.find(name), std::string::npos) << text_;
-  EXPECT_TRUE(json_["reachable"]);
-  tc_free(item);
-  tc_free(middle);
-}
-
-TEST_F(AllReferrersTest, CyclesEnd) {
-  Item* const a = NewItem();
-  Item* const b = NewItem();
-  Item* const leaf = NewItem();
-  a->next = b;
-  b->next = a;
-  b->other = leaf;
-  a->other = a;
-  // The cycle is leaked.
-  ReferrerSearch found = Find(a);
-  EXPECT_EQ(found.words, 2u);
-  EXPECT_EQ(found.words_itself, 2u);
-  EXPECT_EQ(found.only_objects, 2u);
-  ASSERT_EQ(found.chains.size(), 2u);
-  for (const Chain& chain : found.chains) EXPECT_EQ(chain.end, Chain::End::kItself);
-  EXPECT_FALSE(json_["reachable"]);
-  found = Find(leaf);
-  ASSERT_EQ(found.chains.size(), 1u);
-  EXPECT_EQ(found.chains[0].end, Chain::End::kLeaked);
-  EXPECT_EQ(found.words_leaked, 1u);
-  // A variable points to one of the objects. The chain from the variable comes first.
-  variable[0] = b;
-  found = Find(a);
-  ASSERT_EQ(found.chains.size(), 2u);
-  EXPECT_EQ(found.chains[0].end, Chain::End::kRoot);
-  EXPECT_EQ(found.chains[1].end, Chain::End::kItself);
-  EXPECT_EQ(found.only_objects, 0u);
-  for (Item* const each : {a, b, leaf}) tc_free(each);
-}
-
-TEST_F(AllReferrersTest, LongChainsHaveAGap) {
-  constexpr size_t kItems = 50;
-  std::vector<Item*> items;
-  for (size_t i = 0; i < kItems; ++i) {
-    items.push_back(NewItem());
-    if (i > 0) items[i]->next = items[i - 1];
-  }
-  variable[2] = items.back();
-  const ReferrerSearch found = Find(items[0], {.links = 6});
-  ASSERT_EQ(found.chains.size(), 1u);
-  const Chain& chain = found.chains[0];
-  EXPECT_EQ(chain.links.size(), 6u);
-  EXPECT_EQ(chain.links.size() + chain.gap, kItems);  // counts the variable, but not the object
-  EXPECT_EQ(chain.links_before_gap, 3u);
-  EXPECT_EQ(chain.links[0].holder.start, AddressOf(items[1]));
-  EXPECT_EQ(chain.links[3].holder.start, AddressOf(items[kItems - 2]));
-  EXPECT_EQ(chain.links[5].holder.kind, Holder::Kind::kData);
-  // All other objects are reachable only through the head.
-  variable[2] = nullptr;
-  EXPECT_EQ(Find(items.back()).only_objects, kItems - 1);
-  for (Item* const each : items) tc_free(each);
-}
 
 // `make test-all` runs the parts that `make test` leaves out.
 class DamagedReferrersTest : public ReferrersTest, public testing::WithParamInterface<uint64_t> {};

@@ -51,31 +51,6 @@ Profile MadeUp() {
 
 std::vector<CallSite> Sites() { return CallSitesOf(MadeUp(), &NamesAt); }
 
-TEST(CallSitesTest, FramesOfTheAllocatorAreLeftOut) {
-  const NameFrames names = [](Address address) -> const std::vector<SourceFrame>& {
-    static const std::vector<SourceFrame> kOwn = {
-        {.function = "tcmalloc::(anonymous namespace)::AllocateLarge"},
-        {.function = "Allocate<tcmalloc::(anonymous namespace)::MallocSlow>"},
-        {.function = "tc_malloc"}};
-    static const std::vector<SourceFrame> kProgram = {{.function = "main"}};
-    return address < 10 ? kOwn : kProgram;
-  };
-  Profile profile = MadeUp();
-  profile.entries.resize(1);
-  const std::vector<CallSite> sites = CallSitesOf(profile, names);
-  ASSERT_EQ(sites[0].frames.size(), 2u);
-  EXPECT_EQ(sites[0].frames[0]->function, "main");
-}
-
-TEST(ReportTest, JsonHasAllFramesAndIsUtf8) {
-  const auto json = nlohmann::json::parse(DumpJson(CallSitesJson(Sites())));
-  ASSERT_EQ(json.size(), 2u);
-  EXPECT_EQ(json[1]["bytes"], 2500);
-  EXPECT_EQ(json[1]["frames"].size(), 4u);
-  EXPECT_EQ(json[1]["frames"][0]["inlined"], true);
-  EXPECT_EQ(json[1]["frames"][1]["line"], 40);
-}
-
 TEST(ReportTest, FoldedStacksHaveALineEach) {
   EXPECT_EQ(FoldedOf(Sites()),
             "main;Load<int>;xmalloc 4000\n"
@@ -94,19 +69,6 @@ TEST(ReportTest, NothingEndsThePagesScript) {
   EXPECT_EQ(ends, 2u);
   EXPECT_NE(html.find("\"timeline\":[[1,2,3,4]]"), std::string::npos);
   EXPECT_EQ(html.find("/*DATA*/"), std::string::npos);
-}
-
-TEST(ProtoWriterTest, WireFormat) {
-  ProtoWriter inner;
-  inner.Number(1, 300);
-  inner.Number(2, 0);
-  ProtoWriter message;
-  message.Message(3, inner);
-  message.Text(4, "ab");
-  message.Numbers(5, {1, 128});
-  EXPECT_EQ(message.bytes(), std::string("\x1a\x03\x08\xac\x02\x22\x02"
-                                         "ab"
-                                         "\x2a\x03\x01\x80\x01"));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include <map>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "image/stacks.h"
@@ -123,24 +122,6 @@ TEST(StacksTest, FindsStacksByPointerNameAndGuard) {
   };
   EXPECT_EQ(StacksAmong(mappings, {{7, 0x10010}}, 3), (std::vector<size_t>{0, 2, 6}));
   EXPECT_EQ(StacksAmong(mappings, {{7, 0x70010}}, 1), (std::vector<size_t>{6}));
-}
-
-TEST(ResidentPagesTest, ReadsTheSourceOnceForEachMapping) {
-  int calls = 0;
-  ResidentPages pages(
-      [&calls](uint64_t first, uint64_t end) {
-        ++calls;
-        return std::vector<PageRun>{{.first = first + 1, .pages = end - first - 2}};
-      },
-      {MappingOf(100, 10, 8), MappingOf(200, 10, 8)});
-  EXPECT_EQ(calls, 0);
-  // Counts from the last page to the first.
-  for (uint64_t page = 110; page-- > 100;) {
-    EXPECT_EQ(pages.Count(page * kPage, kPage), page == 100 || page == 109 ? 0 : kPage);
-  }
-  EXPECT_EQ(calls, 1);
-  EXPECT_EQ(pages.Count(100 * kPage, 200 * kPage), 16 * kPage);
-  EXPECT_EQ(calls, 2);
 }
 
 // More runs than the kernel collects in one step, and than it returns at once.

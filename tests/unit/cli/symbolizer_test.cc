@@ -2,40 +2,18 @@
 // Reads modules and names of this process, and of files that have changed.
 #include "image/symbolizer.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <string>
-#include <vector>
 
-#include "cli/fake_image.h"
 #include "image/demangle.h"
 #include "image/live_image.h"
 #include "image/module_file.h"
 
-namespace cli_symbolizer_test {
-
-// The function is not in an anonymous namespace, so that the symbol table has its name.
-__attribute__((noinline)) void* WhereAmI() { return __builtin_return_address(0); }
-template <typename T>
-__attribute__((noinline)) void* InTemplate() {
-  void* const here = WhereAmI();
-  asm volatile("" : : "r"(here) : "memory");  // prevents a tail call
-  return here;
-}
-
-}  // namespace cli_symbolizer_test
-
 namespace cli {
 namespace {
-
-Address CodeAddress() {
-  return reinterpret_cast<Address>(cli_symbolizer_test::InTemplate<int>()) - 1;
-}
 
 TEST(DemangleTest, NamesOfSeveralLanguages) {
   const std::pair<const char*, const char*> kNames[] = {
@@ -51,29 +29,6 @@ TEST(DemangleTest, NamesOfSeveralLanguages) {
       {"", ""},
   };
   for (const auto& [mangled, name] : kNames) EXPECT_EQ(Demangle(mangled), name);
-}
-
-TEST(ModulesTest, OfThisProcess) {
-  LiveImage image(getpid());
-  const std::vector<Module> modules = ReadModules(image);
-  ASSERT_GT(modules.size(), 2u);
-  const Module* const program = FindModule(modules, CodeAddress());
-  ASSERT_NE(program, nullptr);
-  EXPECT_EQ(program->path, std::filesystem::read_symlink("/proc/self/exe"));
-  EXPECT_FALSE(program->deleted);
-  EXPECT_EQ(FindModule(modules, 0), nullptr);
-  EXPECT_EQ(FindModule(modules, ~Address{0}), nullptr);
-}
-
-TEST(SymbolizerTest, NamesAndLines) {
-  LiveImage image(getpid());
-  Symbolizer symbolizer(FileSearch(getpid()), image);
-  const std::vector<SourceFrame>& frames = symbolizer.FramesAt(CodeAddress());
-  ASSERT_FALSE(frames.empty());
-  EXPECT_EQ(frames.back().function, "cli_symbolizer_test::InTemplate<int>");
-  EXPECT_TRUE(symbolizer.Problems().empty());
-  EXPECT_EQ(&frames, &symbolizer.FramesAt(CodeAddress()));
-  EXPECT_EQ(symbolizer.FramesAt(0x10).front().function, "0x10");
 }
 
 // A copy of this program in a file, as a module of this process.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "heap/thread_caches.h"
@@ -64,51 +63,6 @@ class TopModelTest : public testing::Test {
 
   TopModel model_{false};
 };
-
-TEST_F(TopModelTest, MovesTheSelection) {
-  Text();
-  const std::pair<int, const char*> keys[] = {{kKeyDown, "c"},   {'j', "a"},         {'j', "a"},
-                                              {kKeyUp, "c"},     {kKeyHome, "b"},    {kKeyEnd, "a"},
-                                              {kKeyPageUp, "b"}, {kKeyPageDown, "a"}};
-  for (const auto& [key, selected] : keys) {
-    model_.HandleKey(key);
-    EXPECT_EQ(model_.selected(), selected) << key;
-  }
-  Type("r");  // another order: the selection stays with its row
-  EXPECT_EQ(model_.selected(), "a");
-  model_.HandleKey(kKeyRight);
-  EXPECT_TRUE(Shows("sort: NAME"));
-  EXPECT_EQ(model_.selected(), "a");
-}
-
-TEST_F(TopModelTest, Filters) {
-  Type("/che");
-  EXPECT_TRUE(Shows("/che_"));
-  EXPECT_FALSE(Shows("plum"));
-  // While a filter is being typed, letters are text, not commands.
-  EXPECT_EQ(model_.HandleKey('q'), TopRequest::kNone);
-  model_.HandleKey(kKeyBackspace);
-  model_.HandleKey(kKeyEnter);
-  EXPECT_TRUE(Shows("/che"));
-  EXPECT_FALSE(Shows("/che_"));
-  EXPECT_EQ(model_.selected(), "c");
-  EXPECT_EQ(model_.HandleKey(kKeyEscape), TopRequest::kNone);
-  EXPECT_TRUE(Shows("plum"));
-  EXPECT_EQ(model_.HandleKey(kKeyEscape), TopRequest::kBack);
-  Type("/nothing");
-  EXPECT_EQ(model_.selected(), "");
-  model_.HandleKey(kKeyEscape);
-  EXPECT_EQ(model_.selected(), "b");
-}
-
-TEST_F(TopModelTest, HelpListsTheKeysUntilAKey) {
-  Type("?");
-  EXPECT_EQ(model_.HandleKey(kNoKey), TopRequest::kNone);
-  EXPECT_TRUE(Shows("reverse the order"));
-  EXPECT_FALSE(Shows("plum"));
-  EXPECT_EQ(model_.HandleKey('x'), TopRequest::kNone);
-  EXPECT_TRUE(Shows("plum"));
-}
 
 TEST_F(TopModelTest, AnySizeOfTerminal) {
   Table table = Fruit();
