@@ -149,13 +149,5 @@ TEST(BitmapTest, ARangeIsVisitedWordByWord) {
   }
 }
 
-TEST(BitmapTest, BitsOfAWordAreCounted) {
-  SeededRandom random(7);
-  for (int i = 0; i < 100000; ++i) {
-    const uint64_t word = RandomWord(random);
-    ASSERT_EQ(CountBits(word), static_cast<size_t>(std::popcount(word))) << word;
-  }
-}
-
 }  // namespace
 }  // namespace tcmalloc

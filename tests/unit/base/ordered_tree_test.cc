@@ -35,13 +35,6 @@ std::vector<TreeItem*> Elements(const OrderedTree<TreeItem>& tree) {
   return elements;
 }
 
-// Returns the number of steps from the element to the root.
-size_t Depth(const TreeItem* item) {
-  size_t depth = 0;
-  for (; item->tree_node.parent != nullptr; item = item->tree_node.parent) ++depth;
-  return depth;
-}
-
 void ExpectSame(const OrderedTree<TreeItem>& tree, const Model& model) {
   ASSERT_EQ(tree.size(), model.size());
   ASSERT_EQ(tree.empty(), model.empty());
@@ -88,26 +81,6 @@ TEST(OrderedTreeTest, AgreesWithAStdSet) {
     model.erase(model.begin());
     ASSERT_NO_FATAL_FAILURE(ExpectSame(tree, model));
   }
-}
-
-// For keys inserted in order, a plain search tree would be a list.
-TEST(OrderedTreeTest, StaysShallowWhenKeysAreInsertedInOrder) {
-  std::vector<TreeItem> items(10'000);
-  OrderedTree<TreeItem> tree;
-  for (size_t i = 0; i < items.size(); ++i) {
-    items[i].key = static_cast<int>(i);
-    tree.Insert(&items[i]);
-  }
-  size_t deepest = 0;
-  double sum = 0;
-  for (const TreeItem& item : items) {
-    deepest = std::max(deepest, Depth(&item));
-    sum += static_cast<double>(Depth(&item));
-  }
-  // A random tree of n nodes has a mean depth of about 2 ln n = 18.4, and a height below 4.32 ln n
-  // = 39.8.
-  EXPECT_LE(sum / static_cast<double>(items.size()), 25);
-  EXPECT_LE(deepest, 50u);
 }
 
 }  // namespace

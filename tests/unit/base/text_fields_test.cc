@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "testing/random.h"
-
 namespace tcmalloc {
 namespace {
 
@@ -34,14 +32,6 @@ TEST(TextFieldsTest, ListMembers) {
   EXPECT_FALSE(ListHas(",,", "memory"));
 }
 
-TEST(TextFieldsTest, Digits) {
-  EXPECT_TRUE(IsDigits("0"));
-  EXPECT_TRUE(IsDigits("0123456789"));
-  for (const char* const text : {"", " 1", "1 ", "-1", "1.0", "/", ":", "x"}) {
-    EXPECT_FALSE(IsDigits(text)) << text;
-  }
-}
-
 TEST(TextFieldsTest, Numbers) {
   uint64_t value = 7;
   std::string_view text = "0012ms";
@@ -60,20 +50,6 @@ TEST(TextFieldsTest, Numbers) {
   // Leading zeros do not count as digits.
   text = "00000000000000000000000000000000018446744073709551615";
   EXPECT_TRUE(TakeNumber(&text, &value));
-}
-
-// Parsing returns the number written, and leaves the rest.
-TEST(TextFieldsTest, NumbersRoundTrip) {
-  SeededRandom random(2211);
-  for (int i = 0; i < 20'000; ++i) {
-    const uint64_t number = random.Next() >> random.Below(64);
-    const std::string written = std::to_string(number) + " x";
-    std::string_view text = written;
-    uint64_t value = 0;
-    ASSERT_TRUE(TakeNumber(&text, &value));
-    ASSERT_EQ(value, number);
-    ASSERT_EQ(text, " x");
-  }
 }
 
 }  // namespace

@@ -5,9 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "base/config.h"
@@ -53,44 +51,6 @@ TEST(MallocExtensionTest, SizeClassesFollowEachOther) {
     }
     EXPECT_EQ(next, tcmalloc::kMaxSmallSize + 1) << type;
   }
-}
-
-TEST(MallocExtensionTest, RangesTellHowMuchOfASpanIsInUse) {
-  // The object is alone in its span.
-  constexpr size_t kSize = 200000;
-  void* const object = tc_malloc(kSize);
-  struct Search {
-    uintptr_t address;
-    base::MallocRange found;
-  } search = {reinterpret_cast<uintptr_t>(object), {0, 0, base::MallocRange::UNKNOWN, 2}};
-  const auto look = [](void* argument, const base::MallocRange* range) {
-    auto* const s = static_cast<Search*>(argument);
-    if (s->address - range->address < range->length) s->found = *range;
-  };
-  MallocExtension::instance()->Ranges(&search, look);
-  EXPECT_EQ(search.found.type, base::MallocRange::INUSE);
-  EXPECT_LE(search.found.address, search.address);
-  EXPECT_GE(search.found.fraction, 0.7);
-  EXPECT_LE(search.found.fraction, 1.0);
-  // A freed object counts as in use in a thread cache, but not in the central free list.
-  tc_free(object);
-  MallocExtension::instance()->MarkThreadIdle();
-  MallocExtension::instance()->Ranges(&search, look);
-  EXPECT_TRUE(search.found.type != base::MallocRange::INUSE || search.found.fraction < 1);
-}
-
-TEST(MallocExtensionTest, StatisticsFitTheirBuffer) {
-  char text[64];
-  memset(text, 'x', sizeof(text));
-  MallocExtension::instance()->GetStats(text, 0);
-  MallocExtension::instance()->GetStats(text, -5);
-  EXPECT_EQ(std::count(text, text + sizeof(text), 'x'), 64);
-  MallocExtension::instance()->GetStats(text, 1);
-  EXPECT_EQ(text[0], '\0');
-  EXPECT_EQ(text[1], 'x');
-  MallocExtension::instance()->GetStats(text, 60);
-  EXPECT_EQ(strlen(text), 59u);
-  EXPECT_EQ(text[60], 'x');
 }
 
 }  // namespace

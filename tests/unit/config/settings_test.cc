@@ -5,16 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
-#include <new>
 #include <string>
-#include <string_view>
 
 #include "config/settings_table.h"
 #include "heap/large_reports.h"
 #include "page/memory_limit.h"
 #include "page/retention.h"
-#include "testing/random.h"
 #include "testing/same_settings.h"
 
 namespace tcmalloc {
@@ -267,44 +263,6 @@ TEST(SettingsTest, AComplaintIsOneLineWhateverTheVariable) {
             "no or yes, off or on; using false\n");
   EXPECT_EQ(Read("TCMALLOC_A\nB", "", &settings),
             "tcmalloc: TCMALLOC_A?B is ignored: there is no such setting\n");
-}
-
-TEST(SettingsTest, RandomBytes) {
-  constexpr uint64_t kSeed = 31337;
-  SeededRandom random(kSeed);
-  const std::string names[] = {"TCMALLOC_CHECK",
-                               "MALLOCSTATS",
-                               "TCMALLOC_RELEASE_RATE",
-                               "TCMALLOC_SOFT_LIMIT",
-                               "TCMALLOC_TRACE",
-                               "TCMALLOC_MEMFS_MALLOC_PATH",
-                               "TCMALLOC_"};
-  const std::string likely = "0123456789..-+eExtruefalsnoyKMG%% ";
-  for (int i = 0; i < 50000; ++i) {
-    std::string name = names[random.Below(std::size(names))];
-    while (random.OneIn(4)) name += static_cast<char>(random.Between(1, 255));
-    std::string value;
-    for (size_t n = random.Below(random.OneIn(20) ? 300 : 12); n > 0; --n) {
-      value += random.OneIn(4) ? static_cast<char>(random.Between(1, 255))
-                               : likely[random.Below(likely.size())];
-    }
-    Settings settings = Unusual();
-    const std::string complaint = Read(name, value, &settings);
-    ASSERT_TRUE(settings.malloc_stats >= 0 && settings.malloc_stats <= 2);
-    ASSERT_TRUE(settings.release_rate >= 0 && settings.release_rate <= 1000);
-    ASSERT_LE(settings.soft_limit.percent, 100u);
-    if (name == "TCMALLOC_MEMFS_MALLOC_PATH") {
-      ASSERT_EQ(complaint.empty(), value.size() < kSettingTextBytes);
-      ASSERT_EQ(settings.memfs_path, complaint.empty() ? value : Unusual().memfs_path);
-    }
-    if (complaint.empty()) continue;
-    ASSERT_TRUE(settings == Unusual()) << name << "=" << value;
-    ASSERT_EQ(std::count(complaint.begin(), complaint.end(), '\n'), 1) << complaint;
-    ASSERT_EQ(complaint.back(), '\n');
-    ASSERT_EQ(complaint.rfind("tcmalloc: ", 0), 0u);
-    ASSERT_NE(complaint.find(" is ignored: "), std::string::npos);
-    for (const char c : complaint) ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));
-  }
 }
 
 TEST(SettingsTest, TheSmallPresetIsWhatItsDocumentationSays) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <random>
 #include <string>
 
 #include "control/actions.h"
@@ -99,25 +97,6 @@ TEST_F(ChangeableTest, NamesWhatCanBeChanged) {
   EXPECT_EQ(Set(""), "there is no such setting" + names);
   EXPECT_EQ(Set("TCMALLOC_HUGEPAGES=0"), "it cannot be changed while the process runs" + names);
   EXPECT_EQ(Set("TCMALLOC_CONTROL=0"), "it cannot be changed while the process runs" + names);
-}
-
-// For any text after the name of a setting: the setting gets a value of its range, or the text is
-// refused.
-TEST_F(ChangeableTest, TextAtRandom) {
-  constexpr uint64_t kSeed = 20261125;
-  printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
-  std::mt19937 random(kSeed);
-  constexpr std::string_view kCharacters = "0123456789.-+kKmMgGtT%iBeEx= \x01\xff";
-  for (int i = 0; i < 20'000; ++i) {
-    std::string text = random() % 2 == 0 ? "TCMALLOC_RELEASE_RATE=" : "TCMALLOC_SOFT_LIMIT=";
-    for (size_t n = random() % 20; n > 0; --n) {
-      text += kCharacters[random() % kCharacters.size()];
-    }
-    static_cast<void>(Set(text));
-    const double rate = heap_.page_heap.governor()->release_rate();
-    ASSERT_TRUE(rate >= 0 && rate <= kTuning.release.max_rate) << text;
-    ASSERT_GT(Limits().soft_bytes, 0u) << text;
-  }
 }
 
 }  // namespace

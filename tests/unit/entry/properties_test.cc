@@ -4,18 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "cache/cache_fixture.h"
 #include "heap/limits.h"
 #include "heap/new_heap.h"
 #include "heap/trim.h"
-#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -44,41 +41,6 @@ class Figures {
   std::map<std::string_view, size_t> values_;
 };
 
-void ExpectConsistent(const Figures& f) {
-  EXPECT_EQ(f["generic.heap_size"],
-            f["generic.current_allocated_bytes"] + f["tcmalloc.central_cache_free_bytes"] +
-                f["tcmalloc.transfer_cache_free_bytes"] + f["tcmalloc.thread_cache_free_bytes"] +
-                f["tcmalloc.pageheap_free_bytes"] + f["tcmalloc.pageheap_unmapped_bytes"]);
-  EXPECT_EQ(f["tcmalloc.slack_bytes"],
-            f["tcmalloc.pageheap_free_bytes"] + f["tcmalloc.pageheap_unmapped_bytes"]);
-  EXPECT_EQ(f["tcmalloc.pageheap_committed_bytes"],
-            f["generic.heap_size"] - f["tcmalloc.pageheap_unmapped_bytes"]);
-  EXPECT_EQ(
-      f["tcmalloc.pageheap_committed_bytes"],
-      f["tcmalloc.pageheap_total_commit_bytes"] - f["tcmalloc.pageheap_total_decommit_bytes"]);
-  EXPECT_EQ(f["generic.total_physical_bytes"],
-            f["tcmalloc.pageheap_committed_bytes"] + f["tcmalloc.metadata_bytes"]);
-  EXPECT_EQ(f["generic.virtual_memory_used"],
-            f["generic.heap_size"] + f["tcmalloc.metadata_bytes"]);
-  EXPECT_EQ(f["tcmalloc.external_fragmentation_bytes"],
-            f["generic.physical_memory_used"] - f["generic.bytes_in_use_by_app"]);
-  // Each pair has two names of the same figure.
-  const std::pair<const char*, const char*> kSame[] = {
-      {"generic.bytes_in_use_by_app", "generic.current_allocated_bytes"},
-      {"generic.physical_memory_used", "generic.total_physical_bytes"},
-      {"tcmalloc.central_cache_free", "tcmalloc.central_cache_free_bytes"},
-      {"tcmalloc.transfer_cache_free", "tcmalloc.transfer_cache_free_bytes"},
-      {"tcmalloc.thread_cache_free", "tcmalloc.thread_cache_free_bytes"},
-      {"tcmalloc.current_total_thread_cache_bytes", "tcmalloc.thread_cache_free_bytes"},
-      {"tcmalloc.thread_cache_count", "tcmalloc.impl.thread_cache_count"},
-      {"tcmalloc.page_heap_free", "tcmalloc.pageheap_free_bytes"},
-      {"tcmalloc.page_heap_unmapped", "tcmalloc.pageheap_unmapped_bytes"},
-      {"tcmalloc.num_released_total_bytes", "tcmalloc.pageheap_total_decommit_bytes"},
-      {"tcmalloc.pageheap_scavenge_count", "tcmalloc.pageheap_decommit_count"},
-  };
-  for (const auto& [a, b] : kSame) EXPECT_EQ(f[a], f[b]) << a;
-}
-
 TEST(PropertiesTest, EveryNameOnceAndAnswered) {
   Heap& heap = NewHeap();
   std::set<std::string_view> names;
@@ -92,47 +54,6 @@ TEST(PropertiesTest, EveryNameOnceAndAnswered) {
   EXPECT_EQ(GetProperty(heap, "generic.heap_siz"), std::nullopt);
   EXPECT_EQ(GetProperty(heap, ""), std::nullopt);
   EXPECT_FALSE(SetProperty(heap, "no.such_property", 1));
-}
-
-// The sums hold after any work, also with free pages inside spans in use.
-TEST(PropertiesTest, ConsistentAfterRandomWork) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  SeededRandom random(417);
-  TestThread thread(heap.registry);
-  std::map<void*, SizeClass> objects;
-  size_t bytes = 0;
-  size_t released = 0;
-  for (int step = 0; step < 20000; ++step) {
-    if (random.OneIn(2) || objects.empty()) {
-      const SizeClass c = ClassForSize(random.Between(1, random.OneIn(10) ? kMaxSmallSize : 3000));
-      void* const object = thread.Allocate(c);
-      ASSERT_NE(object, nullptr);
-      memset(object, 1, kSizeClasses.size(c));
-      objects[object] = c;
-      bytes += kSizeClasses.size(c);
-    } else {
-      auto it = objects.lower_bound(reinterpret_cast<void*>(
-          reinterpret_cast<uintptr_t>(objects.begin()->first) + random.Below(size_t{64} << 20)));
-      if (it == objects.end()) it = objects.begin();
-      bytes -= kSizeClasses.size(it->second);
-      thread.Free(it->second, it->first);
-      objects.erase(it);
-    }
-    if (step % 2000 == 1999) {
-      if (random.OneIn(2)) {
-        thread.cache()->Flush();
-        released += Trim(heap, 0);
-      }
-      const Figures f(heap);
-      ExpectConsistent(f);
-      ASSERT_EQ(f["generic.current_allocated_bytes"], bytes);
-      ASSERT_EQ(f["tcmalloc.pageheap_total_decommit_bytes"], released);
-    }
-  }
-  EXPECT_GT(Figures(heap)["tcmalloc.pageheap_decommit_count"], 0u);
-  for (const auto& [object, c] : objects) thread.Free(c, object);
-  thread.Exit();
 }
 
 TEST(PropertiesTest, SettingsAreSet) {

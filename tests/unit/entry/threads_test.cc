@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -150,39 +149,6 @@ TEST_F(ThreadsTest, ProducerAndConsumer) {
   consumer.join();
   // Both caches and the ring hold much less than the bytes that passed through.
   EXPECT_LE(peak - (before_.system_bytes - before_.released_bytes), size_t{8} << 20);
-  ExpectNothingLeft();
-}
-
-TEST_F(ThreadsTest, AThousandShortLives) {
-  constexpr size_t kLives = 1000;
-  constexpr size_t kAtOnce = 20;
-  std::mutex mutex;
-  std::vector<Held> left_behind;
-  for (size_t life = 0; life < kLives; life += kAtOnce) {
-    std::vector<std::thread> threads;
-    for (size_t t = 0; t < kAtOnce; ++t) {
-      threads.emplace_back([&, seed = life + t] {
-        SeededRandom random(seed);
-        std::vector<Held> held;
-        for (int i = 0; i < 20; ++i) held.push_back(AllocateAtRandom(random));
-        while (held.size() > 3) {
-          FreeAtRandom(held.back(), random);
-          held.pop_back();
-        }
-        // Some objects outlive their thread, and a later thread frees some of them.
-        const std::lock_guard<std::mutex> guard(mutex);
-        left_behind.insert(left_behind.end(), held.begin(), held.end());
-        for (int i = 0; i < 2 && !left_behind.empty(); ++i) {
-          FreeAtRandom(left_behind.front(), random);
-          left_behind.front() = left_behind.back();
-          left_behind.pop_back();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-  SeededRandom random(kLives);
-  for (const Held& held : left_behind) FreeAtRandom(held, random);
   ExpectNothingLeft();
 }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -172,44 +171,6 @@ TEST_F(ControlTest, OneThreadAtATime) {
   EXPECT_TRUE(control_.HasRequest());
   EXPECT_TRUE(control_.Serve(heap_));
   EXPECT_EQ(Rate(), 4);
-}
-
-// Several threads look for requests, and two writers, one after the other as under the command's
-// lock, write them: each is carried out once, by one of them. Every request sets a new rate, so the
-// reply to a later request shows if one was carried out twice or not at all.
-TEST_F(ControlTest, ManyThreadsLookForRequests) {
-  constexpr int kRequests = 500;
-  std::atomic<bool> done{false};
-  std::atomic<int> served{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 3; ++i) {
-    threads.emplace_back([&] {
-      while (!done.load()) {
-        if (control_.HasRequest()) served += control_.Serve(heap_) ? 1 : 0;
-      }
-    });
-  }
-  std::mutex lock;
-  std::string rate = "1";
-  uint32_t ticket = 0;
-  const auto write = [&] {
-    for (int i = 0; i < kRequests; ++i) {
-      const std::lock_guard<std::mutex> one(lock);
-      const std::string next = std::to_string(ticket % 1000);
-      Write(++ticket, "TCMALLOC_RELEASE_RATE=" + next);
-      while (Reply() != ticket) std::this_thread::yield();
-      ASSERT_EQ(Status(), ControlReply::kDone);
-      ASSERT_EQ(control_.reply().before, rate);
-      ASSERT_EQ(control_.reply().after, next);
-      rate = next;
-    }
-  };
-  std::thread other(write);
-  write();
-  other.join();
-  done = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(served, 2 * kRequests);
 }
 
 // A thread starts and stops listening while others allocate. Each request is carried out, either by

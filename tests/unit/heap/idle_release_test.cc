@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -59,17 +58,6 @@ TEST(IdleReleaseTest, RateZeroReleasesNothing) {
   EXPECT_EQ(FreeMapped(heap), kMuch);
 }
 
-// Memory that was needed a moment ago is kept.
-TEST(IdleReleaseTest, WhatIsNotDueStays) {
-  Heap& heap = HeapWithFreeMemory(1);
-  const int64_t start_ms = CoarseMilliseconds();
-  IdleRelease passes;
-  EXPECT_EQ(passes.RunPass(heap, 1), kPassMs);
-  const Length left = FreeMapped(heap);
-  const bool is_soon = CoarseMilliseconds() < start_ms + kTuning.release.memory_ms / 2;
-  EXPECT_TRUE(left == kMuch || !is_soon) << left.pages();
-}
-
 TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   Heap& heap = HeapWithFreeMemory(40);
   Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
@@ -93,16 +81,6 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   EXPECT_EQ(NewFromCache(heap.page_heap, Length(8), home), nullptr);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
   heap.CheckInvariants();
-}
-
-TEST(IdleReleaseTest, StopsWhenAsked) {
-  Heap& heap = HeapWithFreeMemory(1000);
-  const int64_t start_ms = CoarseMilliseconds();
-  while (CoarseMilliseconds() < start_ms + 50) WaitMillisecond();
-  std::atomic<uint32_t> stop{1};
-  IdleRelease passes(&stop);
-  for (int i = 0; i < 3; ++i) passes.RunPass(heap, 1);
-  EXPECT_EQ(FreeMapped(heap), kMuch);
 }
 
 // The caches of threads of a heap that has nothing to release.

@@ -3,10 +3,7 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <thread>
 #include <vector>
 
 #include "os/spinlock.h"
@@ -95,50 +92,6 @@ TEST(LargeReportsTest, ACallbackMayAllocate) {
   large.Allocated(object, 9000);  // the callback removed itself
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(large.reports(), 2u);
-}
-
-TEST(LargeReportsTest, ManyThreads) {
-  constexpr size_t kThreads = 4;
-  constexpr size_t kEach = 2000;
-  LargeReports large;
-  std::atomic<size_t> told{0};
-  large.SetThreshold(1000);
-  large.SetCallback([](void*, size_t,
-                       void* context) { static_cast<std::atomic<size_t>*>(context)->fetch_add(1); },
-                    &told);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&large] {
-      for (size_t i = 0; i < kEach; ++i) large.Allocated(object, 100000);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  size_t expected = 0;
-  for (size_t threshold = 1000; threshold <= 100000; threshold += threshold / 8) ++expected;
-  EXPECT_EQ(large.allocations(), kThreads * kEach);
-  EXPECT_EQ(large.reports(), expected);
-  EXPECT_EQ(told.load(), expected);
-}
-
-TEST(LargeReportsDeathTest, LinesOnlyWhenAskedFor) {
-  LargeReports large;
-  large.SetThreshold(1000);
-  EXPECT_EXIT(
-      {
-        large.Allocated(object, 1000);
-        large.SetWritesLines(true);
-        large.Allocated(reinterpret_cast<void*>(0x1230000), 2000);
-        large.SetStackWriter([](const uintptr_t* frames, size_t depth) {
-          fprintf(stderr, depth > 0 && frames[0] != 0 ? "stack\n" : "none\n");
-        });
-        large.Allocated(reinterpret_cast<void*>(0x1240000), 3000);
-        _exit(0);
-      },
-      testing::ExitedWithCode(0),
-      testing::MatchesRegex("tcmalloc: large alloc 2000 bytes == 0x1230000; next report at 1265 "
-                            "bytes or more @( 0x[0-9a-f]+)+\n"
-                            "tcmalloc: large alloc 3000 bytes == 0x1240000; next report at 1423 "
-                            "bytes or more @( 0x[0-9a-f]+)+\nstack\n"));
 }
 
 }  // namespace

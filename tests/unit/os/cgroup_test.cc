@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/cgroup.h"
 
-#include <errno.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <optional>
 #include <string>
@@ -162,25 +160,6 @@ TEST_F(CgroupReadTest, FindsTheSmallestLimitOfAllAncestors) {
   EXPECT_EQ(Read(), 1000000u);
 }
 
-TEST_F(CgroupReadTest, VersionOne) {
-  Write("/proc/self/cgroup",
-        "9:name=systemd:/x\n4:cpu,memory:/docker/ab\n3:cpuset:/x\n1:cpu:/x\n0::/x\n");
-  Write("/proc/self/mountinfo",
-        "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
-        "32 31 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
-        "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n"
-        "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-  Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  EXPECT_EQ(Read(), kNoCgroupLimit);
-  Write("/sys/fs/cgroup/memory/docker/ab/memory.limit_in_bytes", "700000000\n");
-  EXPECT_EQ(Read(), 700000000u);
-  Write("/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "600000000\n");
-  EXPECT_EQ(Read(), 600000000u);
-  // This is the other hierarchy of a mixed system.
-  Write("/sys/fs/cgroup/unified/x/memory.max", "5000\n");
-  EXPECT_EQ(Read(), 5000u);
-}
-
 TEST_F(CgroupReadTest, InContainers) {
   Write("/proc/self/cgroup", "0::/docker/ab/sub\n");
   Write("/proc/self/mountinfo", "30 23 0:26 /docker/ab /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
@@ -195,19 +174,6 @@ TEST_F(CgroupReadTest, InContainers) {
   EXPECT_EQ(Read(), kNoCgroupLimit);
 }
 
-// The hierarchy is mounted twice: both mounts show the same groups, and one of them shows more
-// ancestors.
-TEST_F(CgroupReadTest, SeveralMounts) {
-  Write("/proc/self/cgroup", "0::/a/b\n");
-  Write("/proc/self/mountinfo",
-        "30 23 0:26 /a/b /inner rw - cgroup2 cgroup2 rw\n"
-        "31 23 0:26 / /my\\040outer rw - cgroup2 cgroup2 rw\n");
-  Write("/inner/memory.max", "9000\n");
-  EXPECT_EQ(Read(), 9000u);
-  Write("/my outer/a/memory.max", "7000\n");
-  EXPECT_EQ(Read(), 7000u);
-}
-
 TEST_F(CgroupReadTest, FailsWithoutFiles) {
   EXPECT_FALSE(Read().has_value());
   Write("/proc/self/cgroup", "0::/\n");
@@ -218,56 +184,6 @@ TEST_F(CgroupReadTest, FailsWithoutFiles) {
   Write("/proc/self/mountinfo", kV2Mount);
   Write("/sys/fs/cgroup/memory.max", "1000\n");
   EXPECT_EQ(Read(), kNoCgroupLimit);
-}
-
-TEST_F(CgroupReadTest, LongLinesAndPaths) {
-  Write("/sys/fs/cgroup/memory.max", "1000\n");
-  // Mounts of containers have long lists of layers. The last line may lack its newline.
-  Write("/proc/self/mountinfo", "20 1 0:20 / / rw - overlay overlay lowerdir=" +
-                                    std::string(30000, 'l') + "\n" + kV2Mount + "31 1 0:1 / /x");
-  Write("/proc/self/cgroup", "0::/\n");
-  EXPECT_EQ(Read(), 1000u);
-  Write("/proc/self/cgroup", "0::/\n5:memory:/" + std::string(20000, 'p'));
-  EXPECT_EQ(Read(), 1000u);
-  // A path that is too long is not truncated to another path.
-  Write("/proc/self/cgroup", "0::/" + std::string(5000, 'p') + "\n");
-  EXPECT_EQ(Read(), kNoCgroupLimit);
-  const std::string part(200, 'q');
-  std::string path;
-  for (int i = 0; i < 15; ++i) path += "/" + part;
-  Write("/proc/self/cgroup", "0::" + path + "\n");
-  Write("/sys/fs/cgroup" + path + "/memory.max", "900\n");
-  EXPECT_EQ(Read(), 900u);
-}
-
-TEST_F(CgroupReadTest, KeepsErrnoAndFileDescriptors) {
-  Write("/proc/self/cgroup", "0::/a\n");
-  Write("/proc/self/mountinfo", kV2Mount);
-  Write("/sys/fs/cgroup/a/memory.max", "1000\n");
-  const int before = NextDescriptor();
-  errno = 77;
-  EXPECT_EQ(Read(), 1000u);
-  EXPECT_EQ(errno, 77);
-  EXPECT_EQ(NextDescriptor(), before);
-}
-
-// A process without free file descriptors gets no answer instead of "no limit".
-TEST_F(CgroupReadTest, FailsWithoutFileDescriptors) {
-  Write("/proc/self/cgroup", "0::/\n");
-  Write("/proc/self/mountinfo", kV2Mount);
-  Write("/sys/fs/cgroup/memory.max", "1000\n");
-  rlimit old_limit;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-  const int next = NextDescriptor();
-  // Reading the limits needs two open files at the same time, reading the lists needs one.
-  for (const rlim_t free_descriptors : {0, 1}) {
-    const rlimit limit{static_cast<rlim_t>(next) + free_descriptors, old_limit.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    const std::optional<uint64_t> read = Read();
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
-    EXPECT_FALSE(read.has_value());
-  }
-  EXPECT_EQ(Read(), 1000u);
 }
 
 }  // namespace

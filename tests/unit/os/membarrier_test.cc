@@ -130,24 +130,5 @@ TEST(MembarrierTest, ARefusalIsPermanent) {
   }
 }
 
-// A lack of memory in the kernel is temporary.
-TEST(MembarrierTest, TriesAgainAfterATemporaryError) {
-  SKIP_WITHOUT_KERNEL_SUPPORT();
-  SKIP_WITHOUT_SANDBOXES();
-  EXPECT_EQ(InChild([] {
-              Membarrier membarrier;
-              if (!membarrier.Register()) return 1;
-              if (!Sandbox(kIssue, Refuse(ENOMEM))) return 2;
-              errno = 1234;
-              if (membarrier.Issue() || errno != 1234) return 3;
-              if (!membarrier.available()) return 4;
-              if (!membarrier.Register()) return 5;
-              // If two filters refuse a call, it returns the error of the newer one.
-              if (!Sandbox(kIssue, Refuse(ENOSYS))) return 6;
-              return membarrier.Issue() || membarrier.available() ? 7 : 0;
-            }),
-            0);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -101,26 +100,12 @@ TEST(ParseMemoryMappingTest, RefusesMalformedLines) {
   MemoryMapping mapping;
   const std::string good = "1000-2000 rw-p 0 08:01 7 /x";
   EXPECT_TRUE(ParseMemoryMapping(good.c_str(), &mapping));
-  for (const char* const line : {"",
-                                 "-",
-                                 "1000-",
-                                 "1000-2000",
-                                 "-2000 rw-p 0 08:01 7",
-                                 "1000- rw-p 0 08:01 7",
-                                 "1000 -2000 rw-p 0 08:01 7",
-                                 "1000-2000rw-p 0 08:01 7",
-                                 "g000-2000 rw-p 0 08:01 7",
-                                 "1000-200g rw-p 0 08:01 7",
-                                 " 1000-2000 rw-p 0 08:01 7",
-                                 "0x1000-0x2000 rw-p 0 08:01 7",
-                                 "A000-B000 rw-p 0 08:01 7",
-                                 "1000--2000 rw-p 0 08:01 7",
-                                 "1000-2000\trw-p 0 08:01 7",
-                                 "1000-2000 rw-p",
-                                 "1000-2000 rw-p 0",
-                                 "1000-2000 rw-p 0 08:01 ",
-                                 "1000-2000 rw-p g 08:01 7 /x",
-                                 "1000-2000 r-x 0 08:01 7 /x"}) {
+  for (const char* const line :
+       {"", "1000-", "1000-2000", "-2000 rw-p 0 08:01 7", "1000- rw-p 0 08:01 7",
+        "1000-2000rw-p 0 08:01 7", "g000-2000 rw-p 0 08:01 7", "1000-200g rw-p 0 08:01 7",
+        " 1000-2000 rw-p 0 08:01 7", "0x1000-0x2000 rw-p 0 08:01 7", "A000-B000 rw-p 0 08:01 7",
+        "1000--2000 rw-p 0 08:01 7", "1000-2000\trw-p 0 08:01 7", "1000-2000 rw-p 0",
+        "1000-2000 rw-p 0 08:01 ", "1000-2000 rw-p g 08:01 7 /x", "1000-2000 r-x 0 08:01 7 /x"}) {
     EXPECT_FALSE(ParseMemoryMapping(line, &mapping)) << '"' << line << '"';
   }
 }

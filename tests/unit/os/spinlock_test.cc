@@ -5,12 +5,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -154,21 +150,6 @@ TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
   sigaction(SIGUSR1, &old_action, nullptr);
 }
 
-// Several threads sleep: each Unlock wakes one, and that one must wake the next.
-TEST(SpinLockTest, EverySleeperIsWoken) {
-  SpinLock lock(LockRank::kCentral);
-  int value = 0;
-  lock.Lock();
-  Waiter a(lock, [&value] { EXPECT_GT(++value, 10); });
-  Waiter b(lock, [&value] { EXPECT_GT(++value, 10); });
-  Waiter c(lock, [&value] { EXPECT_GT(++value, 10); });
-  a.WaitUntilAsleep();
-  b.WaitUntilAsleep();
-  c.WaitUntilAsleep();
-  value = 10;
-  lock.Unlock();
-}
-
 TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   SpinLock registry(LockRank::kRegistry);
   SpinLock lock(LockRank::kCentral);
@@ -310,44 +291,6 @@ TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
     lock->ReleaseAfterForkInParent();
     EXPECT_FALSE(lock->HeldByThisThread());
   }
-}
-
-// The events of observed_lock that the observer was told.
-std::vector<std::string> observed;
-const SpinLock* observed_lock = nullptr;
-// A thread that begins to wait holds no lock.
-std::mutex observing;
-void Observe(const SpinLock& lock, const char* what) {
-  const std::lock_guard<std::mutex> holder(observing);
-  if (&lock == observed_lock) observed.push_back(what);
-}
-
-TEST(SpinLockTest, DebugBuildsTellAnObserver) {
-  if (!kDebugBuild) GTEST_SKIP() << "SKIP: release builds have no observer";
-  static constexpr SpinLock::Observer kObserver = {
-      .waits = [](const SpinLock& lock, LockRank) { Observe(lock, "waits"); },
-      .acquired = [](const SpinLock& lock, LockRank rank,
-                     bool) { Observe(lock, rank == LockRank::kHoles ? "acquired" : "rank"); },
-      .frees = [](const SpinLock& lock, LockRank) { Observe(lock, "frees"); }};
-  SpinLock lock(LockRank::kHoles);
-  observed_lock = &lock;
-  SpinLock::SetObserver(&kObserver);
-  lock.Lock();
-  lock.Unlock();
-  ASSERT_TRUE(lock.TryLock());
-  lock.Unlock();
-  EXPECT_EQ(observed, (std::vector<std::string>{"acquired", "frees", "acquired", "frees"}));
-  observed.clear();
-  lock.Lock();
-  std::thread thread = StartUntilAsleep([&lock] {
-    lock.Lock();
-    lock.Unlock();
-  });
-  lock.Unlock();
-  thread.join();
-  SpinLock::SetObserver(nullptr);
-  EXPECT_EQ(observed,
-            (std::vector<std::string>{"acquired", "waits", "frees", "acquired", "frees"}));
 }
 
 }  // namespace

@@ -7,18 +7,13 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <thread>
 #include <vector>
-
-#include "testing/in_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -116,25 +111,6 @@ TEST(ThreadExitTest, DestructorsMayHaveRunWhereTheCLibrarysSignalsAreBlocked) {
     ChangeMask(SIG_UNBLOCK, 32);
     EXPECT_FALSE(ThreadExitHook::MayHavePassed());
   }).join();
-}
-
-// A sandbox forbids the query of the signal mask.
-TEST(ThreadExitTest, MayHavePassedWhereTheQueryIsForbidden) {
-  const int result = InChild([] {
-    sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog program = {std::size(filter), filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 1;
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 2;
-    errno = 1234;
-    if (!ThreadExitHook::MayHavePassed()) return 3;
-    return errno == 1234 ? 0 : 4;
-  });
-  EXPECT_EQ(result, 0);
 }
 
 }  // namespace

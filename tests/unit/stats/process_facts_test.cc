@@ -39,25 +39,6 @@ TEST(ProcessFactsTest, OfThisProcess) {
   EXPECT_EQ(facts.library, expected) << "here the library is a part of the program";
 }
 
-TEST(ProcessFactsTest, Banner) {
-  ProcessFacts facts;
-  facts.pid = 12;
-  facts.seconds = 1'795'433'525;
-  facts.resident_bytes = (size_t{5} << 20) + (size_t{1} << 19);
-  facts.anonymous_bytes = size_t{1} << 20;
-  strcpy(facts.program, "/bin/p");
-  strcpy(facts.library, "/lib/l");
-  const auto banner = [&] { return Written([&](TextWriter* out) { WriteBanner(facts, out); }); };
-  const std::string version(kLibraryVersion);
-  const std::string lines = "TCMalloc " + version +
-                            ", /lib/l\nProcess 12, /bin/p, 2026-11-23T11:32:05Z\n"
-                            "Resident memory 5.5 MiB, anonymous 1.0 MiB (the kernel's figures for "
-                            "the whole process)\nSettings: ";
-  EXPECT_EQ(banner(), lines + "default\n");
-  facts.settings = "A=1 B=2";
-  EXPECT_EQ(banner(), lines + "A=1 B=2\n");
-}
-
 // File names may contain any bytes.
 TEST(ProcessFactsTest, JsonIsAscii) {
   ProcessFacts facts;

@@ -183,25 +183,5 @@ TEST(StatsFormatsTest, TheSumsOfTheText) {
             "MALLOC:           8192               Tcmalloc page size\n");
 }
 
-TEST(StatsFormatsTest, TheTablesOfTheText) {
-  const std::string text = Written(kFormats[1], Filled());
-  EXPECT_EQ(text.substr(text.find("MALLOC: class")),
-            "MALLOC: class     size    spans       in use   thread caches   central"
-            "         bytes  used %\n"
-            "MALLOC:     3       32        1            2               3         5"
-            "           320    20.0\n"
-            "MALLOC:     9      128        6            7               8        10"
-            "          3200    28.0\n"
-            "MALLOC: total        -        7            9              11        15"
-            "          3520    27.2\n"
-            "------------------------------------------------\n"
-            "MALLOC:  pages   free spans         MiB   released spans         MiB\n"
-            "MALLOC:      1           11         0.0               12         0.0\n"
-            "MALLOC:      7           13         0.7                0         0.0\n"
-            "MALLOC: >  128           14         0.0               15         0.0\n"
-            "MALLOC:  total           38         0.8               27         0.1\n"
-            "------------------------------------------------\n");
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -6,10 +6,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/tuning.h"
@@ -83,30 +81,6 @@ TEST_F(MemfsMemoryTest, PrivateMemoryIsNotShared) {
             }),
             0);
   EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
-}
-
-// No part of the file is mapped twice, and none is skipped.
-TEST_F(MemfsMemoryTest, ThreadsGetMemoryOfTheirOwn) {
-  Open();
-  constexpr size_t kThreads = 4;
-  constexpr size_t kPieces = 100;
-  std::vector<char*> pieces(kThreads * kPieces);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([this, &pieces, t] {
-      for (size_t i = t * kPieces; i < (t + 1) * kPieces; ++i)
-        pieces[i] = Map(kHardwarePage, 2 * kHardwarePage);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    ASSERT_NE(pieces[i], nullptr);
-    memset(pieces[i], static_cast<int>(i % 100), kHardwarePage);
-  }
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    ASSERT_TRUE(HoldsOnly(pieces[i], kHardwarePage, static_cast<char>(i % 100)));
-  }
-  EXPECT_EQ(BytesOfFile(descriptor_), pieces.size() * kHardwarePage);
 }
 
 TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {

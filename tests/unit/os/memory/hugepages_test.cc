@@ -2,9 +2,7 @@
 // Reads the OS's setting from files that the test writes, and tests the opt-out of a process.
 #include "os/memory/hugepages.h"
 
-#include <errno.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 
 #include <filesystem>
@@ -59,19 +57,6 @@ TEST_F(HugepagesTest, TheWordInBracketsCounts) {
     EXPECT_EQ(mode(unknown), HugepageMode::kAdvise) << unknown;
   }
   EXPECT_EQ(mode(std::string(5000, 'x').c_str()), HugepageMode::kAdvise);
-}
-
-TEST_F(HugepagesTest, MissingFiles) {
-  Remove("enabled");
-  EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
-  Write("enabled", "[always] madvise never\n");
-  Remove("hpage_pmd_size");
-  EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
-  // A directory of that name cannot be read.
-  std::filesystem::create_directory(directory_ + "/hpage_pmd_size");
-  EXPECT_EQ(ReadWithLargePages().mode, HugepageMode::kAlways);
-  std::filesystem::remove_all(directory_);
-  EXPECT_EQ(Read().mode, HugepageMode::kAdvise);
 }
 
 TEST_F(HugepagesTest, HugepagesOfAnotherSizeDoNotCount) {

@@ -27,32 +27,6 @@ const void* At(uintptr_t address) { return reinterpret_cast<const void*>(address
 
 using Pairs = std::vector<std::pair<uintptr_t, uintptr_t>>;
 
-TEST(MappedRangesTest, Contains) {
-  NoMemory vm;
-  MappedRanges ranges;
-  EXPECT_FALSE(ranges.Contains(At(100), 10));
-  ranges.Add(At(100), 100, vm);
-  ranges.Add(At(300), 100, vm);
-  EXPECT_TRUE(ranges.Contains(At(100), 100));
-  EXPECT_TRUE(ranges.Contains(At(399), 1));
-  EXPECT_TRUE(ranges.Contains(At(320), 10));
-  EXPECT_FALSE(ranges.Contains(At(99), 10));
-  EXPECT_FALSE(ranges.Contains(At(190), 11));
-  EXPECT_FALSE(ranges.Contains(At(150), 200));  // reaches from one range into the next
-  EXPECT_FALSE(ranges.Contains(At(200), 10));
-  EXPECT_FALSE(ranges.Contains(At(400), 1));
-}
-
-TEST(MappedRangesTest, CopiesAtMostTheGivenNumber) {
-  NoMemory vm;
-  MappedRanges ranges;
-  for (uintptr_t i = 1; i <= 3; ++i) ranges.Add(At(100 * i), 10, vm);
-  AddressRange copy[2];
-  EXPECT_EQ(ranges.CopyTo(copy, 2), 3u);
-  EXPECT_EQ(copy[0].start, 100u);
-  EXPECT_EQ(copy[1].start, 200u);
-}
-
 TEST(MappedRangesTest, KnowsThatItIsIncomplete) {
   NoMemory vm;
   MappedRanges ranges;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -78,28 +77,6 @@ TEST(SbrkMemoryTest, StartsAfterThePageWithTheBreak) {
   char* const p = static_cast<char*>(memory.Map(kHardwarePage, 1, kHardwarePage));
   ASSERT_NE(p, nullptr);
   EXPECT_TRUE(HoldsOnly(p, kHardwarePage, 0));
-}
-
-TEST(SbrkMemoryTest, ThreadsGetMemoryOfTheirOwn) {
-  SbrkMemory memory;
-  constexpr size_t kThreads = 4;
-  constexpr size_t kPieces = 500;
-  std::vector<std::vector<uintptr_t>> starts(kThreads, std::vector<uintptr_t>(kPieces));
-  std::vector<std::thread> threads;
-  for (std::vector<uintptr_t>& mine : starts) {
-    threads.emplace_back([&memory, &mine] {
-      for (uintptr_t& start : mine) {
-        start =
-            reinterpret_cast<uintptr_t>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::vector<uintptr_t> all;
-  for (const auto& mine : starts) all.insert(all.end(), mine.begin(), mine.end());
-  std::sort(all.begin(), all.end());
-  EXPECT_NE(all.front(), 0u);
-  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
 }
 
 TEST(SbrkMemoryTest, KnowsWhatItMayHold) {
