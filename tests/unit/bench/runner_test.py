@@ -21,7 +21,7 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import (apps, comparison, peers, plots, process, programs, progress, report,  # noqa: E402
+from runner import (apps, comparison, peers, process, programs, progress, report,  # noqa: E402
                     statistics, summary)
 from made_runs import hand_made, record  # noqa: E402
 
@@ -47,22 +47,6 @@ class Arithmetic(unittest.TestCase):
         # P(B(9, 1/9) >= 5) = 0.13 %, 2 or less with P(B(9, 2/9) >= 5) = 3.1 %.
         for seed in (1, 2):
             self.assertEqual(statistics.bootstrap_median(range(1, 10), seed), (2, 8))
-
-    def test_a_geometric_mean_of_rows(self):
-        mean = statistics.geometric_mean_ratio([[2, 2, 2], [8, 8, 8]], seed=1)
-        self.assertAlmostEqual(mean.median, 4)
-        self.assertAlmostEqual(mean.interval.low, 4)
-        # The first row's median is 1, 2 or 3 in the resamples, the second's always 8.
-        mean = statistics.geometric_mean_ratio([[1, 2, 3], [8, 8, 8]], seed=1)
-        self.assertAlmostEqual(mean.median, 4)
-        self.assertAlmostEqual(mean.interval.low, 8 ** 0.5)
-        self.assertAlmostEqual(mean.interval.high, 24 ** 0.5)
-
-    def test_noise_is_an_interval_wider_than_three_percent_each_way(self):
-        for low, high, noise in ((0.98, 1.02, False), (0.971, 1.029, False), (0.96, 1.04, True),
-                                 (1.96, 2.04, False), (1.92, 2.08, True)):
-            ratio = statistics.Ratio((low + high) / 2, statistics.Interval(low, high), 3)
-            self.assertEqual(statistics.is_noise(ratio), noise, (low, high))
 
     def test_two_rounds_prove_nothing(self):
         ratio = statistics.paired_ratio([1, 1], [2, 2], seed=1)
@@ -90,20 +74,6 @@ class Summary(unittest.TestCase):
         self.assertAlmostEqual(means["ours"]["time"].median, 2)
         self.assertAlmostEqual(means["glibc"]["ours"]["ours"]["time"].median, 2 / 3)
         self.assertAlmostEqual(means["fast"]["peak"].median, 3)
-
-    def test_of_a_rate_more_is_better(self):
-        records = [record("a", name, 0, value, better="higher")
-                   for name, value in (("ours", 200), ("glibc", 50), ("fast", 100))]
-        entries = summary.summarize(hand_made(records))["rows"]["a"]
-        self.assertAlmostEqual(entries["ours"]["to_reference"].median, 0.5)
-        self.assertAlmostEqual(entries["glibc"]["to_reference"].median, 2)
-        self.assertEqual(entries["ours"]["median"], 200)
-
-    def test_pairs_are_of_the_same_round(self):
-        # The peer's third round is missing, as it is when a row is repeated without the peer.
-        records = [record("a", "ours", number, value) for number, value in enumerate((2, 2, 50))]
-        records += [record("a", "fast", number, 1) for number in (1, 0)]
-        self.assertEqual(summary.Samples(records).cost_ratio("a", "ours", "fast", 1).median, 2)
 
     def test_a_failure_voids_all_figures_of_the_pair(self):
         records = [record("a", name, 0, 1) for name in ("ours", "glibc", "fast")]
@@ -161,18 +131,6 @@ class Rounds(unittest.TestCase):
                          ["warm-up"] * 3 + ["pilot"] * 3 + ["counted"] * 9)
         self.assertEqual([prove for _, prove in row.log], [True] * 3 + [False] * 12)
 
-    def test_the_order_is_shuffled_by_the_seed(self):
-        def orders(seed):
-            row = FakeRow("a", {name: [1] * 12 for name in ("ours", "glibc", "fast")})
-            self.compare([row], seed, rounds=10, max_rounds=10)
-            names = [name for name, _ in row.log]
-            return [tuple(names[i:i + 3]) for i in range(0, len(names), 3)]
-
-        first = orders(1)
-        self.assertGreater(len(set(first)), 2)
-        self.assertEqual({tuple(sorted(order)) for order in first}, {("fast", "glibc", "ours")})
-        self.assertEqual(first, orders(1))
-
     def test_an_uncertain_row_is_repeated_then_marked(self):
         steady = FakeRow("steady", {name: [1] * 20 for name in ("ours", "glibc", "fast")})
         noisy = FakeRow("noisy", {"ours": [1, 1] + [1.0, 1.5] * 9, "glibc": [2] * 20,
@@ -197,32 +155,6 @@ class Rounds(unittest.TestCase):
 
 
 class Parsing(unittest.TestCase):
-    def test_redis(self):
-        output = """\r      \r====== SET ======                          \n
-  300000 requests completed in 0.61 seconds
-  50 parallel clients
-
-Latency by percentile distribution:
-0.000% <= 0.111 milliseconds (cumulative count 16)
-99.902% <= 3.111 milliseconds (cumulative count 299712)
-  throughput summary: 491803.28 requests per second
-  latency summary (msec):
-          avg       min       p50       p95       p99       max
-        1.484     0.104     1.431     2.151     2.687     3.303
-====== LRANGE_100 (first 100 elements) ======\n
-  1000 requests completed in 0.01 seconds
-99.951% <= 0.207 milliseconds (cumulative count 1000)
-  throughput summary: 100000.00 requests per second
-  latency summary (msec):
-          avg       min       p50       p95       p99       max
-        0.200     0.100     0.201     0.205     0.206     0.207
-"""
-        self.assertEqual(apps.parse_redis(output), [
-            {"name": "set", "requests": 300000, "per_s": 491803.28, "p50": 1.431, "p99": 2.687,
-             "p99.9": 3.111},
-            {"name": "lrange_100", "requests": 1000, "per_s": 100000.0, "p50": 0.201, "p99": 0.206,
-             "p99.9": 0.207}])
-
     def test_the_dynamic_linkers_log(self):
         def line(user, to):
             return (f"  7:\tbinding file {user} [0] to {to} [0]: "
@@ -242,12 +174,6 @@ Latency by percentile distribution:
         self.assertEqual(providers(("/l.so", "/bin/p")), {"/bin/p"})
         self.assertEqual(providers(("/lib64/ld-linux-x86-64.so.2", "/libc.so")), set())
 
-    def test_bench_micros_child(self):
-        times, library = programs.parse_micro("times 0 3.5 4.5\nmalloc /l.so\nfree /l.so\ndone\n")
-        self.assertEqual((times, library), ([3.5, 4.5], "/l.so"))
-        with self.assertRaises(process.BenchError):
-            programs.parse_micro("times 0 3.5 4.5\nmalloc /l.so\n")
-
     def test_a_malformed_report_is_an_error(self):
         good = {"metrics": [], **{name: 1 for name in process.RESOURCES}}
         broken = [good | {"wall_s": "1"}, good | {"peak_rss_kib": None},
@@ -257,25 +183,6 @@ Latency by percentile distribution:
                      json.dumps(good) + "\n" + json.dumps(good) + "\n"]:
             with self.assertRaises(process.BenchError, msg=text):
                 process.run(["sh", "-c", f"printf %s '{text}' >&$BENCH_REPORT_FD"], os.environ, 60)
-
-
-class Report(unittest.TestCase):
-    def test_figures(self):
-        for value, unit, text in ((1.2345, "s", "1.23 s"), (0.01234, "s", "12.3 ms"),
-                                  (12_345_678, "1/s", "12.3 M/s"), (8.25, "bytes", "8.25 bytes"),
-                                  (20_480, "KiB", "20.0 MiB"), (1128, "KiB", "1128 KiB"),
-                                  (0, "KiB", "0 KiB"), (1.5, "1", "1.50"),
-                                  (12.34, "1e6/s", "12.3 M/s")):
-            self.assertEqual(report.figure_text(value, unit), text)
-
-    def test_throughput_of_t_test1(self):
-        data = hand_made([record("t-test1/2/64", "ours", number, value)
-                          for number, value in enumerate((0.5, 1.0, 9.0))],
-                         rows=("t-test1/2/64",), group="sweep", command="t-test1 2 2 1000000 64")
-        # Two threads do a million operations each in 1 s, with 2 + 1 s of CPU time.
-        elapsed, cpu = plots.sweep_points(data)["ours", 2, 64]
-        self.assertAlmostEqual(elapsed, 2)
-        self.assertAlmostEqual(cpu, 2 / 3)
 
 
 class WholeRun(unittest.TestCase):
