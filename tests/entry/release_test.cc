@@ -95,33 +95,6 @@ TEST_F(ReleaseTest, AsMuchAsIsAskedForAndLittleMore) {
   EXPECT_EQ(tcmalloc_release_to_system(SIZE_MAX), 0u);
 }
 
-// malloc_trim also releases free memory in spans that a few objects keep in use. These keep their
-// contents.
-TEST_F(ReleaseTest, TrimGivesBackWhatLiesBetweenLiveObjects) {
-  constexpr size_t kSize = 1024;
-  constexpr size_t kCount = 32 * kMiB / kSize;
-  constexpr size_t kLivesFrom = 100;
-  static void* objects[kCount];
-  for (void*& object : objects) {
-    object = malloc(kSize);
-    entry::Fill(object, kSize, 3);
-  }
-  for (size_t i = 0; i < kCount; ++i) {
-    if (i % kLivesFrom != 0) free(objects[i]);
-  }
-  const struct mallinfo2 full = mallinfo2();
-  EXPECT_EQ(malloc_trim(0), 1);
-  const struct mallinfo2 trimmed = mallinfo2();
-  EXPECT_EQ(trimmed.uordblks, full.uordblks);
-  EXPECT_EQ(trimmed.arena, trimmed.uordblks + trimmed.fordblks);
-  EXPECT_LE(trimmed.fordblks + 20 * kMiB, full.fordblks);
-  EXPECT_EQ(malloc_trim(0), 0);
-  for (size_t i = 0; i < kCount; i += kLivesFrom) {
-    EXPECT_TRUE(entry::Holds(objects[i], kSize, 3));
-    free(objects[i]);
-  }
-}
-
 // Large objects in use keep their contents, and released memory is usable again, and zero for
 // calloc.
 TEST_F(ReleaseTest, ReleasedMemoryIsUsedAgain) {

@@ -4,12 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 
 #include "entry_points.h"
@@ -83,92 +80,6 @@ size_t AddressSpace() {
   return strtoull(text, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// A program that counts its objects: several threads allocate objects of all sizes and free some of
-// them, also each other's.
-class Mixture {
- public:
-  static constexpr size_t kThreads = 4;
-  static constexpr size_t kObjects = 4000;
-
-  // In each round a thread works on the slice of the array that another thread had in the round
-  // before.
-  void Work(uint64_t seed) {
-    pthread_t threads[kThreads];
-    for (size_t t = 0; t < kThreads; ++t) {
-      parts_[t] = {this, seed * kThreads + t, static_cast<size_t>((t + seed) % kThreads)};
-      pthread_create(&threads[t], nullptr, &RunPart, &parts_[t]);
-    }
-    for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-  }
-  size_t UsableBytes() const {
-    size_t bytes = 0;
-    for (void* const object : objects_) bytes += object == nullptr ? 0 : malloc_usable_size(object);
-    return bytes;
-  }
-  void FreeAll() {
-    for (void*& object : objects_) {
-      free(object);
-      object = nullptr;
-    }
-  }
-
- private:
-  struct Part {
-    Mixture* mixture;
-    uint64_t seed;
-    size_t slice;
-  };
-  static void* RunPart(void* argument) {
-    const Part& part = *static_cast<Part*>(argument);
-    uint64_t random = part.seed * 0x9e3779b97f4a7c15u + 1;
-    void** const slice = part.mixture->objects_ + part.slice * kObjects;
-    for (int step = 0; step < 40000; ++step) {
-      random ^= random << 13;
-      random ^= random >> 7;
-      random ^= random << 17;
-      void*& object = slice[random % kObjects];
-      free(object);
-      object = nullptr;
-      // One in 256 is large; the others are of every power of two.
-      if (random >> 60 < 6) continue;
-      const size_t power = size_t{1} << (random >> 20) % 14;
-      const size_t size = (random >> 40) % 256 == 0 ? 200'000 + (random >> 30) % 500'000
-                                                    : power + (random >> 30) % power;
-      object = malloc(size);
-    }
-    return nullptr;
-  }
-
-  static void* objects_[kThreads * kObjects];
-  static Part parts_[kThreads];
-};
-void* Mixture::objects_[kThreads * kObjects];
-Mixture::Part Mixture::parts_[kThreads];
-
-// While the program is quiet the figures equal its own count to the byte.
-TEST(Accounting, ExactWhenTheProgramIsQuiet) {
-  Mixture mixture;
-  // The first round has the one-time costs of threads: stacks and records.
-  mixture.Work(1);
-  mixture.FreeAll();
-  const size_t own = mallinfo2().uordblks;
-  for (uint64_t round = 2; round < 8; ++round) {
-    printf("seed %d\n", static_cast<int>(round));
-    mixture.Work(round);
-    const size_t expected = mixture.UsableBytes();
-    const struct mallinfo2 info = mallinfo2();
-    EXPECT_GT(expected, 10 * kMiB);
-    EXPECT_EQ(info.uordblks - own, expected);
-    EXPECT_EQ(info.arena, info.uordblks + info.fordblks);
-    if (round % 2 == 0) malloc_trim(round % 4 == 0 ? 0 : kMiB);
-    const StatsText text;
-    EXPECT_EQ(text["Bytes in use by application"] - own, expected);
-    text.ExpectConsistent();
-  }
-  mixture.FreeAll();
-  EXPECT_EQ(mallinfo2().uordblks, own);
-}
-
 // According to the kernel, the process's address space grows by as much as the figures do.
 TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
   static void* objects[100'000];
@@ -178,86 +89,11 @@ TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
     const size_t space = AddressSpace();
     for (size_t i = 0; i < count; ++i) objects[i] = malloc(size);
     const size_t grown = AddressSpace() - space;
-    EXPECT_EQ(StatsText()["Virtual address space used"] - before, grown) << size;
+    const StatsText text;
+    EXPECT_EQ(text["Virtual address space used"] - before, grown) << size;
+    text.ExpectConsistent();
     for (size_t i = 0; i < count; ++i) free(objects[i]);
   }
-}
-
-// Threads exchange objects for others of the same size, so the bytes in use change only by the
-// objects that a thread is exchanging. The figure in the text differs by the objects that move
-// between caches during the call: at most the threads' objects.
-TEST(Accounting, BoundedWhileThreadsRun) {
-  static constexpr size_t kThreads = 4;
-  static constexpr size_t kSlots = 3000;
-  static void* slots[kThreads][kSlots];
-  static std::atomic<bool> stop;
-  static std::atomic<size_t> exchanges;
-  stop = false;
-  exchanges = 0;
-
-  size_t held = 0;
-  for (auto& of_thread : slots) {
-    for (size_t i = 0; i < kSlots; ++i) {
-      of_thread[i] = malloc(16 + i % 97 * 40);
-      held += malloc_usable_size(of_thread[i]);
-    }
-  }
-  pthread_t threads[kThreads];
-  for (size_t t = 0; t < kThreads; ++t) {
-    ASSERT_EQ(pthread_create(
-                  &threads[t], nullptr,
-                  [](void* argument) -> void* {
-                    void** const mine = static_cast<void**>(argument);
-                    uint64_t random = reinterpret_cast<uintptr_t>(argument);
-                    while (!stop) {
-                      for (int i = 0; i < 5000; ++i) {
-                        random = random * 6364136223846793005u + 1442695040888963407u;
-                        const size_t slot = (random >> 33) % kSlots;
-                        void* const fresh = malloc(16 + slot % 97 * 40);
-                        free(mine[slot]);
-                        mine[slot] = fresh;
-                      }
-                      // Cached objects move to the central free lists and back.
-                      tcmalloc_flush_this_thread_cache();
-                      exchanges += 5000;
-                    }
-                    return nullptr;
-                  },
-                  slots[t]),
-              0);
-  }
-  // Waits until all threads exchange objects, so that the rest of the program's memory, with the
-  // records of threads, no longer changes.
-  while (exchanges < 100'000) sched_yield();
-  size_t most_free = 0;
-  size_t least = SIZE_MAX;
-  size_t most = 0;
-  const size_t until = exchanges + 3'000'000;
-  size_t readings = 0;
-  for (; exchanges < until || readings < 50; ++readings) {
-    const StatsText text(2);
-    text.ExpectConsistent();
-    most_free = std::max(most_free, text.cached());
-    const size_t in_use = text["Bytes in use by application"];
-    least = std::min(least, in_use);
-    most = std::max(most, in_use);
-  }
-  stop = true;
-  for (const pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
-  // The threads have ended, so the figure is exact. The rest of the program's memory has not
-  // changed.
-  const size_t quiet = StatsText(1)["Bytes in use by application"];
-  ASSERT_GE(quiet, held);
-  printf("%zu readings: in use between %zd and %zd of what it is, caches hold up to %zu\n",
-         readings, static_cast<ssize_t>(least - quiet), static_cast<ssize_t>(most - quiet),
-         most_free);
-  const size_t in_hands = kThreads * 4096;
-  EXPECT_GE(least + most_free, quiet);
-  EXPECT_LE(most, quiet + most_free + in_hands);
-  for (auto& of_thread : slots) {
-    for (void* const object : of_thread) free(object);
-  }
-  EXPECT_EQ(quiet - StatsText(1)["Bytes in use by application"], held);
 }
 
 // The old struct has the same figures as ints.
