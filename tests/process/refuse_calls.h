@@ -23,6 +23,21 @@ struct NamedCall {
   long number;
 };
 
+#define CALLS_OF_EVERY_MACHINE                                                                     \
+  CALL(brk), CALL(clock_gettime), CALL(clock_nanosleep), CALL(clone), CALL(clone3), CALL(close),   \
+      CALL(connect), CALL(epoll_create1), CALL(epoll_ctl), CALL(epoll_pwait), CALL(eventfd2),      \
+      CALL(execve), CALL(exit), CALL(exit_group), CALL(faccessat), CALL(fallocate), CALL(fcntl),   \
+      CALL(fstat), CALL(fstatfs), CALL(futex), CALL(getcpu), CALL(getdents64), CALL(geteuid),      \
+      CALL(getpid), CALL(getppid), CALL(getrandom), CALL(gettid), CALL(kill), CALL(lseek),         \
+      CALL(madvise), CALL(membarrier), CALL(mincore), CALL(mprotect), CALL(mremap), CALL(munmap),  \
+      CALL(nanosleep), CALL(openat), CALL(pipe2), CALL(prctl), CALL(pread64), CALL(prlimit64),     \
+      CALL(process_vm_readv), CALL(ptrace), CALL(pwrite64), CALL(read), CALL(readlinkat),          \
+      CALL(renameat2), CALL(rseq), CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn),   \
+      CALL(sched_getaffinity), CALL(sched_yield), CALL(seccomp), CALL(sendto),                     \
+      CALL(set_robust_list), CALL(set_tid_address), CALL(sigaltstack), CALL(socket), CALL(tgkill), \
+      CALL(timerfd_create), CALL(timerfd_gettime), CALL(timerfd_settime), CALL(unlinkat),          \
+      CALL(wait4), CALL(write), CALL(writev), CALL(dup), CALL(getrusage), CALL(ioctl), CALL(uname)
+
 // The calls that docs/system-calls.md lists, and those of the C library, the dynamic linker and
 // these programs. Some machines have several calls of one name.
 static const struct NamedCall kCalls[] = {
@@ -84,73 +99,7 @@ static const struct NamedCall kCalls[] = {
 #ifdef SYS_statx
     CALL(statx),
 #endif
-    CALL(brk),
-    CALL(clock_gettime),
-    CALL(clock_nanosleep),
-    CALL(clone),
-    CALL(clone3),
-    CALL(close),
-    CALL(connect),
-    CALL(epoll_create1),
-    CALL(epoll_ctl),
-    CALL(epoll_pwait),
-    CALL(eventfd2),
-    CALL(execve),
-    CALL(exit),
-    CALL(exit_group),
-    CALL(faccessat),
-    CALL(fallocate),
-    CALL(fcntl),
-    CALL(fstat),
-    CALL(fstatfs),
-    CALL(futex),
-    CALL(getcpu),
-    CALL(getdents64),
-    CALL(geteuid),
-    CALL(getpid),
-    CALL(getppid),
-    CALL(getrandom),
-    CALL(gettid),
-    CALL(kill),
-    CALL(lseek),
-    CALL(madvise),
-    CALL(membarrier),
-    CALL(mincore),
-    CALL(mprotect),
-    CALL(mremap),
-    CALL(munmap),
-    CALL(nanosleep),
-    CALL(openat),
-    CALL(pipe2),
-    CALL(prctl),
-    CALL(pread64),
-    CALL(prlimit64),
-    CALL(process_vm_readv),
-    CALL(ptrace),
-    CALL(pwrite64),
-    CALL(read),
-    CALL(readlinkat),
-    CALL(renameat2),
-    CALL(rseq),
-    CALL(rt_sigaction),
-    CALL(rt_sigprocmask),
-    CALL(rt_sigreturn),
-    CALL(sched_getaffinity),
-    CALL(sched_yield),
-    CALL(seccomp),
-    CALL(sendto),
-    CALL(set_robust_list),
-    CALL(set_tid_address),
-    CALL(sigaltstack),
-    CALL(socket),
-    CALL(tgkill),
-    CALL(timerfd_create),
-    CALL(timerfd_gettime),
-    CALL(timerfd_settime),
-    CALL(unlinkat),
-    CALL(wait4),
-    CALL(write),
-    CALL(writev),
+    CALLS_OF_EVERY_MACHINE,
 // Calls that only the C library makes.
 #ifdef SYS_alarm
     CALL(alarm),
@@ -164,11 +113,8 @@ static const struct NamedCall kCalls[] = {
 #ifdef SYS_set_thread_area
     CALL(set_thread_area),
 #endif
-    CALL(dup),
-    CALL(getrusage),
-    CALL(ioctl),
-    CALL(uname),
 #undef CALL
+#undef CALLS_OF_EVERY_MACHINE
 };
 
 enum { kMaxFilter = 4000 };

@@ -5,7 +5,6 @@
 //   leak_checks since      a part of the program's life, without records
 //   leak_checks recorded   as whole and since, with records, which are started and stopped
 //   leak_checks annotated  annotations by the program
-//   leak_checks protected  objects that are partly unreadable
 //   leak_checks moving N   N checks while threads grow large objects
 //   leak_checks threads N plain|recorded
 //                          N checks in a row while 8 threads allocate, start and end
@@ -124,14 +123,6 @@ void CheckSince() {
   FreeLost(3);
 }
 
-void ExpectContains(const LeakReport& report, const char* what) {
-  const std::optional<std::string> text = report.AsString(LeakReport::Format::kText);
-  CHECK(text.has_value());
-  if (text->find(what) != std::string::npos) return;
-  fprintf(stderr, "not in the report: %s\n%s\n", what, text->c_str());
-  abort();
-}
-
 void CheckRecorded() {
   Lose(2);
   CHECK(LeakChecker::StartRecording() && LeakChecker::StartRecording());
@@ -240,99 +231,6 @@ void CheckAnnotated() {
   count();
   CHECK(lost == unregistered + 3);
   CHECK(unregistered == 1);
-}
-
-// --- Memory that cannot be read ------------------------------------------------------------------
-
-// Guard pages that /proc/self/maps does not show (Linux 6.13 and later).
-constexpr int kInstallGuard = 102;
-constexpr int kRemoveGuard = 103;
-
-// An object of `pages` pages that leads to three others: by its first page, by its page `broken`,
-// which cannot be read, and by its last one.
-void** NewBroken(size_t pages, size_t broken, bool (*protect)(void* page, size_t bytes),
-                 volatile uintptr_t* hidden_child) {
-  const size_t page = static_cast<size_t>(getpagesize());
-  auto* const object = static_cast<char*>(Opaque(aligned_alloc(page, pages * page)));
-  CHECK(object != nullptr);
-  memset(object, 0, pages * page);
-  *reinterpret_cast<void**>(object) = Opaque(malloc(kBytes));
-  void* const child = Opaque(malloc(kBytes));
-  *hidden_child = ~reinterpret_cast<uintptr_t>(child);
-  *reinterpret_cast<void**>(object + broken * page + 64) = child;
-  *reinterpret_cast<void**>(object + (pages - 1) * page + 64) = Opaque(malloc(kBytes));
-  CHECK(protect(object + broken * page, page));
-  return reinterpret_cast<void**>(object);
-}
-
-bool Protect(void* start, size_t bytes) { return mprotect(start, bytes, PROT_NONE) == 0; }
-bool InstallGuard(void* start, size_t bytes) { return madvise(start, bytes, kInstallGuard) == 0; }
-
-bool HasGuards() {
-  const size_t page = static_cast<size_t>(getpagesize());
-  void* const start =
-      mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(start != MAP_FAILED);
-  const bool has = InstallGuard(start, page);
-  munmap(start, page);
-  return has;
-}
-
-// Some leaked objects may be reachable from what a function has left on a stack.
-bool IsAlmost(uint64_t objects, uint64_t lost) { return objects <= lost && objects + 3 >= lost; }
-
-void** held[10];
-volatile uintptr_t behind_guard[10];
-
-void FreeBroken(size_t i, size_t pages) {
-  const size_t page = static_cast<size_t>(getpagesize());
-  char* const object = reinterpret_cast<char*>(held[i]);
-  free(held[i][0]);
-  free(reinterpret_cast<void*>(~behind_guard[i]));
-  free(*reinterpret_cast<void**>(object + (pages - 1) * page + 64));
-  free(object);
-  held[i] = nullptr;
-}
-
-void CheckProtected() {
-  const size_t page = static_cast<size_t>(getpagesize());
-  const bool has_guards = HasGuards();
-  // One object is short, the other one so long that the checker looks at its pages before it reads
-  // them.
-  for (const size_t pages : {size_t{8}, size_t{200}}) {
-    for (const bool guard : {false, true}) {
-      if (guard && !has_guards) continue;
-      constexpr size_t kObjects = 10;
-      Elsewhere([&] {
-        for (size_t i = 0; i < kObjects; ++i) {
-          held[i] = NewBroken(pages, 3, guard ? &InstallGuard : &Protect, &behind_guard[i]);
-        }
-      });
-      const LeakReport report = CheckLeaks();
-      const LeakReport::Info info = report.GetInfo();
-      printf("%zu pages, %s: outcome %d, %llu objects lost\n", pages,
-             guard ? "a guard" : "protected", info.outcome, info.objects);
-      CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
-      // Of each object, the child is leaked to which only the unreadable page points.
-      CHECK(IsAlmost(info.objects, kObjects) && info.bytes == info.objects * kObjectBytes);
-      // A guard page has no contents.
-      if (!guard) {
-        ExpectContains(report, " bytes could not be read (protected");
-      }
-      for (size_t i = 0; i < kObjects; ++i) {
-        char* const object = reinterpret_cast<char*>(held[i]);
-        CHECK(guard ? madvise(object + 3 * page, page, kRemoveGuard) == 0
-                    : mprotect(object + 3 * page, page, PROT_READ | PROT_WRITE) == 0);
-      }
-      // The guard has discarded the contents of the page.
-      const uint64_t lost = CheckLeaks().Objects();
-      CHECK(guard ? IsAlmost(lost, kObjects) : lost == 0);
-      Elsewhere([&] {
-        for (size_t i = 0; i < kObjects; ++i) FreeBroken(i, pages);
-      });
-      CHECK(CheckLeaks().NoLeaks());
-    }
-  }
 }
 
 std::atomic<bool> ending{false};
@@ -486,8 +384,6 @@ int main(int argc, char** argv) {
     CheckRecorded();
   } else if (what == "annotated") {
     CheckAnnotated();
-  } else if (what == "protected") {
-    CheckProtected();
   } else if (what == "moving") {
     CHECK(argc == 3);
     CheckMoving(atoi(argv[2]));

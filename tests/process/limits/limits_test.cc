@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <atomic>
 #include <barrier>
 #include <new>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -137,37 +135,6 @@ TEST(LimitsTest, CachesAreEmptiedBeforeAnAllocationFails) {
     Free(large);
     done.arrive_and_wait();
     for (std::thread& thread : threads) thread.join();
-  });
-}
-
-// A child that is forked while another thread releases memory has its limits, and can use them.
-TEST(LimitsTest, SurviveFork) {
-  ExpectChildSucceeds([] {
-    MallocExtension::SetMemoryLimit(64 * kMiB, MallocExtension::LimitKind::kHard);
-    MallocExtension::SetMemoryLimit(20 * kMiB, MallocExtension::LimitKind::kSoft);
-    std::atomic<bool> stop{false};
-    std::thread worker([&stop] {
-      while (!stop.load()) {
-        List list;
-        while (list.count < 20) {
-          if (!list.Add(kMiB)) break;
-        }
-        list.Clear();
-      }
-    });
-    for (int i = 0; i < 20; ++i) {
-      const ChildResult grandchild = RunInChild([] {
-        CHECK(MallocExtension::GetMemoryLimit(MallocExtension::LimitKind::kHard) == 64 * kMiB);
-        List list;
-        while (list.Add(100000)) {
-        }
-        CHECK(list.count > 100);
-        list.Clear();
-      });
-      CHECK(grandchild.exited && grandchild.exit_code == 0);
-    }
-    stop.store(true);
-    worker.join();
   });
 }
 

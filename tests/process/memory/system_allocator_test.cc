@@ -35,7 +35,6 @@ class Arena final : public SystemAllocator {
   }
 
   void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
-    ++calls;
     CHECK(alignment >= 8192 && (alignment & (alignment - 1)) == 0);
     CHECK(bytes > 0);
     size_t used = used_.load();
@@ -44,9 +43,7 @@ class Arena final : public SystemAllocator {
       const uintptr_t at = reinterpret_cast<uintptr_t>(start_) + used;
       first = used + (-at & (alignment - 1));
       if (first > bytes_ || bytes > bytes_ - first) {
-        if (next == nullptr) return nullptr;
-        ++passed_on;
-        return next->Allocate(bytes, actual_bytes, alignment);
+        return nullptr;
       }
     } while (!used_.compare_exchange_weak(used, first + bytes));
     *actual_bytes = bytes;
@@ -70,10 +67,6 @@ class Arena final : public SystemAllocator {
     }
     return true;
   }
-
-  SystemAllocator* next = nullptr;
-  std::atomic<int> calls{0};
-  std::atomic<int> passed_on{0};
 
  private:
   char* const start_;
@@ -176,42 +169,6 @@ TEST(SystemAllocatorTest, WhenItGivesNothingAllocationsFail) {
     size_t count = 0;
     while (Malloc(kMiB) != nullptr) ++count;
     CHECK(errno == ENOMEM && count > 0);
-  });
-}
-
-TEST(SystemAllocatorTest, WhatComesFromTheLibrarysOwnIsReleased) {
-  EXPECT_CHILD_SUCCEEDS([] {
-    static Arena arena(kMiB);
-    arena.next = MallocExtension::GetSystemAllocator();
-    MallocExtension::SetSystemAllocator(&arena);
-    constexpr size_t kBytes = 64 * kMiB;
-    char* const p = NewMarked(kBytes, 1);
-    CHECK(arena.passed_on > 0 && !arena.Holds(p));
-    Free(p);
-    malloc_trim(0);
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    static unsigned char resident[kBytes / 4096];
-    CHECK(mincore(p, kBytes, resident) == 0);
-    size_t pages = 0;
-    for (size_t i = 0; i < kBytes / page; ++i) pages += resident[i] & 1;
-    CHECK(pages * page < kMiB);
-    FreeMarked(NewMarked(kBytes, 2), kBytes, 2);
-  });
-}
-
-TEST(SystemAllocatorTest, CanBeTakenBack) {
-  EXPECT_CHILD_SUCCEEDS([] {
-    static Arena arena(16 * kMiB);
-    SystemAllocator* const own = MallocExtension::GetSystemAllocator();
-    for (SystemAllocator* const other : {static_cast<SystemAllocator*>(nullptr), own}) {
-      MallocExtension::SetSystemAllocator(&arena);
-      CHECK(MallocExtension::GetSystemAllocator() == &arena);
-      MallocExtension::SetSystemAllocator(other);
-      CHECK(MallocExtension::GetSystemAllocator() == own);
-      const int calls = arena.calls;
-      FreeMarked(NewMarked(64 * kMiB, 1), 64 * kMiB, 1);
-      CHECK(arena.calls == calls);
-    }
   });
 }
 

@@ -51,11 +51,7 @@ def wrong(call, by, size):
 CHECK, FREE, DELETE, DELETES = "check", "free", "operator delete", r"operator delete\[\]"
 REPORTS = {
     "write_after_end": after(FREE, 24),
-    "memset_after_end": after(FREE, 100),
     "write_after_end_of_large": after(FREE, LARGE),
-    "write_after_end_of_realloc": after(FREE, 200),
-    "write_after_end_of_calloc": after(FREE, 30),
-    "write_after_end_of_memalign": after(FREE, 100),
     "write_after_end_of_new_array": after(DELETES, 10),
     "write_after_end_never_freed": after(CHECK, 24),
     "write_before_start": (FREE, BEFORE.format(size=24, at=1), False),
@@ -67,11 +63,9 @@ REPORTS = {
     "write_after_delete_array": late(100, 99),
     "write_after_realloc": late(24, 0),
     "memset_after_free": late(64, 0),
-    "write_after_free_by_thread": late(24, 5),
     "write_after_free_found_by_frees": late(24, 3),
     "double_free": twice(FREE, 24),
     "double_free_of_large": twice(FREE, LARGE),
-    "double_free_by_thread": twice(FREE, 24),
     "realloc_after_free": twice("realloc", 24),
     "size_after_free": twice("malloc_usable_size", 24),
     "free_inside": inside(FREE, "16 bytes into", 100),
@@ -84,13 +78,9 @@ REPORTS = {
     "new_free": wrong(FREE, "operator new", 24),
     "new_delete_array": wrong(DELETES, "operator new", 24),
     "new_array_free": wrong(FREE, r"operator new\[\]", 24),
-    "new_array_delete": wrong(DELETE, r"operator new\[\]", 24),
-    "new_realloc": wrong("realloc", "operator new", 24),
     "delete_wrong_size": (DELETE, "the object has 24 bytes, but the sized free says 32", False),
     "delete_wrong_alignment":
         (DELETE, "the object of 100 bytes was allocated with alignment 64, but the free says alignment 32", False),
-    "delete_without_alignment":
-        (DELETE, "the object of 100 bytes was allocated with alignment 64, but the free says none", False),
 }
 # Bugs that fault with a page fence, at the instruction. The free finds a write within the padding at the end.
 FAULTS = {name for name in REPORTS if re.match(r"(write|memset)_after_(free|delete|realloc)", name)} | {
@@ -116,7 +106,7 @@ class Test:
 
     def names(self):
         names = self.run("--list").stdout.split()
-        self.check(len(names) > 30, "bugs --list lists them")
+        self.check(len(names) > 25, "bugs --list lists them")
         return names
 
     def check_report(self, name, result, call, pattern, has_free):
@@ -138,7 +128,7 @@ class Test:
             return
         self.check(any(re.match("  allocated by ", line) for line in headings), f"{name}: no stack of the allocation")
         self.check(has_free == any(re.match("  freed by ", line) for line in headings), f"{name}: stack of the free")
-        if self.full and not re.search("calloc|memalign|alignment|of_realloc", name):
+        if self.full and not re.search("alignment", name):
             allocates = re.search(r"  allocated by [^\n]*\n    (\S+)", result.stderr)
             self.check(allocates and re.search("AllocateIt|New(Array)?It", allocates[1]),
                        f"{name}: the allocation is by {allocates and allocates[1]}: {result.stderr}")

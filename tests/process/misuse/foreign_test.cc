@@ -23,9 +23,8 @@ struct CLibrary {
     void* handle = dlopen("libc.so.6", RTLD_NOLOAD | RTLD_LAZY);
     CHECK(handle != nullptr);
     allocate = reinterpret_cast<void* (*)(size_t)>(dlsym(handle, "malloc"));
-    aligned = reinterpret_cast<void* (*)(size_t, size_t)>(dlsym(handle, "memalign"));
     statistics = reinterpret_cast<struct mallinfo2 (*)()>(dlsym(handle, "mallinfo2"));
-    CHECK(allocate != nullptr && allocate != malloc && aligned != nullptr);
+    CHECK(allocate != nullptr && allocate != malloc);
     CHECK(statistics != nullptr);
   }
   // Bytes that the C library's main heap has handed out.
@@ -34,7 +33,6 @@ struct CLibrary {
     return info.uordblks + info.hblkhd;
   }
   void* (*allocate)(size_t);
-  void* (*aligned)(size_t, size_t);
   struct mallinfo2 (*statistics)();
 };
 
@@ -106,24 +104,6 @@ TEST_F(Foreign, ReallocKeepsContents) {
       ASSERT_GE(malloc_usable_size(object), to);
       Free(object);
     }
-  }
-}
-
-TEST_F(Foreign, FailedReallocKeepsTheObject) {
-  char* object = Allocate(1000, 5);
-  errno = 0;
-  EXPECT_EQ(Realloc(object, PTRDIFF_MAX), nullptr);
-  EXPECT_EQ(errno, ENOMEM);
-  EXPECT_EQ(Realloc(object, SIZE_MAX), nullptr);
-  FreeMarked(object, 1000, 5);
-}
-
-TEST_F(Foreign, AlignedObjects) {
-  for (size_t alignment = 32; alignment <= 1 << 20; alignment *= 2) {
-    auto* object = static_cast<char*>(libc_.aligned(alignment, 100));
-    memset(object, 1, 100);
-    object = static_cast<char*>(Realloc(object, 5000));
-    FreeMarked(object, 100, 1);
   }
 }
 

@@ -2,18 +2,15 @@
 //
 // Tests memory pressure in a process of its own, from sources that the test writes to: no action
 // where it is off; events over a FIFO and over a socket, as systemd sends them; the program's own
-// loop; listeners, also those that fork or end the program; forked children, also of threads that
-// fork while events arrive; a program that closes every descriptor that it does not know and opens
-// others.
+// loop; listeners, also those that fork; forked children, also of threads that fork while events
+// arrive.
 //
-//   pressure off | watch fifo | watch socket | loop | listeners | fork | reused | wrong
-//   pressure forking | fork_in_call | exit_in_call
+//   pressure off | watch fifo | watch socket | loop | listeners | fork | wrong | forking
 //
 // With one of these arguments it prepares the files that the variables name, sets the variables,
 // and executes itself.
 #include <dirent.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -187,29 +184,6 @@ void Fork() {
   CHECK(WaitFor(busy) == 0);
 }
 
-// Files that get the numbers of the library's descriptors are the program's, also in its children.
-void Reused() {
-  CHECK(Descriptors() > 3);
-  for (int fd = 3; fd < 1024; ++fd) close(fd);
-  std::vector<int> own;
-  for (int i = 0; i < 700; ++i) {
-    own.push_back(open("/dev/null", O_RDONLY));
-    CHECK(own.back() >= 0);
-  }
-  for (int i = 0; i < 3; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      for (const int fd : own) CHECK(fcntl(fd, F_GETFD) >= 0);
-      _exit(0);
-    }
-    CHECK(WaitFor(child) == 0);
-  }
-  // The library notices it within ten seconds and listens again to the sources that still exist.
-  Await([] { return Property("tcmalloc.pressure_sources") == 0; });
-  Await([] { return Property("tcmalloc.pressure_sources") == 1; });
-  for (const int fd : own) CHECK(fcntl(fd, F_GETFD) >= 0);
-}
-
 std::atomic<int> children_ended{0};
 
 // Tests a listener in the library's thread while other threads fork, allocate, and add and remove
@@ -288,74 +262,13 @@ void Forking(int writer) {
   });
 }
 
-// A child that a listener forks has no other thread. When the listener returns in the child, the
-// child continues to listen; the parent does in any case.
-void ForkInCall(int writer) {
-  static int result[2];
-  CHECK(pipe2(result, O_CLOEXEC) == 0);
-  tcmalloc_pressure_listener forks = {};
-  forks.notify = [](int, void*) {
-    static pid_t parent = getpid();
-    if (getpid() != parent) {
-      // This is the second event, in the child.
-      CHECK(tcmalloc_pressure_fd() == -1 && errno == EBUSY);
-      CHECK(write(result[1], "c", 1) == 1);
-      _exit(0);
-    }
-    if (told_calls++ > 0) return;
-    if (fork() == 0) CHECK(tcmalloc_handle_pressure() == 0);
-  };
-  tcmalloc_add_pressure_listener(&forks);
-  CHECK(write(writer, "x", 1) == 1);
-  Await([] { return told_calls == 1; });
-  // Either process may read the FIFO's byte: writes until both have read one.
-  char byte = 0;
-  CHECK(fcntl(result[0], F_SETFL, O_NONBLOCK) == 0);
-  Await([&] {
-    CHECK(write(writer, "x", 1) == 1 || errno == EAGAIN);
-    SleepMs(100);
-    if (byte == 0) CHECK(read(result[0], &byte, 1) == 1 || errno == EAGAIN);
-    return byte != 0 && told_calls > 1;
-  });
-  CHECK(byte == 'c');
-  CHECK(waitpid(-1, nullptr, 0) > 0);
-}
-
-struct AtEnd {
-  ~AtEnd() {
-    if (listener.notify == nullptr) return;
-    tcmalloc_remove_pressure_listener(&listener);
-    CHECK(write(STDOUT_FILENO, "removed\n", 8) == 8);
-  }
-  tcmalloc_pressure_listener listener = {};
-} at_end;
-
-// The program ends in a listener, while other threads continue.
-[[noreturn]] void ExitInCall(int writer) {
-  at_end.listener.notify = [](int, void*) {
-    Free(Malloc(1 << 20));
-    exit(0);
-  };
-  tcmalloc_add_pressure_listener(&at_end.listener);
-  for (int t = 0; t < 4; ++t) {
-    std::thread([] {
-      for (;;) Free(Malloc(1 << 20));
-    }).detach();
-  }
-  CHECK(write(writer, "x", 1) == 1);
-  for (;;) pause();
-}
-
 int Run(const std::string& what, const char* path, int writer) {
   if (what == "off" || what == "wrong") Off();
   if (what == "watch") Watch(writer);
   if (what == "loop") Loop(path);
   if (what == "listeners") Listeners(writer);
   if (what == "fork") Fork();
-  if (what == "reused") Reused();
   if (what == "forking") Forking(writer);
-  if (what == "fork_in_call") ForkInCall(writer);
-  if (what == "exit_in_call") ExitInCall(writer);
   return 0;
 }
 
@@ -400,7 +313,7 @@ int main(int argc, char** argv) {
     }
     CHECK(setenv("MEMORY_PRESSURE_WATCH", path.c_str(), 1) == 0);
     const char* config = "watch=on,interval=1s";
-    if (what == "forking" || what == "fork_in_call") config = "watch=on,interval=100ms";
+    if (what == "forking") config = "watch=on,interval=100ms";
     if (what != "loop") CHECK(setenv("TCMALLOC_PRESSURE", config, 1) == 0);
     if (what == "loop") CHECK(setenv("TCMALLOC_PRESSURE", "", 1) == 0);
   }

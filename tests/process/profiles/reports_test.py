@@ -125,6 +125,7 @@ class Test:
 
 # --- profiles ------------------------------------------------------------------------------------
 
+
 def check_exit(test):
     run = test.profiled("", "hold:20", "keep:12", "wait")
     run.see("hold:20"), run.see("keep:12")
@@ -240,23 +241,8 @@ def check_mistakes(test):
     test.expect("the process already handles or ignores the signal; no profiles" in err, err)
 
 
-def check_no_overwriting(test):
-    """Files that exist are left alone, and links are not followed."""
-    run = test.profiled(",signal=USR1", "hold:2", "wait")
-    run.see("hold:2")
-    victim = test.folder / "victim"
-    victim.write_text("precious")
-    (test.folder / f"p.{run.pid}.0001.heap").symlink_to(victim)
-    (test.folder / f"p.{run.pid}.0002.heap").write_text("older")
-    os.kill(run.pid, signal.SIGUSR1)
-    name = f"p.{run.pid}.0003.heap"
-    test.expect_equal(test.wait_for(lambda: test.objects(name), name), 2, "objects")
-    test.expect_equal(victim.read_text(), "precious", "the target of the link")
-    test.expect_equal((test.folder / f"p.{run.pid}.0002.heap").read_text(), "older", "the older file")
-    run.end()
-
-
 # --- reports on SIGTERM --------------------------------------------------------------------------
+
 
 def check_at_term(test):
     """The reports of the exit are written on SIGTERM, and the signal ends the process."""
@@ -276,18 +262,6 @@ def check_at_term(test):
     test.expect_equal(test.objects(f"p.{run.pid}.0001.heap"), 10, "objects in the profile")
 
 
-def check_at_term_fork(test):
-    """A child reports by itself; a child without a thread of the library still ends."""
-    run = test.start("hold:1", "fork", "wait", library=test.minimal, TCMALLOC_REPORT_AT_TERM="1",
-                     MALLOCSTATS="1")
-    run.see("hold:1")
-    child = int(run.see("child").split()[1])
-    os.kill(child, signal.SIGTERM)
-    err = run.end(100 + signal.SIGTERM)
-    pids = re.findall(r"^Process (\d+), ", err, re.MULTILINE)
-    test.expect_equal(pids, [str(child), str(run.pid)], "who has reported")
-
-
 def check_at_term_off(test):
     """There is no handler and no thread unless requested, and none if the signal is ignored."""
     run = test.start("hold:1", "wait", library=test.minimal, MALLOCSTATS="1")
@@ -305,6 +279,7 @@ def check_at_term_off(test):
 
 
 # --- statistics ----------------------------------------------------------------------------------
+
 
 def read_series(text):
     return [json.loads(line) for line in text.splitlines()]

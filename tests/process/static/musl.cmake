@@ -27,7 +27,7 @@ add_static_process_test(static_use)
 # Tests of the shared libraries show how the two differ.
 set(libraries tcmalloc)
 add_static_process_test(static_fork 150)
-foreach(name static_misuse ../threads/many_threads ../fork/fork_trim ../fork/spawn
+foreach(name ../fork/fork_trim ../fork/spawn
     ../../packaging/client ../../packaging/bystander)
   add_static_process_test(${name})
 endforeach()

@@ -6,7 +6,7 @@ Usage: static_served_test.py STATIC_LIBRARY SOURCE WORK_FOLDER C_COMPILER CXX_CO
 
 In each program the C library's names must be the allocator's functions, by their addresses, and what
 the library's constructors start must work: statistics, and in the full library the heap profiler and
-the leak checker. The minimal one must say that it has no leak checker, but not in a set-uid program.
+the leak checker. The minimal one must say that it has no leak checker.
 """
 
 import os
@@ -21,8 +21,6 @@ SAME = (("malloc", "tc_malloc"), ("free", "tc_free"), ("calloc", "tc_calloc"),
         ("realloc", "tc_realloc"), ("posix_memalign", "tc_posix_memalign"),
         ("aligned_alloc", "tc_aligned_alloc"), ("malloc_usable_size", "tc_malloc_size"),
         ("_ZdlPv", "tc_delete"))
-# The numbers are those of Debian and other systems; any two that are not root's are enough.
-NOBODY, OWNER = 65534, 1
 NEW = ("_Znwm", "_Znwj")  # for a size_t of 64 bits, and of 32
 STATUS_OF_LEAKS = 1
 IGNORED = ("tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal; preload or link libtcmalloc, "
@@ -111,30 +109,6 @@ class Test:
         if not list(self.work.glob(f"{pathlib.Path(profile).name}*.heap")):
             self.fail(f"{name}: HEAPPROFILE writes no file")
 
-    def check_set_uid(self):
-        """A setuid program writes nothing about variables."""
-        reason = ("only root can make such a program" if os.geteuid() != 0 else
-                  "the file system ignores set-uid" if os.statvfs(self.work).f_flag & os.ST_NOSUID else
-                  "this process and its children ignore set-uid"
-                  if "NoNewPrivs:\t1" in pathlib.Path("/proc/self/status").read_text() else None)
-        if reason:
-            print(f"no set-uid program: {reason}")
-            return
-        # Makes a folder that any user may enter.
-        with tempfile.TemporaryDirectory() as folder:
-            os.chmod(folder, 0o755)
-            program = os.path.join(folder, "set_uid")
-            subprocess.run([*self.programs["malloc"], "-o", program, str(self.library)], check=True)
-            os.chown(program, OWNER, -1)
-            said = {}
-            for mode in (0o755, 0o4755):
-                os.chmod(program, mode)
-                said[mode] = subprocess.run([program], env=plain_environment(HEAPCHECK="normal"),
-                                            user=NOBODY, text=True, check=True,
-                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE).stderr
-            if ("leak check" if self.has_tools else IGNORED) not in said[0o755] or said[0o4755]:
-                self.fail(f"set-uid: {said}")
-
 
 def main():
     test = Test(*sys.argv[1:])
@@ -155,7 +129,6 @@ def main():
         # The linker takes from an archive only what is referred to, and here nothing is.
         for way, link in {**({} if use == "nothing" else ways), **for_all}.items():
             test.check(way, use, link)
-    test.check_set_uid()
     print(f"{test.linked} programs, {test.failures} failures")
     sys.exit(1 if test.failures else 0)
 

@@ -6,18 +6,15 @@
  *                       allocations, each followed by a line "=== BYTES" with the bytes of the
  *                       program's objects, rounded up to the allocator's sizes
  *   statistics limits   the text after both limits were reached
- *   statistics fork     children report, while threads change the callback
  *   statistics large    makes large allocations in every way there is, with a callback that writes
  *                       "callback BYTES" to stdout; then JSON
  */
 #define _GNU_SOURCE
 #include <malloc.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <tcmalloc/tcmalloc.h>
 
 #include "../check.h"
@@ -129,43 +126,11 @@ static void Large(void) {
   puts(after);
 }
 
-static void Nothing(void* object, size_t bytes, void* context) {}
-
-static void* ChangeCallback(void* unused) {
-  while (unused == NULL) tcmalloc_set_large_allocation_callback(&Nothing, NULL);
-  return NULL;
-}
-
-/* A child can take all locks, whichever thread held them: otherwise the alarm would end it. */
-static void ForkMeanwhile(void) {
-  enum { kThreads = 3, kForks = 300 };
-  pthread_t threads[kThreads];
-  for (int i = 0; i < kThreads; ++i) {
-    CHECK(pthread_create(&threads[i], NULL, &ChangeCallback, NULL) == 0);
-  }
-  for (int i = 0; i < kForks; ++i) {
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-      alarm(20);
-      tcmalloc_set_large_allocation_threshold(1 << 20);
-      Free(Malloc(1 << 20));
-      _exit(0);
-    }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
-  _exit(0);
-}
-
 int main(int count, char** arguments) {
   RequireLibraryUnderTest();
   CHECK(count == 2);
   if (strcmp(arguments[1], "limits") == 0) {
     MeetLimits();
-  } else if (strcmp(arguments[1], "fork") == 0) {
-    ForkMeanwhile();
   } else if (strcmp(arguments[1], "large") == 0) {
     Large();
   } else {

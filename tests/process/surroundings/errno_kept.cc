@@ -3,13 +3,8 @@
 // Tests that frees keep errno, also where a sandbox refuses the allocator's system calls: for the
 // CPU, the time, a barrier, the release of memory.
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include <new>
@@ -17,6 +12,7 @@
 #include <vector>
 
 #include "../check.h"
+#include "../refuse_calls.h"
 
 // The C library's functions as they behave if neither a vDSO nor the kernel serves them. This
 // program exports them, so they are found before the C library's.
@@ -48,24 +44,6 @@ extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t cl
 namespace {
 
 constexpr int kErrno = 4711;
-
-// From now on the kernel refuses these.
-void Refuse() {
-  refused = true;
-  static const long kCalls[] = {SYS_madvise, SYS_membarrier, SYS_getcpu, SYS_rt_sigprocmask};
-  std::vector<sock_filter> filter;
-  filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
-  for (long call : kCalls) {
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1));
-    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
-  }
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
-  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-    dprintf(STDOUT_FILENO, "no filter of system calls here: the functions alone refuse\n");
-  }
-}
 
 using FreeFunction = void (*)(void* object, size_t size);
 template <typename Function>
@@ -134,7 +112,8 @@ int main() {
   FreeInThread();
   CHECK(processor_calls > 0);
   CHECK(clock_calls > 0);
-  Refuse();
+  refused = true;
+  RefuseCalls("madvise=EPERM membarrier=EPERM getcpu=EPERM rt_sigprocmask=EPERM");
   UseAll();
   FreeInThread();
   return 0;
