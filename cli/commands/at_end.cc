@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "commands/open_process.h"
+#include "commands/read_facts.h"
 #include "heap/profile.h"
 #include "report/profile_report.h"
 #include "report/sizes.h"
@@ -17,6 +18,8 @@ namespace {
 constexpr size_t kWorstClasses = 5;
 constexpr size_t kMostLeakSites = 10;
 constexpr size_t kMostCallers = 3;
+// Smaller shares of the resident memory are not named.
+constexpr uint64_t kNamedPart = 100;
 
 // No other thread runs, so data that are half changed stay half changed.
 void ReadCallSites(const Target& target, pid_t pid, Image& image, AtEnd* end) {
@@ -49,6 +52,20 @@ std::string SizesText(const Statistics& stats) {
   return out.empty() ? out : "  sizes with the most unused memory in their pages:\n" + out;
 }
 
+// The resident memory that is not the allocator's, by use.
+std::string RestText(const Diagnosis& diagnosis) {
+  uint64_t rest = 0;
+  std::string parts;
+  for (const ResidentShare& share : diagnosis.shares) {
+    if (share.of_heap) continue;
+    rest += share.bytes;
+    if (share.bytes < diagnosis.resident_bytes / kNamedPart) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? ": " : ", ", Size(share.bytes), share.what);
+  }
+  if (rest == 0) return {};
+  return fmt::format("  not the allocator's: {}{}\n", Size(rest), parts);
+}
+
 std::string SitesText(const AtEnd& end) {
   if (end.sites_at_peak.empty()) return {};
   return fmt::format("  largest call sites when most was in use, {} ({}):\n{}",
@@ -79,6 +96,7 @@ AtEnd LookAt(pid_t pid, uint64_t small_bytes) {
     }
     end.stats = ReadStatistics(target);
     if (process.info.memory.peak_resident_bytes > small_bytes) {
+      end.diagnosis = Diagnose(ReadFacts(process, target));
       ReadCallSites(target, pid, *process.image, &end);
     }
   } catch (const Failure& failure) {
@@ -103,7 +121,7 @@ std::string AtEndText(const AtEnd& end, const std::string& program) {
              Size(stats.figure("thread_cache_free_bytes")),
              Size(stats.figure("central_cache_free_bytes")),
              Size(stats.figure("page_heap_free_bytes")), Size(stats.figure("metadata_bytes"))) +
-         SizesText(stats) + SitesText(end);
+         RestText(end.diagnosis) + SizesText(stats) + SitesText(end);
 }
 
 nlohmann::ordered_json AtEndJson(const AtEnd& end) {

@@ -14,12 +14,14 @@
 #include "image/process.h"
 #include "image/symbolizer.h"
 #include "report/call_sites.h"
+#include "report/diagnosis.h"
 
 namespace cli {
 
 struct AtEnd {
   std::optional<ProcessInfo> info;
   std::optional<Statistics> stats;
+  Diagnosis diagnosis;  // of its resident memory, if there are call sites
   std::string version;
   std::string problem;  // why there are no figures
   std::unique_ptr<Symbolizer> symbolizer;

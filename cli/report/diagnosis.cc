@@ -15,10 +15,17 @@ namespace {
 
 // A smaller share of the resident memory does not explain why it is large.
 constexpr uint64_t kNotablePart = 10;
+// From this part of the resident memory on, the objects in use explain why it is large.
+constexpr uint64_t kMostPart = 2;
 // If the objects in use grow by more than this, and by more than a hundredth, that growth is the
-// answer.
+// answer: a leak, or a step.
 constexpr int64_t kNotableGrowth = int64_t{1} << 20;
 constexpr int64_t kNotableGrowthPart = 100;
+// So is steady growth by more than this, if it adds more than a tenth in an hour. Slower growth is
+// hardly distinguishable from the ups and downs of a program at work.
+constexpr int64_t kSteadyGrowth = int64_t{64} << 10;
+constexpr double kHour = 3600;
+constexpr double kSteadyGrowthPart = 10;
 // The part of a mapping in hugepages from which on it is mentioned.
 constexpr uint64_t kHugePart = 2;
 
@@ -47,7 +54,9 @@ class ShareList {
     AddFragmentation();
     AddFreePages();
     AddRecords();
+    const size_t of_heap = shares_.size();
     AddProcess();
+    for (size_t i = of_heap; i < shares_.size(); ++i) shares_[i].of_heap = false;
     std::erase_if(shares_, [](const ResidentShare& share) {
       return share.bytes == 0 && share.name != "in_use";
     });
@@ -71,10 +80,21 @@ class ShareList {
                        Size(heap_.whole_free_pages));
   }
 
+  std::string ObjectsRemedy() const {
+    std::string remedy = fmt::format("'tcmalloc objects {}' lists them by size", facts_.target);
+    if (facts_.sampling_interval != 0) {
+      remedy += fmt::format(", 'tcmalloc profile {}' by call site", facts_.target);
+    }
+    if (facts_.is_running && !facts_.growth.has_value()) {
+      remedy +=
+          fmt::format("; 'tcmalloc doctor --for 10s {}' watches whether they grow", facts_.target);
+    }
+    return remedy;
+  }
+
   void AddObjects() {
     if (facts_.other_malloc.empty()) {
-      Add({"in_use", heap_.in_use, "objects that the program holds", "",
-           fmt::format("'tcmalloc objects {}' lists them by size", facts_.target)});
+      Add({"in_use", heap_.in_use, "objects that the program holds", "", ObjectsRemedy()});
     }
     Add({"thread_caches", heap_.thread_caches, "free objects in thread caches",
          fmt::format("{} thread caches, which may take {} together", stats_.figure("thread_caches"),
@@ -178,21 +198,70 @@ class ShareList {
 };
 
 bool IsNotable(const Growth& growth, uint64_t in_use) {
-  return growth.in_use_bytes >= kNotableGrowth &&
-         growth.in_use_bytes >= static_cast<int64_t>(in_use) / kNotableGrowthPart;
+  if (growth.in_use_bytes >= kNotableGrowth &&
+      growth.in_use_bytes >= static_cast<int64_t>(in_use) / kNotableGrowthPart) {
+    return true;
+  }
+  return growth.steady && growth.in_use_bytes >= kSteadyGrowth &&
+         growth.bytes_per_second() * kHour >= static_cast<double>(in_use) / kSteadyGrowthPart;
 }
 
-void AnswerGrowth(const Growth& growth, Diagnosis* diagnosis) {
-  diagnosis->verdict = "growth";
-  diagnosis->answer = fmt::format("The objects that the program holds grew by {} in {:.1f} s",
-                                  Size(static_cast<uint64_t>(growth.in_use_bytes)), growth.seconds);
-  if (!growth.parts.empty()) {
-    diagnosis->answer += fmt::format(", most by {}: {}", growth.parts[0].what,
-                                     Size(static_cast<uint64_t>(growth.parts[0].bytes)));
+// The sentence about growth, without its end.
+std::string GrowthSentence(const Growth& growth) {
+  std::string text = "The objects that the program holds " + GrowthText(growth);
+  if (growth.in_use_bytes > 0 && !growth.parts.empty()) {
+    text += fmt::format(", most by {}: {}", growth.parts[0].what,
+                        Size(static_cast<uint64_t>(growth.parts[0].bytes)));
   }
-  diagnosis->answer += ". If that continues, the program leaks.";
-  diagnosis->remedy =
-      "set TCMALLOC_SAMPLE_PARAMETER=524288 to see the call sites in a heap profile";
+  return text;
+}
+
+// How to find the code that holds what grew.
+std::string GrowthRemedy(const Facts& facts) {
+  const std::string leaks =
+      fmt::format("; 'tcmalloc leaks {}' shows which objects are leaked", facts.target);
+  if (facts.sampling_interval != 0) {
+    return fmt::format("'tcmalloc profile {}' shows which code holds them", facts.target) + leaks;
+  }
+  if (facts.can_sample) {
+    return fmt::format(
+               "'tcmalloc set {0} sampling=512K' has it take samples from now on, and 'tcmalloc "
+               "profile {0}' then shows which code allocates what stays",
+               facts.target) +
+           leaks;
+  }
+  return "run it on libtcmalloc.so.4 with TCMALLOC_SAMPLE_PARAMETER=524288 to see the call sites" +
+         leaks;
+}
+
+void AnswerGrowth(const Facts& facts, const Growth& growth, Diagnosis* diagnosis) {
+  diagnosis->verdict = "growth";
+  diagnosis->answer = GrowthSentence(growth) + ". If that continues, the program leaks.";
+  diagnosis->remedy = GrowthRemedy(facts);
+}
+
+// The largest share explains the size. If that is the objects in use, the largest other one is
+// named, too.
+void AnswerShares(const Facts& facts, const ResidentShare* largest_other, Diagnosis* diagnosis) {
+  const uint64_t sum = diagnosis->resident_bytes;
+  const bool notable = largest_other != nullptr && largest_other->bytes >= sum / kNotablePart;
+  const bool in_use_is_most = facts.heap.in_use > 0 && facts.heap.in_use >= sum / kMostPart;
+  if (!notable) {
+    diagnosis->answer = "Resident memory is what the program holds.";
+  } else {
+    if (in_use_is_most) diagnosis->answer = "Most of it is what the program holds. ";
+    diagnosis->answer += fmt::format(
+        "{}: {} ({}), {}.",
+        facts.other_malloc.empty() ? "The largest part beside them" : "The largest part",
+        Size(largest_other->bytes), Share(largest_other->bytes, sum), largest_other->what);
+  }
+  if (notable && !in_use_is_most) {
+    diagnosis->verdict = largest_other->name;
+    diagnosis->remedy = largest_other->remedy;
+  } else {
+    diagnosis->verdict = "in_use";
+    diagnosis->remedy = diagnosis->shares.empty() ? "" : diagnosis->shares[0].remedy;
+  }
 }
 
 void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
@@ -225,6 +294,11 @@ void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
                      Size(facts.resident_bytes)));
   }
   if (!facts.stats.settings.empty()) note("Settings: " + facts.stats.settings);
+  if (facts.resident_is_minimum) {
+    note(
+        "A core does not say what was resident: pages that are not all zeroes count. More was, if "
+        "there were pages of zeroes, code of files, or memory that the core lacks.");
+  }
 }
 
 }  // namespace
@@ -238,20 +312,11 @@ Diagnosis Diagnose(const Facts& facts) {
       largest = &share;
     }
   }
-  const uint64_t sum = diagnosis.resident_bytes;
   if (facts.growth.has_value() && IsNotable(*facts.growth, facts.heap.in_use)) {
-    AnswerGrowth(*facts.growth, &diagnosis);
-  } else if (largest != nullptr && largest->bytes >= sum / kNotablePart) {
-    diagnosis.verdict = largest->name;
-    diagnosis.answer = fmt::format(
-        "{}: {} ({}), {}.",
-        facts.other_malloc.empty() ? "The largest part beside them" : "The largest part",
-        Size(largest->bytes), Share(largest->bytes, sum), largest->what);
-    diagnosis.remedy = largest->remedy;
+    AnswerGrowth(facts, *facts.growth, &diagnosis);
   } else {
-    diagnosis.verdict = "in_use";
-    diagnosis.answer = "Resident memory is what the program holds.";
-    diagnosis.remedy = diagnosis.shares.empty() ? "" : diagnosis.shares[0].remedy;
+    AnswerShares(facts, largest, &diagnosis);
+    if (facts.growth.has_value()) diagnosis.growth = GrowthSentence(*facts.growth) + ".";
   }
   AddNotes(facts, &diagnosis);
   return diagnosis;

@@ -15,7 +15,7 @@
 
 namespace cli {
 
-// The change of the objects that the program holds between two readings.
+// The change of the objects that the program holds, over several readings.
 struct Growth {
   struct Part {
     std::string what;  // "objects of 48 bytes"
@@ -23,9 +23,17 @@ struct Growth {
   };
   double seconds = 0;
   int64_t in_use_bytes = 0;
+  bool steady = false;      // it grew from each reading to the next
   std::vector<Part> parts;  // the parts that grew, largest first
+
+  double bytes_per_second() const {
+    return seconds > 0 ? static_cast<double>(in_use_bytes) / seconds : 0;
+  }
 };
-Growth GrowthBetween(const Statistics& before, const Statistics& after, double seconds);
+// `readings`, at least two, are equally far apart and took `seconds` together.
+Growth GrowthOver(const std::vector<Statistics>& readings, double seconds);
+// "grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour at that rate)".
+std::string GrowthText(const Growth& growth);
 
 struct Facts {
   std::string target;       // the argument of a command: the PID, or a file
@@ -36,6 +44,10 @@ struct Facts {
   uint64_t resident_bytes = 0;  // by the kernel
   uint64_t swapped_bytes = 0;
   std::optional<Growth> growth;
+  uint64_t sampling_interval = 0;  // mean bytes between samples; 0 if no samples are taken
+  bool can_sample = false;         // it has not the minimal library
+  // True for a core file: it does not say what was resident, and lacks pages that were.
+  bool resident_is_minimum = false;
   // The memory of objects that a core file lacks, and the reason.
   uint64_t lacking_bytes = 0;
   std::string lacking;
@@ -49,6 +61,7 @@ struct ResidentShare {
   std::string what;
   std::string detail;  // figures that explain it; may be empty
   std::string remedy;  // may be empty
+  bool of_heap = true;
 };
 
 struct Diagnosis {
@@ -57,6 +70,7 @@ struct Diagnosis {
   // The answer of the verdict, a sentence or two.
   std::string answer;
   std::string remedy;
+  std::string growth;                 // a sentence, unless the answer has it; may be empty
   uint64_t resident_bytes = 0;        // the sum of the shares
   std::vector<ResidentShare> shares;  // objects in use first, then the largest first
   std::vector<std::string> notes;

@@ -18,7 +18,8 @@ constexpr uint64_t kExplainedPart = 50;
 
 std::string DiagnosisText(const Diagnosis& diagnosis, const Facts& facts, const ProcessInfo& info) {
   const uint64_t sum = diagnosis.resident_bytes;
-  std::string out = fmt::format("Process {}, {}: {} resident", info.pid, info.name, Size(sum));
+  std::string out = fmt::format("Process {}, {}: {}{} resident", info.pid, info.name,
+                                facts.resident_is_minimum ? "at least " : "", Size(sum));
   const auto to = std::back_inserter(out);
   if (facts.other_malloc.empty()) {
     fmt::format_to(to, "; {} ({}) are objects that the program holds", Size(facts.heap.in_use),
@@ -28,6 +29,7 @@ std::string DiagnosisText(const Diagnosis& diagnosis, const Facts& facts, const 
                    facts.other_malloc);
   }
   fmt::format_to(to, ".\n{}\n", diagnosis.answer);
+  if (!diagnosis.growth.empty()) out += diagnosis.growth + "\n";
   if (!diagnosis.remedy.empty()) fmt::format_to(to, "What to do: {}.\n", diagnosis.remedy);
   out += "\n";
   for (const ResidentShare& share : diagnosis.shares) {
@@ -37,8 +39,8 @@ std::string DiagnosisText(const Diagnosis& diagnosis, const Facts& facts, const 
     if (!share.detail.empty()) fmt::format_to(to, "{:23}{}\n", "", share.detail);
     if (!share.remedy.empty()) fmt::format_to(to, "{:23}-> {}\n", "", share.remedy);
   }
-  fmt::format_to(to, "  {:>11}  {:>6}  resident memory of the process\n", Size(sum),
-                 Share(sum, sum));
+  fmt::format_to(to, "  {:>11}  {:>6}  {}resident memory of the process\n", Size(sum),
+                 Share(sum, sum), facts.resident_is_minimum ? "at least, " : "");
   if (!diagnosis.notes.empty()) out += "\n";
   for (const std::string& note : diagnosis.notes) out += note + "\n";
   return out;
@@ -52,6 +54,7 @@ nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis, const Facts& fa
   json["answer"] = diagnosis.answer;
   json["remedy"] = diagnosis.remedy;
   json["resident_bytes"] = diagnosis.resident_bytes;
+  json["resident_is_minimum"] = facts.resident_is_minimum;
   auto& shares = json["shares"] = nlohmann::ordered_json::array();
   for (const ResidentShare& share : diagnosis.shares) {
     shares.push_back({{"name", share.name},
@@ -62,8 +65,10 @@ nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis, const Facts& fa
   }
   if (facts.growth.has_value()) {
     const Growth& growth = *facts.growth;
-    auto& written =
-        json["growth"] = {{"seconds", growth.seconds}, {"in_use_bytes", growth.in_use_bytes}};
+    auto& written = json["growth"] = {{"seconds", growth.seconds},
+                                      {"in_use_bytes", growth.in_use_bytes},
+                                      {"bytes_per_second", growth.bytes_per_second()},
+                                      {"steady", growth.steady}};
     auto& parts = written["parts"] = nlohmann::ordered_json::array();
     for (const Growth::Part& part : growth.parts) {
       parts.push_back({{"what", part.what}, {"bytes", part.bytes}});

@@ -32,6 +32,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 from harness import (AT_REST, OTHER_MALLOC, TIMEOUT_S, Skipped, Target, Tracer, children_of, clean_environment, namespace, new_folder,
@@ -332,6 +333,11 @@ def test_run(test):
         end = json.loads(path.read_text())
         test.check_sums(end)
         test.expect("TCMALLOC_RELEASE_RATE=3" in end["settings"], end["settings"])
+        # What is not the allocator's is named.
+        done = run(sys.executable, "-c", "import mmap; mmap.mmap(-1, 100 << 20).write(bytes(64 << 20))")
+        named = re.search(r"^  not the allocator's: ([\d.]+) MiB: ([\d.]+) MiB memory that the program maps itself, without malloc, ",
+                          done.stderr, re.MULTILINE)
+        test.expect(named is not None and float(named[1]) >= float(named[2]) >= 64, done.stderr)
         # A child is the largest process.
         done = run("--children", "--json", path, "sh", "-c", f"{test.program} < /dev/null; exit 5", status=5)
         test.expect("process_command" in done.stderr, done.stderr)

@@ -72,6 +72,7 @@ def check(test, file, said, contents=True):
     diagnosis = test.json("doctor", file)
     shares = {share["name"]: share["bytes"] for share in diagnosis["shares"]}
     test.expect_equal(sum(shares.values()), diagnosis["resident_bytes"], f"{file}: the sum of the shares")
+    test.expect_equal(diagnosis["resident_is_minimum"], "process_resident_bytes" not in diagnosis, f"{file}: at least")
     test.expect(10 << 20 < shares["in_use"] <= wanted["in_use_bytes"], f"{file}: {shares['in_use']} bytes in use")
 
 
@@ -81,7 +82,9 @@ def test_crash(test):
             said = Said(test, target)
             core = crash(target, folder, dump_filter)
             check(test, core, said)
-            test.expect("pages that are not all zeroes count" in test.ask("doctor", core).stdout, "the estimate")
+            text = test.ask("doctor", core).stdout
+            test.expect("pages that are not all zeroes count" in text, "the estimate")
+            test.expect(re.match(r"Process \d+, \w+: at least [\d.]+ MiB resident;", text), text)
             text = test.ask("stats", core).stdout
             test.expect("does not say how much" in text and "in objects that the program holds" in text, text)
 

@@ -21,6 +21,8 @@ SITUATIONS = {
     "lazily_freed": ("lazily_freed", {}),
     "hugepages": ("released", {**AT_REST, "TCMALLOC_HUGEPAGES": "0"}),
     "leak": ("growth", {}, "--for", "2s"),
+    "leak_sampled": ("growth", {"TCMALLOC_SAMPLE_PARAMETER": "65536"}, "--for", "1s"),
+    "unchanged": ("in_use", AT_REST, "--for", "100ms"),
     "program_memory": ("program_memory", {}),
     "shared_memory": ("shared_memory", {}),
     "stacks": ("stacks", {}),
@@ -34,7 +36,7 @@ SITUATIONS = {
     "memfs": ("in_use", {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/tcmalloc-doctor."}),
     "other": (None, {}),
 }
-PREPARED = {"other": "program_memory", "memfs": "held"}
+PREPARED = {"other": "program_memory", "memfs": "held", "leak_sampled": "leak", "unchanged": "held"}
 
 
 def without_figures(text):
@@ -53,7 +55,7 @@ def check(test, situation, pid):
     test.expect_equal(total, found["resident_bytes"], "the sum of the shares")
     # How much changes while a heap in use is read depends on the scheduler, and what the kernel says later is about other
     # pages.
-    if situation not in ("leak", "busy"):
+    if situation not in ("leak", "leak_sampled", "busy"):
         unsettled = sum(share["bytes"] for share in found["shares"] if share["name"] == "unsettled")
         test.expect(unsettled <= resident / 10, f"{unsettled} bytes are of no known use")
         test.expect(abs(total - resident) <= resident / 50, f"the shares sum to {total}, resident are {resident}")
@@ -62,8 +64,17 @@ def check(test, situation, pid):
     if verdict is not None:
         test.expect_equal(found["verdict"], verdict, "the verdict")
         test.expect(found["remedy"] or verdict == "in_use", "no remedy")
-    if situation == "leak":
-        test.expect("1024 bytes" in found["growth"]["parts"][0]["what"], f"what grew: {found['growth']['parts'][:3]}")
+    if "--for" in options:
+        growth = found["growth"]
+        test.expect_equal(growth["bytes_per_second"], growth["in_use_bytes"] / growth["seconds"], "the rate of growth")
+    if situation in ("leak", "leak_sampled"):
+        test.expect("1024 bytes" in growth["parts"][0]["what"], f"what grew: {growth['parts'][:3]}")
+        test.expect(re.search(r"grew by \S+ MiB in \d+\.\d s \(\S+ [KM]iB/s, \S+ [MGT]iB in an hour at that rate\)", text), text)
+        # Who samples already need not begin.
+        test.expect_equal("sampling=512K" in found["remedy"], situation == "leak", f"the remedy: {found['remedy']}")
+        test.expect("tcmalloc profile" in found["remedy"], f"the remedy: {found['remedy']}")
+    if situation == "unchanged":
+        test.expect("The objects that the program holds did not change in 0.1 s." in text, text)
     if situation == "other":
         test.expect("glibc" in found["allocator"], f"allocator {found['allocator']}")
 

@@ -7,6 +7,7 @@
 
 #include "heap/heap_use.h"
 #include "heap/process_use.h"
+#include "report/diagnosis_report.h"
 
 namespace cli {
 namespace {
@@ -52,6 +53,7 @@ TEST(DiagnosisTest, TheLargestShareIsTheVerdict) {
   for (const Situation& situation : situations) {
     SCOPED_TRACE(situation.verdict);
     Facts facts = Plain();
+    facts.heap.in_use = 40 * kMiB;
     if (situation.heap != nullptr) facts.heap.*situation.heap = 50 * kMiB;
     if (situation.process != nullptr) facts.process.*situation.process = 50 * kMiB;
     facts.resident_bytes = facts.heap.sum() + facts.process.sum();
@@ -66,9 +68,80 @@ TEST(DiagnosisTest, TheLargestShareIsTheVerdict) {
   }
 }
 
+TEST(DiagnosisTest, ObjectsInUseAreTheVerdictIfTheyAreMost) {
+  Facts facts = Plain();
+  facts.target = "7";
+  facts.is_running = true;
+  facts.process.files = 30 * kMiB;
+  const Diagnosis diagnosis = Diagnose(facts);
+  EXPECT_EQ(diagnosis.verdict, "in_use");
+  EXPECT_NE(diagnosis.answer.find("30.0 MiB (22.9%), code and data"), std::string::npos)
+      << diagnosis.answer;
+  EXPECT_NE(diagnosis.remedy.find("'tcmalloc doctor --for 10s 7'"), std::string::npos)
+      << diagnosis.remedy;
+  EXPECT_EQ(diagnosis.remedy.find("profile"), std::string::npos) << diagnosis.remedy;
+  facts.sampling_interval = 1000;
+  EXPECT_NE(Diagnose(facts).remedy.find("'tcmalloc profile 7'"), std::string::npos);
+}
+
+TEST(DiagnosisTest, SteadyGrowthIsNotableIfItIsMuchInAnHour) {
+  Facts facts = Plain();
+  facts.heap.in_use = 468 * kMiB;
+  // 0.45 MiB/s.
+  facts.growth = Growth{.seconds = 2, .in_use_bytes = 9 * kMiB / 10, .steady = true};
+  EXPECT_EQ(Diagnose(facts).verdict, "growth");
+  facts.growth->seconds = 10;
+  facts.growth->in_use_bytes = 45 * kMiB / 10;
+  const Diagnosis diagnosis = Diagnose(facts);
+  EXPECT_EQ(diagnosis.verdict, "growth");
+  EXPECT_NE(diagnosis.answer.find("grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour"),
+            std::string::npos)
+      << diagnosis.answer;
+  facts.growth->steady = false;
+  EXPECT_EQ(Diagnose(facts).verdict, "in_use");
+  EXPECT_NE(Diagnose(facts).growth.find("grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an "
+                                        "hour at that rate)."),
+            std::string::npos)
+      << Diagnose(facts).growth;
+  // 45 MiB in an hour.
+  facts.growth = Growth{.seconds = 10, .in_use_bytes = kMiB / 8, .steady = true};
+  EXPECT_EQ(Diagnose(facts).verdict, "in_use");
+  facts.growth->in_use_bytes = -kMiB;
+  EXPECT_NE(Diagnose(facts).growth.find("shrank by 1.0 MiB in 10.0 s (102.4 KiB/s)."),
+            std::string::npos)
+      << Diagnose(facts).growth;
+  facts.growth->in_use_bytes = 0;
+  EXPECT_NE(Diagnose(facts).growth.find("did not change in 10.0 s."), std::string::npos);
+}
+
+TEST(DiagnosisTest, TheRemedyOfGrowthFitsTheProcess) {
+  Facts facts = Plain();
+  facts.target = "7";
+  facts.growth = Growth{.seconds = 10, .in_use_bytes = 200 * kMiB};
+  const auto says = [&facts](const char* words) {
+    return Diagnose(facts).remedy.find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(says("TCMALLOC_SAMPLE_PARAMETER"));
+  facts.can_sample = true;
+  EXPECT_TRUE(says("'tcmalloc set 7 sampling=512K'"));
+  facts.sampling_interval = 1000;
+  EXPECT_TRUE(says("'tcmalloc profile 7'"));
+  EXPECT_FALSE(says("sampling=")) << "it samples already";
+  EXPECT_FALSE(says("SAMPLE_PARAMETER")) << "it samples already";
+}
+
+TEST(DiagnosisTest, ACoreSaysHowMuchWasResidentAtLeast) {
+  Facts facts = Plain();
+  const auto text = [&facts] { return DiagnosisText(Diagnose(facts), facts, {.name = "server"}); };
+  EXPECT_EQ(text().find("at least"), std::string::npos) << text();
+  facts.resident_is_minimum = true;
+  EXPECT_NE(text().find("server: at least 103.2 MiB resident"), std::string::npos) << text();
+  EXPECT_NE(text().find("at least, resident memory of the process\n"), std::string::npos) << text();
+}
+
 TEST(DiagnosisTest, NotableGrowthComesFirst) {
   Facts facts = Plain();
-  facts.heap.fragmentation = 50 * kMiB;
+  facts.heap.fragmentation = 150 * kMiB;
   facts.growth = Growth{.seconds = 10, .in_use_bytes = 2 * kMiB};
   facts.growth->parts = {{"objects of 48 bytes", kMiB}};
   Diagnosis diagnosis = Diagnose(facts);
@@ -77,7 +150,7 @@ TEST(DiagnosisTest, NotableGrowthComesFirst) {
   EXPECT_EQ(Diagnose(facts).verdict, "fragmentation");
   // The growth is less than a hundredth of the memory.
   facts.heap.in_use = 1000 * kMiB;
-  facts.heap.fragmentation = 500 * kMiB;
+  facts.heap.fragmentation = 1500 * kMiB;
   facts.growth->in_use_bytes = 9 * kMiB;
   EXPECT_EQ(Diagnose(facts).verdict, "fragmentation");
 }
@@ -90,8 +163,11 @@ TEST(GrowthTest, ListsWhatGrew) {
   after.figures = {{"in_use_bytes", 1500}, {"large_in_use_bytes", 900}};
   after.classes[1].in_use_objects = 5;
   after.classes[2].in_use_objects = 100;
-  const Growth growth = GrowthBetween(before, after, 2);
+  const Growth growth = GrowthOver({before, after}, 2);
   EXPECT_EQ(growth.in_use_bytes, 500);
+  EXPECT_EQ(growth.bytes_per_second(), 250);
+  EXPECT_TRUE(growth.steady);
+  EXPECT_FALSE(GrowthOver({before, after, after}, 2).steady);
   ASSERT_EQ(growth.parts.size(), 2u);
   EXPECT_EQ(growth.parts[0].what, "objects of 48 bytes");
   EXPECT_EQ(growth.parts[0].bytes, 4800);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "commands/read_facts.h"
+
+#include <string>
+#include <utility>
+
+#include "heap/lacking.h"
+#include "heap/sample_layout.h"
+#include "heap/statistics.h"
+#include "image/file_pages.h"
+#include "image/patience.h"
+#include "image/resident.h"
+#include "image/stacks.h"
+
+namespace cli {
+namespace {
+
+// Memory may change between the reading of the kernel's figures and of the heap's, so the best of
+// several readings counts.
+constexpr int kReadings = 5;
+constexpr uint64_t kClosePart = 50;
+
+uint64_t Apart(const Facts& facts) {
+  const uint64_t sum = facts.heap.sum() + facts.process.sum();
+  return sum > facts.resident_bytes ? sum - facts.resident_bytes : facts.resident_bytes - sum;
+}
+
+ResidentPages PagesOf(const OpenProcess& process) {
+  if (process.core == nullptr) {
+    return {OpenPages(process.info.pid), ReadSmaps(process.info.pid)};
+  }
+  FilePages pages = ReadFilePages(*process.core);
+  return {std::move(pages.pages), std::move(pages.uses)};
+}
+
+ThreadFacts ThreadsOf(const OpenProcess& process) {
+  const size_t threads = process.info.threads;
+  if (process.core == nullptr) {
+    const pid_t pid = process.info.pid;
+    return {.threads = threads, .stacks = StackPointers(pid), .stack_bytes = ThreadStackBytes(pid)};
+  }
+  if (!process.core->is_snapshot()) return {.threads = threads};
+  const SnapshotFacts& facts = process.core->facts();
+  return {.threads = threads, .stacks = facts.stacks, .stack_bytes = facts.stack_bytes};
+}
+
+// A snapshot contains the kernel's figures of resident memory.
+void AddLacking(const OpenProcess& process, const Target& target, Facts* facts) {
+  if (process.core == nullptr || process.core->is_snapshot()) return;
+  const Lacking lacking =
+      LackingMemory(HeapObjects(target), process.image->Mappings(),
+                    [&process](Address address) { return process.core->IsUnwritten(address); });
+  facts->lacking_bytes = lacking.bytes;
+  if (lacking.bytes > 0) facts->lacking = process.core->WhyMissing(lacking.first);
+}
+
+Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) {
+  Facts facts{
+      .target = process.core == nullptr ? std::to_string(process.info.pid) : process.core->path(),
+      .is_running = process.core == nullptr,
+      .resident_is_minimum = !process.info.has_kernel_figures};
+  ResidentPages pages = PagesOf(process);
+  for (const MappingUse& use : pages.mappings()) facts.resident_bytes += use.resident_bytes;
+  if (target.has_value()) {
+    facts.stats = ReadStatistics(*target);
+    const auto read = [&] { return ReadHeapUse(*target, facts.stats, pages); };
+    facts.heap = facts.is_running ? ReadWhileItChanges(read) : read();
+    AddLacking(process, *target, &facts);
+    facts.can_sample = ReadSampleLayout(*target).table != 0;
+    if (facts.can_sample) facts.sampling_interval = target->LoadHeap().Get("sample_period");
+  }
+  facts.process = ReadProcessUse(pages, ThreadsOf(process));
+  facts.swapped_bytes = process.info.memory.swapped_bytes;
+  return facts;
+}
+
+}  // namespace
+
+Facts ReadFacts(const OpenProcess& process, const std::optional<Target>& target) {
+  Facts best = ReadOnce(process, target);
+  // A file does not change, so one reading is enough.
+  if (process.core != nullptr) return best;
+  for (int i = 1; i < kReadings && Apart(best) > best.resident_bytes / kClosePart; ++i) {
+    Facts facts = ReadOnce(process, target);
+    if (Apart(facts) < Apart(best)) best = std::move(facts);
+  }
+  return best;
+}
+
+}  // namespace cli
