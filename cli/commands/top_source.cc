@@ -31,7 +31,6 @@ void TopSource::Refresh(Watched& watched) {
   ProcessView& view = watched.view;
   const Target* const target = watched.target.has_value() ? &*watched.target : nullptr;
   ProcessFigures figures = ReadProcessFigures(watched.process.info.pid, target);
-  if (!view.history.empty()) view.before = std::move(view.now);
   view.now = figures;
   view.history.push_back(std::move(figures));
   if (view.history.size() > kMostHistory) view.history.erase(view.history.begin());
@@ -91,9 +90,12 @@ void TopSource::ReadCallSites(Watched& watched) {
     }
     view.sites =
         CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), watched.symbolizer->names());
-    view.samples_before = view.samples;
     view.samples = SampleCount{
         .time_ms = view.now.time_ms, .samples = samples.last_number, .interval = samples.interval};
+    view.sample_history.push_back(*view.samples);
+    if (view.sample_history.size() > kMostHistory) {
+      view.sample_history.erase(view.sample_history.begin());
+    }
   } catch (const BadImage&) {
   }
 }

@@ -5,20 +5,31 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 
 namespace cli {
 
 std::string FoldedOf(const std::vector<CallSite>& sites) {
-  std::string out;
+  // Stacks that differ in addresses only are one line.
+  std::map<std::string, double> bytes;
+  std::vector<std::string> stacks;  // in the order of the sites
   for (const CallSite& site : sites) {
+    std::string stack;
     for (auto at = site.frames.rbegin(); at != site.frames.rend(); ++at) {
-      if (at != site.frames.rbegin()) out += ';';
+      if (at != site.frames.rbegin()) stack += ';';
       // These characters would end the frame or the line.
       std::string name = (*at)->function;
       std::replace_if(name.begin(), name.end(), [](char c) { return c == ';' || c == '\n'; }, '_');
-      out += name;
+      stack += name;
     }
-    fmt::format_to(std::back_inserter(out), " {:.0f}\n", site.bytes);
+    const auto [at, is_new] = bytes.try_emplace(stack);
+    at->second += site.bytes;
+    if (is_new) stacks.push_back(std::move(stack));
+  }
+  std::string out;
+  for (const std::string& stack : stacks) {
+    fmt::format_to(std::back_inserter(out), "{} {:.0f}\n", stack, bytes[stack]);
   }
   return out;
 }

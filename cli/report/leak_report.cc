@@ -102,8 +102,39 @@ std::vector<LeakGroup> GroupLeaks(const LeakSearch& search, const Target& target
   return groups;
 }
 
-std::string LeakGroupsText(const std::vector<LeakGroup>& groups, size_t most,
+namespace {
+
+// Adds up groups whose stacks differ in addresses only. The largest comes first.
+std::vector<LeakGroup> WithoutTwins(const std::vector<LeakGroup>& groups, const NameFrames& names) {
+  std::map<std::string, size_t> by_text;
+  std::vector<LeakGroup> rows;
+  for (const LeakGroup& group : groups) {
+    if (!group.frames.empty()) {
+      const auto [at, is_new] =
+          by_text.try_emplace(FramesText(group.frames, "", names), rows.size());
+      if (!is_new) {
+        LeakGroup& row = rows[at->second];
+        if (row.direct_objects == 0 && group.direct_objects > 0) row.example = group.example;
+        row.objects += group.objects;
+        row.bytes += group.bytes;
+        row.direct_objects += group.direct_objects;
+        row.direct_bytes += group.direct_bytes;
+        continue;
+      }
+    }
+    rows.push_back(group);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const LeakGroup& a, const LeakGroup& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.objects > b.objects;
+  });
+  return rows;
+}
+
+}  // namespace
+
+std::string LeakGroupsText(const std::vector<LeakGroup>& all, size_t most,
                            const NameFrames& names) {
+  const std::vector<LeakGroup> groups = WithoutTwins(all, names);
   std::string out;
   const auto to = std::back_inserter(out);
   for (size_t i = 0; i < std::min(most, groups.size()); ++i) {

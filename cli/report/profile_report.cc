@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "report/sizes.h"
 
@@ -15,6 +17,36 @@ constexpr size_t kLongestName = 90;
 
 std::string Shortened(const std::string& name) {
   return name.size() <= kLongestName ? name : name.substr(0, kLongestName - 3) + "...";
+}
+
+// Call sites that look the same in the table: they differ only in frames that it leaves out, or in
+// the addresses within one line of a function.
+struct SiteRow {
+  std::string text;
+  double bytes = 0;
+  double objects = 0;
+};
+
+// Returns the rows, largest first.
+std::vector<SiteRow> RowsOf(const std::vector<CallSite>& sites, size_t callers) {
+  std::map<std::string, SiteRow> by_text;
+  for (const CallSite& site : sites) {
+    const size_t own = OwnFrame(site);
+    std::string text = (site.frames.empty() ? "unknown" : FrameText(*site.frames[own])) + "\n";
+    const size_t end = std::min(own + 1 + callers, site.frames.size());
+    for (size_t frame = own + 1; frame < end; ++frame) {
+      fmt::format_to(std::back_inserter(text), "{:>43}{}\n", "", FrameText(*site.frames[frame]));
+    }
+    SiteRow& row = by_text[text];
+    row.text = text;
+    row.bytes += site.bytes;
+    row.objects += site.objects;
+  }
+  std::vector<SiteRow> rows;
+  for (auto& [text, row] : by_text) rows.push_back(std::move(row));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const SiteRow& a, const SiteRow& b) { return a.bytes > b.bytes; });
+  return rows;
 }
 
 }  // namespace
@@ -46,19 +78,15 @@ std::string CallSitesText(const std::vector<CallSite>& sites, size_t most, size_
   std::string out;
   const auto to = std::back_inserter(out);
   const double total = TotalBytes(sites);
-  for (size_t i = 0; i < std::min(most, sites.size()); ++i) {
-    const CallSite& site = sites[i];
-    const size_t own = OwnFrame(site);
-    fmt::format_to(to, "  {:>11}  {:>6}  {:>10.0f} objects  {}\n",
-                   Size(static_cast<uint64_t>(site.bytes)),
-                   Share(static_cast<uint64_t>(site.bytes), static_cast<uint64_t>(total)),
-                   site.objects, site.frames.empty() ? "unknown" : FrameText(*site.frames[own]));
-    const size_t end = std::min(own + 1 + callers, site.frames.size());
-    for (size_t frame = own + 1; frame < end; ++frame) {
-      fmt::format_to(to, "{:>43}{}\n", "", FrameText(*site.frames[frame]));
-    }
+  const std::vector<SiteRow> rows = RowsOf(sites, callers);
+  for (size_t i = 0; i < std::min(most, rows.size()); ++i) {
+    const SiteRow& row = rows[i];
+    fmt::format_to(to, "  {:>11}  {:>6}  {:>10.0f} objects  {}",
+                   Size(static_cast<uint64_t>(row.bytes)),
+                   Share(static_cast<uint64_t>(row.bytes), static_cast<uint64_t>(total)),
+                   row.objects, row.text);
   }
-  if (sites.size() > most) fmt::format_to(to, "  and {} more call sites\n", sites.size() - most);
+  if (rows.size() > most) fmt::format_to(to, "  and {} more call sites\n", rows.size() - most);
   return out;
 }
 

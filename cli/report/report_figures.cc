@@ -46,7 +46,7 @@ class FigureCollector {
   static bool IsIgnored(std::string_view name) {
     constexpr std::string_view kIgnored[] = {"pid",     "stopped_ms",      "exit_status",
                                              "seconds", "page_size_bytes", "object_size_bytes",
-                                             "pages",   "more_than_pages"};
+                                             "pages",   "more_than_pages", "bytes_per_second"};
     return std::find(std::begin(kIgnored), std::end(kIgnored), name) != std::end(kIgnored);
   }
 

@@ -3,13 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "report/sizes.h"
 
 namespace cli {
 namespace {
+
+// Rates are of this time: within a second, a few samples more or less would be the rate.
+constexpr int64_t kRateWindowMs = 10000;
 
 Cell Bytes(uint64_t bytes) { return {Size(bytes), static_cast<double>(bytes)}; }
 
@@ -73,14 +78,19 @@ Table ClassTable(const Statistics& stats) {
 }
 
 // Makes the table of call sites, each named by the function that the program's author knows, and
-// its callers.
+// its caller. Sites with the same names are one row.
 Table SiteTable(const std::vector<CallSite>& sites) {
   Table table{
       .name = "call sites",
       .columns = {
           {"IN USE", true}, {"OBJECTS", true}, {"SAMPLES", true}, {"FUNCTION"}, {"CALLER"}}};
-  for (size_t i = 0; i < sites.size(); ++i) {
-    const CallSite& site = sites[i];
+  struct Sum {
+    double bytes = 0;
+    double objects = 0;
+    uint64_t samples = 0;
+  };
+  std::map<std::vector<std::string>, Sum> rows;
+  for (const CallSite& site : sites) {
     const size_t own = OwnFrame(site);
     std::vector<std::string> names(2);
     for (size_t n = 0; n < names.size() && own + n < site.frames.size(); ++n) {
@@ -89,12 +99,16 @@ Table SiteTable(const std::vector<CallSite>& sites) {
       const std::string source = SourceOf(frame);
       if (!source.empty()) names[n] += fmt::format(" ({})", source);
     }
-    std::string id;
-    for (const Address address : site.stack) id += fmt::format("{:x} ", address);
+    Sum& sum = rows[names];
+    sum.bytes += site.bytes;
+    sum.objects += site.objects;
+    sum.samples += site.samples;
+  }
+  for (const auto& [names, sum] : rows) {
     table.rows.push_back(
-        {std::move(id),
-         {Bytes(static_cast<uint64_t>(site.bytes)), Number(static_cast<uint64_t>(site.objects)),
-          Number(site.samples), Text(names[0]), Text(names[1])}});
+        {fmt::format("{}\n{}", names[0], names[1]),
+         {Bytes(static_cast<uint64_t>(sum.bytes)), Number(static_cast<uint64_t>(sum.objects)),
+          Number(sum.samples), Text(names[0]), Text(names[1])}});
   }
   return table;
 }
@@ -107,40 +121,82 @@ History HistoryOf(const ProcessView& view, const char* name,
 }
 
 std::string RatesText(const ProcessView& view) {
-  std::string text = fmt::format("growth {}", Rate(GrowthPerSecond(view)).text);
-  if (const auto rate = AllocatedPerSecond(view)) {
-    return text + fmt::format(", allocates about {}/s", Size(static_cast<uint64_t>(*rate)));
+  const Rates rates = RatesOf(view);
+  std::string text = fmt::format("growth {}", Rate(rates.growth).text);
+  if (rates.allocated.has_value()) {
+    text += fmt::format(", allocates about {}/s", Size(static_cast<uint64_t>(*rates.allocated)));
   }
+  if (rates.growth.has_value()) text += fmt::format(", in the last {:.0f} s", rates.seconds);
   if (view.samples.has_value() && view.samples->interval == 0) {
     text += "; TCMALLOC_SAMPLE_PARAMETER=524288 at its start would show call sites";
   }
   return text;
 }
 
-}  // namespace
+// The memory in use at a time.
+struct Reading {
+  int64_t time_ms = 0;
+  double in_use_bytes = 0;
+};
 
-std::optional<double> GrowthPerSecond(const ProcessView& view) {
-  if (!view.before.has_value() || !view.now.stats.has_value() || !view.before->stats.has_value()) {
-    return std::nullopt;
+std::vector<Reading> ReadingsOf(const ProcessView& view) {
+  std::vector<Reading> readings;
+  for (const ProcessFigures& figures : view.history) {
+    if (!figures.stats.has_value()) continue;
+    readings.push_back({figures.time_ms, static_cast<double>(figures.figure("in_use_bytes"))});
   }
-  const int64_t ms = view.now.time_ms - view.before->time_ms;
-  if (ms <= 0) return std::nullopt;
-  const double bytes = static_cast<double>(view.now.figure("in_use_bytes")) -
-                       static_cast<double>(view.before->figure("in_use_bytes"));
-  return bytes * 1000 / static_cast<double>(ms);
+  return readings;
 }
 
-std::optional<double> AllocatedPerSecond(const ProcessView& view) {
-  if (!view.samples.has_value() || !view.samples_before.has_value()) return std::nullopt;
-  const SampleCount& now = *view.samples;
-  const SampleCount& before = *view.samples_before;
-  const int64_t ms = now.time_ms - before.time_ms;
-  if (now.interval == 0 || now.interval != before.interval || ms <= 0 ||
-      now.samples < before.samples) {
-    return std::nullopt;
+// Returns the counts that are comparable with the last one.
+std::vector<SampleCount> ComparableCounts(std::vector<SampleCount> counts) {
+  const auto last_other = std::find_if(
+      counts.rbegin(), counts.rend(), [&last = counts.back()](const SampleCount& count) {
+        return count.interval == 0 || count.interval != last.interval ||
+               count.samples > last.samples;
+      });
+  counts.erase(counts.begin(), last_other.base());
+  return counts;
+}
+
+// `moments` are in the order of time, at least two. Returns the first within the window that ends
+// with the last; if the window has only the last, the one before that.
+template <typename T>
+const T& BeginOfWindow(const std::vector<T>& moments) {
+  const int64_t begin_ms = moments.back().time_ms - kRateWindowMs;
+  const auto begin = std::find_if(moments.begin(), moments.end() - 2, [begin_ms](const T& moment) {
+    return moment.time_ms >= begin_ms;
+  });
+  return *begin;
+}
+
+}  // namespace
+
+Rates RatesOf(const ProcessView& view) {
+  std::vector<Reading> readings = ReadingsOf(view);
+  Rates rates;
+  if (!view.sample_history.empty()) {
+    const std::vector<SampleCount> counts = ComparableCounts(view.sample_history);
+    if (counts.size() >= 2) {
+      const SampleCount& begin = BeginOfWindow(counts);
+      const SampleCount& end = counts.back();
+      std::erase_if(readings, [&](const Reading& reading) {
+        return reading.time_ms < begin.time_ms || reading.time_ms > end.time_ms;
+      });
+      if (end.time_ms > begin.time_ms) {
+        rates.allocated = static_cast<double>(end.samples - begin.samples) *
+                          static_cast<double>(end.interval) * 1000 /
+                          static_cast<double>(end.time_ms - begin.time_ms);
+      }
+    }
   }
-  return static_cast<double>(now.samples - before.samples) * static_cast<double>(now.interval) *
-         1000 / static_cast<double>(ms);
+  if (readings.size() < 2) return rates;
+  const Reading& begin = BeginOfWindow(readings);
+  const Reading& end = readings.back();
+  if (end.time_ms <= begin.time_ms) return rates;
+  rates.seconds = static_cast<double>(end.time_ms - begin.time_ms) / 1000;
+  rates.growth = (end.in_use_bytes - begin.in_use_bytes) / rates.seconds;
+  return rates;
 }
 
 TopData DataOfProcesses(const std::vector<ProcessView>& processes) {
@@ -161,7 +217,7 @@ TopData DataOfProcesses(const std::vector<ProcessView>& processes) {
     table.rows.push_back(
         {std::to_string(now.info.pid),
          {Bytes(now.info.memory.resident_bytes), Bytes(now.figure("in_use_bytes")),
-          Bytes(now.overhead_bytes()), Rate(GrowthPerSecond(view)), Number(now.info.threads),
+          Bytes(now.overhead_bytes()), Rate(RatesOf(view).growth), Number(now.info.threads),
           Number(static_cast<uint64_t>(now.info.pid)), Text(now.info.name)}});
   }
   TopData data{.opens_rows = true};

@@ -25,27 +25,28 @@ struct SampleCount {
   uint64_t interval = 0;  // mean bytes between samples
 };
 
-// A process at two moments.
+// A process now and at the moments before.
 struct ProcessView {
   ProcessFigures now;
-  std::optional<ProcessFigures> before;
   std::string version;  // of the library; empty for another malloc, which `allocator` names
   std::string allocator;
   std::vector<ThreadRow> threads;
   // Set for a library that takes samples. The object that made the sites owns their names.
   std::optional<SampleCount> samples;
-  std::optional<SampleCount> samples_before;
   std::vector<CallSite> sites;
-  std::vector<ProcessFigures> history;  // the oldest first
+  std::vector<ProcessFigures> history;  // the oldest first, the last is `now`
+  // The oldest first. Each is of the time of an entry of `history`; some may be missing.
+  std::vector<SampleCount> sample_history;
 };
 
-// Returns the rate at which the memory in use grew, in bytes per second; nullopt before two
-// readings.
-std::optional<double> GrowthPerSecond(const ProcessView& view);
-
-// Returns the bytes per second that the program allocates, whether freed since or not. Nullopt
-// without samples.
-std::optional<double> AllocatedPerSecond(const ProcessView& view);
+// Rates of the last seconds, in bytes per second. If both are set, they are of the same time.
+struct Rates {
+  double seconds = 0;
+  std::optional<double> growth;  // of the memory in use; nullopt before two readings
+  // Of allocations, whether freed since or not, by the samples; nullopt without samples.
+  std::optional<double> allocated;
+};
+Rates RatesOf(const ProcessView& view);
 
 TopData DataOfProcesses(const std::vector<ProcessView>& processes);
 TopData DataOfProcess(const ProcessView& view);

@@ -14,6 +14,8 @@ namespace {
 constexpr double kShortest = 0.25;
 constexpr double kLongest = 64;
 constexpr size_t kHistoryName = 24;
+// The least range of the scale, a part of the largest value: 1 %.
+constexpr double kLeastRangePart = 100;
 
 constexpr const char* kHelp[] = {
     "up, down, page up, page down, home, end    select a row",
@@ -188,7 +190,8 @@ TopRequest TopModel::HandleKey(int key) {
   return TopRequest::kNone;
 }
 
-// Draws the last `width` values as blocks, scaled from the smallest to the largest of them.
+// Draws the last `width` values as blocks, scaled from the smallest to the largest of them. The
+// scale has a least range, so that a line which hardly changes is flat.
 std::string TopModel::Spark(const std::vector<uint64_t>& values, size_t width) const {
   constexpr const char* kBlocks[] = {"\u2581", "\u2582", "\u2583", "\u2584",
                                      "\u2585", "\u2586", "\u2587", "\u2588"};
@@ -197,7 +200,8 @@ std::string TopModel::Spark(const std::vector<uint64_t>& values, size_t width) c
   const auto first = values.end() - static_cast<int64_t>(shown);
   if (shown == 0) return {};
   const auto [least, most] = std::minmax_element(first, values.end());
-  const double range = static_cast<double>(*most - *least);
+  const double range =
+      std::max(static_cast<double>(*most - *least), static_cast<double>(*most) / kLeastRangePart);
   std::string spark;
   for (auto at = first; at != values.end(); ++at) {
     const double part = range == 0 ? 0 : static_cast<double>(*at - *least) / range;

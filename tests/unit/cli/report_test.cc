@@ -7,6 +7,7 @@
 
 #include "report/call_sites.h"
 #include "report/folded.h"
+#include "report/leak_report.h"
 #include "report/page.h"
 #include "report/profile_report.h"
 #include "report/proto_writer.h"
@@ -55,6 +56,54 @@ TEST(ReportTest, FoldedStacksHaveALineEach) {
   EXPECT_EQ(FoldedOf(Sites()),
             "main;Load<int>;xmalloc 4000\n"
             "main;a_b_c</script>&\"\x01\xff;Load<int>;xmalloc 2500\n");
+}
+
+// Two stacks that differ in the address within one line of main.
+std::vector<CallSite> Twins() {
+  Profile profile = MadeUp();
+  profile.entries = {profile.entries[2], profile.entries[2], profile.entries[0]};
+  profile.entries[1].frames = {10, 31};
+  return CallSitesOf(profile, &NamesAt);
+}
+
+size_t CountIn(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(ReportTest, StacksThatLookTheSameAreOneRow) {
+  ASSERT_EQ(Twins().size(), 3u);
+  EXPECT_EQ(FoldedOf(Twins()),
+            "main;Load<int>;xmalloc 8000\n"
+            "main;a_b_c</script>&\"\x01\xff;Load<int>;xmalloc 2000\n");
+  const std::string table = CallSitesText(Twins(), 10);
+  EXPECT_EQ(CountIn(table, " objects "), 2u) << table;
+  EXPECT_EQ(table.find("      7.8 KiB   80.0%           2 objects  Load<int> (load.cc:40)\n"), 0u)
+      << table;
+  EXPECT_NE(CallSitesText(Twins(), 1).find("and 1 more call sites"), std::string::npos);
+  // Without callers, all are one row.
+  EXPECT_EQ(CountIn(CallSitesText(Twins(), 10, 0), " objects "), 1u);
+}
+
+TEST(ReportTest, LeaksThatLookTheSameAreOneRow) {
+  const std::vector<LeakGroup> groups = {
+      {.frames = {10, 20}, .objects = 5, .bytes = 50, .example = 0x5000},
+      {.frames = {10, 30}, .objects = 4, .bytes = 40, .example = 0x4000},
+      {.frames = {10, 31},
+       .objects = 2,
+       .bytes = 20,
+       .direct_objects = 1,
+       .direct_bytes = 10,
+       .example = 0x2000},
+      {.object_bytes = 8, .objects = 1, .bytes = 8},
+      {.object_bytes = 7, .objects = 1, .bytes = 7}};
+  const std::string text = LeakGroupsText(groups, 10, &NamesAt);
+  EXPECT_EQ(CountIn(text, "one of them is at"), 4u) << text;
+  EXPECT_EQ(text.find("60 bytes in 6 objects, directly leaked: 10 bytes in 1 object, allocated"),
+            2u)
+      << text;
+  EXPECT_NE(text.find("    main\n    one of them is at 0x2000\n"), std::string::npos) << text;
 }
 
 TEST(ReportTest, NothingEndsThePagesScript) {

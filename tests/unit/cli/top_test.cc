@@ -101,15 +101,81 @@ ProcessFigures FiguresOf(uint64_t in_use, int64_t time_ms) {
   return figures;
 }
 
+ProcessView ViewOf(std::vector<ProcessFigures> history, std::vector<SampleCount> samples = {}) {
+  ProcessView view{.now = history.back(), .history = std::move(history)};
+  view.sample_history = std::move(samples);
+  return view;
+}
+
 TEST(TopDataTest, RatesPerSecond) {
-  ProcessView view{.now = FiguresOf(50 << 20, 3000), .before = FiguresOf(48 << 20, 1000)};
-  EXPECT_EQ(GrowthPerSecond(view), double(1 << 20));
-  EXPECT_EQ(AllocatedPerSecond(view), std::nullopt);
-  view.samples = SampleCount{.time_ms = 3000, .samples = 10, .interval = 1 << 20};
-  view.samples_before = SampleCount{.time_ms = 1000, .samples = 4, .interval = 1 << 20};
-  EXPECT_EQ(AllocatedPerSecond(view), double(3 << 20));
-  view.samples_before->interval = 5;  // the interval has changed
-  EXPECT_EQ(AllocatedPerSecond(view), std::nullopt);
+  EXPECT_EQ(RatesOf(ViewOf({FiguresOf(50 << 20, 3000)})).growth, std::nullopt);
+  const std::vector<ProcessFigures> history = {FiguresOf(48 << 20, 1000),
+                                               FiguresOf(50 << 20, 3000)};
+  Rates rates = RatesOf(ViewOf(history));
+  EXPECT_EQ(rates.growth, double(1 << 20));
+  EXPECT_EQ(rates.allocated, std::nullopt);
+  rates = RatesOf(ViewOf(history, {{1000, 4, 1 << 20}, {3000, 10, 1 << 20}}));
+  EXPECT_EQ(rates.growth, double(1 << 20));
+  EXPECT_EQ(rates.allocated, double(3 << 20));
+  // The interval has changed.
+  rates = RatesOf(ViewOf(history, {{1000, 4, 5}, {3000, 10, 1 << 20}}));
+  EXPECT_EQ(rates.growth, double(1 << 20));
+  EXPECT_EQ(rates.allocated, std::nullopt);
+}
+
+TEST(TopDataTest, BothRatesAreOfTheSameTime) {
+  // An object of 1 MiB each second, which is never freed, and a sample every third second.
+  std::vector<ProcessFigures> history;
+  std::vector<SampleCount> samples;
+  for (int64_t second = 0; second <= 30; ++second) {
+    history.push_back(FiguresOf(static_cast<uint64_t>(second) << 20, second * 1000));
+    samples.push_back({second * 1000, static_cast<uint64_t>(second) / 3, 3 << 20});
+  }
+  Rates rates = RatesOf(ViewOf(history, samples));
+  EXPECT_EQ(rates.seconds, 10);
+  EXPECT_EQ(rates.growth, double(1 << 20));
+  EXPECT_EQ(rates.allocated, 4 * double(3 << 20) / 10);
+  // The samples could not be read at the end, nor at the begin of the window.
+  samples.resize(28);
+  samples.erase(samples.begin() + 17, samples.begin() + 21);
+  rates = RatesOf(ViewOf(history, samples));
+  EXPECT_EQ(rates.seconds, 6);
+  EXPECT_EQ(rates.growth, double(1 << 20));
+  EXPECT_EQ(rates.allocated, 2 * double(3 << 20) / 6);
+  // Readings that are farther apart than the window.
+  rates = RatesOf(ViewOf({history[0], history[30]}));
+  EXPECT_EQ(rates.seconds, 30);
+  EXPECT_EQ(rates.growth, double(1 << 20));
+}
+
+TEST(TopDataTest, CallSitesThatLookTheSameAreOneRow) {
+  const SourceFrame work{.function = "Work", .file = "/src/work.cc", .line = 7};
+  const SourceFrame main{.function = "main"};
+  ProcessView view = ViewOf({FiguresOf(1 << 20, 1000)}, {{1000, 3, 1 << 10}});
+  view.samples = view.sample_history.back();
+  view.sites = {
+      {.stack = {10, 30}, .frames = {&work, &main}, .samples = 2, .objects = 20, .bytes = 2048},
+      {.stack = {11, 30}, .frames = {&work, &main}, .samples = 1, .objects = 10, .bytes = 1024},
+      {.stack = {11, 30}, .frames = {&work}, .samples = 1, .objects = 10, .bytes = 1024}};
+  const Table table = DataOfProcess(view).tables.back();
+  ASSERT_EQ(table.rows.size(), 2u);
+  const Row* const largest = Arrange(table, 0, false, "")[0];
+  EXPECT_EQ(largest->cells[0].text, "3.0 KiB");
+  EXPECT_EQ(largest->cells[1].text, "30");
+  EXPECT_EQ(largest->cells[2].text, "3");
+}
+
+TEST_F(TopModelTest, AFlatLineIsDrawnFlat) {
+  const auto drawn = [this](std::vector<uint64_t> bytes) {
+    model_.SetData({.histories = {{"in use", std::move(bytes)}}, .tables = {Fruit()}});
+    const std::string line = model_.Lines(80, 20)[0].text;
+    return line.substr(line.rfind(' ') + 1);
+  };
+  constexpr uint64_t kMany = 100 << 20;
+  EXPECT_EQ(drawn({kMany, kMany + 1, kMany, kMany + 4096, kMany}), "_____");
+  EXPECT_EQ(drawn({kMany, kMany + kMany / 200}), "_~");
+  EXPECT_EQ(drawn({kMany, kMany + kMany / 10}), "_#");
+  EXPECT_EQ(drawn({0, 0}), "__");
 }
 
 TEST(NameThreadsTest, ByTheStackThatHasTheSlot) {
