@@ -14,6 +14,7 @@
 
 #include "commands/commands.h"
 #include "commands/durations.h"
+#include "commands/environment_hints.h"
 #include "commands/open_process.h"
 #include "commands/process_option.h"
 #include "commands/read_facts.h"
@@ -58,6 +59,9 @@ int Doctor(const DoctorOptions& options, const OpenProcess& process) {
   if (target.has_value() && options.seconds > 0) growth = Watch(*target, options.seconds);
   Facts facts = ReadFacts(process, target);
   facts.growth = std::move(growth);
+  if (target.has_value() && process.core == nullptr) {
+    facts.hints = HintsAbout(EnvironmentOf(process.info.pid));
+  }
   const bool other = !process.runs_on_this_allocator();
   if (other) facts.other_malloc = OtherAllocator(process.image->Mappings());
   const Diagnosis diagnosis = Diagnose(facts);

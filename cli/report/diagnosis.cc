@@ -294,6 +294,7 @@ void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
                      Size(facts.resident_bytes)));
   }
   if (!facts.stats.settings.empty()) note("Settings: " + facts.stats.settings);
+  for (const std::string& hint : facts.hints) note("Environment: " + hint + ".");
   if (facts.resident_is_minimum) {
     note(
         "A core does not say what was resident: pages that are not all zeroes count. More was, if "

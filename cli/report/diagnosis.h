@@ -51,6 +51,7 @@ struct Facts {
   // The memory of objects that a core file lacks, and the reason.
   uint64_t lacking_bytes = 0;
   std::string lacking;
+  std::vector<std::string> hints;  // about the environment, a line each
   // The name of another malloc, if the process has one; then the heap's facts are empty.
   std::string other_malloc;
 };

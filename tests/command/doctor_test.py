@@ -23,6 +23,9 @@ SITUATIONS = {
     "leak": ("growth", {}, "--for", "2s"),
     "leak_sampled": ("growth", {"TCMALLOC_SAMPLE_PARAMETER": "65536"}, "--for", "1s"),
     "unchanged": ("in_use", AT_REST, "--for", "100ms"),
+    "environment": ("in_use", {"MALLOC_ARENA_MAX": "2", "MALLOC_CONF": "narenas:1", "MIMALLOC_VERBOSE": "0",
+                               "GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "HARD_LIMIT": "1G", "SAMPLING": "1",
+                               "RETENTION": "1M", "TCMALLOC_RETENTION": "512", "MALLOC_IS": "a name of the program's"}),
     "program_memory": ("program_memory", {}),
     "shared_memory": ("shared_memory", {}),
     "stacks": ("stacks", {}),
@@ -36,7 +39,20 @@ SITUATIONS = {
     "memfs": ("in_use", {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/tcmalloc-doctor."}),
     "other": (None, {}),
 }
-PREPARED = {"other": "program_memory", "memfs": "held", "leak_sampled": "leak", "unchanged": "held"}
+PREPARED = {"other": "program_memory", "memfs": "held", "leak_sampled": "leak", "unchanged": "held",
+            "environment": "held"}
+
+
+HINTS = [
+    "Environment: GLIBC_TUNABLES: glibc.malloc.* has no effect here: see docs/migrating-from-glibc.md.",
+    "Environment: HARD_LIMIT is not a setting of the allocator: TCMALLOC_HEAP_LIMIT_MB is.",
+    "Environment: MALLOC_ARENA_MAX is for glibc's malloc and has no effect here: see docs/migrating-from-glibc.md.",
+    "Environment: MALLOC_CONF is for jemalloc and has no effect here: see docs/migrating-from-jemalloc.md.",
+    "Environment: MIMALLOC_VERBOSE is for mimalloc and has no effect here: see docs/migrating-from-mimalloc.md.",
+    "Environment: RETENTION is not a setting of the allocator: TCMALLOC_RETENTION is.",
+    "Environment: SAMPLING is not a setting of the allocator: TCMALLOC_SAMPLE_PARAMETER is.",
+    "Environment: TCMALLOC_RETENTION=512 is 512 bytes: 512M would be 512 MiB.",
+]
 
 
 def without_figures(text):
@@ -73,6 +89,10 @@ def check(test, situation, pid):
         # Who samples already need not begin.
         test.expect_equal("sampling=512K" in found["remedy"], situation == "leak", f"the remedy: {found['remedy']}")
         test.expect("tcmalloc profile" in found["remedy"], f"the remedy: {found['remedy']}")
+    if situation == "environment":
+        test.expect_equal([note for note in found["notes"] if note.startswith("Environment: ")], HINTS, "the hints")
+    elif situation != "other":
+        test.expect("Environment: " not in text, text)
     if situation == "unchanged":
         test.expect("The objects that the program holds did not change in 0.1 s." in text, text)
     if situation == "other":
