@@ -12,6 +12,15 @@
 #define TC_SLOW_PATH __attribute__((noinline, cold))
 // Not inlined, to limit the caller's stack; otherwise an ordinary function.
 #define TC_OUT_OF_LINE __attribute__((noinline))
+// A function whose last statement is `TC_TAIL_CALL f(x);` jumps to f in every build, so backtraces
+// have no frame of the function.
+#ifdef __clang__
+#define TC_ENDS_IN_TAIL_CALL
+#define TC_TAIL_CALL [[clang::musttail]] return
+#else
+#define TC_ENDS_IN_TAIL_CALL __attribute__((optimize("O2")))
+#define TC_TAIL_CALL return
+#endif
 // A function that every program runs when the library is loaded. The linker puts it next to the
 // other functions that run then, so that it does not make 64 KiB of other functions resident.
 #define TC_RUNS_AT_START __attribute__((section(".text.startup")))

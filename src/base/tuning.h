@@ -237,7 +237,7 @@ struct Tuning {
   // Creation, inheritance and idleness (cache/registry.h, heap/current_thread.h).
   struct ThreadCaches {
     // A thread that allocates nothing gets a cache after this many frees. Receiving a message or
-    // two does not justify a cache. Not measured. Range: 0 to 200.
+    // two does not justify a cache. Not measured. Range: 0 to 100.
     uint8_t frees_before_cache = 16;
     // A cache unchanged for this long is idle: a steal empties it instead of lowering its limit.
     // Not measured. Range: 10 to 10,000.
@@ -852,7 +852,7 @@ constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
 static_assert(CacheBudgetFits(kTuning.cache_budget));
 
 constexpr bool ThreadCachesFit(const Tuning::ThreadCaches& t) {
-  return t.frees_before_cache <= 200 && In(t.idle_ms, 10, 10'000) &&
+  return t.frees_before_cache <= 100 && In(t.idle_ms, 10, 10'000) &&
          In(t.detached_at_once, 1, 256) && In(t.looked_at_once, t.detached_at_once, 4096);
 }
 static_assert(ThreadCachesFit(kTuning.thread_caches));

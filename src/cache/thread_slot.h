@@ -70,7 +70,9 @@ struct ThreadSlot {
       // Owner only.
       Phase phase = Phase::kNew;
       // Owner only: slow frees without a cache so far (see CacheForFree).
-      uint8_t frees_without_cache = 0;
+      uint8_t frees_without_cache : 7 = 0;
+      // Owner only: the thread is among those that heap/background_thread.h counts.
+      uint8_t is_counted : 1 = 0;
       // Owner only: one bit for each nested hold of the heap by this thread, the innermost in the
       // lowest bit. The bit is set if that hold took no locks (see HoldHeap).
       uint8_t empty_holds = 0;

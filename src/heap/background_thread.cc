@@ -28,8 +28,8 @@ constinit std::atomic<bool> allowed{false};
 // The thread of main; in a forked child, the thread that forked. When it ends by pthread_exit, no
 // background thread may remain. Written while there is one thread.
 constinit pthread_t main_thread{};
-// The number of the program's threads that were created, less those whose end was noticed. The
-// header explains its order with `worker` under "End".
+// The number of the program's threads that were created and have not ended. A thread that it
+// contains knows that by its slot. The header explains its order with `worker` under "End".
 constinit std::atomic<int32_t> created{0};
 // The number of attempts to start the joinable thread, and the time of the last one. Relaxed: if
 // two threads read them at once, `worker` lets only one of them continue.
@@ -126,9 +126,9 @@ void ClearWorker() {
   FutexWakeAll(&worker);
 }
 
-// True if every thread of the program but one has ended, as far as is known. Also true if the
-// thread of main has ended: then the process ends with the last of the other threads, whose end may
-// be unnoticed.
+// True if every thread of the program but one has ended, as far as is known: threads that are not
+// counted may have caches. Also true if the thread of main has ended: then the process ends with
+// the last of the other threads, which may be one that is not counted.
 bool IsToEnd() {
   return !allowed.load(std::memory_order_seq_cst) ||
          (created.load(std::memory_order_seq_cst) <= 0 &&
@@ -178,7 +178,7 @@ void StartIfDue(CreateThreadFunction create) {
   if (worker.load(std::memory_order_relaxed) != kNone) return;
   Heap& heap = GlobalHeap();
   const int64_t now_ms = CoarseMilliseconds();
-  // With the setting `check`, threads have no caches, so their ends are not noticed.
+  // With the setting `check`, threads have no caches that this thread could flush.
   if (!IsTimeToStart(now_ms) || heap.settings.check ||
       heap.page_heap.governor()->release_rate() <= 0) {
     return;
@@ -229,8 +229,13 @@ bool OnThreadNotStarted() {
   return StopIfDue();
 }
 
+void OnThreadBegins() { current_slot.is_counted = 1; }
+
 void OnThreadEnds() {
-  created.fetch_sub(1, std::memory_order_seq_cst);
+  if (current_slot.is_counted != 0) {
+    current_slot.is_counted = 0;
+    created.fetch_sub(1, std::memory_order_seq_cst);
+  }
   if (pthread_equal(pthread_self(), main_thread)) {
     allowed.store(false, std::memory_order_seq_cst);
   }
@@ -251,6 +256,7 @@ void ResetBackgroundThreadInChild() {
   main_thread = pthread_self();
   asleep.store(kAwake, std::memory_order_relaxed);
   created.store(0, std::memory_order_relaxed);
+  current_slot.is_counted = 0;
   starts.store(0, std::memory_order_relaxed);
   ClearWorker();
 }

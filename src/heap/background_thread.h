@@ -23,19 +23,23 @@
 //     created, ours ends, and the program's is tried once more. A vfork child creates no background
 //     thread.
 // The size of the heap does not matter: most servers start their threads first, and when the heap
-// has grown there may be no safe moment any more (decision 0033).
+// has grown there may be no safe moment any more (decision 0033). Why threads begin in the library:
+// decision 0055.
 //
 // End. The last thread but one of the program stops the background thread when it ends, and waits
 // for its end: a program that has joined its threads can make calls that need a process with one
 // thread (unshare, setns). At that moment the thread is about to make the same system calls for its
-// own end. Threads are counted when they are created, and threads with a cache also when they end.
-// So a thread that never allocated keeps the background thread running after its end. If the thread
-// of main ends by pthread_exit, it stops the background thread for good: the process then ends with
-// the last of the other threads. Two threads that end at once each change the count first, then
-// read the other's change (sequentially consistent), so that one of them stops the background
-// thread. The thread that stops it tests the count again when no other thread can stop or start it.
-// A program that starts one thread after the other, or a few at a time again and again, does not
-// get a background thread each time (Tuning::IdleRelease has the numbers of starts).
+// own end. A thread is counted before it is created, and no longer when it ends, whatever it did in
+// between: it begins in the library, which arms the hook at its end. So the count is never lower
+// than the number of counted threads that have not passed the hook, and the last one to pass it
+// finds 0. Threads that are not counted, which a static program or thrd_create makes, keep the
+// background thread while they have caches. If the thread of main ends by pthread_exit, it stops
+// the background thread for good: the process then ends with the last of the other threads. Two
+// threads that end at once each change the count first, then read the other's change (sequentially
+// consistent), so that one of them stops the background thread. The thread that stops it tests the
+// count again when no other thread can stop or start it. A program that starts one thread after the
+// other, or a few at a time again and again, does not get a background thread each time
+// (Tuning::IdleRelease has the numbers of starts).
 //
 // Fork. A child has no background thread, and gets one when it creates a thread. Signals are
 // blocked during start and stop, so that no handler forks in the middle: its child would wait for a
@@ -85,7 +89,9 @@ void OnThreadStarting(CreateThreadFunction create);
 // Called when that thread could not be created. True if this stopped the background thread, so that
 // another try may succeed. Keeps errno.
 bool OnThreadNotStarted();
-// Called when the calling thread ends, after its cache was unregistered. Keeps errno.
+// Called by that thread before its start function, unless it could not be created.
+void OnThreadBegins();
+// Called when the calling thread ends, after its cache, if any, was unregistered. Keeps errno.
 void OnThreadEnds();
 
 // Declares that the calling thread, which belongs to the library, runs idle release until the

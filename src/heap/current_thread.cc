@@ -9,15 +9,14 @@
 namespace tcmalloc {
 namespace {
 
-void OnThreadExit(void* value) {
-  ThreadCache* const cache = static_cast<ThreadCache*>(value);
+void OnThreadExit(void*) {
   ThreadSlot& slot = current_slot;
+  ThreadCache* const cache = slot.cache;
   // More frees may follow, from destructors of other keys and from the C library's own clean-up of
   // the thread.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
-  Heap& heap = GlobalHeap();
-  heap.registry.Destroy(cache);
+  if (cache != nullptr) GlobalHeap().registry.Destroy(cache);
   OnThreadEnds();
 }
 
@@ -42,7 +41,7 @@ ThreadCache* CurrentCache() {
     slot.phase = ThreadSlot::Phase::kNew;
     return nullptr;
   }
-  if (!ThreadExitHook::Arm(cache)) {
+  if (!ThreadExitHook::Arm(&slot)) {
     // Nothing would free the cache at the thread's end.
     heap.registry.Discard(cache);
     slot.phase = ThreadSlot::Phase::kFinished;
@@ -64,6 +63,12 @@ ThreadCache* CacheForFree() {
   }
   slot.frees_without_cache = 0;
   return ThreadExitHook::MayHavePassed() ? nullptr : CurrentCache();
+}
+
+void NoteThreadBegins() {
+  EnsureHeap();
+  OnThreadBegins();
+  if (!ThreadExitHook::Arm(&current_slot)) OnThreadEnds();
 }
 
 void InitThreadExit() { ThreadExitHook::Init(&OnThreadExit); }

@@ -18,6 +18,10 @@ TC_SLOW_PATH ThreadCache* CurrentCache();
 // malloc ends, the C library frees memory after all destructors have run.
 TC_SLOW_PATH ThreadCache* CacheForFree();
 
+// Called by a thread of the program before its start function: the library will notice its end even
+// if it never allocates. Keeps errno.
+void NoteThreadBegins();
+
 // Registers the function that runs at the end of threads. Called once, when the heap is built.
 void InitThreadExit();
 

@@ -2,17 +2,29 @@
 // pthread_create, interposed before the C library's own: before it creates the program's thread, it
 // may start the background thread (heap/background_thread.h explains why at this moment).
 //
+// The program's thread begins in one of the functions Begin of this file, so that the library
+// notices the thread's end even if it never allocates. Each start function of the program has a
+// Begin of its own, which jumps to it with the thread's argument. So nothing is allocated to pass
+// on the start function, a backtrace has no frame of Begin, and the C library's record of the
+// thread has the program's argument, in which the leak checker finds pointers. Programs have few
+// start functions, since a language's runtime has one for all its threads. Threads of start
+// functions beyond kMostStarts are not counted.
+//
 // This file is in the shared libraries only: a statically linked program has one such function, the
-// C library's. It does not notice threads of thrd_create, and those that the C library creates for
-// itself.
+// C library's. Threads of thrd_create, and those that the C library creates for itself, are not
+// counted either.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
+#include <utility>
 
 #include "base/compiler.h"
 #include "heap/background_thread.h"
+#include "heap/current_thread.h"
 #include "os/detached_thread.h"
 
 namespace {
@@ -39,6 +51,37 @@ CreateThreadFunction Next() {
 // executed page resident.
 __attribute__((constructor, section(".text.startup"))) void FindAtLoad() { Next(); }
 
+constexpr size_t kMostStarts = 32;
+// The start functions that have a Begin, from the first place on; null after them. A place is
+// written once. Relaxed: the creation of the thread passes it on.
+constinit std::array<std::atomic<Start>, kMostStarts> starts{};
+
+template <size_t kPlace>
+TC_ENDS_IN_TAIL_CALL void* Begin(void* argument) {
+  tcmalloc::NoteThreadBegins();
+  TC_TAIL_CALL starts[kPlace].load(std::memory_order_relaxed)(argument);
+}
+
+template <size_t... kPlace>
+constexpr std::array<Start, kMostStarts> AllBegins(std::index_sequence<kPlace...>) {
+  return {&Begin<kPlace>...};
+}
+constexpr std::array<Start, kMostStarts> kBegins =
+    AllBegins(std::make_index_sequence<kMostStarts>());
+
+// The function in which a thread of `start` begins; null if there is none for it.
+Start BeginOf(Start start) {
+  for (size_t i = 0; i < kMostStarts; ++i) {
+    Start there = starts[i].load(std::memory_order_relaxed);
+    if (there == nullptr &&
+        starts[i].compare_exchange_strong(there, start, std::memory_order_relaxed)) {
+      return kBegins[i];
+    }
+    if (there == start) return kBegins[i];
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 // The function has another name here, because the headers of C libraries declare pthread_create in
@@ -49,13 +92,15 @@ extern "C" TC_EXPORT int CreateThread(pthread_t* thread, const pthread_attr_t* a
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start start, void* argument) {
   const CreateThreadFunction next = Next();
   if (next == nullptr) return ENOSYS;
-  if (tcmalloc::IsOwnThreadStart(start)) return next(thread, attributes, start, argument);
+  const Start begin = tcmalloc::IsOwnThreadStart(start) ? nullptr : BeginOf(start);
+  if (begin == nullptr) return next(thread, attributes, start, argument);
   tcmalloc::OnThreadStarting(next);
-  int error = next(thread, attributes, start, argument);
+  int error = next(thread, attributes, begin, argument);
   if (error != 0 && tcmalloc::OnThreadNotStarted()) {
     // The limit on threads may have had room for only one, the background thread.
-    error = next(thread, attributes, start, argument);
-    if (error == 0) tcmalloc::OnThreadStarting(nullptr);
+    tcmalloc::OnThreadStarting(nullptr);
+    error = next(thread, attributes, begin, argument);
+    if (error != 0) tcmalloc::OnThreadNotStarted();
   }
   return error;
 }

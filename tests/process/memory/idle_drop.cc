@@ -6,7 +6,10 @@
 //   alone          one thread, which calls the allocator now and then: at most twice the live bytes
 //                  and 16 MiB
 //   threads        eight threads allocate and free, and sleep: 1.5 times the live bytes and 16 MiB
-//   threads_first  the main thread allocates and frees while the eight sleep: the same bound
+//   threads_first  the main thread allocates and frees while the eight, which never allocate,
+//   sleep:
+//                  the same bound
+//   threads_ended  the same after they have ended: the bound of `alone`
 // Unless `hugepages` is given, the process has none, and its resident memory shows that the memory
 // was released.
 #include <pthread.h>
@@ -37,7 +40,7 @@ void TakeAndDrop(size_t part, size_t parts) {
 
 void* Sleep(void*) {
   pthread_barrier_wait(&barrier);
-  // Sleeps for good: the process ends before.
+  // Sleeps for good, unless EndSleepers is called.
   pthread_barrier_wait(&barrier);
   return nullptr;
 }
@@ -47,12 +50,18 @@ void* TakeDropAndSleep(void* part) {
   return Sleep(nullptr);
 }
 
+pthread_t threads[kThreads];
+
 void Start(void* (*run)(void*)) {
   for (size_t i = 0; i < kThreads; ++i) {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, nullptr, run, reinterpret_cast<void*>(i)) == 0);
+    CHECK(pthread_create(&threads[i], nullptr, run, reinterpret_cast<void*>(i)) == 0);
   }
   pthread_barrier_wait(&barrier);
+}
+
+void EndSleepers() {
+  pthread_barrier_wait(&barrier);
+  for (const pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
 }
 
 }  // namespace
@@ -61,14 +70,16 @@ int main(int argc, char** argv) {
   RequireLibraryUnderTest();
   CHECK(argc >= 2);
   if (argc == 2) ForbidHugepages();
-  const bool alone = strcmp(argv[1], "alone") == 0;
+  const bool ended = strcmp(argv[1], "threads_ended") == 0;
+  const bool alone = ended || strcmp(argv[1], "alone") == 0;
   CHECK(pthread_barrier_init(&barrier, nullptr, kThreads + 1) == 0);
   CHECK(pthread_barrier_init(&full, nullptr, kThreads) == 0);
   objects = PointersOutsideTheHeap(kMostObjects);
   HeapFigures figures;
   const size_t base_bytes = ResidentBytes();
   const bool first = strcmp(argv[1], "threads_first") == 0;
-  if (first) Start(&Sleep);
+  if (first || ended) Start(&Sleep);
+  if (ended) EndSleepers();
   first || alone ? TakeAndDrop(0, 1) : Start(&TakeDropAndSleep);
   CHECK(madvise(objects, kMostObjects * sizeof(char*), MADV_DONTNEED) == 0);
   figures.Read();

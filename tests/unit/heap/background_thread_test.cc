@@ -37,6 +37,7 @@ TEST(BackgroundThreadTest, StartsWhenItIsAllowedAfterTheFirstThread) {
   OnThreadStarting(nullptr);
   AllowBackgroundThread();
   EXPECT_EQ(NumThreads(), before + 1);
+  OnThreadBegins();
   OnThreadEnds();
   while (NumThreads() != before) std::this_thread::yield();
 }
@@ -54,7 +55,10 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
           // As many threads start as end, but not every thread ends the start that it reported.
           if (i < 2) OnThreadStarting(&pthread_create);
           if (i < 2 && j % 16 == 5) static_cast<void>(OnThreadNotStarted());
-          if (i < 2 && j % 16 != 5) OnThreadEnds();
+          if (i < 2 && j % 16 != 5) {
+            OnThreadBegins();
+            OnThreadEnds();
+          }
           if (i == 2) OnPagesFreed();
         }
       });
