@@ -16,6 +16,7 @@
 #include "entry/slow_path.h"
 #include "heap/heap.h"
 #include "heap/hooks.h"
+#include "heap/stray_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -93,7 +94,7 @@ void RecycleAll(FreeQueue::Entry* entry) {
 }
 
 // Puts an object that is kFreeing into the queue of freed objects. An object that does not fit into
-// the queue, or for which there is no entry, returns to the heap at once.
+// the queue, or for which there is no entry, returns to the heap at once; in a stray child, each.
 void Retire(DebugObject* object) {
   Heap& heap = GlobalHeap();
   const bool fenced = object->fenced;
@@ -106,8 +107,9 @@ void Retire(DebugObject* object) {
     return CloseFence(object);
   }
   auto* const entry =
-      bytes > limit ? nullptr
-                    : static_cast<FreeQueue::Entry*>(heap.arena.Allocate(sizeof(FreeQueue::Entry)));
+      bytes > limit || InStrayChild()
+          ? nullptr
+          : static_cast<FreeQueue::Entry*>(heap.arena.Allocate(sizeof(FreeQueue::Entry)));
   if (entry == nullptr) return Recycle(object, raw, bytes, fenced);
   if (fenced) {
     object->state.store(object->Mark(DebugObject::kFreed), std::memory_order_release);

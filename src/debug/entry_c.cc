@@ -18,6 +18,7 @@
 #include "entry/override.h"
 #include "entry/slow_path.h"
 #include "heap/heap.h"
+#include "heap/stray_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -218,9 +219,9 @@ __attribute__((constructor)) void LibraryLoaded() {
   PrepareFreeQueue();
 }
 // Finds damage of objects that the program never freed, and of freed ones that are still in the
-// queue. No earlier check finds it.
+// queue. No earlier check finds it. Not in a stray child, where it would wait for locks.
 __attribute__((destructor)) void ProcessExits() {
-  VerifyHeap(ExistingHeap());
+  if (!InStrayChild()) VerifyHeap(ExistingHeap());
   OnProcessExit();
 }
 

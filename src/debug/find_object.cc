@@ -4,6 +4,7 @@
 #include "debug/report.h"
 #include "heap/heap.h"
 #include "heap/heap_hold.h"
+#include "heap/stray_child.h"
 #include "os/frame_mark.h"
 
 namespace tcmalloc {
@@ -51,6 +52,17 @@ RawMemory LargeMemoryAround(const char* p) {
   return {static_cast<char*>(view.first_page.start_address()), view.num_pages.bytes()};
 }
 
+// As FindObject, without a lock of the heap, and without reports. In a stray child the object may
+// be in memory of the C library. Cost: a system call.
+DebugObject* FindInStrayChild(const char* p) {
+  DebugObject* const object = DebugObject::Of(p);
+  return reinterpret_cast<uintptr_t>(p) % kMinAlignment == 0 &&
+                 IsReadable(reinterpret_cast<uintptr_t>(object)) &&
+                 object->Is(DebugObject::kLive) && object->ChecksumFits()
+             ? object
+             : nullptr;
+}
+
 // Reports what is at `p`, which lies in `raw` and where no object begins.
 [[noreturn]] void ReportNoObject(const RawMemory& raw, const char* p, const char* call) {
   if (HasRoomForHeader(raw, p) && DebugObject::Of(p)->ChecksumFits()) {
@@ -84,6 +96,7 @@ RawMemory RawMemoryAt(const void* p) {
 
 DebugObject* FindObject(const void* pointer, const char* call) {
   const auto* const p = static_cast<const char*>(pointer);
+  if (InStrayChild()) return FindInStrayChild(p);
   RawMemory raw = RawMemoryAt(p);
   if (raw.start == nullptr && IsInsideOfHeap(p)) {
     if (DebugObject* const object = AlignedObjectAt(p)) return object;

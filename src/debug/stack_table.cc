@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "heap/heap.h"
+#include "heap/stray_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -35,6 +36,7 @@ const CallStack* RecordStack(const uintptr_t* frames, size_t depth) {
       return s;
     }
   }
+  if (InStrayChild()) return nullptr;
   const size_t bytes = sizeof(CallStack) + (depth == 0 ? 0 : depth - 1) * sizeof(uintptr_t);
   auto* const added = static_cast<CallStack*>(ExistingHeap().arena.Allocate(bytes));
   if (added == nullptr) return nullptr;

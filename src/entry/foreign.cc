@@ -5,6 +5,7 @@
 #include "central/misuse.h"
 #include "heap/current_thread.h"
 #include "heap/heap.h"
+#include "heap/stray_child.h"
 #include "os/c_library.h"
 
 namespace tcmalloc {
@@ -69,11 +70,20 @@ void FreeForeign(Heap& heap, void* p) {
 }
 
 void* ReallocateForeign(Heap& heap, void* p, size_t size) {
-  CheckForwardable(heap, p);
+  if (!InStrayChild()) CheckForwardable(heap, p);
   return CLibraryMalloc::Realloc(p, size);
 }
 
+void* AllocateInStrayChild(size_t size, size_t alignment) {
+  return CLibraryMalloc::Allocate(size, alignment);
+}
+
+void FreeInStrayChild(const Heap& heap, void* p) {
+  if (!heap.guarded.Contains(p)) CLibraryMalloc::Free(p);
+}
+
 size_t ForeignUsableSize(Heap& heap, void* p) {
+  if (InStrayChild()) return CLibraryMalloc::UsableSize(p);
   CheckUpperBits(heap, p);
   if (IsOurs(heap, p) || Classify(p) != CLibraryMalloc::Verdict::kForward) return 0;
   return CLibraryMalloc::UsableSize(p);

@@ -19,6 +19,13 @@ void FreeForeign(Heap& heap, void* p);
 // As FreeForeign, for realloc. Returns the C library's result.
 void* ReallocateForeign(Heap& heap, void* p, size_t size);
 
+// The functions of a stray child (heap/stray_child.h). The first returns an object of the C
+// library, or null.
+void* AllocateInStrayChild(size_t size, size_t alignment);
+// Frees an object of the C library; leaves a guarded sample as it is. A mistake of the program is
+// not reported. Requires: `p` is on no page of the heap.
+void FreeInStrayChild(const Heap& heap, void* p);
+
 // Returns the C library's result, or 0 if `p` cannot be one of its objects.
 size_t ForeignUsableSize(Heap& heap, void* p);
 

@@ -6,6 +6,7 @@
 #include "heap/fork.h"
 #include "heap/heap.h"
 #include "heap/helper_thread.h"
+#include "heap/stray_child.h"
 #include "os/c_library.h"
 #include "os/log.h"
 #include "os/signals.h"
@@ -72,6 +73,8 @@ void OnLibraryLoad() {
 }
 
 void OnProcessExit() {
+  // The reports take locks.
+  if (InStrayChild()) return;
   AwaitEndBySignal();
   WriteLastReports();
 }

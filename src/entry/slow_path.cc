@@ -14,6 +14,7 @@
 #include "heap/hooks.h"
 #include "heap/large_reports.h"
 #include "heap/limits.h"
+#include "heap/stray_child.h"
 #include "heap/trim.h"
 #include "os/spinlock.h"
 #include "tools/guard/guarded_objects.h"
@@ -98,6 +99,7 @@ TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, const Request& reque
 
 void* AllocateSmallSlow(SizeClass c, const Request& request) {
   const size_t size = request.size;
+  if (InStrayChild()) return AllocateInStrayChild(kSizeClasses.size(c), request.alignment);
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
@@ -127,6 +129,9 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
 }
 
 void* AllocateLarge(size_t size, size_t alignment) {
+  if (InStrayChild()) {
+    return AllocateInStrayChild(std::max(size, AllocationSize(size, alignment)), alignment);
+  }
   Span* const span = NewLargeSpan(size, alignment);
   if (span == nullptr) return nullptr;
   void* const object = span->start_address();
@@ -135,6 +140,7 @@ void* AllocateLarge(size_t size, size_t alignment) {
 }
 
 void FreeSmallSlow(SizeClass c, void* p) {
+  if (InStrayChild()) return;
   // An object of class `c` is in use, so the heap exists.
   ThreadCache* const cache = CacheForFree();
   Heap& heap = GlobalHeap();
@@ -206,6 +212,10 @@ void* MoveLarge(Span* span, void* p, size_t size) {
 void FreeNotSmall(void* p, const FreeCall& call) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
+  if (InStrayChild()) {
+    if (LargeSpanAt(p) == nullptr) FreeInStrayChild(heap, p);
+    return;
+  }
   if (Span* const span = LargeSpanAt(p)) {
     void* sample;
     if (heap.page_heap.DeleteLargeAt(span, p, &sample, &KeeperOf(heap))) {
@@ -290,6 +300,7 @@ void FreeSlowAs(AllocationKind kind, void* p) {
 void FreeOutgrown(SizeClass c, void* p) {
   if (kSizeClasses.size(c) < kTuning.reallocation.uncached_bytes) return Deallocate<&FreeSlow>(p);
   NotifyDeleteHooks(p);
+  if (InStrayChild()) return;
   ThreadCache* const cache = CacheForFree();
   Heap& heap = GlobalHeap();
   if (cache != nullptr) {
@@ -338,7 +349,7 @@ size_t AllocationSize(size_t size, size_t alignment) {
 }
 
 void* AllocateZeroed(size_t size) {
-  if (size <= kMaxSmallSize) {
+  if (size <= kMaxSmallSize || InStrayChild()) {
     void* const object = Allocate<&AllocateWithoutHooks>(size);
     if (object != nullptr) memset(object, 0, size);
     return NotifyNewHooks(object, size);
@@ -387,15 +398,16 @@ void* Reallocate(void* p, size_t size) {
     const bool sampled_small = span->sampled_class != SizeClass::kNone;
     // The object stays in place if an object that is not sampled would.
     if (sampled_small && kSizeClasses.ClassOf(size) == span->sampled_class) return Resized(p, size);
+    const bool may_change = !sampled_small && !InStrayChild();
     // Hooks must see the end of the old object before another thread can get its memory.
-    if (size > kMaxSmallSize && !sampled_small && (size >= old_size || !HooksInstalled()) &&
+    if (size > kMaxSmallSize && may_change && (size >= old_size || !HooksInstalled()) &&
         ResizeLarge(span, p, old_size, size)) {
       return Resized(p, size);
     }
-    if (size > old_size && !sampled_small && !HooksInstalled()) {
+    if (size > old_size && may_change && !HooksInstalled()) {
       if (void* const moved = MoveLarge(span, p, size)) return moved;
     }
-    in_place_later = size > kMaxSmallSize && !sampled_small;
+    in_place_later = size > kMaxSmallSize && may_change;
   } else {
     Heap& heap = ExistingHeap();
     if (!heap.guarded.Contains(p)) return ReallocateForeign(heap, p, size);

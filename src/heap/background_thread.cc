@@ -10,6 +10,7 @@
 #include "heap/heap.h"
 #include "heap/heap_hold.h"
 #include "heap/idle_release.h"
+#include "heap/stray_child.h"
 #include "os/blocked_signals.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
@@ -220,11 +221,13 @@ bool StartBackgroundThread() {
 }
 
 void OnThreadStarting(CreateThreadFunction create) {
+  if (InStrayChild()) return;
   created.fetch_add(1, std::memory_order_seq_cst);
   StartIfDue(create);
 }
 
 bool OnThreadNotStarted() {
+  if (InStrayChild()) return false;
   created.fetch_sub(1, std::memory_order_seq_cst);
   return StopIfDue();
 }

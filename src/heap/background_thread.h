@@ -43,7 +43,7 @@
 //
 // Fork. A child has no background thread, and gets one when it creates a thread. Signals are
 // blocked during start and stop, so that no handler forks in the middle: its child would wait for a
-// thread that it does not have.
+// thread that it does not have. A stray child (heap/stray_child.h) never has one.
 //
 // Sleep. When the passes have nothing to do, the thread sleeps on `asleep` without a timer. It sets
 // that word to kUntilFrees, then compares `frees` with its value before the last pass, and sleeps

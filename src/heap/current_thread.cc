@@ -4,6 +4,7 @@
 #include "base/tuning.h"
 #include "heap/background_thread.h"
 #include "heap/heap.h"
+#include "heap/stray_child.h"
 #include "os/thread_exit.h"
 
 namespace tcmalloc {
@@ -16,6 +17,7 @@ void OnThreadExit(void*) {
   // the thread.
   slot.phase = ThreadSlot::Phase::kFinished;
   slot.cache = nullptr;
+  if (InStrayChild()) return;
   if (cache != nullptr) GlobalHeap().registry.Destroy(cache);
   OnThreadEnds();
 }

@@ -14,6 +14,7 @@
 #include "heap/heap.h"
 #include "heap/heap_hold.h"
 #include "heap/helper_thread.h"
+#include "heap/stray_child.h"
 #include "os/fork_handlers.h"
 #include "os/spinlock.h"
 #include "os/stdio_lock.h"
@@ -28,16 +29,21 @@ constinit std::atomic<bool> handlers_installed{false};
 // The prepare handler. It runs last if it was registered first; then no handler of another library
 // runs after it and waits for a thread that waits for the list of files.
 void Prepare() {
+  // A stray child does not use the heap, nor do its children.
+  if (InStrayChild()) return;
   StdioListLock::Lock();
   if (HoldHeap()) thread_numbers.NoteFork();
 }
 
 void Parent() {
+  if (InStrayChild()) return;
   ReleaseHeap();
   StdioListLock::Unlock();
 }
 
 void Child() {
+  if (InStrayChild()) return;
+  EndStrayWatchInChild();
   const SpinLock::RanksSetAside ranks;
   Heap& heap = GlobalHeap();
   heap.memory.NoteForkedChild();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 
 #include "os/errno_keeper.h"
 #include "os/memory_map.h"
@@ -25,6 +26,7 @@ namespace {
 
 using FreeFunction = void (*)(void*);
 using ReallocFunction = void* (*)(void*, size_t);
+using AlignedFunction = void* (*)(size_t alignment, size_t size);
 using UsableSizeFunction = size_t (*)(void*);
 // The layout of glibc's struct mallinfo2.
 struct MallocInfo {
@@ -37,6 +39,7 @@ using MallocInfoFunction = MallocInfo (*)();
 constinit std::atomic<bool> resolved{false};
 constinit FreeFunction real_free = nullptr;
 constinit ReallocFunction real_realloc = nullptr;
+constinit AlignedFunction real_memalign = nullptr;
 constinit UsableSizeFunction real_usable_size = nullptr;
 constinit MallocInfoFunction real_mallinfo2 = nullptr;
 
@@ -101,6 +104,7 @@ void CLibraryMalloc::Resolve() {
   void* const library = starting ? RTLD_NEXT : dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (starting || library != nullptr) {
     Find(library, "realloc", &real_realloc);
+    Find(library, "memalign", &real_memalign);
     Find(library, "malloc_usable_size", &real_usable_size);
     Find(library, "mallinfo2", &real_mallinfo2);
     Find(library, "free", &real_free);
@@ -116,6 +120,16 @@ CLibraryMalloc::Verdict CLibraryMalloc::Classify(const void* p, StackHolds stack
   // library's constructor and free objects of the C library.
   Resolve();
   return real_free == nullptr || !HasAllocated() ? Verdict::kNoSuchAllocator : Verdict::kForward;
+}
+
+bool CLibraryMalloc::CanAllocate() {
+  return resolved.load(std::memory_order_acquire) && real_free != nullptr &&
+         real_realloc != nullptr && real_memalign != nullptr && real_usable_size != nullptr;
+}
+
+void* CLibraryMalloc::Allocate(size_t size, size_t alignment) {
+  return alignment <= alignof(std::max_align_t) ? real_realloc(nullptr, size)
+                                                : real_memalign(alignment, size);
 }
 
 void CLibraryMalloc::Free(void* p) { real_free(p); }

@@ -4,8 +4,8 @@
 //
 // Objects of the C library reach this allocator from libraries that are bound to the C library
 // (RTLD_DEEPBIND, dlsym on its handle), and from the time before this allocator was loaded with
-// dlopen. They are forwarded. Any other foreign pointer is a mistake of the program. Thread safety:
-// any, after Resolve.
+// dlopen. They are forwarded. Any other foreign pointer is a mistake of the program. A process that
+// cannot use the heap allocates there (heap/stray_child.h). Thread safety: any, after Resolve.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,12 @@ class CLibraryMalloc {
   // /proc/self/maps. No lock may be held.
   static Verdict Classify(const void* p, StackHolds stack_holds);
 
-  // Requires: Classify(p) == kForward.
+  // Whether Allocate may be called: Resolve has found all functions.
+  static bool CanAllocate();
+  // The C library's malloc and memalign. `alignment` is a power of two.
+  static void* Allocate(size_t size, size_t alignment);
+
+  // Requires: Classify(p) == kForward, or Allocate returned `p`.
   static void Free(void* p);
   static void* Realloc(void* p, size_t size);
   static size_t UsableSize(void* p);

@@ -72,6 +72,8 @@ class TC_CAPABILITY("mutex") SpinLock {
   // the outermost Begin and End (see GatedLock).
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
+  // True if the calling thread is between them.
+  static bool InForkHold() { return IsForkingThread(); }
   // Called before fork: takes and marks the lock, unless the calling thread already has it in an
   // interrupted section or in a hold.
   void HoldForFork();

@@ -41,6 +41,8 @@ class ThreadNumbers {
   // were given to threads of the parent, and false in the parent.
   void NoteFork();
   void ForgetFork() { witness_.End(); }
+  // See ForkWitness::Watch.
+  const std::atomic<uint32_t>* WatchProcess() { return witness_.Watch(); }
   // Requires: the caller has seen the number in a lock, by an acquiring load.
   bool IsOfForkedParent(uint32_t number) const;
 

@@ -25,6 +25,7 @@
 #include "base/compiler.h"
 #include "heap/background_thread.h"
 #include "heap/current_thread.h"
+#include "heap/stray_child.h"
 #include "os/detached_thread.h"
 
 namespace {
@@ -92,6 +93,7 @@ extern "C" TC_EXPORT int CreateThread(pthread_t* thread, const pthread_attr_t* a
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start start, void* argument) {
   const CreateThreadFunction next = Next();
   if (next == nullptr) return ENOSYS;
+  tcmalloc::WatchForStrayChildren();
   const Start begin = tcmalloc::IsOwnThreadStart(start) ? nullptr : BeginOf(start);
   if (begin == nullptr) return next(thread, attributes, start, argument);
   tcmalloc::OnThreadStarting(next);

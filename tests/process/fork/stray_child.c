@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Children of a process with busy threads that were made without fork handlers: by the system call
+// clone, as service managers make them, and by _Fork. At that moment other threads hold locks of
+// the allocator. The child allocates and frees, objects of the parent too, starts threads, forks,
+// and ends by exit or _exit.
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../check.h"
+
+extern pid_t _Fork(void) __attribute__((weak));
+extern int MallocExtension_GetNumericProperty(const char* property, size_t* value)
+    __attribute__((weak));
+
+enum { kThreads = 2, kObjects = 100, kChildren = 100, kLimitSeconds = 40 };
+
+static atomic_int stop;
+
+static unsigned Random(unsigned* state) {
+  return *state = *state * 1103515245 + 12345, *state >> 8;
+}
+
+static size_t RandomSize(unsigned* state) {
+  return 1 + (Random(state) % 20 != 0 ? Random(state) % 8000 : 300000 + Random(state) % 900000);
+}
+
+// Keeps the locks of the page heap and of the central free lists busy.
+static void* Busy(void* seed) {
+  unsigned state = (unsigned)(intptr_t)seed;
+  char* objects[kObjects] = {0};
+  while (!stop) {
+    const unsigned i = Random(&state) % kObjects;
+    free(objects[i]);
+    objects[i] = malloc(RandomSize(&state));
+    CHECK(objects[i] != NULL);
+    objects[i][0] = 1;
+  }
+  for (int i = 0; i < kObjects; ++i) free(objects[i]);
+  return NULL;
+}
+
+// Objects of the parent's, in use in the child.
+static char* inherited[kObjects];
+
+static void Fill(char* object, size_t size, int value) {
+  CHECK(object != NULL && malloc_usable_size(object) >= size);
+  memset(object, value, size);
+}
+
+static void CheckFilled(const char* object, size_t size, int value) {
+  for (size_t i = 0; i < size; ++i) CHECK(object[i] == (char)value);
+}
+
+static size_t InheritedSize(int i) { return i % 10 == 0 ? 400000 : (size_t)i * 30 + 1; }
+
+static void UseMemory(void) {
+  enum { kNew = 200 };
+  static char* fresh[kNew];
+  for (int i = 0; i < kNew; ++i) {
+    const size_t size = (size_t)i % 300 * 20 + 1;
+    fresh[i] = malloc(size);
+    Fill(fresh[i], size, i);
+  }
+  for (int i = 0; i < kObjects; ++i) CheckFilled(inherited[i], InheritedSize(i), i);
+  for (int i = 0; i < kObjects; ++i) {
+    const size_t size = InheritedSize(i);
+    inherited[i] = realloc(inherited[i], 2 * size);
+    CHECK(inherited[i] != NULL);
+    CheckFilled(inherited[i], size, i);
+    Fill(inherited[i], 2 * size, i);
+  }
+  for (int i = 0; i < kNew; ++i) CheckFilled(fresh[i], (size_t)i % 300 * 20 + 1, i);
+  for (int i = 0; i < kNew; ++i) {
+    fresh[i] = realloc(fresh[i], 300000 / (1 + (size_t)i % 100));
+    CHECK(fresh[i] != NULL);
+    if (i % 2 == 0) {
+      free(fresh[i]);
+      fresh[i] = NULL;
+    }
+  }
+  for (int i = 0; i < kObjects; ++i) free(inherited[i]);
+  for (int i = 0; i < kNew; ++i) free(fresh[i]);
+  for (int i = 0; i < 20; ++i) {
+    char* const zero = calloc(7, i % 2 == 0 ? 100 : 50000);
+    CHECK(zero != NULL);
+    CheckFilled(zero, i % 2 == 0 ? 700 : 350000, 0);
+    char* const aligned = memalign(4096, (size_t)i * 5000 + 1);
+    CHECK(aligned != NULL && (uintptr_t)aligned % 4096 == 0);
+    Fill(aligned, (size_t)i * 5000 + 1, i);
+    free(zero);
+    free(aligned);
+  }
+}
+
+static void* UseInThread(void* unused) {
+  char* object = malloc(1000);
+  Fill(object, 1000, 1);
+  free(object);
+  return unused;
+}
+
+static void Await(pid_t child) {
+  CHECK(child > 0);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  if (status != 0) dprintf(STDERR_FILENO, "child %d: status %x\n", (int)child, status);
+  CHECK(status == 0);
+}
+
+// Ends a child that hangs, with a status that is not 0.
+static void LimitTime(void) { alarm(kLimitSeconds); }
+
+static void RunChild(int i) {
+  LimitTime();
+  UseMemory();
+  if (i % 10 == 0) {
+    // The child uses the C library's fork.
+    const pid_t grandchild = fork();
+    if (grandchild == 0) {
+      LimitTime();
+      for (int k = 0; k < kObjects; ++k)
+        Fill(inherited[k] = malloc(InheritedSize(k)), InheritedSize(k), k);
+      UseMemory();
+      _exit(0);
+    }
+    Await(grandchild);
+  }
+  if (i % 10 == 1) exit(0);
+  if (i % 10 == 2) {
+    // Threads of the child, and their ends.
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, UseInThread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  }
+  _exit(0);
+}
+
+static size_t BytesInUse(void) {
+  size_t bytes = 0;
+  CHECK(MallocExtension_GetNumericProperty("generic.current_allocated_bytes", &bytes));
+  return bytes;
+}
+
+// A child of fork goes on with the heap, also when it has threads.
+static void CheckOrdinaryFork(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    LimitTime();
+    pthread_t thread;
+    stop = 1;
+    CHECK(pthread_create(&thread, NULL, Busy, (void*)7) == 0 && pthread_join(thread, NULL) == 0);
+    const size_t before = BytesInUse();
+    char* const object = malloc(4 << 20);
+    Fill(object, 4 << 20, 1);
+    CHECK(BytesInUse() >= before + (4 << 20));
+    free(object);
+    UseMemory();
+    _exit(0);
+  }
+  Await(child);
+}
+
+int main(void) {
+  RequireLibraryUnderTest();
+  for (int i = 0; i < kObjects; ++i) {
+    inherited[i] = malloc(InheritedSize(i));
+    Fill(inherited[i], InheritedSize(i), i);
+  }
+  pthread_t threads[kThreads];
+  for (intptr_t i = 0; i < kThreads; ++i) {
+    CHECK(pthread_create(&threads[i], NULL, Busy, (void*)(i + 1)) == 0);
+  }
+  for (int i = 0; i < kChildren; ++i) {
+    const pid_t child =
+        _Fork != NULL && i % 3 == 0 ? _Fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
+    if (child == 0) RunChild(i);
+    Await(child);
+    if (i % 20 == 0) CheckOrdinaryFork();
+  }
+  stop = 1;
+  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  // The parent's heap is intact.
+  UseMemory();
+  printf("%d children beside %d threads\n", kChildren, kThreads);
+  return 0;
+}
