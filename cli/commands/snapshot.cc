@@ -25,6 +25,7 @@
 #include "heap/statistics.h"
 #include "heap/thread_caches.h"
 #include "image/core_writer.h"
+#include "image/jit_names.h"
 #include "image/modules.h"
 #include "image/resident.h"
 #include "image/stacks.h"
@@ -114,6 +115,7 @@ SnapshotFacts FactsOf(const OpenProcess& process, const Saved& saved) {
   for (const ThreadRegisters& thread : saved.memory->Threads()) {
     facts.thread_names.emplace(thread.thread, thread.name);
   }
+  facts.jit_functions = JitNames(process.files, *process.image).All();
   const PageSource pages = OpenPages(pid);
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (const MappingUse& use : facts.mappings) {

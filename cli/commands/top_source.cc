@@ -88,6 +88,7 @@ void TopSource::ReadCallSites(Watched& watched) {
       watched.symbolizer =
           std::make_unique<Symbolizer>(watched.process.files, *watched.process.image);
     }
+    watched.symbolizer->UpdateJitNames();
     view.sites =
         CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), watched.symbolizer->names());
     view.samples = SampleCount{

@@ -34,6 +34,9 @@ class CoreImage : public Image {
   std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override;
   int64_t NowMs(int clock) override;
   const std::vector<ThreadRegisters>& Threads() const override { return threads_; }
+  const std::vector<JitFunction>& SavedJitFunctions() const override {
+    return facts_.jit_functions;
+  }
 
   // The process at that time. A core has no figures of the kernel.
   const ProcessInfo& info() const { return info_; }

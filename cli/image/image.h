@@ -57,6 +57,13 @@ struct Mapping {
   bool WasReadable() const { return readable || missing || unwritten; }
 };
 
+// A function, or a part of one, that the process compiled at run time.
+struct JitFunction {
+  Address start = 0;
+  Address end = 0;
+  std::string name;
+};
+
 // A part of an image, and the address of its copy.
 struct Range {
   Address address = 0;
@@ -91,6 +98,12 @@ class Image {
   // are unknown, since the threads run.
   virtual const std::vector<ThreadRegisters>& Threads() const {
     static const std::vector<ThreadRegisters> none;
+    return none;
+  }
+  // The functions that the image has of a process that does not run; see JitNames. In the order of
+  // addresses.
+  virtual const std::vector<JitFunction>& SavedJitFunctions() const {
+    static const std::vector<JitFunction> none;
     return none;
   }
 

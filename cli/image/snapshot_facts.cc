@@ -82,6 +82,10 @@ std::string SnapshotText(const SnapshotFacts& facts) {
   json["stack_bytes"] = facts.stack_bytes;
   Json& names = json["thread_names"] = Json::array();
   for (const auto& [thread, name] : facts.thread_names) names.push_back({thread, name});
+  Json& functions = json["jit_functions"] = Json::array();
+  for (const auto& [start, end, name] : facts.jit_functions) {
+    functions.push_back({start, end, name});
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -125,13 +129,23 @@ SnapshotFacts ParseSnapshot(const std::string& text) {
       CheckOrder(n == 1 || facts.stacks[n - 2].pointer <= facts.stacks[n - 1].pointer);
     }
     facts.stack_bytes = json.at("stack_bytes");
-    // A snapshot of an older command has no registers, and no names of threads.
+    // A snapshot of an older command has no registers, and no names of threads and of compiled
+    // functions.
     for (const Json& name : json.value("thread_names", Json::array())) {
       facts.thread_names.emplace(name.at(0), TextOf(name.at(1)));
     }
+    for (const Json& one : json.value("jit_functions", Json::array())) {
+      facts.jit_functions.push_back(
+          {.start = one.at(0), .end = one.at(1), .name = TextOf(one.at(2))});
+      const size_t n = facts.jit_functions.size();
+      const JitFunction& added = facts.jit_functions.back();
+      CheckOrder(added.start < added.end &&
+                 (n == 1 || facts.jit_functions[n - 2].end <= added.start));
+    }
     return facts;
   } catch (const Json::exception& error) {
-    throw BadImage(std::string("the snapshot's note is damaged: ") + error.what());
+    // The parser quotes what it cannot read.
+    throw BadImage("the snapshot's note is damaged: " + CleanText(error.what()));
   }
 }
 

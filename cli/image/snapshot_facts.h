@@ -31,6 +31,7 @@ struct SnapshotFacts {
   uint64_t stack_bytes = 0;  // the most bytes of a thread's stack
   // The names of the threads whose registers the snapshot has.
   std::map<pid_t, std::string> thread_names;
+  std::vector<JitFunction> jit_functions;  // in the order of addresses
 };
 
 std::string SnapshotText(const SnapshotFacts& facts);

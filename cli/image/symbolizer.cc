@@ -8,7 +8,7 @@
 namespace cli {
 
 Symbolizer::Symbolizer(FileSearch files, Image& image)
-    : files_(std::move(files)), modules_(ReadModules(image)) {}
+    : files_(std::move(files)), modules_(ReadModules(image)), jit_names_(files_, image) {}
 
 DebugInfo& Symbolizer::InfoOf(const Module& module) {
   std::unique_ptr<DebugInfo>& info = infos_[module.start];
@@ -24,6 +24,11 @@ const std::vector<SourceFrame>& Symbolizer::FramesAt(Address address) {
   std::vector<SourceFrame> frames(1);
   const Module* const module = FindModule(modules_, address);
   if (module != nullptr) frames = InfoOf(*module).FramesAt(address);
+  if (frames.back().function.empty()) {
+    if (const JitFunction* const compiled = jit_names_.At(address)) {
+      frames.back().function = compiled->name;
+    }
+  }
   for (SourceFrame& frame : frames) {
     if (!frame.function.empty()) continue;
     frame.function = module == nullptr
@@ -31,6 +36,12 @@ const std::vector<SourceFrame>& Symbolizer::FramesAt(Address address) {
                          : fmt::format("{}+{:#x}", module->name(), address - module->bias);
   }
   return frames_.emplace(address, std::move(frames)).first->second;
+}
+
+void Symbolizer::UpdateJitNames() {
+  if (!jit_names_.Update()) return;
+  std::erase_if(frames_,
+                [this](const auto& frame) { return FindModule(modules_, frame.first) == nullptr; });
 }
 
 std::optional<Variable> Symbolizer::VariableAt(Address address) {
@@ -43,6 +54,7 @@ std::vector<std::string> Symbolizer::Problems() const {
   for (const auto& [start, info] : infos_) {
     if (!info->problem().empty()) problems.push_back(info->problem());
   }
+  if (!jit_names_.problem().empty()) problems.push_back(jit_names_.problem());
   return problems;
 }
 

@@ -14,6 +14,7 @@
 
 #include "image/debug_info.h"
 #include "image/file_search.h"
+#include "image/jit_names.h"
 #include "image/modules.h"
 
 namespace cli {
@@ -23,10 +24,11 @@ using NameFrames = std::function<const std::vector<SourceFrame>&(Address)>;
 
 class Symbolizer {
  public:
-  // `files` is used to find the image's files.
+  // `files` is used to find the image's files. The image outlives this object.
   Symbolizer(FileSearch files, Image& image);
 
-  // Returns at least one frame, innermost first; an unknown function has the name of its file.
+  // Returns at least one frame, innermost first; an unknown function has the name of its file. What
+  // is returned lives until UpdateJitNames.
   const std::vector<SourceFrame>& FramesAt(Address address);
 
   // The variable with that address; nullopt when it is unknown.
@@ -41,6 +43,9 @@ class Symbolizer {
     return [this](Address address) -> const std::vector<SourceFrame>& { return FramesAt(address); };
   }
 
+  // Reads the functions that the process compiled since the last address was looked up.
+  void UpdateJitNames();
+
   const std::vector<Module>& modules() const { return modules_; }
   // The reasons why names of some of the files are missing, one line each.
   std::vector<std::string> Problems() const;
@@ -50,6 +55,7 @@ class Symbolizer {
 
   const FileSearch files_;
   const std::vector<Module> modules_;
+  JitNames jit_names_;
   std::map<Address, std::unique_ptr<DebugInfo>> infos_;  // by the module's start
   std::unordered_map<Address, std::vector<SourceFrame>> frames_;
 };
