@@ -103,14 +103,20 @@ const FunctionIndex::Range* FunctionIndex::Lookup(const Ranges& ranges, Dwarf_Ad
   return address < range.end ? &range : nullptr;
 }
 
-std::optional<Dwarf_Die> FunctionIndex::UnitAt(Address address, Dwarf_Addr* inside) {
+std::optional<Dwarf_Die> FunctionIndex::UnitAt(Address address, Place* place) {
   Dwarf_Addr bias = 0;
+  // For an address in a gap of the table of units, libdw returns the unit before the gap.
   if (Dwarf_Die* const unit = dwfl_module_addrdie(module_, address, &bias)) {
-    *inside = address - bias;
-    return *unit;
+    place->address = address - bias;
+    Ranges ranges;
+    AddRanges(unit, &ranges);
+    Sort(&ranges);
+    const Range* const around = Lookup(ranges, place->address);
+    if (around != nullptr) place->code_start = around->start;
+    if (around != nullptr || ranges.empty()) return *unit;
   }
   if (dwfl_module_getdwarf(module_, &bias) == nullptr) return std::nullopt;
-  *inside = address - bias;
+  place->address = address - bias;
   if (!units_.has_value()) {
     units_.emplace();
     for (Dwarf_Die* unit = nullptr; (unit = dwfl_module_nextcu(module_, unit, &bias)) != nullptr;) {
@@ -118,8 +124,10 @@ std::optional<Dwarf_Die> FunctionIndex::UnitAt(Address address, Dwarf_Addr* insi
     }
     Sort(&*units_);
   }
-  const Range* const range = Lookup(*units_, *inside);
-  return range == nullptr ? std::nullopt : std::make_optional(range->entry);
+  const Range* const range = Lookup(*units_, place->address);
+  if (range == nullptr) return std::nullopt;
+  place->code_start = range->start;
+  return range->entry;
 }
 
 const FunctionIndex::Ranges& FunctionIndex::FunctionsOf(Dwarf_Die* unit) {
@@ -133,7 +141,7 @@ const FunctionIndex::Ranges& FunctionIndex::FunctionsOf(Dwarf_Die* unit) {
 
 std::optional<FunctionIndex::Place> FunctionIndex::Find(Address address) {
   Place place;
-  const std::optional<Dwarf_Die> unit = UnitAt(address, &place.address);
+  const std::optional<Dwarf_Die> unit = UnitAt(address, &place);
   if (!unit.has_value()) return std::nullopt;
   place.unit = *unit;
   place.functions_unit = PartWithFunctions(*unit, folder_);

@@ -23,6 +23,9 @@ class FunctionIndex {
     Dwarf_Die unit;            // that has the line table
     Dwarf_Die functions_unit;  // the same unit, or its part in a separate file (split DWARF)
     Dwarf_Addr address = 0;    // in the debug information
+    // Where the unit's code around the address begins. A row of the line table with a lower address
+    // is not about the address, though libdw finds it: a row at the end of other code of the unit.
+    Dwarf_Addr code_start = 0;
     // Inlined functions, innermost first, then the one that contains them. Empty if no function of
     // the unit is at the address.
     std::vector<Dwarf_Die> functions;
@@ -49,7 +52,7 @@ class FunctionIndex {
   static void Sort(Ranges* ranges);
   static const Range* Lookup(const Ranges& ranges, Dwarf_Addr address);
 
-  std::optional<Dwarf_Die> UnitAt(Address address, Dwarf_Addr* inside);
+  std::optional<Dwarf_Die> UnitAt(Address address, Place* place);
   const Ranges& FunctionsOf(Dwarf_Die* unit);
 
   Dwfl_Module* const module_;

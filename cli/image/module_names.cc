@@ -168,7 +168,9 @@ struct ModuleNames::State {
     // innermost function, and an inlined function has it for the function around it.
     std::string file;
     int line = 0;
-    if (Dwarf_Line* const source = dwarf_getsrc_die(&place->unit, place->address)) {
+    Dwarf_Line* const source = dwarf_getsrc_die(&place->unit, place->address);
+    Dwarf_Addr row = 0;
+    if (source != nullptr && dwarf_lineaddr(source, &row) == 0 && row >= place->code_start) {
       if (const char* const name = dwarf_linesrc(source, nullptr, nullptr)) file = name;
       dwarf_lineno(source, &line);
     }

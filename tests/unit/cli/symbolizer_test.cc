@@ -2,12 +2,18 @@
 // Reads modules and names of this process, and of files that have changed.
 #include "image/symbolizer.h"
 
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
+#include "cli/fake_image.h"
+#include "image/debug_info.h"
 #include "image/demangle.h"
 #include "image/live_image.h"
 #include "image/module_file.h"
@@ -29,6 +35,52 @@ TEST(DemangleTest, NamesOfSeveralLanguages) {
       {"", ""},
   };
   for (const auto& [mangled, name] : kNames) EXPECT_EQ(Demangle(mangled), name);
+}
+
+// The library of lines.s, as if it were in memory at kBias.
+class LinesTest : public testing::Test {
+ protected:
+  // "function (file:line)" at the offset from a symbol of the library.
+  std::string At(const char* symbol, Address offset) {
+    const SourceFrame frame = info_.FramesAt(kBias + AddressOf(symbol) + offset).back();
+    return frame.function + " (" + frame.file + ":" + std::to_string(frame.line) + ")";
+  }
+
+ private:
+  static constexpr Address kBias = 0x7f0000000000;
+
+  static Address AddressOf(const char* symbol) {
+    void* const library = dlopen(LINES_LIBRARY, RTLD_NOW);
+    Dl_info info = {};
+    void* const place = dlsym(library, symbol);
+    EXPECT_NE(dladdr(place, &info), 0) << dlerror();
+    return reinterpret_cast<Address>(place) - reinterpret_cast<Address>(info.dli_fbase);
+  }
+  static Module LinesModule() {
+    Module module{.start = kBias, .end = kBias + 0x10000, .bias = kBias, .path = LINES_LIBRARY};
+    std::ifstream file(LINES_LIBRARY, std::ios::binary);
+    module.head.resize(sizeof(Elf64_Ehdr));
+    file.read(module.head.data(), static_cast<std::streamsize>(module.head.size()));
+    return module;
+  }
+
+  FileSearch files_{0};
+  DebugInfo info_{LinesModule(), files_};
+};
+
+TEST_F(LinesTest, OfAddressesThatHaveOne) {
+  EXPECT_EQ(At("first", 0), "first (lines.c:10)");
+  EXPECT_EQ(At("first", 1), "first (lines.c:11)");
+  EXPECT_EQ(At("last", 16), "last (lines.c:20)");
+  EXPECT_EQ(At("last", 17), "last (lines.c:20)");
+}
+
+TEST_F(LinesTest, NoneOfAnotherFunction) {
+  EXPECT_EQ(At("between", 0), "between (:0)");
+  EXPECT_EQ(At("between", 60), "between (:0)");
+  EXPECT_EQ(At("after", 0), "after (:0)");
+  EXPECT_EQ(At("after", 60), "after (:0)");
+  EXPECT_EQ(At("last", 8), "last (:0)");
 }
 
 // A copy of this program in a file, as a module of this process.
