@@ -11,14 +11,17 @@
   memory    a sparse file in memory that the process has mapped stays sparse
   full      each command fails if its output does not fit
   outputs   devices, pipes and links that have the name of an output are written to
+  hostile   each command on processes that are hard to look at; PROGRAM is that of hostile.c
+  others    each command on a zombie, a kernel thread, the first process, and itself
 
-PROGRAM is that of observed_program.c, with debug information.
+PROGRAM is that of observed_program.c, with debug information, unless another one is named.
 """
 
 import os
 import pathlib
 import re
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -27,7 +30,8 @@ import tempfile
 import threading
 import zlib
 
-from harness import Target, clean_environment, run_test
+from harness import (DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, PENDING, Process, Skipped, Target, children_of, clean_environment,
+                     namespace, new_folder, run_test)
 
 SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
 BOMB_BYTES = 3 << 30
@@ -208,5 +212,78 @@ def outputs(test):
         test.expect(names == {"link.svg", "old", "pipe.svg"}, str(names))
 
 
+def commands(pid, folder):
+    """A command line of each command that looks at a process."""
+    snapshot = folder / "snapshot"
+    yield from (("stats", pid), ("stats", pid, "--json"), ("doctor", pid), ("doctor", pid, "--json"), ("objects", pid),
+                ("objects", pid, "--no-stop"), ("objects", pid, "--by", "site"), ("profile", pid), ("profile", pid, "--json"),
+                ("types", pid), ("leaks", pid), ("leaks", pid, "--no-stop"), ("leaks", pid, "--snapshot"), ("check", pid),
+                ("inspect", pid, "0x1000"), ("inspect", pid, "0x1000", "--referrers"), ("explain", pid),
+                ("snapshot", pid, snapshot), ("snapshot", pid, snapshot, "--contents"), ("timeline", pid, "--count", "1"),
+                ("top", pid, "--once"), ("set", pid, "release_rate=1"), ("flush", pid))
+
+
+def ask_everything(test, pid, what):
+    """Each command answers with text, or fails with one line."""
+    with new_folder() as folder:
+        for arguments in commands(pid, folder):
+            run = test.ask(*arguments, status=None)
+            test.expect(run.returncode in (0, 1, DAMAGED, OTHER_MALLOC, LEAKS, INCOMPLETE, PENDING),
+                        f"{what}: {arguments}: exit status {run.returncode}")
+            text = run.stdout + run.stderr
+            bad = [c for c in text if c != "\n" and not c.isprintable()]
+            test.expect(not bad, f"{what}: {arguments} prints {bad}")
+            if run.returncode == 1:
+                test.expect(run.stdout == "" and re.fullmatch("tcmalloc: [^\n]*\n", run.stderr),
+                            f"{what}: {arguments} fails with {run.stdout[:300]}{run.stderr[:300]}")
+            else:
+                test.expect(text, f"{what}: {arguments} prints nothing")
+        test.ask("ps")
+
+
+def hostile(test):
+    for what in ("names", "changes", "mappings", "modules"):
+        with Process(test.library, test.program, what, **SAMPLED) as process:
+            ask_everything(test, process.pid, what)
+            test.expect(test.json("objects", process.pid)["objects"] >= 1000, f"{what}: objects")
+            test.expect(process.process.poll() is None, f"{what}: the process has ended")
+    with Process(test.library, test.program, "names", **SAMPLED) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        ask_everything(test, process.pid, "stopped")
+    prefix = namespace("--pid", "--mount")
+    with Process(test.library, *prefix, test.program, "names", **SAMPLED) as process:
+        inner, = children_of(process.pid)
+        ask_everything(test, inner, "namespaces")
+
+
+def others(test):
+    with subprocess.Popen(["true"], env=clean_environment()) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        ask_everything(test, process.pid, "a zombie")
+        test.fails("stats", process.pid, words="has ended")
+    # The shell becomes the command, which has its number.
+    for command in ("stats", "doctor", "objects", "profile", "leaks", "leaks --snapshot", "types", "explain", "check"):
+        run = subprocess.run(["sh", "-c", f"exec {test.command} {command} $$"], capture_output=True, text=True, check=False,
+                             env=clean_environment(), timeout=60)
+        test.expect(run.returncode in (1, OTHER_MALLOC) and run.stdout.count("\n") + run.stderr.count("\n") > 0,
+                    f"itself: {command}: {run}")
+    ask_everything(test, 1, "the first process")
+    # A kernel thread has no program.
+    kernel = next((int(folder.name) for folder in pathlib.Path("/proc").iterdir()
+                   if folder.name.isdigit() and b"\nVmSize" not in read_status(folder) and b"\nPPid:\t2\n" in read_status(folder)), None)
+    if kernel is None:
+        raise Skipped("no kernel thread is to be seen here")
+    ask_everything(test, kernel, "a kernel thread")
+
+
+def read_status(folder):
+    try:
+        return (folder / "status").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
 if __name__ == "__main__":
-    run_test({f"test_{what.__name__}": what for what in (link, split, unpacked, escapes, memory, full, outputs)})
+    run_test({f"test_{what.__name__}": what for what in (link, split, unpacked, escapes, memory, full, outputs,
+                                                          hostile, others)})
