@@ -109,6 +109,10 @@ const Guard* SetGuard(const std::vector<Guard>& guards) {
   return nullptr;
 }
 
+void RequireFree(const Guard* guard) {
+  if (guard != nullptr) throw BadImage(guard->name + " is in use");
+}
+
 std::string OpenProcess::name() const {
   return core == nullptr ? fmt::format("process {} ({})", info.pid, info.name) : core->path();
 }
@@ -250,52 +254,41 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   } catch (const BadImage&) {
     // The heap changed meanwhile. The blocks that were read are enough to begin with.
   }
-  std::string reason;
-  const Patience patience;
   int tries = 0;
-  for (; tries == 0 || !patience.IsOver(); ++tries) {
-    if (tries > 0) std::this_thread::sleep_for(kStopPause);
-    copy.PrepareRefresh(guards);
-    if (const Guard* const set = CopyBlocks(process.info.pid, copy, mode)) {
-      reason = set->name + " is in use";
-      continue;
-    }
-    try {
+  try {
+    ReadWhileItChanges([&] {
+      ++tries;
+      copy.PrepareRefresh(guards);
+      RequireFree(CopyBlocks(process.info.pid, copy, mode));
       guards.clear();
       read(target, &guards);
-      const Guard* const set = SetGuard(guards);
-      if (set == nullptr && copy.complete()) return;
-      reason = set != nullptr ? set->name + " is in use"
-                              : "its records grow faster than they are copied";
-    } catch (const NotPublished&) {
-      throw;
-    } catch (const BadImage& error) {
-      // The copy was made in the middle of a change, or is not complete.
-      reason = error.what();
-    }
+      RequireFree(SetGuard(guards));
+      if (!copy.complete()) throw BadImage("its records grow faster than they are copied");
+    });
+  } catch (const NotPublished&) {
+    throw;
+  } catch (const BadImage& error) {
+    throw Failure(
+        fmt::format("process {} was never quiescent in {} tries ({}): try again, or use "
+                    "--no-stop",
+                    process.info.pid, tries, error.what()));
   }
-  throw Failure(
-      fmt::format("process {} was never quiescent in {} tries ({}): try again, or use "
-                  "--no-stop",
-                  process.info.pid, tries, reason));
 }
 
 Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered) {
   CopiedImage copy(*process.image, scattered ? CopiedImage::kSmallBlock : CopiedImage::kBlock);
   const Target target(copy, *process.root);
   std::vector<Guard> guards;
-  for (const Patience patience;;) {
-    guards.clear();
-    try {
-      read(target, &guards);
-      break;
-    } catch (const BadImage&) {
-      // The heap changed meanwhile, so the same blocks are read again.
-      if (patience.IsOver()) throw;
+  int tries = 0;
+  ReadWhileItChanges([&] {
+    // If the heap changed meanwhile, the same blocks are read again.
+    if (tries++ > 0) {
       copy.PrepareRefresh({});
       static_cast<void>(copy.Refresh());
     }
-  }
+    guards.clear();
+    read(target, &guards);
+  });
   copy.PrepareRefresh(std::move(guards));
   Pauses pauses{.copied_bytes = copy.bytes()};
   for (size_t i = 0; i < n; ++i) {

@@ -51,6 +51,8 @@ int WithProcess(const ProcessArgument& argument, const std::function<int(OpenPro
 void RequireRunning(const OpenProcess& process, std::string_view command);
 // Returns the first guard that was set when it was read; null if none was.
 const Guard* SetGuard(const std::vector<Guard>& guards);
+// Throws BadImage if there is a guard.
+void RequireFree(const Guard* guard);
 
 // Returns the PID in `process`, for a command that reads no files. Throws Failure if it is not a
 // PID.

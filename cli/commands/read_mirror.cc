@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "commands/copy_stopped.h"
@@ -28,8 +27,8 @@ bool IsAnySet(Image& image, const std::vector<Guard>& guards) {
   });
 }
 
-// Copies the memory with the process stopped. False when a guard is set.
-bool CopyMemory(const OpenProcess& process, const std::vector<Guard>& guards, Mirror& mirror,
+// Copies the memory with the process stopped. Throws BadImage when a guard is set.
+void CopyMemory(const OpenProcess& process, const std::vector<Guard>& guards, Mirror& mirror,
                 ReadMode* mode) {
   mirror.Prepare();
   StoppedCopy copied = CopyStopped(process.info.pid, mode, [&](StoppedThreads&) {
@@ -37,14 +36,14 @@ bool CopyMemory(const OpenProcess& process, const std::vector<Guard>& guards, Mi
     mirror.Copy();
     return true;
   });
+  if (!copied.copied) throw BadImage("its locks are in use");
   mirror.SetThreads(std::move(copied.threads));
-  return copied.copied;
 }
 
-// Copies the memory of a fork that is made with the process stopped. False when that is not
-// possible at this moment; then `*reason` is the reason.
-bool CopyFork(OpenProcess& process, const std::vector<Guard>& guards, Mirror& mirror,
-              ReadMode* mode, std::string* reason) {
+// Copies the memory of a fork that is made with the process stopped. Throws BadImage when that is
+// not possible at this moment.
+void CopyFork(OpenProcess& process, const std::vector<Guard>& guards, Mirror& mirror,
+              ReadMode* mode) {
   const pid_t pid = process.info.pid;
   // The shorter the fork exists, the less the process writes meanwhile.
   mirror.Prepare();
@@ -58,8 +57,7 @@ bool CopyFork(OpenProcess& process, const std::vector<Guard>& guards, Mirror& mi
     return true;
   });
   if (!copied.copied) {
-    *reason = set ? "its locks are in use" : "none of its threads can make a system call";
-    return false;
+    throw BadImage(set ? "its locks are in use" : "none of its threads can make a system call");
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto require_fork = [&fork, pid] {
@@ -83,7 +81,6 @@ bool CopyFork(OpenProcess& process, const std::vector<Guard>& guards, Mirror& mi
   const std::chrono::duration<double, std::milli> existed =
       std::chrono::steady_clock::now() - begin;
   mode->fork_ms = existed.count();
-  return true;
 }
 
 // Memory that changes during the copy may be missing; the search notices that.
@@ -119,35 +116,33 @@ std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode,
     return mirror;
   }
   mode->registers = true;
-  std::string reason = "its locks are in use";
-  const Patience patience;
   int tries = 0;
-  for (; tries == 0 || !patience.IsOver(); ++tries) {
-    if (tries > 0) std::this_thread::sleep_for(kStopPause);
-    guards.clear();
-    std::unique_ptr<Mirror> mirror = MakeMirror(process, process.info.pid, &guards);
-    try {
+  try {
+    return ReadWhileItChanges([&] {
+      ++tries;
+      guards.clear();
+      std::unique_ptr<Mirror> mirror = MakeMirror(process, process.info.pid, &guards);
       if (!mode->stop) {
         mirror->Copy();
-      } else if (!(mode->fork ? CopyFork(process, guards, *mirror, mode, &reason)
-                              : CopyMemory(process, guards, *mirror, mode))) {
-        continue;
+      } else if (mode->fork) {
+        CopyFork(process, guards, *mirror, mode);
+      } else {
+        CopyMemory(process, guards, *mirror, mode);
       }
       guards.clear();
       read(*mirror, Target(*mirror, *process.root), mode->stop, &guards);
       const Guard* const set = SetGuard(guards);
       mode->settled = set == nullptr;
-      if (set == nullptr || !mode->stop) return mirror;
-      reason = set->name + " is in use";
-    } catch (const NotPublished&) {
-      throw;
-    } catch (const BadImage& error) {
-      reason = error.what();  // in the middle of a change
-    }
+      if (mode->stop) RequireFree(set);
+      return mirror;
+    });
+  } catch (const NotPublished&) {
+    throw;
+  } catch (const BadImage& error) {
+    throw Failure(
+        fmt::format("incomplete: process {} was never quiescent in {} tries ({}): try again",
+                    process.info.pid, tries, error.what()));
   }
-  throw Failure(
-      fmt::format("incomplete: process {} was never quiescent in {} tries ({}): try again",
-                  process.info.pid, tries, reason));
 }
 
 }  // namespace cli

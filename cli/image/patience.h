@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <thread>
 
 #include "image/image.h"
 
@@ -22,10 +23,11 @@ class Patience {
       std::chrono::steady_clock::now() + std::chrono::seconds(20);
 };
 
-// Reads a target that runs, until it was not in the middle of a change.
+// Reads a target, until it was not in the middle of a change: then `read` throws BadImage. Between
+// two attempts the target runs.
 template <typename Read>
 auto ReadWhileItChanges(const Read& read) {
-  for (const Patience patience;;) {
+  for (const Patience patience;; std::this_thread::sleep_for(kStopPause)) {
     try {
       return read();
     } catch (const NotPublished&) {
