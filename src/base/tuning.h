@@ -191,6 +191,10 @@ struct Tuning {
     // many frees. Another thread allocated these objects, and may still use adjacent objects on the
     // same cache line. Range: 0 to 100.
     uint8_t frees_before_bin = 2;
+    // A bin grows by frees to at most this many bytes beyond the objects that the thread fetched,
+    // however many threads there are: frees of small objects then take a lock once for several. See
+    // cache_budget.frees_part. Not measured. Range: 4 KiB to max_bytes.
+    size_t max_bytes_of_frees = 8_KiB;
     // A class of late_bytes or more gets a bin only after late_uses allocations or frees. Most
     // programs have few such objects, once (vectors and hash tables that grow to their final size),
     // and would leave one or two of each class in the cache for good. Together with
@@ -216,6 +220,13 @@ struct Tuning {
     // When an equal share of the total is less than this, no limit is lowered below it. More would
     // strand 1 GiB in 2,000 threads (decision 0009). Range: initial_bytes to 1 MiB.
     size_t min_per_cache_bytes = 64_KiB;
+    // Beyond bins.max_bytes_of_frees, bins grow by frees of objects that the thread did not fetch
+    // while their cache claims at most total / frees_part / the number of caches. Otherwise
+    // hundreds of threads that only free keep more than the program uses: 400 threads that free
+    // objects of 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches without this
+    // rule (decision 0056). With 4 and the usual total, nothing changes for up to 128 threads that
+    // claim no more than their first limit. Range: 1 to 64.
+    size_t frees_part = 4;
     // How many other caches are tried for a step when all bytes are claimed. Range: 1 to 100.
     int max_candidates = 10;
     // While nothing is unclaimed, claims that no objects fill do not count, up to this many bytes
@@ -838,13 +849,14 @@ constexpr bool BinsFit(const Tuning::Bins& t, const Tuning::SizeClasses& classes
          In(t.max_move_objects, classes.max_batch_objects, 512) && t.max_overages <= 14 &&
          In(t.patience_part, 2, 64) && t.max_patience <= 14 && In(t.max_batches_owed, 1, 16) &&
          t.frees_before_bin <= 100 && t.late_uses <= 100 &&
+         In(t.max_bytes_of_frees, 4_KiB, t.max_bytes) &&
          In(t.late_bytes, 4_KiB, classes.max_small_bytes);
 }
 static_assert(BinsFit(kTuning.bins, kTuning.size_classes));
 
 constexpr bool CacheBudgetFits(const Tuning::CacheBudget& t) {
   return In(t.initial_bytes, 16_KiB, 1_MiB) && In(t.step_bytes, 16_KiB, 1_MiB) &&
-         In(t.max_step_bytes, t.step_bytes, 16_MiB) &&
+         In(t.max_step_bytes, t.step_bytes, 16_MiB) && In(t.frees_part, 1, 64) &&
          In(t.min_per_cache_bytes, t.initial_bytes, 1_MiB) && In(t.max_candidates, 1, 100) &&
          t.max_unfilled_bytes <= 1_MiB && t.unfilled_part <= 4 && t.max_backoff_doublings <= 8 &&
          In(t.collections_per_doubling, 1, 16);

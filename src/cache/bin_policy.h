@@ -5,12 +5,14 @@
 // Rule (slow start with overages, after the TCMalloc document). A bin starts with room for a few
 // objects, at least a line batch. When empty, it fetches as many objects as its limit says, up to a
 // batch; the limit doubles up to a batch, then grows by a batch. When full, a limit below a batch
-// doubles, and no object leaves while the cache may grow. At a batch or more the bin returns as
-// many objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch
-// after some of them (Tuning::Bins::max_overages). So a bin that is used more for freeing than for
-// allocating grows only to the size at which all of it moves at once. Above two batches half the
-// limit moves, so the objects that stay are copied less often. While the budget is short, half of
-// any limit moves.
+// doubles, and no object leaves while the cache may grow, if the thread fetched as many objects:
+// they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
+// further only within narrow bounds (FreesMayFill). At a batch or more the bin returns as many
+// objects as it would fetch. A limit above a batch counts an overage,
+// and shrinks by a batch after some of them (Tuning::Bins::max_overages). So a bin that is used
+// more for freeing than for allocating grows only to the size at which all of it moves at once.
+// Above two batches half the limit moves, so the objects that stay are copied less often. While the
+// budget is short, half of any limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
 // list costs a few nanoseconds per object, and a lock per call.
@@ -72,6 +74,20 @@ constexpr uint8_t FreesWithoutBin(SizeClass c) {
   return kSizeClasses.size(c) < kRules.late_bytes ? kRules.frees_before_bin : kRules.late_uses;
 }
 
+// Whether a bin may get this limit though the thread did not fetch as many objects. The cache
+// claims `claimed_bytes`, and caches may claim `frees_share` for such objects
+// (CacheBudget::FreesShare).
+constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t claimed_bytes, size_t frees_share) {
+  const size_t bytes = limit * kSizeClasses.size(c);
+  return bytes <= kRules.max_bytes_of_frees || claimed_bytes + bytes <= frees_share;
+}
+
+// Whether frees alone give the class a bin. If there is no room for twice its first limit, it gets
+// one when the thread allocates.
+constexpr bool FreesMakeBin(SizeClass c, size_t claimed_bytes, size_t frees_share) {
+  return FreesMayFill(c, 2 * InitialLimit(c), claimed_bytes, frees_share);
+}
+
 // Objects that move when a bin with this limit runs empty or full.
 constexpr size_t MoveCount(SizeClass c, size_t limit) {
   const size_t batch = Batch(c);
@@ -100,12 +116,14 @@ struct Overflow {
   uint8_t overages;
 };
 
-// Decides what to do with a full bin.
-constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages) {
+// Decides what to do with a full bin. `may_grow`: its objects are the thread's own, or FreesMayFill
+// is true of the double limit.
+constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages, bool may_grow) {
   const size_t batch = Batch(c);
   const size_t release = MoveCount(c, limit);
-  if (limit < batch) return {release, std::min(limit * 2, batch), overages};
-  if (limit == batch) return {release, limit, overages};
+  if (limit <= batch) {
+    return {release, may_grow ? std::min(limit * 2, batch) : limit, overages};
+  }
   if (overages < kRules.max_overages) return {release, limit, static_cast<uint8_t>(overages + 1)};
   // The objects that stay and the one that is being freed must fit.
   const size_t shrunk = std::max(limit - batch, batch);

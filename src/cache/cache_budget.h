@@ -97,6 +97,10 @@ class CacheBudget {
     return std::max(kRules.initial_bytes, share < min_per_cache_ ? min_per_cache_ : 0);
   }
 
+  // Bins grow by frees of objects that the thread did not fetch while its cache claims at most
+  // this: a part of an equal share.
+  size_t FreesShare() const { return total_ / kRules.frees_part / std::max<size_t>(caches_, 1); }
+
   // How far a cache's claims may exceed its limit while nothing is unclaimed. `unfilled` is the
   // number of bytes that it claims and does not hold.
   static constexpr size_t Headroom(size_t limit, size_t unfilled) {

@@ -76,6 +76,7 @@ void Registry::Discard(ThreadCache* cache) {
 void Registry::Register(ThreadCache* cache) {
   const SpinLockHolder holder(lock_);
   size_t limit = budget_.AddCache();
+  UpdateFreesShareLocked();
   // An inherited cache may claim more than the limit of a new one. With that limit it would collect
   // garbage and could not grow until it claims less.
   const size_t claimed = cache->claimed_bytes();
@@ -100,6 +101,7 @@ void Registry::RemoveLocked(ThreadCache* cache) {
   all_.of_threads.Subtract(1);
   cache->shard().RemoveThread();
   budget_.RemoveCache(cache->max_bytes());
+  UpdateFreesShareLocked();
 }
 
 void Registry::Destroy(ThreadCache* cache) {

@@ -43,6 +43,7 @@ size_t Registry::FreeInheritedAbove(size_t kept_bytes) {
 
 void Registry::SetTotalLocked(size_t bytes) {
   budget_.SetTotal(bytes);
+  UpdateFreesShareLocked();
   if (budget_.unclaimed() >= 0) return;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     CountSteps(Step::kCacheVisited);
@@ -87,7 +88,10 @@ Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
-    if (!total_was_set()) budget_.SetTotal(share);
+    if (!total_was_set()) {
+      budget_.SetTotal(share);
+      UpdateFreesShareLocked();
+    }
     size_t limit = cache->max_bytes();
     if (!budget_.TryRaise(&limit)) {
       budget = Budget::kShort;

@@ -126,6 +126,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   bool mine;
   bool twice = false;
   bool wants_bin = false;
+  Origin origin = Origin::kAny;
   size_t limit = 0;
   bin_policy::Overflow overflow = {};
   {
@@ -136,13 +137,19 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (!twice && table_.bins().Push(c, object)) return;
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
-        overflow = bin_policy::DecideOverflow(c, limit, array->overages);
+        const bool may_grow =
+            array->balance >= static_cast<int64_t>(limit) ||
+            bin_policy::FreesMayFill(c, 2 * limit, claimed_bytes(), registry_.frees_share());
+        overflow = bin_policy::DecideOverflow(c, limit, array->overages, may_grow);
         array->overages = overflow.overages & 0xf;
         array->unused_for = 0;
       } else if (table_.uses_without_bin(i) < bin_policy::FreesWithoutBin(c)) {
         ++table_.uses_without_bin(i);
-      } else {
+      } else if (bin_policy::FreesMakeBin(c, claimed_bytes(), registry_.frees_share())) {
         wants_bin = true;
+      } else if (bin_policy::AllocationsWithoutBin(c) == 0) {
+        // An allocation would have made a bin.
+        origin = Origin::kOtherThreads;
       }
     }
   }
@@ -159,13 +166,13 @@ void ThreadCache::Free(SizeClass c, void* object) {
                       SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
     if (keep) return;
     if (wants_bin) CountUseWithoutBin(c);
-    central_.Insert(*shard_, c, &object, 1);
+    central_.Insert(*shard_, c, &object, 1, origin);
     return;
   }
   // If the bin may grow, it does, and keeps its objects.
-  if (overflow.limit > limit) {
-    if (SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
-    if (BudgetIsShort()) overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
+  if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
+  if (limit < bin_policy::Batch(c) && BudgetIsShort()) {
+    overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
   if (overflow.limit < limit) SetLimit(c, limit, overflow.limit);

@@ -88,7 +88,7 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
       ASSERT_TRUE(2 * half + 2 * line > limit || half == MoveCount(c, limit));
       ASSERT_EQ(RefillCountWithoutGrowth(c, limit), std::min(half, kRules.max_move_objects));
       for (uint8_t overages = 0; overages <= kRules.max_overages; ++overages) {
-        const Overflow overflow = DecideOverflow(c, limit, overages);
+        const Overflow overflow = DecideOverflow(c, limit, overages, true);
         ASSERT_GE(overflow.release, 1u);
         ASSERT_LE(overflow.release, limit);
         ASSERT_TRUE(limit < batch || overflow.release % batch == 0 || overflow.release == limit);
@@ -155,7 +155,7 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
         limit = LimitAfterUnderflow(c, limit);
       } else {
         list.Overflow();
-        const Overflow overflow = DecideOverflow(c, limit, overages);
+        const Overflow overflow = DecideOverflow(c, limit, overages, true);
         limit = overflow.limit;
         overages = overflow.overages;
       }
@@ -209,6 +209,34 @@ TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
     ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kRules.max_objects)), balance);
     for (int n = 0; n < kRules.max_batches_owed; ++n) balance = BalanceAfter(c, balance, batch);
     ASSERT_EQ(balance, 0) << "class " << i;
+  }
+}
+
+// What frees may fill: little, whatever the caches' share for it; and within the share up to a
+// batch.
+TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
+  const auto limit_of = [](SizeClass c, size_t share) {
+    if (!FreesMakeBin(c, 0, share)) return size_t{0};
+    size_t limit = InitialLimit(c);
+    for (int times_full = 0; times_full < 50; ++times_full) {
+      const bool may_grow = FreesMayFill(c, 2 * limit, limit * kSizeClasses.size(c), share);
+      const Overflow overflow = DecideOverflow(c, limit, 0, may_grow);
+      EXPECT_EQ(overflow.release, limit);
+      limit = overflow.limit;
+    }
+    return limit;
+  };
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const size_t size = kSizeClasses.size(c);
+    const size_t least = limit_of(c, 0);
+    EXPECT_LE(least * size, kRules.max_bytes_of_frees) << size;
+    EXPECT_EQ(least == 0, 2 * size > kRules.max_bytes_of_frees) << size;
+    // As large as it may become.
+    EXPECT_TRUE(least == 0 || least == Batch(c) || 2 * least * size > kRules.max_bytes_of_frees);
+    EXPECT_LE(limit_of(c, 64 << 10) * size, size_t{64} << 10);
+    EXPECT_GE(limit_of(c, 64 << 10), least);
+    EXPECT_EQ(limit_of(c, 4 << 20), Batch(c)) << size;
   }
 }
 

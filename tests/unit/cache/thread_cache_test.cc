@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <initializer_list>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -159,7 +161,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
       if (!pushed) {
         thread.cache()->Free(c, object);
         thread.cache()->table().CheckInvariants();
-        const bin_policy::Overflow overflow = bin_policy::DecideOverflow(c, limit, overages);
+        const bin_policy::Overflow overflow = bin_policy::DecideOverflow(c, limit, overages, false);
         count -= overflow.release;
         limit = overflow.limit;
         overages = overflow.overages;
@@ -393,6 +395,58 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
 }
 
+// One thread allocates objects of many sizes, and others only free them, each some of every size.
+// Together their caches hold at most a part of the budget, although it has room for more.
+TEST(ThreadCacheTest, ThreadsThatOnlyFreeKeepAPartOfTheBudget) {
+  constexpr size_t kThreads = 300;
+  constexpr size_t kFreesOfEach = 20;
+  CacheTestHeap heap;
+  TestThread producer(heap.registry);
+  std::vector<std::unique_ptr<TestThread>> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.push_back(std::make_unique<TestThread>(heap.registry));
+  }
+  const auto pass_on = [&](std::initializer_list<size_t> sizes, size_t rounds) {
+    for (size_t round = 0; round < rounds; ++round) {
+      for (const auto& thread : threads) {
+        for (const size_t size : sizes) {
+          const SizeClass c = ClassForSize(size);
+          thread->Free(c, producer.Allocate(c));  // at most one object is in use
+        }
+      }
+    }
+    size_t kept = 0;
+    for (const auto& thread : threads) kept += thread->cache()->table().CachedBytes();
+    return kept;
+  };
+  const size_t part = heap.registry.limits().total / kTuning.cache_budget.frees_part;
+  EXPECT_LE(pass_on({5000, 9000, 14'000, 20'000, 30'000, 40'000, 60'000}, kFreesOfEach), part);
+  // The heap is not much larger than that.
+  EXPECT_LE(heap.page_heap.GetStats().backed_bytes, 2 * part);
+  // Of small objects each thread keeps some of each size.
+  const size_t kept = pass_on({64, 512, 2048}, 100);
+  EXPECT_GE(kept, kThreads * (64 + 512 + 2048));
+  EXPECT_LE(kept, part + kThreads * 3 * kTuning.bins.max_bytes_of_frees);
+  heap.CheckInvariants();
+}
+
+// A few threads that only free keep a batch of each size, so that they seldom take a lock.
+TEST(ThreadCacheTest, AFewThreadsThatOnlyFreeKeepABatch) {
+  CacheTestHeap heap;
+  TestThread producer(heap.registry);
+  TestThread consumer(heap.registry);
+  consumer.RaiseLimitTo(size_t{1} << 20);
+  for (const size_t size : {size_t{64}, size_t{1024}, size_t{16'384}}) {
+    const SizeClass c = ClassForSize(size);
+    size_t most = 0;
+    for (size_t i = 0; i < 3 * bin_policy::Batch(c); ++i) {
+      consumer.Free(c, producer.Allocate(c));
+      most = std::max(most, consumer.cache()->table().CachedObjects(c));
+    }
+    EXPECT_EQ(most, bin_policy::Batch(c)) << size;
+  }
+}
+
 TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -456,6 +510,7 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
     void* const x = owner.Allocate(c);
     void* const y = owner.Allocate(c);
     void* const z = owner.Allocate(c);
+    void* const in_use = owner.Allocate(c);  // so that the span stays in use
     for (const std::vector<void*>& frees :
          std::vector<std::vector<void*>>{{x, x, x}, {x, y, y}, {x, y, x}, {x, y, z, z}}) {
       EXPECT_EXIT(
@@ -466,6 +521,7 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
     }
     for (void* const object : {x, y, z}) thread.Free(c, object);
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), 1u);
+    thread.Free(c, in_use);
   }
 }
 
