@@ -547,6 +547,11 @@ struct Tuning {
     // The arena grows by this much: 16 system calls per MiB. Range: 64 KiB to 1 MiB; a multiple of
     // 64 KiB, the largest hardware page.
     size_t chunk_bytes = 64_KiB;
+    // Its chunks lie in regions of addresses between pages without access. The first region has
+    // this size, each further one that of all before, up to the second number. Ranges: 2 *
+    // chunk_bytes to max_region_bytes; at most 1 GiB.
+    size_t first_region_bytes = 512_KiB;
+    size_t max_region_bytes = 64_MiB;
     // A request for more than this part of a chunk gets a chunk of its own. Range: 2 to 16.
     size_t shared_chunk_part = 4;
     // Span records come from the arena in blocks of this size, so that rounding wastes little.
@@ -966,7 +971,10 @@ static_assert(LimitsFit(kTuning));
 
 constexpr bool MetadataFits(const Tuning::Metadata& t) {
   return In(t.chunk_bytes, 64_KiB, 1_MiB) && t.chunk_bytes % 64_KiB == 0 &&
-         In(t.shared_chunk_part, 2, 16) && In(t.span_records_bytes, 1_KiB, 64_KiB);
+         In(t.first_region_bytes, 2 * t.chunk_bytes, t.max_region_bytes) &&
+         t.first_region_bytes % 64_KiB == 0 && t.max_region_bytes % 64_KiB == 0 &&
+         t.max_region_bytes <= 1_GiB && In(t.shared_chunk_part, 2, 16) &&
+         In(t.span_records_bytes, 1_KiB, 64_KiB);
 }
 static_assert(MetadataFits(kTuning.metadata));
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "page/metadata_arena.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 #include "base/config.h"
 #include "base/tuning.h"
@@ -19,18 +22,108 @@ void* MetadataArena::Allocate(size_t bytes) {
   const size_t page = vm_.hardware_page_size();
   size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kTuning.metadata.chunk_bytes;
   chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
-  char* chunk = static_cast<char*>(vm_.Map(chunk_bytes, page).start);
+  char* chunk = CutFromRegion(chunk_bytes);
+  const bool in_region = chunk != nullptr;
+  if (!in_region) chunk = static_cast<char*>(vm_.Map(chunk_bytes, page).start);
   const bool mapped = chunk != nullptr;
-  if (!mapped && fallback_ != nullptr) {
-    chunk = static_cast<char*>(fallback_(fallback_context_, &chunk_bytes));
-  }
+  if (!mapped) chunk = TakeFromFallback(&chunk_bytes);
   if (chunk == nullptr) return nullptr;
   memory = UseChunk(chunk, chunk_bytes, mapped, SizeNumber(bytes));
   if (memory != nullptr) return memory;
   // Other threads were faster, and there is a spare chunk. If the OS refuses to unmap this one,
   // only address space is lost.
-  static_cast<void>(vm_.Unmap(chunk, chunk_bytes));
+  if (in_region) {
+    ReturnToRegion(chunk, chunk_bytes);
+  } else {
+    static_cast<void>(vm_.Unmap(chunk, chunk_bytes));
+  }
   return Allocate(bytes);
+}
+
+char* MetadataArena::CutFromRegion(size_t bytes) {
+  const size_t page = vm_.hardware_page_size();
+  for (;;) {
+    char* chunk = nullptr;
+    {
+      const SpinLockHolder holder(lock_);
+      if (region_left_ >= bytes + page) {
+        chunk = region_;
+        region_ += bytes;
+        region_left_ -= bytes;
+      }
+    }
+    if (chunk == nullptr) {
+      if (!AddRegion(bytes)) return nullptr;
+      continue;
+    }
+    if (vm_.Replace(chunk, bytes, VirtualMemory::Access::kReadWrite)) return chunk;
+    DropRegion();
+    return nullptr;
+  }
+}
+
+void MetadataArena::DropRegion() {
+  char* rest;
+  size_t bytes;
+  {
+    const SpinLockHolder holder(lock_);
+    rest = std::exchange(region_, nullptr);
+    bytes = std::exchange(region_left_, 0);
+    reserved_bytes_ -= bytes;
+  }
+  if (bytes > 0) static_cast<void>(vm_.Unmap(rest, bytes));
+}
+
+bool MetadataArena::AddRegion(size_t bytes) {
+  const size_t page = vm_.hardware_page_size();
+  const size_t least = bytes + 2 * page;
+  size_t region_bytes;
+  {
+    const SpinLockHolder holder(lock_);
+    region_bytes = std::clamp(reserved_bytes_, kTuning.metadata.first_region_bytes,
+                              kTuning.metadata.max_region_bytes);
+  }
+  region_bytes = (std::max(region_bytes, least) + page - 1) & ~(page - 1);
+  void* start = vm_.Reserve(region_bytes);
+  if (start == nullptr && region_bytes > least) {
+    region_bytes = least;
+    start = vm_.Reserve(region_bytes);
+  }
+  if (start == nullptr) return false;
+  {
+    const SpinLockHolder holder(lock_);
+    if (region_left_ < bytes + page) {
+      region_ = static_cast<char*>(start) + page;
+      region_left_ = region_bytes - page;
+      reserved_bytes_ += region_bytes;
+      return true;
+    }
+  }
+  // Another thread was faster. If the OS refuses, only address space is lost.
+  static_cast<void>(vm_.Unmap(start, region_bytes));
+  return true;
+}
+
+void MetadataArena::ReturnToRegion(char* chunk, size_t bytes) {
+  // If the OS refuses, or another chunk follows, only address space is lost.
+  if (!vm_.Replace(chunk, bytes, VirtualMemory::Access::kNone)) return;
+  const SpinLockHolder holder(lock_);
+  if (chunk + bytes != region_) return;
+  region_ = chunk;
+  region_left_ += bytes;
+}
+
+char* MetadataArena::TakeFromFallback(size_t* bytes) {
+  if (fallback_ == nullptr) return nullptr;
+  const size_t page = vm_.hardware_page_size();
+  size_t with_guards = *bytes + 2 * page;
+  char* const chunk = static_cast<char*>(fallback_(fallback_context_, &with_guards));
+  if (chunk == nullptr) return static_cast<char*>(fallback_(fallback_context_, bytes));
+  *bytes = with_guards - 2 * page;
+  // The arena does not use these pages even if the OS refuses.
+  static_cast<void>(vm_.Replace(chunk, page, VirtualMemory::Access::kNone));
+  static_cast<void>(vm_.Replace(chunk + page + *bytes, page, VirtualMemory::Access::kNone));
+  return chunk + page;
 }
 
 void* MetadataArena::UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number) {

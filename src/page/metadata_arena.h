@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MetadataArena: memory for the allocator's own records: span records, bitmaps, thread caches,
-// arrays of pointers. It maps chunks from the OS and never shrinks. Freed records are kept by size
+// arrays of pointers. It gets chunks from the OS and never shrinks. Freed records are kept by size
 // and handed out again, so the arena is as large as the peak of each size that was in use at once
 // (rounded: see RoundedBytes).
 //
+// Guards. Chunks lie one after the other in regions that begin and end with a page without access,
+// so that a program that writes past the end of its memory does not reach records. A region is
+// reserved as a whole, and needs two or three mappings whatever its size:
+//
+//     no access | chunk | chunk | .. | not yet used: no access, at least a page
+//
+// If the OS refuses the region, a chunk is mapped alone and has no guards; if it refuses that, too,
+// the fallback provides one, to whose ends the arena gives guards if the OS lets it.
+//
 // Called by: all layers above. Lock: LockRank::kMetadata, never held over a system call. Cost: one
-// lock; a system call per chunk. Memory of kCacheLineSize or more is aligned to that, smaller
-// memory to at least kMinBytes.
+// lock; a system call per chunk and per region. Memory of kCacheLineSize or more is aligned to
+// that, smaller memory to at least kMinBytes.
 #pragma once
 
 #include <array>
@@ -92,6 +101,19 @@ class MetadataArena {
   static constexpr size_t kMostFromSpare =
       kTuning.metadata.chunk_bytes / kTuning.metadata.shared_chunk_part;
 
+  // Memory for a chunk in the present region, or a new one; null when the OS refuses.
+  char* CutFromRegion(size_t bytes) TC_EXCLUDES(lock_);
+  // Gets a region with room for `bytes`, unless another thread does so meanwhile; false when the OS
+  // refuses.
+  bool AddRegion(size_t bytes) TC_EXCLUDES(lock_);
+  // Returns the rest of the region after the OS refused memory for a chunk of it: other memory may
+  // have got the chunk's addresses, so what follows would have no guard.
+  void DropRegion() TC_EXCLUDES(lock_);
+  // Returns a chunk that is not needed.
+  void ReturnToRegion(char* chunk, size_t bytes) TC_EXCLUDES(lock_);
+  // A chunk from the fallback, without its guards; null when there is none.
+  char* TakeFromFallback(size_t* bytes) TC_EXCLUDES(lock_);
+
   void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);
   // Adds a new chunk and allocates from the arena; null when the chunk is not needed.
   void* UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number)
@@ -108,6 +130,10 @@ class MetadataArena {
   std::array<FreeEntry*, kNumSizes> free_ TC_GUARDED_BY(lock_) = {};
   char* chunk_ TC_GUARDED_BY(lock_) = nullptr;
   size_t chunk_left_ TC_GUARDED_BY(lock_) = 0;
+  // The rest of the present region, with the page that stays without access.
+  char* region_ TC_GUARDED_BY(lock_) = nullptr;
+  size_t region_left_ TC_GUARDED_BY(lock_) = 0;
+  size_t reserved_bytes_ TC_GUARDED_BY(lock_) = 0;
   // A whole chunk that was not needed when it was mapped, or null.
   char* spare_ TC_GUARDED_BY(lock_) = nullptr;
 

@@ -25,6 +25,12 @@ Mapping AnonymousMemory::MapAt(uintptr_t wanted, size_t bytes) {
   return mapping;
 }
 
+void* AnonymousMemory::Reserve(size_t bytes) {
+  void* const start = mmap_.Reserve(bytes);
+  if (start != nullptr) List(start, bytes);
+  return start;
+}
+
 bool AnonymousMemory::Unmap(void* start, size_t bytes) {
   if (sbrk_.MayHold(start, bytes)) return false;
   // The range leaves the list before the call, since another mapping may get the addresses at once.

@@ -28,6 +28,11 @@ class AnonymousMemory final : public VirtualMemory {
 
   Mapping Map(size_t bytes, size_t alignment) override;
   Mapping MapAt(uintptr_t wanted, size_t bytes) override;
+  // Calls mmap even if objects come from sbrk.
+  void* Reserve(size_t bytes) override;
+  bool Replace(void* start, size_t bytes, Access access) override {
+    return mmap_.Replace(start, bytes, access);
+  }
   // False for memory from sbrk.
   bool Unmap(void* start, size_t bytes) override;
   bool Release(void* start, size_t bytes) override { return mmap_.Release(start, bytes); }

@@ -75,6 +75,22 @@ Mapping SystemVirtualMemory::MapAt(uintptr_t wanted, size_t bytes) {
   return {p, bytes, true};
 }
 
+void* SystemVirtualMemory::Reserve(size_t bytes) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  void* const p =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+bool SystemVirtualMemory::Replace(void* start, size_t bytes, Access access) {
+  TC_ASSERT(SpinLock::NoneHeldByThisThread());
+  const ErrnoKeeper keeper;
+  const bool none = access == Access::kNone;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (none ? MAP_NORESERVE : 0);
+  return mmap(start, bytes, none ? PROT_NONE : PROT_READ | PROT_WRITE, flags, -1, 0) == start;
+}
+
 bool SystemVirtualMemory::Unmap(void* start, size_t bytes) {
   TC_ASSERT(SpinLock::NoneHeldByThisThread());
   const ErrnoKeeper keeper;

@@ -35,6 +35,21 @@ class VirtualMemory {
     return Map(bytes, hardware_page_size());
   }
 
+  // Reserves addresses without access: whole hardware pages, which Unmap returns. Null when the OS
+  // refuses, or the source cannot. They need no memory. Cost: one mmap.
+  virtual void* Reserve(size_t bytes) {
+    static_cast<void>(bytes);
+    return nullptr;
+  }
+  // Gives [start, start + bytes) new contents: zero-filled memory, or none and no access. False
+  // when the OS refuses: then another mapping may be there by now. Cost: one mmap. Requires: whole
+  // hardware pages of memory that Reserve or mmap made.
+  enum class Access : uint8_t { kNone, kReadWrite };
+  [[nodiscard]] virtual bool Replace(void* start, size_t bytes, Access access) {
+    static_cast<void>(start), static_cast<void>(bytes), static_cast<void>(access);
+    return false;
+  }
+
   // Unmaps memory that Map returned, or a part of it. False, and nothing changes, when the OS
   // refuses: it may do so for a part when there are too many mappings, and always for memory that
   // mmap did not make.
@@ -94,6 +109,8 @@ class SystemVirtualMemory final : public VirtualMemory {
 
   Mapping Map(size_t bytes, size_t alignment) override;
   Mapping MapAt(uintptr_t wanted, size_t bytes) override;
+  void* Reserve(size_t bytes) override;
+  bool Replace(void* start, size_t bytes, Access access) override;
   bool Unmap(void* start, size_t bytes) override;
   // Works for any private mapping.
   bool Release(void* start, size_t bytes) override;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,13 +70,13 @@ TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
   }
 }
 
-class MetadataArenaPageSizeTest : public testing::TestWithParam<size_t> {};
+class MetadataArenaPageSizeTest : public testing::TestWithParam<std::tuple<size_t, bool>> {};
 
 // After random requests and returns, records are aligned, no byte is in two of them (each is filled
 // with its mark), and every byte is accounted for. The same work again needs no more memory.
 TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
   FakeVirtualMemory::Options options;
-  options.hardware_page_size = GetParam();
+  std::tie(options.hardware_page_size, options.reserves) = GetParam();
   FakeVirtualMemory vm(options);
   MetadataArena arena(vm);
   size_t after_first_round = 0;
@@ -117,7 +118,109 @@ TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
 }
 
 INSTANTIATE_TEST_SUITE_P(HardwarePages, MetadataArenaPageSizeTest,
-                         testing::Values(4096, 16384, 65536));
+                         testing::Combine(testing::Values(4096, 16384, 65536), testing::Bool()));
+
+FakeVirtualMemory::Options WithRegions(FakeVirtualMemory::Placement placement, size_t page = 4096) {
+  FakeVirtualMemory::Options options;
+  options.reserves = true;
+  options.placement = placement;
+  options.hardware_page_size = page;
+  return options;
+}
+
+// Checks that the memory of each of the records lies in a run of pages between pages without
+// access.
+void ExpectGuards(FakeVirtualMemory& vm, const std::vector<Piece>& records) {
+  std::vector<std::pair<uintptr_t, uintptr_t>> runs;
+  vm.ForEachAccessibleRun(
+      [&runs](uintptr_t first, uintptr_t end) { runs.emplace_back(first, end); });
+  for (const Piece& record : records) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(record.memory);
+    const auto run = std::find_if(runs.begin(), runs.end(), [address](const auto& r) {
+      return r.first <= address && address < r.second;
+    });
+    ASSERT_NE(run, runs.end());
+    ASSERT_LE(address + record.bytes, run->second);
+    EXPECT_TRUE(vm.IsGuard(run->first - 1)) << "before the records";
+    EXPECT_TRUE(vm.IsGuard(run->second)) << "after the records";
+  }
+}
+
+// Whatever the program's memory is mapped beside, it does not touch records. Each further region is
+// larger, so there are few.
+TEST(MetadataArenaTest, RecordsLieBetweenPagesWithoutAccess) {
+  for (const auto placement :
+       {FakeVirtualMemory::Placement::kUpwards, FakeVirtualMemory::Placement::kDownwards}) {
+    for (const size_t page : {size_t{4096}, size_t{65536}}) {
+      FakeVirtualMemory vm(WithRegions(placement, page));
+      MetadataArena arena(vm);
+      SeededRandom random(77);
+      std::vector<Piece> records;
+      while (arena.mapped_bytes() < (size_t{16} << 20)) {
+        ASSERT_NE(vm.Map(page, page).start, nullptr);  // an object of the program
+        for (int i = 0; i < 20; ++i) {
+          const size_t bytes = RandomBytes(random);
+          char* const memory = static_cast<char*>(arena.Allocate(bytes));
+          ASSERT_NE(memory, nullptr);
+          memset(memory, 'a', bytes);
+          records.push_back({memory, bytes, 'a'});
+        }
+      }
+      ASSERT_NO_FATAL_FAILURE(ExpectGuards(vm, records));
+      EXPECT_LE(vm.reserve_calls(), 10u);
+    }
+  }
+}
+
+// Where the OS has no addresses for a large region, a small one does. If it has none, or refuses
+// memory for a chunk, the chunk has no guards. Nothing is in two records.
+TEST(MetadataArenaTest, WorksWhateverTheOsRefuses) {
+  for (size_t nth = 1; nth <= 8; ++nth) {
+    for (const size_t count : {size_t{1}, size_t{2}, FakeVirtualMemory::kForever}) {
+      for (const bool reserve : {false, true}) {
+        FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kDownwards));
+        MetadataArena arena(vm);
+        if (reserve) vm.FailReserve(nth, count);
+        if (!reserve) vm.FailReplace(nth, count);
+        std::vector<Piece> records;
+        for (size_t bytes : {size_t{100}, kChunk, size_t{5000}, 4 * kChunk, kChunk / 2, kMax}) {
+          for (int i = 0; i < 4; ++i) {
+            char* const memory = static_cast<char*>(arena.Allocate(bytes));
+            ASSERT_NE(memory, nullptr);
+            const Piece record = {memory, bytes, static_cast<char>(records.size())};
+            memset(memory, record.mark, bytes);
+            records.push_back(record);
+          }
+        }
+        for (const Piece& record : records) ASSERT_TRUE(HasMark(record));
+        EXPECT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
+        if (reserve && count == 1) {
+          ASSERT_NO_FATAL_FAILURE(ExpectGuards(vm, records));
+        }
+      }
+    }
+  }
+}
+
+// A chunk of the fallback, which lies among the program's objects, gets guards.
+TEST(MetadataArenaTest, AChunkOfTheFallbackHasGuards) {
+  FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kUpwards));
+  MetadataArena arena(vm);
+  const Mapping heap = vm.Map(8 * kMax, 4096);
+  vm.FailReserve(1, FakeVirtualMemory::kForever);
+  vm.FailMap(1, FakeVirtualMemory::kForever);
+  arena.SetFallback(
+      [](void* context, size_t* bytes) -> void* {
+        static_cast<void>(bytes);
+        return static_cast<char*>(context) + kMax;
+      },
+      heap.start);
+  char* const memory = static_cast<char*>(arena.Allocate(3000));
+  ASSERT_NE(memory, nullptr);
+  memset(memory, 'a', 3000);
+  ExpectGuards(vm, {{memory, 3000, 'a'}});
+  EXPECT_EQ(arena.mapped_bytes(), 0u);
+}
 
 TEST(MetadataArenaTest, AllocateWithoutGrowingMakesNoSystemCall) {
   FakeVirtualMemory vm;
@@ -169,7 +272,29 @@ TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
 }
 
 // Many threads find the arena empty at once and are in a system call when the first chunk arrives.
-// One more chunk is kept whole and used next; the others are unmapped.
+// One more chunk is kept whole and used next; of the others only addresses are left.
+TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseTwoChunksOfARegion) {
+  FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kDownwards));
+  MetadataArena arena(vm);
+  int depth = 0;
+  std::function<void()> another = [&] {
+    if (++depth < 20) vm.OnNextMap(another);
+    EXPECT_NE(arena.Allocate(2048), nullptr);
+  };
+  vm.OnNextMap(another);
+  ASSERT_NE(arena.Allocate(2048), nullptr);
+  EXPECT_EQ(vm.mapped_bytes(), 2 * kChunk);
+  EXPECT_EQ(arena.mapped_bytes(), 2 * kChunk);
+  EXPECT_EQ(arena.allocated_bytes(), 21u * 2048);
+  std::vector<Piece> records;
+  while (arena.mapped_bytes() < 4 * kChunk) {
+    records.push_back({static_cast<char*>(arena.Allocate(2048)), 2048, 'a'});
+    ASSERT_NE(records.back().memory, nullptr);
+  }
+  ExpectGuards(vm, records);
+}
+
+// The same without regions: the others are unmapped.
 TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddTwoChunks) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
@@ -190,22 +315,33 @@ TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddTwoChunks) {
 
 // If the OS refuses, the fallback provides a chunk, which does not count as mapped by the arena.
 TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheOsRefuses) {
-  FakeVirtualMemory vm, other;
+  struct Heap {
+    char* free;
+    size_t left;
+    int calls = 0;
+  };
+  FakeVirtualMemory vm;
   MetadataArena arena(vm);
+  Heap heap = {static_cast<char*>(vm.Map(2 * kMax, 4096).start), kMax + 3 * 4096};
+  const size_t mapped_by_others = vm.mapped_bytes();
   arena.SetFallback(
-      [](void* context, size_t* bytes) {
+      [](void* context, size_t* bytes) -> void* {
+        Heap& from = *static_cast<Heap*>(context);
+        ++from.calls;
         *bytes += 4096;
-        return static_cast<FakeVirtualMemory*>(context)->Map(*bytes, 4096).start;
+        if (*bytes > from.left) return nullptr;
+        from.left -= *bytes;
+        return std::exchange(from.free, from.free + *bytes);
       },
-      &other);
+      &heap);
   ASSERT_NE(arena.Allocate(100), nullptr);
-  EXPECT_EQ(other.map_calls(), 0u);
+  EXPECT_EQ(heap.calls, 0);
   vm.FailMap(1, FakeVirtualMemory::kForever);
   ASSERT_NE(arena.Allocate(kMax), nullptr);
-  EXPECT_EQ(other.map_calls(), 1u);
+  EXPECT_EQ(heap.calls, 1);
   EXPECT_EQ(arena.mapped_bytes(), kChunk);
+  EXPECT_EQ(mapped_by_others + kChunk - vm.mapped_bytes(), 2u * 4096) << "guards";
   // All memory of the fallback's chunk is used.
-  other.FailMap(1, FakeVirtualMemory::kForever);
   size_t had = 0;
   for (size_t size = kMax; size > 0; size = size > 1024 ? size / 2 : size - 16) {
     while (arena.Allocate(size) != nullptr) had += MetadataArena::RoundedBytes(size);

@@ -59,6 +59,8 @@ class FakeVirtualMemory final : public VirtualMemory {
     Placement placement = Placement::kUpwards;
     // A gap of one hardware page after each mapping, so that no two are adjacent.
     bool gaps = false;
+    // Whether Reserve succeeds.
+    bool reserves = false;
   };
 
   // Options for kAddressOnly with a range of `range_bytes`, or of as many bytes as a 32-bit machine
@@ -120,6 +122,71 @@ class FakeVirtualMemory final : public VirtualMemory {
     return {reinterpret_cast<void*>(start), bytes, zero_filled_};
   }
 
+  void* Reserve(size_t bytes) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Reserve of " << bytes;
+    RunHook(on_map_);
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (!options_.reserves) return nullptr;
+    ++reserve_calls_;
+    const uintptr_t start =
+        reserve_failure_.IsDue() ? 0 : FindRoom(bytes, options_.hardware_page_size);
+    if (start == 0) return nullptr;
+    mapped_[start] = bytes;
+    SetNoAccess(start, bytes, true);
+    return reinterpret_cast<void*>(start);
+  }
+
+  bool Replace(void* memory, size_t bytes, Access access) override {
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "Replace at " << memory;
+    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Replace of " << bytes;
+    RunHook(on_map_);
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (!IsMapped(start, bytes)) {
+      ADD_FAILURE() << "Replace of what is not mapped: " << memory << " " << bytes;
+      return false;
+    }
+    if (replace_failure_.IsDue()) return false;
+    mapped_bytes_ -= AccessibleBytes(start, bytes);
+    SetNoAccess(start, bytes, access == Access::kNone);
+    mapped_bytes_ += AccessibleBytes(start, bytes);
+    Forget(&resident_, start, bytes);
+    Forget(&advised_, start, bytes);
+    if (options_.strength == Strength::kBacked) {
+      const int protection = access == Access::kNone ? PROT_NONE : PROT_READ | PROT_WRITE;
+      const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+      if (mmap(memory, bytes, protection, flags, -1, 0) != memory) abort();
+    }
+    return true;
+  }
+
+  // Whether the page is mapped without access.
+  bool IsGuard(uintptr_t address) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return no_access_.contains(address - address % options_.hardware_page_size);
+  }
+  // Calls f(start, end) for each run of pages that are mapped with access.
+  template <typename F>
+  void ForEachAccessibleRun(F f) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    const size_t page = options_.hardware_page_size;
+    uintptr_t first = 0;
+    uintptr_t end = 0;
+    for (const auto& [start, bytes] : mapped_) {
+      for (uintptr_t at = start; at < start + bytes; at += page) {
+        if (no_access_.contains(at)) continue;
+        if (at != end) {
+          if (first != end) f(first, end);
+          first = at;
+        }
+        end = at + page;
+      }
+    }
+    if (first != end) f(first, end);
+  }
+
   bool Unmap(void* memory, size_t bytes) override {
     EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
     const std::lock_guard<std::mutex> guard(mutex_);
@@ -138,7 +205,8 @@ class FakeVirtualMemory final : public VirtualMemory {
     CutAround(start, bytes);
     Forget(&resident_, start, bytes);
     Forget(&advised_, start, bytes);
-    mapped_bytes_ -= bytes;
+    mapped_bytes_ -= AccessibleBytes(start, bytes);
+    Forget(&no_access_, start, bytes);
     if (options_.strength == Strength::kBacked) {
       const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
       if (mmap(memory, bytes, PROT_NONE, flags, -1, 0) != memory) abort();
@@ -268,6 +336,8 @@ class FakeVirtualMemory final : public VirtualMemory {
   // Failures. From the nth call on (1 is the next), `count` calls fail.
   static constexpr size_t kForever = SIZE_MAX;
   void FailMap(size_t nth, size_t count = 1) { map_failure_ = {nth, count}; }
+  void FailReserve(size_t nth, size_t count = 1) { reserve_failure_ = {nth, count}; }
+  void FailReplace(size_t nth, size_t count = 1) { replace_failure_ = {nth, count}; }
   void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
   void FailUnmap(size_t nth, size_t count = 1) { unmap_failure_ = {nth, count}; }
   void FailPopulate(size_t nth, size_t count = 1) { populate_failure_ = {nth, count}; }
@@ -275,7 +345,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   void FailMove(size_t nth, size_t count = 1) { move_failure_ = {nth, count}; }
   void StopFailing() {
     map_failure_ = release_failure_ = unmap_failure_ = populate_failure_ = Failure();
-    move_failure_ = may_move_failure_ = Failure();
+    move_failure_ = may_move_failure_ = reserve_failure_ = replace_failure_ = Failure();
   }
   void RefuseMayMove(size_t nth, size_t count = 1) { may_move_failure_ = {nth, count}; }
 
@@ -313,8 +383,8 @@ class FakeVirtualMemory final : public VirtualMemory {
   void SetRoom(size_t bytes) { room_ = bytes; }
   size_t Room() override { return room_; }
 
-  // The hook runs once, at the beginning of the next Map, Release or Move: it acts as another
-  // thread would while this one is in a system call.
+  // The hook runs once, at the beginning of the next Map (Reserve, Replace), Release or Move: it
+  // acts as another thread would while this one is in a system call.
   void OnNextMap(std::function<void()> hook) { on_map_ = std::move(hook); }
   void OnNextRelease(std::function<void()> hook) { on_release_ = std::move(hook); }
   void OnNextMove(std::function<void()> hook) { on_move_ = std::move(hook); }
@@ -329,6 +399,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   size_t backed_calls() const { return backed_calls_; }
   size_t map_calls() const { return map_calls_; }
   size_t map_failures() const { return map_failures_; }
+  size_t reserve_calls() const { return reserve_calls_; }
   size_t unmap_calls() const { return unmap_calls_; }
   size_t unmap_failures() const { return unmap_failures_; }
   size_t release_calls() const { return release_calls_; }
@@ -363,6 +434,16 @@ class FakeVirtualMemory final : public VirtualMemory {
 
   static void Forget(std::set<uintptr_t>* pages, uintptr_t start, size_t bytes) {
     pages->erase(pages->lower_bound(start), pages->lower_bound(start + bytes));
+  }
+  void SetNoAccess(uintptr_t start, size_t bytes, bool none) {
+    Forget(&no_access_, start, bytes);
+    const size_t page = options_.hardware_page_size;
+    for (uintptr_t at = start; none && at < start + bytes; at += page) no_access_.insert(at);
+  }
+  size_t AccessibleBytes(uintptr_t start, size_t bytes) const {
+    const auto first = no_access_.lower_bound(start);
+    const auto end = no_access_.lower_bound(start + bytes);
+    return bytes - static_cast<size_t>(std::distance(first, end)) * options_.hardware_page_size;
   }
   // The number of pages of the hugepage at `start` that are in `pages`.
   size_t CountIn(const std::set<uintptr_t>& pages, uintptr_t start) const {
@@ -447,6 +528,8 @@ class FakeVirtualMemory final : public VirtualMemory {
   Failure populate_failure_;
   Failure move_failure_;
   Failure may_move_failure_;
+  Failure reserve_failure_;
+  Failure replace_failure_;
   bool zero_filled_ = true;
   bool knows_backed_ = true;
   size_t more_bytes_ = 0;
@@ -465,10 +548,13 @@ class FakeVirtualMemory final : public VirtualMemory {
   // ones.
   std::set<uintptr_t> advised_;
   std::set<uintptr_t> resident_;
+  // Hardware pages that are mapped without access.
+  std::set<uintptr_t> no_access_;
   std::vector<Call> calls_;
   size_t backed_calls_ = 0;
   size_t map_calls_ = 0;
   size_t map_failures_ = 0;
+  size_t reserve_calls_ = 0;
   size_t unmap_calls_ = 0;
   size_t unmap_failures_ = 0;
   size_t release_calls_ = 0;

@@ -67,6 +67,18 @@ TEST(AnonymousMemoryTest, ListsMappedMemory) {
   EXPECT_EQ(memory.mapped().size(), 0u);
 }
 
+// Reserved addresses count as the allocator's own, and come from mmap even if objects do not.
+TEST(AnonymousMemoryTest, ListsReservedAddresses) {
+  AnonymousMemory memory;
+  memory.Configure({.use_mmap = false});
+  void* const start = memory.Reserve(kMiB);
+  ASSERT_NE(start, nullptr);
+  EXPECT_FALSE(IsBelowBreak(start));
+  EXPECT_TRUE(IsListed(&memory, start, kMiB));
+  ASSERT_TRUE(memory.Unmap(start, kMiB));
+  EXPECT_FALSE(IsListed(&memory, start, kMiB));
+}
+
 TEST(AnonymousMemoryTest, ListsMovedMemory) {
   AnonymousMemory memory;
   const Mapping from = memory.Map(kMiB, 4096);

@@ -101,6 +101,37 @@ TEST(SystemVirtualMemoryTest, MapAtUsesTheWantedAddressIfFree) {
   EXPECT_TRUE(vm.Unmap(elsewhere.start, page));
 }
 
+// Whether the kernel can write to the page.
+bool IsWritable(void* page) {
+  int ends[2];
+  if (pipe(ends) != 0) abort();
+  if (write(ends[1], "x", 1) != 1) abort();
+  const bool writable = read(ends[0], page, 1) == 1;
+  close(ends[0]);
+  close(ends[1]);
+  return writable;
+}
+
+TEST(SystemVirtualMemoryTest, ReservedAddressesHaveMemoryOnlyWhereItWasRequested) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  errno = 1234;
+  char* const start = static_cast<char*>(vm.Reserve(4 * page));
+  ASSERT_NE(start, nullptr);
+  ASSERT_TRUE(vm.Replace(start + page, 2 * page, VirtualMemory::Access::kReadWrite));
+  EXPECT_EQ(errno, 1234);
+  EXPECT_TRUE(HoldsOnly(start + page, 2 * page, 0));
+  memset(start + page, 'x', 2 * page);
+  EXPECT_FALSE(IsWritable(start));
+  EXPECT_TRUE(IsWritable(start + page));
+  EXPECT_FALSE(IsWritable(start + 3 * page));
+  ASSERT_TRUE(vm.Replace(start + page, page, VirtualMemory::Access::kNone));
+  EXPECT_FALSE(IsWritable(start + page));
+  EXPECT_TRUE(HoldsOnly(start + 2 * page, page, 'x'));
+  EXPECT_TRUE(vm.Unmap(start, 4 * page));
+  EXPECT_EQ(vm.Reserve(SIZE_MAX / 2 / page * page), nullptr);
+}
+
 TEST(SystemVirtualMemoryTest, ReleasedMemoryIsUnbackedZeroAndStaysMapped) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
