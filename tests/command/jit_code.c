@@ -54,8 +54,8 @@ __attribute__((noinline)) static void Leak(Compiled function) {
 }
 
 int main(void) {
-  char* const memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* const memory =
+      mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return 1;
   char path[64];
   snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
