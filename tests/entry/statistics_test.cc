@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 
 #include "entry_points.h"
@@ -70,14 +71,17 @@ class StatsText {
 };
 char StatsText::text_[1 << 17];
 
-// Address space of the process. Allocates nothing.
+// Writable private address space of the process: reserved addresses are not in the figures.
+// Allocates nothing.
 size_t AddressSpace() {
   char text[256];
   const int fd = open("/proc/self/statm", O_RDONLY);
   const ssize_t length = read(fd, text, sizeof(text) - 1);
   close(fd);
   text[std::max<ssize_t>(length, 0)] = '\0';
-  return strtoull(text, nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  size_t data = 0;
+  EXPECT_EQ(sscanf(text, "%*s %*s %*s %*s %*s %zu", &data), 1);
+  return data * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 // According to the kernel, the process's address space grows by as much as the figures do.
