@@ -51,7 +51,9 @@ bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
 Mapping AddressSpace::MapNew(Length n, size_t alignment) {
   Mapping mapping = vm_.Map(n.bytes(), alignment);
   if (mapping.start == nullptr) {
-    if (unmap_when_short_) {
+    // The refusal of more than the heap ever had shows no shortage: unmapping could not serve it.
+    const SpinLockHolder holder(state_.lock);
+    if (unmap_when_short_ && n.bytes() <= state_.store.counts.peak_system_bytes) {
       state_.hints.address_space_is_short.Set(true);
     }
     return mapping;

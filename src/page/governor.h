@@ -45,7 +45,8 @@ struct PageHints {
   // As ReleasePolicy::rate().
   Relaxed<double> release_rate{kTuning.release.default_rate};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
-  // The OS has refused a mapping at some time, so free memory may be unmapped.
+  // The OS has refused a mapping that was no longer than the heap has been, so free memory may be
+  // unmapped.
   Relaxed<bool> address_space_is_short{false};
   // No thread runs idle release, so threads of the program do it: PageHeap::ReleaseIdle.
   Relaxed<bool> unattended{false};

@@ -594,6 +594,26 @@ TEST(PageHeapAddressSpaceTest, SpansThatCannotBeUnmappedAreSkipped) {
   heap.CheckInvariants();
 }
 
+TEST(PageHeapAddressSpaceTest, ARequestForMoreThanTheHeapEverHadShowsNoShortage) {
+  PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(512 * kPageSize),
+                               {.unmap_when_short = true});
+  PageHeap& heap = under_test.heap;
+  const PageHints& hints = heap.hints();
+  EXPECT_EQ(heap.New(Length(1000), SpanState::kLarge), nullptr);
+  EXPECT_FALSE(hints.address_space_is_short.value());
+  Span* const most = heap.New(Length(400), SpanState::kLarge);
+  ASSERT_NE(most, nullptr);
+  EXPECT_EQ(heap.New(Length(1000), SpanState::kLarge), nullptr);
+  EXPECT_EQ(heap.New(SpanStore::kMaxLength, SpanState::kLarge), nullptr);
+  EXPECT_EQ(heap.New(Length(1), SpanState::kLarge, Length(1 << 20)), nullptr);
+  EXPECT_FALSE(hints.address_space_is_short.value());
+  EXPECT_EQ(under_test.vm.unmap_calls(), 0u);
+  // The heap could serve as much if it unmapped free memory.
+  EXPECT_EQ(heap.New(Length(300), SpanState::kLarge), nullptr);
+  EXPECT_TRUE(hints.address_space_is_short.value());
+  heap.Delete(most);
+}
+
 // A small address space is used at random, free memory is often unmapped, and the OS sometimes
 // refuses. No byte is in two spans, none leaks, and zeroed() tells the truth.
 TEST(PageHeapAddressSpaceTest, RandomUseWhereAddressSpaceIsShort) {
