@@ -49,6 +49,7 @@ install:
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target $(release_libraries) $(debug_libraries) command
 	@cmake --install build/release --prefix $(PREFIX) >/dev/null
+	@echo "To install without debug information: cmake --install build/release --prefix $(PREFIX) --strip"
 	@echo "Installed below $(PREFIX). Try: $(PREFIX)/bin/tcmalloc run ls"
 
 help-tests:

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the library adds to a CMake project that it is a part of.
+
+  subproject_test.py SOURCE WORK C_COMPILER CXX_COMPILER
+
+Only the sources of the library are compiled, and the project's own are compiled with its own options. There are no tests, no
+rules of installation, no compiler cache and no precompiled headers. Nothing is compiled here: the test reads what CMake has
+written.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+OWN_OPTION = "-DOWN_OPTION"
+PROJECT = """cmake_minimum_required(VERSION 3.23)
+project(outer LANGUAGES C CXX)
+enable_testing()
+add_subdirectory({source} tcmalloc)
+add_executable(outer outer.cc)
+target_compile_options(outer PRIVATE {option})
+target_link_libraries(outer PRIVATE tcmalloc::tcmalloc_minimal_static)
+"""
+
+
+def main():
+    source, work = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+    shutil.rmtree(work, ignore_errors=True)
+    folder, build, programs = work / "outer", work / "build", work / "programs"
+    folder.mkdir(parents=True)
+    programs.mkdir()
+    (folder / "CMakeLists.txt").write_text(PROJECT.format(source=source, option=OWN_OPTION))
+    (folder / "outer.cc").write_text("int main() {}\n")
+    # A compiler cache that CMake would find.
+    cache = programs / "ccache"
+    cache.write_text('#!/bin/sh\nexec "$@"\n')
+    cache.chmod(0o755)
+    subprocess.run(["cmake", "-G", "Ninja", "-S", folder, "-B", build, "--log-level=WARNING", f"-DCMAKE_PROGRAM_PATH={programs}",
+                    "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DCMAKE_C_COMPILER={sys.argv[3]}",
+                    f"-DCMAKE_CXX_COMPILER={sys.argv[4]}"], check=True)
+    failures = []
+
+    def expect(condition, message):
+        if not condition:
+            failures.append(message)
+
+    commands = json.loads((build / "compile_commands.json").read_text())
+    library = [entry for entry in commands if (source / "src") in pathlib.Path(entry["file"]).parents]
+    others = [entry for entry in commands if entry not in library]
+    expect([pathlib.Path(entry["file"]).name for entry in others] == ["outer.cc"],
+           f"also compiled: {[entry['file'] for entry in others]}")
+    for entry in others:
+        options = [word for word in entry["command"].split() if word.startswith("-")]
+        own = [word for word in options if not word.startswith(("-I", "-isystem", "-o", "-c", "-std"))]
+        expect(own == [OWN_OPTION], f"the project's source is compiled with {own}")
+    expect(library, "no file of the library is compiled")
+    expect(not any("-Werror" in entry["command"] for entry in commands), "warnings are errors")
+    rules = (build / "CMakeFiles/rules.ninja").read_text()
+    expect(str(cache) not in rules, "a compiler cache is used")
+    expect("cmake_pch" not in rules + json.dumps(commands), "there are precompiled headers")
+    tests = subprocess.run(["ctest", "--test-dir", build, "-N"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    expect("Total Tests: 0" in tests, tests)
+    installed = work / "installed"
+    subprocess.run(["cmake", "--install", build, "--prefix", installed], stdout=subprocess.DEVNULL, check=True)
+    expect(not any(path.is_file() for path in installed.rglob("*")), "something is installed")
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    print(f"{len(library)} files of the library, {len(others)} of the project, {len(failures)} failures")
+    return min(len(failures), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
