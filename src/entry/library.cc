@@ -8,6 +8,7 @@
 #include "heap/helper_thread.h"
 #include "heap/stray_child.h"
 #include "os/c_library.h"
+#include "os/loaded_module.h"
 #include "os/log.h"
 #include "os/signals.h"
 #include "os/stack_trace.h"
@@ -54,6 +55,7 @@ void PrepareReportAtTerm() {
 
 void OnLibraryLoad() {
   CLibraryMalloc::Resolve();
+  KeepModuleLoaded();
   InstallForkHandlers();
   if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
