@@ -90,23 +90,16 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
 
 TC_EXPORT int tc_malloc_trim(size_t pad) noexcept { return Trim(ExistingHeap(), pad) > 0 ? 1 : 0; }
 
-// No parameter of glibc has an effect here. Known ones are accepted, so that programs that check
-// the result continue.
+// Returns 1 for what holds afterwards, and 0 for every other parameter, which has no effect here.
+// A heap that releases nothing by itself is what programs with real-time threads ask for, which
+// also exclude objects with mappings of their own. This heap has no such objects.
 TC_EXPORT int tc_mallopt(int parameter, int value) noexcept {
-  switch (parameter) {
-    case M_MXFAST:
-    case M_TRIM_THRESHOLD:
-    case M_TOP_PAD:
-    case M_MMAP_THRESHOLD:
-    case M_MMAP_MAX:
-    case M_CHECK_ACTION:
-    case M_PERTURB:
-    case M_ARENA_TEST:
-    case M_ARENA_MAX:
-      return 1;
-    default:
-      return 0;
+  // glibc compares free memory with the value as a size_t: no heap is that large.
+  if (parameter == M_TRIM_THRESHOLD && value < 0) {
+    ExistingHeap().page_heap.governor()->SetReleaseRate(0);
+    return 1;
   }
+  return parameter == M_MMAP_MAX && value == 0 ? 1 : 0;
 }
 
 TC_OVERRIDE(struct mallinfo, mallinfo, (), tc_mallinfo)

@@ -42,14 +42,7 @@ struct mallinfo2 mallinfo2() noexcept;
 }  // extern "C"
 
 // Parameters of mallopt.
-#define M_MXFAST 1
 #define M_TRIM_THRESHOLD (-1)
-#define M_TOP_PAD (-2)
-#define M_MMAP_THRESHOLD (-3)
 #define M_MMAP_MAX (-4)
-#define M_CHECK_ACTION (-5)
-#define M_PERTURB (-6)
-#define M_ARENA_TEST (-7)
-#define M_ARENA_MAX (-8)
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <string>
 
@@ -208,18 +209,36 @@ TEST(MallocInfo, WritesToAStreamThatAllocates) {
   free(buffer);
 }
 
-TEST(Mallopt, ReturnsOneOrZeroAndBreaksNothing) {
+TEST(Mallopt, ReturnsZeroForWhatHasNoEffect) {
+  const double rate = tcmalloc_get_memory_release_rate();
+  ASSERT_GT(rate, 0);
   for (int parameter : {M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX,
-                        M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, 0, 1, -100, 12345}) {
-    for (int value : {0, 1, 64, 128 * 1024, -1}) {
-      const int result = mallopt(parameter, value);
-      EXPECT_TRUE(result == 0 || result == 1) << parameter << " " << value;
+                        M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, 0, 2, -100, 12345}) {
+    for (int value : {-1, 0, 1, 64, 128 * 1024, INT_MAX, INT_MIN}) {
+      const bool holds = (parameter == M_TRIM_THRESHOLD && value < 0) ||
+                         (parameter == M_MMAP_MAX && value == 0);
+      if (!holds) {
+        EXPECT_EQ(mallopt(parameter, value), 0) << parameter << " " << value;
+      }
     }
   }
+  EXPECT_EQ(tcmalloc_get_memory_release_rate(), rate);
   void* object = malloc(100000);
   entry::Fill(object, 100000, 1);
   EXPECT_TRUE(entry::Holds(object, 100000, 1));
   free(object);
+}
+
+// What programs with real-time threads set.
+TEST(Mallopt, ANegativeTrimThresholdEndsTheReleaseOfFreeMemory) {
+  const double rate = tcmalloc_get_memory_release_rate();
+  ASSERT_GT(rate, 0);
+  for (int value : {-1, INT_MIN}) {
+    EXPECT_EQ(mallopt(M_TRIM_THRESHOLD, value), 1);
+    EXPECT_EQ(tcmalloc_get_memory_release_rate(), 0);
+    tcmalloc_set_memory_release_rate(rate);
+  }
+  EXPECT_EQ(mallopt(M_MMAP_MAX, 0), 1);
 }
 
 }  // namespace
