@@ -91,12 +91,13 @@ void PrintText(const OpenProcess& process, const LeaksOptions& options, const Fo
   for (const std::string& reason : found.search.incomplete) fmt::print("incomplete: {}\n", reason);
   if (options.snapshot) {
     fmt::print(
-        "The process was stopped for {:.1f} ms ({} threads) to be forked; the fork existed for "
+        "The process was stopped for {:.1f} ms ({}) to be forked; the fork existed for "
         "{:.1f} ms ({} copied).\n",
-        found.mode.pause_ms, found.mode.threads, found.mode.fork_ms, Size(found.copied_bytes));
+        found.mode.pause_ms, CountOf(found.mode.threads, "thread"), found.mode.fork_ms,
+        Size(found.copied_bytes));
   } else if (found.mode.file.empty() && !options.no_stop) {
-    fmt::print("The process was stopped for {:.1f} ms ({} threads, {} copied).\n",
-               found.mode.pause_ms, found.mode.threads, Size(found.copied_bytes));
+    fmt::print("The process was stopped for {:.1f} ms ({}, {} copied).\n", found.mode.pause_ms,
+               CountOf(found.mode.threads, "thread"), Size(found.copied_bytes));
   }
 }
 

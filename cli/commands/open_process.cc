@@ -15,6 +15,7 @@
 #include "image/copied_image.h"
 #include "image/live_image.h"
 #include "image/patience.h"
+#include "report/sizes.h"
 
 namespace cli {
 namespace {
@@ -215,8 +216,8 @@ std::string HowItWasRead(const ReadMode& mode) {
   }
   if (mode.unchanged) return "The process was not stopped: nothing changed while it was read.";
   if (mode.stop) {
-    return fmt::format("The process was stopped for {:.1f} ms ({} threads).", mode.pause_ms,
-                       mode.threads);
+    return fmt::format("The process was stopped for {:.1f} ms ({}).", mode.pause_ms,
+                       CountOf(mode.threads, "thread"));
   }
   return mode.settled
              ? "The process was not stopped: objects may have changed while they were read."

@@ -38,10 +38,10 @@ std::string Signed(double bytes) { return (bytes < 0 ? "-" : "+") + Size(Whole(b
 
 std::string Headline(const Figures& before, const Figures& after) {
   constexpr std::pair<const char*, const char*> kTotals[] = {
-      {"in_use_bytes", "The program holds"},  // stats, run, timeline
-      {"bytes", "The program holds"},         // objects
-      {"resident_bytes", "Resident are"},     // doctor
-      {"process_resident_bytes", "Resident are"},
+      {"in_use_bytes", "The program holds"},     // stats, run, timeline
+      {"bytes", "The program holds"},            // objects
+      {"resident_bytes", "Resident memory is"},  // doctor
+      {"process_resident_bytes", "Resident memory is"},
   };
   for (const auto& [name, what] : kTotals) {
     const auto a = before.bytes.find(name);
