@@ -215,8 +215,8 @@ TEST(Mallopt, ReturnsZeroForWhatHasNoEffect) {
   for (int parameter : {M_MXFAST, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX,
                         M_CHECK_ACTION, M_PERTURB, M_ARENA_TEST, M_ARENA_MAX, 0, 2, -100, 12345}) {
     for (int value : {-1, 0, 1, 64, 128 * 1024, INT_MAX, INT_MIN}) {
-      const bool holds = (parameter == M_TRIM_THRESHOLD && value < 0) ||
-                         (parameter == M_MMAP_MAX && value == 0);
+      const bool holds =
+          (parameter == M_TRIM_THRESHOLD && value < 0) || (parameter == M_MMAP_MAX && value == 0);
       if (!holds) {
         EXPECT_EQ(mallopt(parameter, value), 0) << parameter << " " << value;
       }
