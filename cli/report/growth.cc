@@ -50,10 +50,10 @@ std::string GrowthText(const Growth& growth) {
   std::string text = fmt::format("{} by {} in {:.1f} s ({}/s", grew ? "grew" : "shrank",
                                  Size(static_cast<uint64_t>(std::abs(growth.in_use_bytes))),
                                  growth.seconds, Size(static_cast<uint64_t>(per_second)));
-  constexpr double kHour = 3600;
+  constexpr double kSecondsInAnHour = 3600;
   if (grew) {
     text += fmt::format(", {} in an hour at that rate",
-                        Size(static_cast<uint64_t>(per_second * kHour)));
+                        Size(static_cast<uint64_t>(per_second * kSecondsInAnHour)));
   }
   return text + ")";
 }

@@ -90,6 +90,14 @@ bool MetadataArena::AddRegion(size_t bytes) {
     start = vm_.Reserve(region_bytes);
   }
   if (start == nullptr) return false;
+  // The OS maps the heap's first memory directly below the region. It would be asked for it three
+  // times if that memory began within a page of the heap.
+  const size_t over = reinterpret_cast<uintptr_t>(start) % kPageSize;
+  const size_t before = over == 0 ? 0 : kPageSize - over;
+  if (before > 0 && region_bytes >= least + before && vm_.Unmap(start, before)) {
+    start = static_cast<char*>(start) + before;
+    region_bytes -= before;
+  }
   {
     const SpinLockHolder holder(lock_);
     if (region_left_ < bytes + page) {

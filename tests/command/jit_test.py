@@ -19,7 +19,9 @@ import contextlib
 import gzip
 import os
 import pathlib
+import shutil
 import subprocess
+import tempfile
 
 from harness import (AT_REST, LEAKS, Process, Test, children_of, namespace, needs, needs_root, new_folder, run_test,
                      wait_until_asleep)
@@ -119,11 +121,14 @@ def test_snapshot(test):
 
 def test_namespace(test):
     prefix = namespace("--pid", "--mount")
-    script = f"mount -t tmpfs none /tmp && exec {test.program}"
-    with Process(test.library, *prefix, "sh", "-c", script, **SAMPLED) as process:
-        inner, = children_of(process.pid)
-        test.expect(not pathlib.Path(f"/tmp/perf-{inner}.map").exists(), "the map has a name here")
-        expect_names(test, test.json("profile", inner), "namespaces")
+    # The files may lie below /tmp, which the namespace hides.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        program = shutil.copy(test.program, folder)
+        library = shutil.copy(test.library, folder)
+        with Process(library, *prefix, "sh", "-c", f"mount -t tmpfs none /tmp && exec {program}", **SAMPLED) as process:
+            inner, = children_of(process.pid)
+            test.expect(not pathlib.Path(f"/tmp/perf-{inner}.map").exists(), "the map has a name here")
+            expect_names(test, test.json("profile", inner), "namespaces")
 
 
 def test_distrust(test):
