@@ -31,7 +31,7 @@ class FakeImage : public Image {
     const auto& [start, contents] = *std::prev(after);
     const Address offset = address - start;
     if (offset > contents.size() || bytes > contents.size() - offset) return false;
-    memcpy(out, contents.data() + offset, bytes);
+    if (bytes > 0) memcpy(out, contents.data() + offset, bytes);
     return true;
   }
   std::vector<Mapping> Mappings() override { return mappings_; }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -45,6 +46,52 @@ class Objects {
  private:
   std::vector<void*> all_;
 };
+
+TEST(OwnProcessTest, FiguresAreThoseOfTheLibrary) {
+  const Objects objects;
+  LiveImage image(getpid());
+  const auto root = FindRoot(image);
+  ASSERT_TRUE(root.has_value());
+  EXPECT_EQ(root->address, reinterpret_cast<Address>(&tcmalloc_introspection));
+  const Target target(image, *root);
+  ASSERT_TRUE(target.HasHeap());
+  std::string json(1 << 20, '\0');
+  json.resize(tcmalloc_stats_json(json.data(), json.size()));
+  const Statistics stats = ReadStatistics(target);
+  EXPECT_FALSE(stats.unsettled);
+  EXPECT_GT(stats.figures.size(), 40u);
+  for (const auto& [name, value] : stats.figures) {
+    const std::string member = "\"" + name + "\":" + std::to_string(value);
+    EXPECT_NE(json.find(member), std::string::npos) << member;
+  }
+}
+
+TEST(OwnProcessTest, FindsObjectsAndTheirStates) {
+  const Objects made;
+  LiveImage image(getpid());
+  const Target target(image, *FindRoot(image));
+  const HeapObjects objects(target);
+  std::vector<Guard> guards;
+  objects.AddGuards(&guards);
+  EXPECT_GT(guards.size(), 5u);
+  for (const Guard& guard : guards) EXPECT_EQ(guard.value, 0u) << guard.name;
+  std::map<Address, uint64_t> found;
+  objects.ForEachObject(
+      [&found](const SpanInfo&, const Object& object) { found[object.start] = object.bytes; });
+  for (void* const object : made.all()) {
+    if (object == nullptr) continue;
+    const auto address = reinterpret_cast<Address>(object);
+    ASSERT_TRUE(found.contains(address));
+    const Place place = objects.Find(address + found[address] - 1);
+    EXPECT_EQ(place.kind, Place::Kind::kInUse);
+    EXPECT_EQ(place.object.start, address);
+  }
+  void* const freed = tc_malloc(100);
+  tc_free(freed);
+  const HeapObjects later(target);
+  EXPECT_EQ(later.Find(reinterpret_cast<Address>(freed)).kind, Place::Kind::kCached);
+  EXPECT_EQ(later.Find(reinterpret_cast<Address>(&image)).kind, Place::Kind::kOutside);
+}
 
 // Returns false if a reader gave up.
 bool ReadAll(Image& image, const Root& root, Address address) {
