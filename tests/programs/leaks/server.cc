@@ -2,10 +2,14 @@
 // A server with a thread for each connection, which keeps values by key. Lines: "set KEY BYTES",
 // "get KEY", "leak BYTES", which leaks an object.
 #include <arpa/inet.h>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,9 +23,27 @@ namespace {
 std::mutex mutex;
 std::map<std::string, std::unique_ptr<std::vector<char>>> values;
 
-__attribute__((noinline)) void Leak(size_t bytes) {
-  volatile char* const lost = new char[bytes];
+void* LoseObject(void* bytes) {
+  volatile char* const lost = new char[reinterpret_cast<uintptr_t>(bytes)];
   lost[0] = 1;
+  return nullptr;
+}
+
+// Loses an object in a thread with a stack of its own, which goes. On a stack that another thread
+// gets, a stale pointer may look like one in use.
+void Leak(size_t bytes) {
+  constexpr size_t kStackBytes = size_t{256} << 10;
+  void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  pthread_attr_t attributes;
+  pthread_t thread;
+  if (stack == MAP_FAILED || pthread_attr_init(&attributes) != 0 ||
+      pthread_attr_setstack(&attributes, stack, kStackBytes) != 0 ||
+      pthread_create(&thread, &attributes, &LoseObject, reinterpret_cast<void*>(bytes)) != 0 ||
+      pthread_join(thread, nullptr) != 0 || pthread_attr_destroy(&attributes) != 0 ||
+      munmap(stack, kStackBytes) != 0) {
+    abort();
+  }
 }
 
 std::string Answer(const std::string& line) {
