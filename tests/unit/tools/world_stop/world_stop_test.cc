@@ -71,7 +71,7 @@ const StoppedThread* Find(const WorldStop& world, int id) {
   return nullptr;
 }
 
-bool Holds(const StoppedThread& thread, uintptr_t value) {
+[[maybe_unused]] bool Holds(const StoppedThread& thread, uintptr_t value) {
   return std::count(thread.registers, thread.registers + thread.num_registers, value) > 0;
 }
 
@@ -282,7 +282,9 @@ TEST_F(WorldStopTest, LeavesTheProcessUnchanged) {
 
 // ---- The data of a thread.
 
-uintptr_t Secret(uintptr_t n) { return n * static_cast<uintptr_t>(0x9e3779b97f4a7c15); }
+[[maybe_unused]] uintptr_t Secret(uintptr_t n) {
+  return n * static_cast<uintptr_t>(0x9e3779b97f4a7c15);
+}
 
 #if defined(__x86_64__) || defined(__aarch64__)
 // Loops with a secret in a general register and another one in a vector register, until `*done`.

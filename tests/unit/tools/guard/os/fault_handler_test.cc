@@ -45,7 +45,7 @@ __attribute__((no_sanitize("address", "undefined"))) void Read(char* p) {
 }
 
 // Uses much more stack than the program's alternate stack has.
-void ReportWithMuchStack(const Fault& fault) {
+[[maybe_unused]] void ReportWithMuchStack(const Fault& fault) {
   volatile char stack[32768];
   for (size_t i = 0; i < sizeof(stack); ++i) stack[i] = 1;
   Report(fault);
@@ -59,7 +59,7 @@ void FaultyReport(const Fault&) {
 }
 
 // An overflow of this stack would reach the inaccessible page before it.
-void UseShortAlternateStack() {
+[[maybe_unused]] void UseShortAlternateStack() {
   constexpr size_t kBytes = size_t{16} << 10;
   char* const memory = static_cast<char*>(
       mmap(nullptr, kPage + kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
