@@ -129,7 +129,7 @@ TEST(SystemVirtualMemoryTest, ReservedAddressesHaveMemoryOnlyWhereItWasRequested
   EXPECT_FALSE(IsWritable(start + page));
   EXPECT_TRUE(HoldsOnly(start + 2 * page, page, 'x'));
   EXPECT_TRUE(vm.Unmap(start, 4 * page));
-  EXPECT_EQ(vm.Reserve(SIZE_MAX / 2 / page * page), nullptr);
+  EXPECT_EQ(vm.Reserve(SIZE_MAX / page * page), nullptr);
 }
 
 TEST(SystemVirtualMemoryTest, ReleasedMemoryIsUnbackedZeroAndStaysMapped) {
