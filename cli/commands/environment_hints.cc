@@ -62,7 +62,7 @@ std::string MeantSetting(std::string_view name) {
   return !has_prefix && IsSetting(setting) ? setting : "";
 }
 
-// Returns a hint about the variable; empty if there is none.
+// Returns a hint about the variable; empty if it needs none.
 std::string HintAbout(std::string_view name, std::string_view value) {
   for (const OthersVariable& other : kOthers) {
     if (!name.starts_with(other.beginning)) continue;

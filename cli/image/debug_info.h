@@ -25,7 +25,7 @@ class DebugInfo {
   std::optional<Variable> ThreadVariableAt(uint64_t offset);
   std::vector<VtableSymbol> Vtables();
 
-  // The reason why names are missing; empty if there is none.
+  // Why names are missing; empty if none are.
   const std::string& problem() const { return problem_; }
 
  private:

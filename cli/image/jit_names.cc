@@ -42,7 +42,7 @@ void DivideAt(Address address, CodeMap* map) {
   at->second.end = address;
 }
 
-// Takes a hexadecimal number and the space after it; false if there is none.
+// Takes a hexadecimal number and the space after it; false if the text does not begin with them.
 bool TakeNumber(std::string_view* line, uint64_t* number) {
   if (line->starts_with("0x") || line->starts_with("0X")) line->remove_prefix(2);
   const char* const end = line->data() + line->size();

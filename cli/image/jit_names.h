@@ -45,7 +45,7 @@ class JitNames {
   // Reads the map again if it has changed since; returns whether it has.
   bool Update();
 
-  // The reason why names are missing; empty if there is none.
+  // Why names are missing; empty if none are.
   const std::string& problem() const { return problem_; }
 
  private:

@@ -61,7 +61,7 @@ class ModuleNames {
   std::vector<VtableSymbol> Vtables();
   // Whether there is debug information.
   bool HasDebugInfo();
-  // The reason why names are missing; empty if there is none.
+  // Why names are missing; empty if none are.
   const std::string& problem() const;
 
  private:

@@ -8,11 +8,11 @@
 // doubles, and no object leaves while the cache may grow, if the thread fetched as many objects:
 // they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
 // further only within narrow bounds (FreesMayFill). At a batch or more the bin returns as many
-// objects as it would fetch. A limit above a batch counts an overage,
-// and shrinks by a batch after some of them (Tuning::Bins::max_overages). So a bin that is used
-// more for freeing than for allocating grows only to the size at which all of it moves at once.
-// Above two batches half the limit moves, so the objects that stay are copied less often. While the
-// budget is short, half of any limit moves.
+// objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch after
+// some of them (Tuning::Bins::max_overages). So a bin that is used more for freeing than for
+// allocating grows only to the size at which all of it moves at once. Above two batches half the
+// limit moves, so the objects that stay are copied less often. While the budget is short, half of
+// any limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
 // list costs a few nanoseconds per object, and a lock per call.

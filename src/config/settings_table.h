@@ -190,8 +190,7 @@ inline constexpr SettingRow kSettingRows[] = {
         "Whether a thread of the library releases free memory while the program does not call the "
         "library. auto: from the program's first pthread_create until it has one thread again. 0: "
         "never; the program's threads release memory when they free and allocate. 1: from the load "
-        "of the "
-        "library, also in a program with one thread. See docs/system-memory.md."),
+        "of the library, also in a program with one thread. See docs/system-memory.md."),
     Row("TCMALLOC_CHECK", kBoolean, "false", &Settings::check, kNoTraits,
         "Give no thread a cache: every allocation and every free goes to the central free lists, "
         "which check it at once. Slow; use it to find double frees and frees of bad pointers "

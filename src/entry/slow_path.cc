@@ -54,9 +54,14 @@ void* AllocateFromTiers(Heap& heap, ThreadCache* cache, SizeClass c) {
 // Returns the home that keeps spans for the large objects of this thread.
 SpanHome& KeeperOf(Heap& heap) { return heap.central.shards().Current().home(); }
 
+// Returns the pages of a large object of `size` bytes.
+Length PagesFor(size_t size) {
+  return std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
+}
+
 // Allocates the span of an object of `size` bytes that has its own pages; null without memory.
 Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
-  const Length n = std::max(Length(1), Length::ForBytes(size));
+  const Length n = PagesFor(size);
   const Length alignment_pages = std::max(Length(1), Length(alignment >> kPageShift));
   LimitedAllocation limited(heap);
   SpanHome* const keeper = alignment_pages == Length(1) ? &KeeperOf(heap) : nullptr;
@@ -171,11 +176,6 @@ size_t UsableBytes(const Span& span) {
 
 void Forget(void* sample) {
   if (__builtin_expect(sample != nullptr, false)) SampleFreed(sample);
-}
-
-// Returns the pages of a large object of `size` bytes.
-Length PagesFor(size_t size) {
-  return std::max(Length(1), Length::ForBytes(std::min(size, kMaxRequest)));
 }
 
 // Sampling, too, treats a resize or a move as a free and an allocation.
@@ -344,7 +344,7 @@ size_t AllocationSize(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
   if (c != SizeClass::kNone) return kSizeClasses.size(c);
   if (size > kMaxRequest) return 0;
-  const Length n = std::max(Length(1), Length::ForBytes(size));
+  const Length n = PagesFor(size);
   return ExistingHeap().page_heap.RoundUp(n).bytes();
 }
 

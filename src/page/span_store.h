@@ -18,11 +18,10 @@
 //   P6  free_runs_ holds exactly the longest possible runs of two free spans or more (F1, F2).
 //   P7  Hugepages with pages of spans of small objects are marked (W1 of page/small_places.h).
 //   P8  A page reads as zeroes if it is in a free span that is kFreeReleased and zero_filled, or in
-//   a
-//       span in use, zero_filled, after its first in_use.written pages, before the program has
-//       written to it. So a page becomes released only after the OS has released all of it; what
-//       the OS refused, or released in part, is backed. Only programs write to pages: records of
-//       free memory lie elsewhere, and Prefault may back pages, but not change them.
+//       a span in use that is zero_filled, after its first in_use.written pages, before the program
+//       has written to it. So a page becomes released only after the OS has released all of it;
+//       what the OS refused, or released in part, is backed. Only programs write to pages: records
+//       of free memory lie elsewhere, and Prefault may back pages, but not change them.
 //       CheckInvariants cannot read all memory: the tests of Clear do.
 //
 // Thread safety: none; the page heap's lock guards it. Cost: O(1) up to 128 pages, O(log n) above;

@@ -192,6 +192,10 @@ def compare(program, name, command):
 
 def main():
     name, command, library, check_inside, *rest = sys.argv[1:]
+    # A program runs without a preloaded library that is not there, and then nobody would answer.
+    if not pathlib.Path(check_inside).is_file():
+        print(f"FAILED: {check_inside} is not built")
+        return 1
     starter, needed = PROGRAMS[name]
     if shutil.which(needed) is None:
         print(f"SKIP: {needed} is not installed")

@@ -271,18 +271,23 @@ TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
   }
 }
 
-// Many threads find the arena empty at once and are in a system call when the first chunk arrives.
+// 21 threads each allocate 2048 bytes. All find the arena empty, and are in a system call when the
+// first chunk arrives.
+void GrowAtOnce(FakeVirtualMemory& vm, MetadataArena& arena) {
+  int others = 0;
+  std::function<void()> another = [&] {
+    if (++others < 20) vm.OnNextMap(another);
+    EXPECT_NE(arena.Allocate(2048), nullptr);
+  };
+  vm.OnNextMap(another);
+  EXPECT_NE(arena.Allocate(2048), nullptr);
+}
+
 // One more chunk is kept whole and used next; of the others only addresses are left.
 TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseTwoChunksOfARegion) {
   FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kDownwards));
   MetadataArena arena(vm);
-  int depth = 0;
-  std::function<void()> another = [&] {
-    if (++depth < 20) vm.OnNextMap(another);
-    EXPECT_NE(arena.Allocate(2048), nullptr);
-  };
-  vm.OnNextMap(another);
-  ASSERT_NE(arena.Allocate(2048), nullptr);
+  GrowAtOnce(vm, arena);
   EXPECT_EQ(vm.mapped_bytes(), 2 * kChunk);
   EXPECT_EQ(arena.mapped_bytes(), 2 * kChunk);
   EXPECT_EQ(arena.allocated_bytes(), 21u * 2048);
@@ -298,13 +303,7 @@ TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseTwoChunksOfARegion) {
 TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddTwoChunks) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
-  int depth = 0;
-  std::function<void()> another = [&] {
-    if (++depth < 20) vm.OnNextMap(another);
-    EXPECT_NE(arena.Allocate(2048), nullptr);
-  };
-  vm.OnNextMap(another);
-  ASSERT_NE(arena.Allocate(2048), nullptr);
+  GrowAtOnce(vm, arena);
   EXPECT_EQ(vm.map_calls(), 21u);
   EXPECT_EQ(vm.mapped_bytes(), 2 * kChunk);
   EXPECT_EQ(arena.mapped_bytes(), 2 * kChunk);
