@@ -12,8 +12,8 @@
 #
 # gperftools' packages have libraries and headers of the same names. Ours lie in a folder of their own, so that both can be
 # installed, and programs that are linked with gperftools' keep using them. docs/debian.md describes how to choose.
-set(TCMALLOC_PACKAGE_MAINTAINER "TCMalloc <root@localhost>" CACHE STRING
-    "Maintainer of the packages, in Debian's form: name <address>")
+set(TCMALLOC_PACKAGE_MAINTAINER "" CACHE STRING
+    "Maintainer of the packages, in Debian's form: name <address>. Empty: who makes them (packaging/maintainer.cmake)")
 
 # These rules install only if a component is named.
 set(debian_libdir lib)
@@ -47,7 +47,8 @@ endforeach()
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_ALL ${components})
-set(CPACK_PACKAGE_CONTACT ${TCMALLOC_PACKAGE_MAINTAINER})
+set(CPACK_PACKAGE_CONTACT "${TCMALLOC_PACKAGE_MAINTAINER}")
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/packaging/maintainer.cmake)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)

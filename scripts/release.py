@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 
+import crates
 import sbom
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -142,8 +143,10 @@ def make_crates(source, work, version, output):
     sys.path.insert(0, str(ROOT / "tests/packaging"))
     import rust_test  # its registry has the crates that were packed before
     packages = rust_test.Packages(source, work / "rust", version)
-    for crate in rust_test.CRATES:
-        packages.pack(crate)
+    for crate in crates.CRATES:
+        folder = packages.pack(crate)
+        if crate == "tcmalloc-sys":
+            rust_test.has_all_sources(source, folder)
         shutil.copy(work / "rust/target/package" / f"{crate}-{version}.crate", output)
 
 

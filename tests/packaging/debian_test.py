@@ -7,6 +7,7 @@ Usage: debian_test.py BUILD_FOLDER WORK_FOLDER C_COMPILER CXX_COMPILER
 debian_root_test.sh installs them in a real system.
 """
 
+import getpass
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ import sys
 
 from clients import LIBRARIES, Clients
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("tcmalloc", "tcmalloc-minimal", "tcmalloc-dev", "tcmalloc-tools")
 LARGEST_DEV_KIB = 12 << 10
 # Packages that must be installable beside these: none of their files may be ours.
@@ -36,7 +38,25 @@ def files_of_others():
     return found
 
 
-def check_package(test, package, file):
+def check_maintainers(test, work):
+    """Whom packaging/maintainer.cmake takes."""
+    script = work / "maintainer.cmake"
+    script.write_text(f'include("{SOURCE}/packaging/maintainer.cmake")\nmessage(NOTICE "${{CPACK_PACKAGE_CONTACT}}")\n')
+    user, host = getpass.getuser(), os.uname().nodename
+    settings = work / "gitconfig"
+    settings.write_text("[user]\n  name = Git Name\n  email = git@example.org\n")
+    # GIT_DIR: not the settings of the repository that the sources may be in.
+    nobody = {name: value for name, value in os.environ.items() if not name.startswith(("DEB", "GIT_"))}
+    nobody |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": str(work / "no_repository")}
+    for wanted, own in (("D Name <d@example.org>", {"DEBFULLNAME": "D Name", "DEBEMAIL": "d@example.org"}),
+                        ("E Name <e@example.org>", {"DEBEMAIL": "E Name <e@example.org>"}),
+                        ("Git Name <git@example.org>", {"GIT_CONFIG_GLOBAL": str(settings)}),
+                        (f"{user} <{user}@{host}>", {})):
+        said = subprocess.run(["cmake", "-P", script], check=True, stderr=subprocess.PIPE, text=True, env=nobody | own).stderr.strip()
+        test.expect(said == wanted, f"the maintainer is {said}, not {wanted}")
+
+
+def check_package(test, build, package, file):
     def field(name):
         return output_of("dpkg-deb", "--field", file, name)
 
@@ -45,6 +65,9 @@ def check_package(test, package, file):
                 f"{package}: architecture {field('Architecture')}")
     for name in ("Conflicts", "Replaces", "Provides", "Breaks"):
         test.expect(not field(name), f"{package} has {name}: {field(name)}")
+    configured = re.search(r'CPACK_PACKAGE_CONTACT "(.*)"', (build / "CPackConfig.cmake").read_text())[1]
+    test.expect(field("Maintainer") == (configured or "Test of Packages <packages@example.org>"),
+                f"the maintainer of {package} is {field('Maintainer')}")
     version = field("Version")
     depends = field("Depends")
     contents = output_of("dpkg-deb", "--contents", file)
@@ -81,7 +104,9 @@ def main():
     shutil.rmtree(work, ignore_errors=True)
     test = Clients(work, *compilers)
 
+    check_maintainers(test, work)
     made = work / "packages"
+    os.environ |= {"DEBFULLNAME": "Test of Packages", "DEBEMAIL": "packages@example.org"}
     test.command(["cpack", "--config", build / "CPackConfig.cmake", "-B", made])
     architecture = output_of("dpkg", "--print-architecture")
     found = {path.name.split("_")[0]: path for path in made.glob(f"*_{architecture}.deb")}
@@ -89,7 +114,7 @@ def main():
         sys.exit(1)
     files = {package: found[package] for package in PACKAGES}
     for package, file in files.items():
-        check_package(test, package, file)
+        check_package(test, build, package, file)
 
     root = work / "system"
     for file in files.values():

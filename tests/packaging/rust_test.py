@@ -4,7 +4,9 @@
 
 Usage: rust_test.py SOURCE_FOLDER WORK_FOLDER COMMAND
 
-* The archive of tcmalloc-sys has every source of the library, as src/CMakeLists.txt finds them, and every header.
+* The archive of tcmalloc-sys has every source of the library, as src/CMakeLists.txt finds them, and every header. Both
+  archives have the licence.
+* A program that names the folder of a clone as the dependency is compiled with the sources of the clone.
 * It declares every function of tcmalloc/tcmalloc.h, and the crates have the version of the library.
 * The tests and the examples in the documentation of the crate tcmalloc pass.
 * The example program is served by TCMalloc, which the tcmalloc command sees, and prints what docs/rust.md shows.
@@ -24,8 +26,10 @@ import tarfile
 
 import shown
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import crates  # noqa: E402
+
 SKIPPED = 77
-CRATES = ("tcmalloc-sys", "tcmalloc")
 
 
 class Failed(Exception):
@@ -40,7 +44,7 @@ def expect(condition, message):
 def versions_agree(source):
     """The version of the library, which both crates have, and the dependency of one on the other."""
     project = re.search(r"project\(tcmalloc VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text())[1]
-    for crate in CRATES:
+    for crate in crates.CRATES:
         manifest = (source / "packaging/rust" / crate / "Cargo.toml").read_text()
         for found in re.findall(r'^(?:version =|tcmalloc-sys = \{ version =) "(.*?)"', manifest, re.MULTILINE):
             expect(found == project, f"packaging/rust/{crate}/Cargo.toml says version {found}, CMakeLists.txt {project}")
@@ -65,6 +69,8 @@ class Packages:
         self.source, self.work, self.version = source, work, version
         self.registry = work / "registry"
         self.registry.mkdir(parents=True)
+        self.workspace = work / "crates"
+        crates.copy(source, self.workspace)
         home = work / "home"
         home.mkdir()
         (home / "config.toml").write_text(
@@ -90,12 +96,14 @@ class Packages:
         """Packs a crate into the registry. Returns its folder there."""
         # cargo need not verify the archive, since it is built below.
         output = self.cargo("package", "--offline", "--no-verify", "--allow-dirty", "-p", crate,
-                            folder=self.source / "packaging/rust")
+                            folder=self.workspace)
         expect("warning" not in output, f"cargo package has something to say about {crate}")
         archive = self.work / "target/package" / f"{crate}-{self.version}.crate"
         with tarfile.open(archive) as packed:
             packed.extractall(self.registry)
         folder = self.registry / f"{crate}-{self.version}"
+        licence = (folder / "LICENSE").read_bytes()
+        expect(licence == (self.source / "LICENSE").read_bytes(), f"the licence of {crate} is {licence[:80]}")
         checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
         (folder / ".cargo-checksum.json").write_text(json.dumps({"files": {}, "package": checksum}))
         print(f"{archive.name}: {archive.stat().st_size} bytes")
@@ -109,6 +117,8 @@ def has_all_sources(source, folder):
         found = {str(path.relative_to(folder / "native" / part))
                  for path in (folder / "native" / part).rglob("*") if path.is_file()}
         expect(wanted == found and len(found) > 10, f"the archive and {part}/ differ in {sorted(wanted ^ found)[:9]}")
+    wanted, found = source / "CMakeLists.txt", folder / "native/CMakeLists.txt"
+    expect(wanted.read_bytes() == found.read_bytes(), f"{found} is not {wanted}")
     links = [path for path in folder.rglob("*") if path.is_symlink()]
     expect(not links, f"the archive has links: {links}")
 
@@ -136,6 +146,18 @@ def run_example(program, page, command):
     expect(waiting.returncode == 0, f"the example ended with {waiting.returncode}")
 
 
+def builds_in_a_clone(source, work, packages):
+    """A program whose dependency is a path of the repository, as docs/rust.md shows."""
+    folder = work / "user"
+    (folder / "src").mkdir(parents=True)
+    (folder / "Cargo.toml").write_text('[package]\nname = "user"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n'
+                                       f'[dependencies]\ntcmalloc = {{ path = "{source}/packaging/rust/tcmalloc" }}\n')
+    (folder / "src/main.rs").write_text("#[global_allocator]\nstatic ALLOCATOR: tcmalloc::TCMalloc = tcmalloc::TCMalloc;\n"
+                                        "fn main() { println!(\"{}\", tcmalloc::version()); }\n")
+    said = packages.cargo("run", "--offline", "--quiet", folder=folder)
+    expect(said == f"{packages.version}\n", f"the program prints {said}")
+
+
 def main():
     source, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     command = sys.argv[3]
@@ -150,6 +172,7 @@ def main():
         has_all_sources(source, packages.pack("tcmalloc-sys"))
         folder = packages.pack("tcmalloc")
         packages.cargo("test", "--offline", "--release", folder=folder)
+        builds_in_a_clone(source, work, packages)
         run_example(work / "target/release/examples/phases", shown.Page(source / "docs/rust.md"), command)
     except (Failed, shown.Differs) as failure:
         print(f"FAILED: {failure}")

@@ -4,7 +4,7 @@
 
 Usage: wheel_test.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER
 
-* The wheel has the library and, where it was built, the command. Its tag names this kind of machine.
+* The wheel has the library, the licence and, where it was built, the command. Its tag names this kind of machine.
 * A script under "python -m tcmalloc run" is served by TCMalloc; without that, calls say what to do.
 * The example prints what docs/python.md shows. Each format of a profile is written; the flame graph names functions.
 * With a Python 3.12 or newer, if there is one, --names names the Python function that allocated.
@@ -125,7 +125,7 @@ def run(*arguments, status=0, **options):
 
 def build_wheel(source, build, work):
     """A virtual environment with the wheel's build tools, and the wheel."""
-    # Building leaves files beside setup.py. Links become files.
+    # Building leaves files beside setup.py.
     shutil.copytree(source / "packaging/python", work / "source")
     run(PYTHON, "-m", "venv", "--system-site-packages", work / "tools")
     run(work / "tools/bin/pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", work / "dist", work / "source",
@@ -141,6 +141,8 @@ def build_wheel(source, build, work):
     if (build / "bin/tcmalloc").exists():
         wanted.add("tcmalloc/native/tcmalloc")
     expect(wanted == {file for file in files if file.startswith("tcmalloc/")}, f"the wheel has {sorted(files)}")
+    licences = [zipfile.ZipFile(wheels[0]).read(file) for file in files if file.endswith("/LICENSE")]
+    expect(licences == [(source / "LICENSE").read_bytes()], f"the wheel's licences are {licences}")
     print(f"{name}: {wheels[0].stat().st_size} bytes")
     return wheels[0]
 

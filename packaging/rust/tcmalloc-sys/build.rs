@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Builds libtcmalloc.a out of native/ with CMake and a C++ compiler, and links it.
+//! Builds libtcmalloc.a with CMake and a C++ compiler, and links it. The sources are those in native/, which the
+//! crate's archive has, or those of the clone that the crate lies in.
 //!
 //! CMake is called as a program, so that the crate depends on no other: it has the rules by which the
 //! files become a library. The library is optimised in every profile. CC, CXX and
 //! CMAKE_TOOLCHAIN_FILE in the environment choose the compilers, as CMake reads them.
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{exit, Command};
 
 /// A failed build script prints what it wrote on stderr; a panic would add a backtrace to it.
@@ -53,19 +54,24 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=CMakeLists.txt");
-    println!("cargo:rerun-if-changed=native");
+    let carried = source.join("native");
+    let native = if carried.exists() { carried } else { source.join("../../..") };
+    for name in ["CMakeLists.txt", "include", "src"] {
+        println!("cargo:rerun-if-changed={}", native.join(name).display());
+    }
     for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS", "CMAKE_TOOLCHAIN_FILE"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let bits = check_target();
-    if !Path::new(&source.join("native/src/CMakeLists.txt")).exists() {
-        fail("native/ is incomplete: build from a clone of the repository, or from the crate's archive");
+    if !native.join("src/CMakeLists.txt").exists() {
+        fail("the sources of the library are missing: build from a clone of the repository, or from the crate's archive");
     }
 
     let build = out.join("build");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&source).arg("-B").arg(&build);
     configure.arg("-DCMAKE_BUILD_TYPE=Release");
+    configure.arg(format!("-DTCMALLOC_NATIVE={}", native.display()));
     if let Some(flag) = bits {
         configure.arg(format!("-DCMAKE_C_FLAGS={flag}"));
         configure.arg(format!("-DCMAKE_CXX_FLAGS={flag}"));
@@ -81,6 +87,6 @@ fn main() {
 
     println!("cargo:rustc-link-search=native={}", build.join("lib").display());
     println!("cargo:rustc-link-lib=static=tcmalloc");
-    println!("cargo:include={}", source.join("native/include").display());
+    println!("cargo:include={}", native.join("include").display());
     println!("cargo:root={}", build.display());
 }
