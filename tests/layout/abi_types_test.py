@@ -8,7 +8,7 @@
 
 abi_test.py compares names; this one also detects a changed parameter, result, member, order of virtual functions or
 value of an enumeration. Only types of the headers in include/ count: others are private. One file serves all four
-libraries: the minimal ones lack the functions that exported_symbols.txt calls "full". Needs abidw and abidiff (Debian's
+libraries: the minimal ones lack the functions of abi_test.FULL. Needs abidw and abidiff (Debian's
 abigail-tools) and the debug information of the libraries.
 """
 
@@ -47,7 +47,7 @@ def difference(stored, found, *options):
 
 def only_in_full(file):
     """Writes the suppressions that leave out what the minimal libraries do not have."""
-    names = [re.escape(name) for name, words in abi_test.read_list("exported_symbols.txt") if "full" in words]
+    names = [re.escape(name) for name in abi_test.exported_names(True) - abi_test.exported_names(False)]
     file.write_text("".join(f"[suppress_{kind}]\n  drop = yes\n  symbol_name_regexp = ^({'|'.join(names)})$\n"
                             for kind in ("function", "variable")))
     return ["--suppressions", file]

@@ -4,7 +4,6 @@
 
   codegen_test.py static COMPILER LIBRARY
   codegen_test.py executed COMPILER LIBRARY HOT_PATH STUB_LIBRARY
-  codegen_test.py properties COMPILER LIBRARY PROPERTY_CALLS
 
 The straight path begins at the first instruction, takes no conditional jump except one back into the function itself (a
 loop: the path then does not end), follows unconditional jumps, and ends at a return. machine_code.py knows the
@@ -15,8 +14,7 @@ calls, indirect jumps, stack frames, locked and other atomic read-modify-write i
 acquiring loads. The rest of an entry point, for the rare cases, may jump, but must not call either.
 
 "executed" lets valgrind's callgrind count the instructions that a million pairs of malloc and free really execute, and
-compares them with the two straight paths, which must be what runs. "properties" has it count the instructions of
-reading one numeric property, which must not take a snapshot of the whole heap.
+compares them with the two straight paths, which must be what runs.
 """
 
 import os
@@ -181,32 +179,6 @@ def check_executed(compiler, library, program, stub):
     return 0
 
 
-# The instructions that reading one property may take: it finds the name, takes the page heap's lock and reads figures.
-# The measured numbers are at most two thirds of this (see the test's output). A walk over all size classes takes more
-# than 10000.
-PROPERTY_BUDGET = 1500
-PROPERTIES = ("generic.heap_size", "tcmalloc.pageheap_free_bytes", "tcmalloc.pageheap_unmapped_bytes",
-              "tcmalloc.max_total_thread_cache_bytes", "tcmalloc.impl.thread_cache_count", "tcmalloc.heap_limit_mb",
-              "tcmalloc.sample_parameter", "tcmalloc.metadata_bytes", "tcmalloc.pressure_moved_bytes")
-
-
-def check_properties(_, library, program):
-    if not shutil.which("valgrind"):
-        print("SKIP: valgrind is not installed")
-        return SKIPPED
-    n = 1000
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        files = stripped(program, folder), stripped(library, folder)
-        for name in PROPERTIES:
-            each = (executed(*files, name, 2 * n) - executed(*files, name, n)) / n
-            print(f"{name}: {each:.0f} instructions, {PROPERTY_BUDGET} allowed")
-            if not 0 < each <= PROPERTY_BUDGET:
-                failed += 1
-                print(f"FAILED: {name} reads more than it needs")
-    return 1 if failed else 0
-
-
 def main():
     kind, *arguments = sys.argv[1:]
     machine = machine_of(arguments[1])
@@ -216,7 +188,7 @@ def main():
     if not shutil.which(machine.objdump):
         print(f"SKIP: {machine.objdump} is not installed")
         return SKIPPED
-    return {"static": check_static, "executed": check_executed, "properties": check_properties}[kind](*arguments)
+    return {"static": check_static, "executed": check_executed}[kind](*arguments)
 
 
 if __name__ == "__main__":

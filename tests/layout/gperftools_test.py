@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares gperftools' names with what libtcmalloc exports (exported_symbols.txt) and leaves out (gperftools_symbols.txt).
+"""Compares gperftools' names with what libtcmalloc exports (packaging/libtcmalloc.abi) and leaves out (gperftools_symbols.txt).
 
   gperftools_test.py ROOT LIBRARY_FOLDER
 
