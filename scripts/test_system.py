@@ -21,7 +21,7 @@ SETTINGS = pathlib.Path("/proc/sys/vm")
 HUGEPAGE_SETTINGS = pathlib.Path("/sys/kernel/mm/transparent_hugepage")
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal")
 PROGRAMS = ("process_address_limit", "process_few_mappings", "process_release_environment",
-            "process_idle_drop")
+            "process_retention")
 # The settings in the order in which they are restored. The kernel keeps only one of overcommit_ratio and
 # overcommit_kbytes and shows the other as 0, so a setting that was 0 is not written.
 NAMES = ("max_map_count", "overcommit_memory", "overcommit_ratio", "overcommit_kbytes", "enabled")
@@ -110,8 +110,8 @@ def hugepages_never(folder):
 
 ALWAYS_PROGRAMS = (
     ("process_release_environment",),
-    ("process_idle_drop", "threads", "hugepages"),
-    ("process_idle_drop", "alone", "hugepages"),
+    ("process_retention", "drop_threads", "hugepages"),
+    ("process_retention", "drop_alone", "hugepages"),
 )
 # (name, changes of settings, programs and their arguments)
 TESTS = (
