@@ -3,7 +3,7 @@
 // Forks a program whose threads are all inside the allocator: each child can allocate, free what
 // the parent allocated, start threads, fork again and exit.
 //
-//   fork_busy [THREADS CHILDREN]   default: 8 and 200
+//   fork_busy [THREADS CHILDREN]   default: 4 and 120
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -16,8 +16,9 @@
 
 namespace {
 
-constexpr unsigned kThreads = 8;
-constexpr int kChildren = 200;
+// Each child waits for a CPU beside these threads several times.
+constexpr unsigned kThreads = 4;
+constexpr int kChildren = 120;
 // SIGALRM ends a child that hangs. Many threads may keep it from a CPU for long.
 constexpr unsigned kChildSeconds = 30;
 unsigned child_seconds = kChildSeconds;

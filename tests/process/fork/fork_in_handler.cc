@@ -60,13 +60,15 @@ struct Object {
   char* address;
   size_t size;
 };
-Object objects[3000];
+// Few, since each child copies and checks them all.
+constexpr unsigned kObjects = 400;
+Object objects[kObjects];
 void Step(unsigned* random) {
   *random = *random * 1664525 + 1013904223;
   const unsigned bits = *random >> 8;
-  Object& object = objects[bits % 3000];
+  Object& object = objects[bits % kObjects];
   if (object.address != nullptr) FreeMarked(object.address, object.size, object.size);
-  object.size = (size_t{1} << bits % 7 % 20 << bits / 3000 % 12) + bits % 100;
+  object.size = (size_t{1} << bits % 7 << bits / kObjects % 12) + bits % 100;
   object.address = NewMarked(object.size, object.size);
   if (bits % 5000 == 0) malloc_trim(0);
 }
@@ -114,7 +116,7 @@ int main(int argc, char** argv) {
   unsigned random = 12345;
   for (unsigned step = 0; forks < kForks && is_child == 0; ++step) {
     Step(&random);
-    if (step % 20000 == 19999) FreeAll();
+    if (step % 5000 == 4999) FreeAll();
   }
   // A child has no timer.
   if (is_child == 0) CHECK(timer_delete(timer) == 0);
