@@ -6,7 +6,6 @@
 //   fork_busy [THREADS CHILDREN]   default: 4 and 120
 #include <malloc.h>
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <thread>
@@ -46,17 +45,6 @@ void UseThreads() {
   second.join();
 }
 
-void WaitFor(pid_t child) {
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    dprintf(STDERR_FILENO, "child ended with status 0x%x%s\n", status,
-            WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
-    stop = true;
-    _exit(1);
-  }
-}
-
 [[noreturn]] void RunChild(int number, char* from_parent) {
   alarm(child_seconds);
   Exercise(static_cast<unsigned>(number));
@@ -73,7 +61,7 @@ void WaitFor(pid_t child) {
     UseThreads();
     exit(0);
   }
-  WaitFor(grandchild);
+  AwaitChild(grandchild);
   if (number % 2 == 0) exit(0);
   _exit(0);
 }
@@ -95,7 +83,7 @@ int main(int argc, char** argv) {
     if (child == 0) RunChild(i, object);
     FreeMarked(object, 1000, 0x51);
     Exercise(4);  // The parent continues as well.
-    WaitFor(child);
+    AwaitChild(child);
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();

@@ -13,7 +13,6 @@
 // handler then waits for a thread that is inside the allocator.
 #define _GNU_SOURCE
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "atfork_handlers.h"
 
@@ -70,7 +69,6 @@ int main(void) {
   for (int i = 1; i <= kForks; ++i) {
     alarm(kChildSeconds);  // This process needs it, too: prepare handlers may hang.
     pid_t child = fork();
-    CHECK(child >= 0);
     if (child == 0) {
       alarm(kChildSeconds);
       CHECK(child_runs == 1 && prepare_runs == i && lock_runs == i);
@@ -81,9 +79,7 @@ int main(void) {
       CHECK(pthread_join(thread, NULL) == 0);
       exit(0);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    AwaitChild(child);
     CHECK(parent_runs == i && child_runs == 0);
   }
   alarm(0);

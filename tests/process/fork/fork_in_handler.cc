@@ -6,7 +6,6 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "../check.h"
@@ -47,9 +46,7 @@ void Fork(int) {
   }
   forks = forks + 1;
   if (alone) {
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    AwaitChild(child);
   }
   SetTimer();
 }
@@ -129,10 +126,8 @@ int main(int argc, char** argv) {
   if (is_child != 0) {
     // The child can fork like any other process.
     const pid_t grandchild = fork();
-    CHECK(grandchild >= 0);
     if (grandchild == 0) _exit(0);
-    int status;
-    CHECK(waitpid(grandchild, &status, 0) == grandchild);
+    AwaitChild(grandchild);
     _exit(0);
   }
   stop = 1;

@@ -9,9 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../check.h"
@@ -93,14 +91,6 @@ static void* UseInThread(void* unused) {
   return unused;
 }
 
-static void Await(pid_t child) {
-  CHECK(child > 0);
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  if (status != 0) dprintf(STDERR_FILENO, "child %d: status %x\n", (int)child, status);
-  CHECK(status == 0);
-}
-
 // Ends a child that hangs, with a status that is not 0.
 static void LimitTime(void) { alarm(kLimitSeconds); }
 
@@ -116,7 +106,7 @@ static void RunChild(int i) {
       UseMemory();
       _exit(0);
     }
-    Await(grandchild);
+    AwaitChild(grandchild);
   }
   if (i % 10 == 1) exit(0);
   if (i % 10 == 2) {
@@ -148,7 +138,7 @@ static void CheckOrdinaryFork(void) {
     UseMemory();
     _exit(0);
   }
-  Await(child);
+  AwaitChild(child);
 }
 
 int main(void) {
@@ -162,7 +152,7 @@ int main(void) {
     const pid_t child =
         _Fork != NULL && i % 3 == 0 ? _Fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
     if (child == 0) RunChild(i);
-    Await(child);
+    AwaitChild(child);
     if (i % 20 == 0) CheckOrdinaryFork();
   }
   stop = 1;
