@@ -171,64 +171,58 @@ void CheckRecorded() {
 void CheckAnnotated() {
   // Only a hidden pointer leads to this memory. Nothing else is within 64 KiB of it: a number of 16
   // bits stored over a part of a pointer leaves a nearby address on a stack.
-  const size_t page = static_cast<size_t>(getpagesize());
+  static const size_t page = static_cast<size_t>(getpagesize());
   constexpr size_t kAround = size_t{64} << 10;
-  void* const memory =
+  void* const around =
       mmap(nullptr, 2 * kAround + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED);
-  hidden[20] = ~(reinterpret_cast<uintptr_t>(memory) + kAround);
-  CHECK(mprotect(reinterpret_cast<void*>(~hidden[20]), page, PROT_READ | PROT_WRITE) == 0);
-  Elsewhere([] {
-    auto** const words = reinterpret_cast<void**>(~hidden[20]);
-    words[7] = Opaque(malloc(kBytes));
-  });
+  CHECK(around != MAP_FAILED);
+  hidden[20] = ~(reinterpret_cast<uintptr_t>(around) + kAround);
+  static const auto memory = [] { return reinterpret_cast<void**>(~hidden[20]); };
+  static const auto object = [] { return reinterpret_cast<void**>(~hidden[21]); };
+  CHECK(mprotect(memory(), page, PROT_READ | PROT_WRITE) == 0);
   // No word of this function may point there, so other threads do all the work.
-  static uint64_t lost = 0;
-  const auto count = [] { Elsewhere([] { lost = CheckLeaks().Objects(); }); };
-  count();
-  const uint64_t unregistered = lost;
-  Elsewhere(
-      [page] { CHECK(LeakChecker::RegisterRoots(reinterpret_cast<void*>(~hidden[20]), page)); });
-  count();
-  CHECK(lost == 0);
-  Elsewhere([page] {
-    CHECK(LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
-    CHECK(!LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
-  });
-  count();
-  CHECK(lost == unregistered);
-  CHECK(!LeakChecker::RegisterRoots(nullptr, 0));
-  // Objects.
-  Elsewhere([] {
-    auto** const object = static_cast<void**>(Opaque(malloc(kBytes)));
-    memset(object, 0, kBytes);
-    object[2] = Opaque(malloc(kBytes));
-    hidden[21] = ~reinterpret_cast<uintptr_t>(object);
-    LeakChecker::Ignore(reinterpret_cast<char*>(object) + 50);
-  });
-  count();
-  CHECK(lost == unregistered);
-  Elsewhere([] {
-    CHECK(LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
-    CHECK(!LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
-  });
-  count();
-  CHECK(lost == unregistered + 2);
-  // Without records the report cannot know which thread was disabled.
-  Elsewhere([] {
-    const LeakChecker::Disabler disabler;
-    hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
-  });
-  count();
-  CHECK(lost == unregistered + 3);
-  CHECK(LeakChecker::StartRecording());
-  Elsewhere([] {
-    const LeakChecker::Disabler disabler;
-    hidden[23] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
-  });
-  count();
-  CHECK(lost == unregistered + 3);
-  CHECK(unregistered == 1);
+  const struct {
+    void (*run)();
+    uint64_t leaked;  // afterwards
+  } steps[] = {
+      {[] { memory()[7] = Opaque(malloc(kBytes)); }, 1},
+      {[] { CHECK(LeakChecker::RegisterRoots(memory(), page)); }, 0},
+      {[] {
+         CHECK(LeakChecker::UnregisterRoots(memory(), page));
+         CHECK(!LeakChecker::UnregisterRoots(memory(), page));
+         CHECK(!LeakChecker::RegisterRoots(nullptr, 0));
+       },
+       1},
+      {[] {
+         hidden[21] = ~reinterpret_cast<uintptr_t>(Opaque(calloc(1, kBytes)));
+         object()[2] = Opaque(malloc(kBytes));
+         LeakChecker::Ignore(reinterpret_cast<char*>(object()) + 50);
+       },
+       1},
+      {[] {
+         CHECK(LeakChecker::Unignore(reinterpret_cast<char*>(object()) + 50));
+         CHECK(!LeakChecker::Unignore(reinterpret_cast<char*>(object()) + 50));
+       },
+       3},
+      // Without records the report cannot know which thread was disabled.
+      {[] {
+         const LeakChecker::Disabler disabler;
+         hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+       },
+       4},
+      {[] {
+         CHECK(LeakChecker::StartRecording());
+         const LeakChecker::Disabler disabler;
+         hidden[23] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+       },
+       4},
+  };
+  for (const auto& step : steps) {
+    Elsewhere(step.run);
+    static uint64_t leaked;
+    Elsewhere([] { leaked = CheckLeaks().Objects(); });
+    CHECK(leaked == step.leaked);
+  }
 }
 
 // --- Large objects that move ---------------------------------------------------------------------

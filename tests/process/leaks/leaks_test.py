@@ -9,13 +9,15 @@ reads the checker's profile, assigns each stack to the function of the program t
 objects with what the function printed: the profile must have all leaked objects and no others.
 """
 
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+import process_test
+from process_test import SKIPPED, Skipped
 
 # The prefixes of the names of functions whose objects each mode reports as leaked.
 LOST = {
@@ -27,14 +29,9 @@ LOST = {
     "as-is": ("Lose", "Far", "Early"),
 }
 STATUS_OF_LEAKS = 1
-SKIPPED = 77
 
 
 class Failed(Exception):
-    pass
-
-
-class CannotRun(Exception):
     pass
 
 
@@ -107,19 +104,6 @@ def by_function(entries, names):
     return found, others
 
 
-def environment_of(library, mode, folder, **variables):
-    """The environment of a program with the library preloaded; None: the program is linked with it."""
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("HEAP", "TCMALLOC", "PPROF", "LD_PRELOAD"))}
-    environment.update(HEAP_CHECK_DUMP_DIRECTORY=str(folder))
-    if library:
-        environment["LD_PRELOAD"] = library
-    if mode:
-        environment["HEAPCHECK"] = mode
-    environment.update(variables)
-    return environment
-
-
 class Run:
     """A run of the program. told: {name: (bytes, objects)}, which it printed."""
 
@@ -128,7 +112,9 @@ class Run:
         for path in pathlib.Path(folder).glob("*.heap"):
             path.unlink()
         run = subprocess.run([program, *arguments], text=True, timeout=120,
-                             env=environment_of(library, mode, folder, **variables),
+                             env=process_test.environment(
+                                 library, **({"HEAPCHECK": mode} if mode else {}),
+                                 **{"HEAP_CHECK_DUMP_DIRECTORY": folder, **variables}),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
         self.told = {match[1]: (int(match[2]), int(match[3]))
@@ -243,7 +229,7 @@ def clean(program, library, folder):
         if elf_class(command[0]) != elf_class(library):
             print(f"{command[0]} cannot load the library: not run")
             continue
-        run = Run(command[0], library, "normal", folder, command[1:], LIBRARY_UNDER_TEST=library)
+        run = Run(command[0], library, "normal", folder, command[1:])
         # cat closes stderr before the check, which cannot print then.
         line = "" if command[0] == "/bin/cat" else (
             rf'tcmalloc: leak check "_main_" of {re.escape(pathlib.Path(command[0]).resolve().name)} '
@@ -259,10 +245,10 @@ def under_gdb(program, library, folder, arguments, **variables):
                 *(f"set environment {name} {value}" for name, value in variables.items()),
                 "run", "print $_exitcode"]
     run = subprocess.run(["gdb", "-nx", "-batch", *(f"-ex={c}" for c in commands), program],
-                         env=environment_of(None, None, folder, DEBUGINFOD_URLS=""),
+                         env=process_test.environment(HEAP_CHECK_DUMP_DIRECTORY=folder, DEBUGINFOD_URLS=""),
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     if "ptrace: Operation not permitted" in run.stdout + run.stderr:
-        raise CannotRun("the system does not let gdb trace a program")
+        raise Skipped("the system does not let gdb trace a program")
     status = re.search(r"^\$1 = (\d+)$", run.stdout, re.M)
     expect(status, f"gdb: {run.stdout} {run.stderr}")
     return int(status[1]), run.stderr
@@ -271,7 +257,7 @@ def under_gdb(program, library, folder, arguments, **variables):
 def debugger(program, library, folder):
     """The checker is off, and the program ends with its own status; a variable enables the check nevertheless."""
     if shutil.which("gdb") is None:
-        raise CannotRun("gdb is not installed")
+        raise Skipped("gdb is not installed")
     status, err = under_gdb(program, library, folder, ["7"])
     line = ("tcmalloc: HEAPCHECK is ignored: a debugger traces the program "
             "(set HEAP_CHECK_RUN_UNDER_GDB=1 to check anyway)\n")
@@ -298,7 +284,7 @@ def main():
         except Failed as failure:
             print(failure)
             return 1
-        except CannotRun as reason:
+        except Skipped as reason:
             print(f"SKIP: {reason}")
             return SKIPPED
     return 0
