@@ -8,10 +8,12 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // Ends the program with status 1 if `condition` is false. Allocates nothing.
@@ -26,8 +28,14 @@ static inline void CheckFailed(const char* file, int line, const char* condition
   _exit(1);
 }
 
+#ifdef __cplusplus
+#define IN_C extern "C"
+#else
+#define IN_C
+#endif
+
 #ifdef LINKED_STATICALLY
-size_t tcmalloc_flush_this_thread_cache(void);
+IN_C size_t tcmalloc_flush_this_thread_cache(void);
 
 // Ends the program unless objects that it frees go to a cache of the library.
 static inline void RequireLibraryUnderTest(void) {
@@ -104,6 +112,18 @@ static inline void Exercise(unsigned tag) {
     CHECK(objects[i] != NULL);
   }
   for (int i = 0; i < kCount; ++i) FreeMarked(objects[i], kSizes[i], tag + (unsigned)i);
+}
+
+// Waits for the end of a child, which must be exit with status 0.
+static inline void AwaitChild(pid_t child) {
+  CHECK(child > 0);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  if (status != 0) {
+    dprintf(STDERR_FILENO, "child %d ended with status 0x%x%s\n", (int)child, (unsigned)status,
+            WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
+  }
+  CHECK(status == 0);
 }
 
 // Resident bytes of the process, counted by the kernel page by page (the figures of statm and

@@ -88,7 +88,8 @@ function(add_script_test name script)
   endif()
   add_test(NAME ${name}
     COMMAND ${TCMALLOC_SYSTEM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${test_ARGUMENTS})
-  set_tests_properties(${name} PROPERTIES LABELS ${test_LABEL} TIMEOUT ${test_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS ${test_LABEL} TIMEOUT ${test_TIMEOUT}
+    ENVIRONMENT PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/process)
   if(test_SKIPS)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   endif()

@@ -3,10 +3,9 @@
 // Forks a program whose threads are all inside the allocator: each child can allocate, free what
 // the parent allocated, start threads, fork again and exit.
 //
-//   fork_busy [THREADS CHILDREN]   default: 8 and 200
+//   fork_busy [THREADS CHILDREN]   default: 4 and 120
 #include <malloc.h>
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <thread>
@@ -16,8 +15,9 @@
 
 namespace {
 
-constexpr unsigned kThreads = 8;
-constexpr int kChildren = 200;
+// Each child waits for a CPU beside these threads several times.
+constexpr unsigned kThreads = 4;
+constexpr int kChildren = 120;
 // SIGALRM ends a child that hangs. Many threads may keep it from a CPU for long.
 constexpr unsigned kChildSeconds = 30;
 unsigned child_seconds = kChildSeconds;
@@ -45,17 +45,6 @@ void UseThreads() {
   second.join();
 }
 
-void WaitFor(pid_t child) {
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    dprintf(STDERR_FILENO, "child ended with status 0x%x%s\n", status,
-            WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
-    stop = true;
-    _exit(1);
-  }
-}
-
 [[noreturn]] void RunChild(int number, char* from_parent) {
   alarm(child_seconds);
   Exercise(static_cast<unsigned>(number));
@@ -72,7 +61,7 @@ void WaitFor(pid_t child) {
     UseThreads();
     exit(0);
   }
-  WaitFor(grandchild);
+  AwaitChild(grandchild);
   if (number % 2 == 0) exit(0);
   _exit(0);
 }
@@ -94,7 +83,7 @@ int main(int argc, char** argv) {
     if (child == 0) RunChild(i, object);
     FreeMarked(object, 1000, 0x51);
     Exercise(4);  // The parent continues as well.
-    WaitFor(child);
+    AwaitChild(child);
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();

@@ -6,8 +6,6 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 #include "../check.h"
 
@@ -72,13 +70,6 @@ static void UseFiles(void) {
   Exercise(9);
 }
 
-static void WaitFor(pid_t child) {
-  CHECK(child > 0);
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void* UseFilesInThread(void* argument) {
   UseFiles();
   return argument;
@@ -97,7 +88,7 @@ static void RunChild(int i) {
       UseFiles();
       _exit(0);
     }
-    WaitFor(grandchild);
+    AwaitChild(grandchild);
   }
   _exit(0);
 }
@@ -113,7 +104,7 @@ int main(void) {
     alarm(kSecondsWithoutFork);  // SIGALRM ends the process when a fork hangs.
     const pid_t child = fork();
     if (child == 0) RunChild(i);
-    WaitFor(child);
+    AwaitChild(child);
   }
   alarm(kSecondsWithoutFork);
   stop = 1;

@@ -9,15 +9,14 @@
 // dependency; and one from main, later than all. The last one also takes a lock that other threads
 // hold while they allocate: that is the purpose of such handlers.
 //
-// With the argument "locked" the busy threads also call the library, which allocates under its own
-// lock: the library's prepare handler then waits for a thread that is inside the allocator.
+// The busy threads also call the library, which allocates under its own lock: the library's prepare
+// handler then waits for a thread that is inside the allocator.
 #define _GNU_SOURCE
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "atfork_handlers.h"
 
-enum { kThreads = 4, kForks = 100, kChildSeconds = 30 };
+enum { kThreads = 3, kForks = 60, kChildSeconds = 30 };
 
 static void Preinit(int argc, char** argv, char** environment) { RegisterHandlers(); }
 __attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char**,
@@ -37,7 +36,7 @@ static void LockRelease(void) {
 }
 
 static volatile int stop;
-static void (*use_library)(void);  // Null unless "locked".
+static void (*use_library)(void);
 
 static void* Busy(void* argument) {
   unsigned tag = (unsigned)(size_t)argument;
@@ -46,7 +45,7 @@ static void* Busy(void* argument) {
     pthread_mutex_lock(&lock);
     Free(NewMarked(tag % 50000, tag));
     pthread_mutex_unlock(&lock);
-    if (use_library != NULL) use_library();
+    use_library();
   }
   return NULL;
 }
@@ -56,15 +55,12 @@ static void* ExerciseThread(void* argument) {
   return argument;
 }
 
-int main(int argc, char** argv) {
+int main(void) {
   RequireLibraryUnderTest();
   int (*library_runs)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "LibraryHandlerRuns");
   CHECK(library_runs != NULL);
-  if (argc > 1) {
-    CHECK(strcmp(argv[1], "locked") == 0);
-    use_library = (void (*)(void))dlsym(RTLD_DEFAULT, "UseLibrary");
-    CHECK(use_library != NULL);
-  }
+  use_library = (void (*)(void))dlsym(RTLD_DEFAULT, "UseLibrary");
+  CHECK(use_library != NULL);
   CHECK(pthread_atfork(LockPrepare, LockRelease, LockRelease) == 0);
   pthread_t threads[kThreads];
   for (size_t i = 0; i < kThreads; ++i) {
@@ -73,7 +69,6 @@ int main(int argc, char** argv) {
   for (int i = 1; i <= kForks; ++i) {
     alarm(kChildSeconds);  // This process needs it, too: prepare handlers may hang.
     pid_t child = fork();
-    CHECK(child >= 0);
     if (child == 0) {
       alarm(kChildSeconds);
       CHECK(child_runs == 1 && prepare_runs == i && lock_runs == i);
@@ -84,9 +79,7 @@ int main(int argc, char** argv) {
       CHECK(pthread_join(thread, NULL) == 0);
       exit(0);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    AwaitChild(child);
     CHECK(parent_runs == i && child_runs == 0);
   }
   alarm(0);

@@ -6,7 +6,6 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "../check.h"
@@ -47,9 +46,7 @@ void Fork(int) {
   }
   forks = forks + 1;
   if (alone) {
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    AwaitChild(child);
   }
   SetTimer();
 }
@@ -60,13 +57,15 @@ struct Object {
   char* address;
   size_t size;
 };
-Object objects[3000];
+// Few, since each child copies and checks them all.
+constexpr unsigned kObjects = 400;
+Object objects[kObjects];
 void Step(unsigned* random) {
   *random = *random * 1664525 + 1013904223;
   const unsigned bits = *random >> 8;
-  Object& object = objects[bits % 3000];
+  Object& object = objects[bits % kObjects];
   if (object.address != nullptr) FreeMarked(object.address, object.size, object.size);
-  object.size = (size_t{1} << bits % 7 % 20 << bits / 3000 % 12) + bits % 100;
+  object.size = (size_t{1} << bits % 7 << bits / kObjects % 12) + bits % 100;
   object.address = NewMarked(object.size, object.size);
   if (bits % 5000 == 0) malloc_trim(0);
 }
@@ -114,7 +113,7 @@ int main(int argc, char** argv) {
   unsigned random = 12345;
   for (unsigned step = 0; forks < kForks && is_child == 0; ++step) {
     Step(&random);
-    if (step % 20000 == 19999) FreeAll();
+    if (step % 5000 == 4999) FreeAll();
   }
   // A child has no timer.
   if (is_child == 0) CHECK(timer_delete(timer) == 0);
@@ -127,10 +126,8 @@ int main(int argc, char** argv) {
   if (is_child != 0) {
     // The child can fork like any other process.
     const pid_t grandchild = fork();
-    CHECK(grandchild >= 0);
     if (grandchild == 0) _exit(0);
-    int status;
-    CHECK(waitpid(grandchild, &status, 0) == grandchild);
+    AwaitChild(grandchild);
     _exit(0);
   }
   stop = 1;

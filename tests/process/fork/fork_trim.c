@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tests fork() while another thread is in malloc_trim and has claimed megabytes of free objects to
-// release their memory: the child, which lacks that thread, has those objects again.
+// release their memory: the child, which lacks that thread, has those objects again, and starts
+// threads. Also linked statically, compiled as C and as C++.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include "../check.h"
 
@@ -41,6 +41,11 @@ static void* TrimAgainAndAgain(void* unused) {
   return NULL;
 }
 
+static void* ExerciseInThread(void* unused) {
+  Exercise(2);
+  return unused;
+}
+
 static void Child(void) {
   alarm(60);
   size_t live = 0;
@@ -58,6 +63,9 @@ static void Child(void) {
     _exit(1);
   }
   Exercise(1);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, ExerciseInThread, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
   _exit(0);
 }
 
@@ -68,11 +76,8 @@ int main(void) {
   CHECK(pthread_create(&thread, NULL, TrimAgainAndAgain, NULL) == 0);
   for (int i = 0; i < kChildren; ++i) {
     const pid_t child = fork();
-    CHECK(child >= 0);
     if (child == 0) Child();
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    AwaitChild(child);
   }
   stop = 1;
   CHECK(pthread_join(thread, NULL) == 0);

@@ -9,9 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../check.h"
@@ -50,69 +48,47 @@ static void* Busy(void* seed) {
 // Objects of the parent's, in use in the child.
 static char* inherited[kObjects];
 
-static void Fill(char* object, size_t size, int value) {
-  CHECK(object != NULL && malloc_usable_size(object) >= size);
-  memset(object, value, size);
+// Few are large: each child copies all of their pages.
+static size_t InheritedSize(int i) { return i % 50 == 0 ? 400000 : (size_t)i * 30 + 1; }
+
+static void Inherit(void) {
+  for (int i = 0; i < kObjects; ++i) inherited[i] = NewMarked(InheritedSize(i), (unsigned)i);
 }
 
-static void CheckFilled(const char* object, size_t size, int value) {
-  for (size_t i = 0; i < size; ++i) CHECK(object[i] == (char)value);
-}
-
-static size_t InheritedSize(int i) { return i % 10 == 0 ? 400000 : (size_t)i * 30 + 1; }
-
+// Also frees the inherited objects.
 static void UseMemory(void) {
   enum { kNew = 200 };
   static char* fresh[kNew];
-  for (int i = 0; i < kNew; ++i) {
-    const size_t size = (size_t)i % 300 * 20 + 1;
-    fresh[i] = malloc(size);
-    Fill(fresh[i], size, i);
+  for (unsigned i = 0; i < kNew; ++i) {
+    fresh[i] = NewMarked(i * 20 + 1, i);
+    CHECK(malloc_usable_size(fresh[i]) >= i * 20 + 1);
   }
-  for (int i = 0; i < kObjects; ++i) CheckFilled(inherited[i], InheritedSize(i), i);
+  for (int i = 0; i < kObjects; ++i) CheckMarked(inherited[i], InheritedSize(i), (unsigned)i);
   for (int i = 0; i < kObjects; ++i) {
-    const size_t size = InheritedSize(i);
-    inherited[i] = realloc(inherited[i], 2 * size);
+    inherited[i] = Realloc(inherited[i], 2 * InheritedSize(i));
     CHECK(inherited[i] != NULL);
-    CheckFilled(inherited[i], size, i);
-    Fill(inherited[i], 2 * size, i);
+    FreeMarked(inherited[i], InheritedSize(i), (unsigned)i);
   }
-  for (int i = 0; i < kNew; ++i) CheckFilled(fresh[i], (size_t)i % 300 * 20 + 1, i);
-  for (int i = 0; i < kNew; ++i) {
-    fresh[i] = realloc(fresh[i], 300000 / (1 + (size_t)i % 100));
-    CHECK(fresh[i] != NULL);
-    if (i % 2 == 0) {
-      free(fresh[i]);
-      fresh[i] = NULL;
-    }
+  for (unsigned i = 0; i < kNew; ++i) {
+    CheckMarked(fresh[i], i * 20 + 1, i);
+    fresh[i] = Realloc(fresh[i], i == 10 ? 300000 : i * 30 + 1);
+    FreeMarked(fresh[i], i * 20 + 1, i);
   }
-  for (int i = 0; i < kObjects; ++i) free(inherited[i]);
-  for (int i = 0; i < kNew; ++i) free(fresh[i]);
-  for (int i = 0; i < 20; ++i) {
-    char* const zero = calloc(7, i % 2 == 0 ? 100 : 50000);
+  for (unsigned i = 0; i < 20; ++i) {
+    const size_t size = i == 7 ? 350000 : 700;
+    char* const zero = Calloc(7, size / 7);
     CHECK(zero != NULL);
-    CheckFilled(zero, i % 2 == 0 ? 700 : 350000, 0);
-    char* const aligned = memalign(4096, (size_t)i * 5000 + 1);
+    FreeMarked(zero, size, 0);
+    char* const aligned = memalign(4096, i * 500 + 1);
     CHECK(aligned != NULL && (uintptr_t)aligned % 4096 == 0);
-    Fill(aligned, (size_t)i * 5000 + 1, i);
-    free(zero);
+    memset(aligned, 1, i * 500 + 1);
     free(aligned);
   }
 }
 
 static void* UseInThread(void* unused) {
-  char* object = malloc(1000);
-  Fill(object, 1000, 1);
-  free(object);
+  FreeMarked(NewMarked(1000, 1), 1000, 1);
   return unused;
-}
-
-static void Await(pid_t child) {
-  CHECK(child > 0);
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  if (status != 0) dprintf(STDERR_FILENO, "child %d: status %x\n", (int)child, status);
-  CHECK(status == 0);
 }
 
 // Ends a child that hangs, with a status that is not 0.
@@ -126,12 +102,11 @@ static void RunChild(int i) {
     const pid_t grandchild = fork();
     if (grandchild == 0) {
       LimitTime();
-      for (int k = 0; k < kObjects; ++k)
-        Fill(inherited[k] = malloc(InheritedSize(k)), InheritedSize(k), k);
+      Inherit();
       UseMemory();
       _exit(0);
     }
-    Await(grandchild);
+    AwaitChild(grandchild);
   }
   if (i % 10 == 1) exit(0);
   if (i % 10 == 2) {
@@ -157,22 +132,18 @@ static void CheckOrdinaryFork(void) {
     stop = 1;
     CHECK(pthread_create(&thread, NULL, Busy, (void*)7) == 0 && pthread_join(thread, NULL) == 0);
     const size_t before = BytesInUse();
-    char* const object = malloc(4 << 20);
-    Fill(object, 4 << 20, 1);
+    char* const object = NewMarked(4 << 20, 1);
     CHECK(BytesInUse() >= before + (4 << 20));
     free(object);
     UseMemory();
     _exit(0);
   }
-  Await(child);
+  AwaitChild(child);
 }
 
 int main(void) {
   RequireLibraryUnderTest();
-  for (int i = 0; i < kObjects; ++i) {
-    inherited[i] = malloc(InheritedSize(i));
-    Fill(inherited[i], InheritedSize(i), i);
-  }
+  Inherit();
   pthread_t threads[kThreads];
   for (intptr_t i = 0; i < kThreads; ++i) {
     CHECK(pthread_create(&threads[i], NULL, Busy, (void*)(i + 1)) == 0);
@@ -181,7 +152,7 @@ int main(void) {
     const pid_t child =
         _Fork != NULL && i % 3 == 0 ? _Fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
     if (child == 0) RunChild(i);
-    Await(child);
+    AwaitChild(child);
     if (i % 20 == 0) CheckOrdinaryFork();
   }
   stop = 1;

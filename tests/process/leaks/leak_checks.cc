@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -79,11 +80,8 @@ void CheckWhole() {
     const std::vector<tcmalloc_leak_site> sites = SitesOf(report);
     CHECK(sites.size() == 1 && sites[0].depth == 0 && sites[0].object_size == kObjectBytes);
     CHECK(sites[0].objects == 5 && sites[0].num_words == 0);
-    bool is_one = false;
-    for (int i = 0; i < 5; ++i) {
-      is_one |= reinterpret_cast<uintptr_t>(sites[0].example) == ~hidden[i];
-    }
-    CHECK(is_one);
+    const uintptr_t example = ~reinterpret_cast<uintptr_t>(sites[0].example);
+    CHECK(std::find(hidden, hidden + 5, example) != hidden + 5);
   });
   // Contents of objects are shown only on request.
   report = CheckLeaks(TCMALLOC_LEAKS_SHOW_CONTENTS);
@@ -173,70 +171,63 @@ void CheckRecorded() {
 void CheckAnnotated() {
   // Only a hidden pointer leads to this memory. Nothing else is within 64 KiB of it: a number of 16
   // bits stored over a part of a pointer leaves a nearby address on a stack.
-  const size_t page = static_cast<size_t>(getpagesize());
+  static const size_t page = static_cast<size_t>(getpagesize());
   constexpr size_t kAround = size_t{64} << 10;
-  void* const memory =
+  void* const around =
       mmap(nullptr, 2 * kAround + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED);
-  hidden[20] = ~(reinterpret_cast<uintptr_t>(memory) + kAround);
-  CHECK(mprotect(reinterpret_cast<void*>(~hidden[20]), page, PROT_READ | PROT_WRITE) == 0);
-  Elsewhere([] {
-    auto** const words = reinterpret_cast<void**>(~hidden[20]);
-    words[7] = Opaque(malloc(kBytes));
-  });
+  CHECK(around != MAP_FAILED);
+  hidden[20] = ~(reinterpret_cast<uintptr_t>(around) + kAround);
+  static const auto memory = [] { return reinterpret_cast<void**>(~hidden[20]); };
+  static const auto object = [] { return reinterpret_cast<void**>(~hidden[21]); };
+  CHECK(mprotect(memory(), page, PROT_READ | PROT_WRITE) == 0);
   // No word of this function may point there, so other threads do all the work.
-  static uint64_t lost = 0;
-  const auto count = [] { Elsewhere([] { lost = CheckLeaks().Objects(); }); };
-  count();
-  const uint64_t unregistered = lost;
-  Elsewhere(
-      [page] { CHECK(LeakChecker::RegisterRoots(reinterpret_cast<void*>(~hidden[20]), page)); });
-  count();
-  CHECK(lost == 0);
-  Elsewhere([page] {
-    CHECK(LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
-    CHECK(!LeakChecker::UnregisterRoots(reinterpret_cast<void*>(~hidden[20]), page));
-  });
-  count();
-  CHECK(lost == unregistered);
-  CHECK(!LeakChecker::RegisterRoots(nullptr, 0));
-  // Objects.
-  Elsewhere([] {
-    auto** const object = static_cast<void**>(Opaque(malloc(kBytes)));
-    memset(object, 0, kBytes);
-    object[2] = Opaque(malloc(kBytes));
-    hidden[21] = ~reinterpret_cast<uintptr_t>(object);
-    LeakChecker::Ignore(reinterpret_cast<char*>(object) + 50);
-  });
-  count();
-  CHECK(lost == unregistered);
-  Elsewhere([] {
-    CHECK(LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
-    CHECK(!LeakChecker::Unignore(reinterpret_cast<char*>(~hidden[21]) + 50));
-  });
-  count();
-  CHECK(lost == unregistered + 2);
-  // Without records the report cannot know which thread was disabled.
-  Elsewhere([] {
-    const LeakChecker::Disabler disabler;
-    hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
-  });
-  count();
-  CHECK(lost == unregistered + 3);
-  CHECK(LeakChecker::StartRecording());
-  Elsewhere([] {
-    const LeakChecker::Disabler disabler;
-    hidden[23] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
-  });
-  count();
-  CHECK(lost == unregistered + 3);
-  CHECK(unregistered == 1);
+  const struct {
+    void (*run)();
+    uint64_t leaked;  // afterwards
+  } steps[] = {
+      {[] { memory()[7] = Opaque(malloc(kBytes)); }, 1},
+      {[] { CHECK(LeakChecker::RegisterRoots(memory(), page)); }, 0},
+      {[] {
+         CHECK(LeakChecker::UnregisterRoots(memory(), page));
+         CHECK(!LeakChecker::UnregisterRoots(memory(), page));
+         CHECK(!LeakChecker::RegisterRoots(nullptr, 0));
+       },
+       1},
+      {[] {
+         hidden[21] = ~reinterpret_cast<uintptr_t>(Opaque(calloc(1, kBytes)));
+         object()[2] = Opaque(malloc(kBytes));
+         LeakChecker::Ignore(reinterpret_cast<char*>(object()) + 50);
+       },
+       1},
+      {[] {
+         CHECK(LeakChecker::Unignore(reinterpret_cast<char*>(object()) + 50));
+         CHECK(!LeakChecker::Unignore(reinterpret_cast<char*>(object()) + 50));
+       },
+       3},
+      // Without records the report cannot know which thread was disabled.
+      {[] {
+         const LeakChecker::Disabler disabler;
+         hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+       },
+       4},
+      {[] {
+         CHECK(LeakChecker::StartRecording());
+         const LeakChecker::Disabler disabler;
+         hidden[23] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
+       },
+       4},
+  };
+  for (const auto& step : steps) {
+    Elsewhere(step.run);
+    static uint64_t leaked;
+    Elsewhere([] { leaked = CheckLeaks().Objects(); });
+    CHECK(leaked == step.leaked);
+  }
 }
-
-std::atomic<bool> ending{false};
 
 // --- Large objects that move ---------------------------------------------------------------------
 
+std::atomic<bool> ending{false};
 std::atomic<uint64_t> grown{0};
 
 // Grows an object by moving it. Its pointers to many other objects are spread over all of it.
@@ -262,20 +253,17 @@ void* Grow(void*) {
 void CheckMoving(int checks) {
   pthread_t threads[4];
   for (pthread_t& thread : threads) CHECK(pthread_create(&thread, nullptr, &Grow, nullptr) == 0);
-  int with_lost = 0;
   for (int i = 0; i < checks; ++i) {
     const LeakReport report = CheckLeaks();
     CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
-    if (!report.NoLeaks()) {
-      ++with_lost;
-      printf("check %d: %llu objects of %llu bytes\n", i, report.Objects(), report.Bytes());
-    }
+    if (!report.NoLeaks()) report.WriteTo(STDERR_FILENO);
+    CHECK(report.NoLeaks());
   }
   ending = true;
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-  printf("%d checks, %d with objects lost that are not; objects grew %llu times\n", checks,
-         with_lost, static_cast<unsigned long long>(grown.load()));
-  CHECK(with_lost == 0 && grown > 0);
+  printf("%d checks, objects grew %llu times\n", checks,
+         static_cast<unsigned long long>(grown.load()));
+  CHECK(grown > 0);
 }
 
 // --- While other threads allocate ----------------------------------------------------------------
@@ -335,7 +323,6 @@ void CheckAmongThreads(int checks, bool recorded) {
   for (uintptr_t i = 0; i < 8; ++i) {
     CHECK(pthread_create(&threads[i], nullptr, &Threads, reinterpret_cast<void*>(i)) == 0);
   }
-  long long longest = 0;
   int most_threads = 0;
   int complete = 0;
   int i = 0;
@@ -349,13 +336,9 @@ void CheckAmongThreads(int checks, bool recorded) {
     // by words that its function has left on a stack that another thread has got since. An object
     // that is not leaked is never reported.
     if (info.objects == kLost) ++complete;
-    if (info.objects > kLost || info.bytes != info.objects * bytes) {
-      printf("check %d: %llu objects of %llu bytes\n", i, info.objects, info.bytes);
-      report.WriteTo(1);
-      fflush(stdout);
-      _exit(1);
-    }
-    if (info.pause_ns > longest) longest = info.pause_ns;
+    const bool is_right = info.objects <= kLost && info.bytes == info.objects * bytes;
+    if (!is_right) report.WriteTo(STDERR_FILENO);
+    CHECK(is_right);
     if (info.num_threads > most_threads) most_threads = info.num_threads;
     if (i % 10 == 0) usleep(1000);
   }
@@ -364,10 +347,8 @@ void CheckAmongThreads(int checks, bool recorded) {
   CHECK(CheckLeaks().Objects() == kLost);
   FreeLost(kLost);
   CHECK(CheckLeaks().NoLeaks());
-  printf(
-      "%d checks, %d of them complete, %d threads at most, %llu operations, longest pause %lld "
-      "us\n",
-      i, complete, most_threads, static_cast<unsigned long long>(operations), longest / 1000);
+  printf("%d checks, %d of them complete, %d threads at most, %llu operations\n", i, complete,
+         most_threads, static_cast<unsigned long long>(operations));
 }
 
 }  // namespace

@@ -11,8 +11,7 @@
 //   Late...        leaked by the destructor of a global object
 //   Far...         held by a pointer far into the object alone
 //
-// It runs with the library preloaded or linked in, under valgrind, and with LeakSanitizer linked
-// in. A static program is built with STATIC and has no HoldCLibrary. The first argument is the exit
+// A static program is built with STATIC and has no HoldCLibrary. The first argument is the exit
 // status; without arguments it is 0. With a second argument the program waits before its end. With
 // a third argument a thread ends before that and leaves a pointer on its stack. LEAKS_LARGE_BYTES
 // in the environment is the size of the largest leaked object.
@@ -38,16 +37,12 @@
 #define WAY extern "C" __attribute__((noinline, noclone))
 #endif
 
-// Functions of the library, and of LeakSanitizer; null where they do not exist.
+// Functions of the library; null where they do not exist.
 extern "C" {
 int tcmalloc_leaks_register_roots(const void* start, size_t bytes) __attribute__((weak));
 int tcmalloc_leaks_ignore(const void* address) __attribute__((weak));
 void tcmalloc_leaks_disable() __attribute__((weak));
 void tcmalloc_leaks_enable() __attribute__((weak));
-void __lsan_register_root_region(const void* start, size_t bytes) __attribute__((weak));
-void __lsan_ignore_object(const void* address) __attribute__((weak));
-void __lsan_disable() __attribute__((weak));
-void __lsan_enable() __attribute__((weak));
 }
 
 namespace {
@@ -189,7 +184,6 @@ WAY void HoldToldMapping() {
   hidden_mapping = Hide(memory);
   memory[33] = Allocate(350);
   if (tcmalloc_leaks_register_roots != nullptr) tcmalloc_leaks_register_roots(memory, 8192);
-  if (__lsan_register_root_region != nullptr) __lsan_register_root_region(memory, 8192);
   Print("HoldToldMapping", 350, 1);
 }
 
@@ -198,16 +192,13 @@ WAY void HoldToldIgnored() {
   object[1] = Allocate(24);
   ignored_object = Hide(object);
   if (tcmalloc_leaks_ignore != nullptr) tcmalloc_leaks_ignore(object);
-  if (__lsan_ignore_object != nullptr) __lsan_ignore_object(object);
   Print("HoldToldIgnored", 384, 2);
 }
 
 WAY void HoldToldDisabled() {
   if (tcmalloc_leaks_disable != nullptr) tcmalloc_leaks_disable();
-  if (__lsan_disable != nullptr) __lsan_disable();
   void** const object = static_cast<void**>(Allocate(370));
   if (tcmalloc_leaks_enable != nullptr) tcmalloc_leaks_enable();
-  if (__lsan_enable != nullptr) __lsan_enable();
   object[1] = Allocate(28);
   Print("HoldToldDisabled", 398, 2);
 }

@@ -9,13 +9,15 @@ reads the checker's profile, assigns each stack to the function of the program t
 objects with what the function printed: the profile must have all leaked objects and no others.
 """
 
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+import process_test
+from process_test import SKIPPED, Skipped
 
 # The prefixes of the names of functions whose objects each mode reports as leaked.
 LOST = {
@@ -27,34 +29,15 @@ LOST = {
     "as-is": ("Lose", "Far", "Early"),
 }
 STATUS_OF_LEAKS = 1
-SKIPPED = 77
 
 
 class Failed(Exception):
     pass
 
 
-class CannotRun(Exception):
-    pass
-
-
 def expect(condition, message):
     if not condition:
         raise Failed(message)
-
-
-def status_of(test):
-    """Runs test(an empty folder) and returns the exit status."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            test(pathlib.Path(folder))
-        except Failed as failure:
-            print(failure)
-            return 1
-        except CannotRun as reason:
-            print(f"SKIP: {reason}")
-            return SKIPPED
-    return 0
 
 
 class Program:
@@ -121,67 +104,39 @@ def by_function(entries, names):
     return found, others
 
 
-def environment_of(library, mode, folder, **variables):
-    """The environment of a program with the library preloaded; None: the program is linked with it."""
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("HEAP", "TCMALLOC", "PPROF", "LD_PRELOAD"))}
-    environment.update(HEAP_CHECK_DUMP_DIRECTORY=str(folder))
-    if library:
-        environment["LD_PRELOAD"] = library
-    if mode:
-        environment["HEAPCHECK"] = mode
-    environment.update(variables)
-    return environment
-
-
-def told_by(out):
-    """The figures that the program prints: {name: (bytes, objects)}"""
-    told = {}
-    for line in out.split("\n"):
-        if match := re.fullmatch(r"(\w+) (\d+) (\d+)", line):
-            told[match[1]] = (int(match[2]), int(match[3]))
-    return told
-
-
 class Run:
+    """A run of the program. told: {name: (bytes, objects)}, which it printed."""
 
-    def __init__(self, program, library, mode, folder, arguments=(), user=None, **variables):
-        """Runs the program; removes the profiles of earlier runs first."""
+    def __init__(self, program, library, mode, folder, arguments=(), **variables):
+        """Removes the profiles of earlier runs first."""
         for path in pathlib.Path(folder).glob("*.heap"):
             path.unlink()
-        run = subprocess.run([program, *arguments], text=True, timeout=120, user=user,
-                             env=environment_of(library, mode, folder, **variables),
+        run = subprocess.run([program, *arguments], text=True, timeout=120,
+                             env=process_test.environment(
+                                 library, **({"HEAPCHECK": mode} if mode else {}),
+                                 **{"HEAP_CHECK_DUMP_DIRECTORY": folder, **variables}),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.status, self.out, self.err = run.returncode, run.stdout, run.stderr
-        self.told = told_by(self.out)
+        self.told = {match[1]: (int(match[2]), int(match[3]))
+                     for match in re.finditer(r"^(\w+) (\d+) (\d+)$", self.out, re.M)}
         self.files = sorted(pathlib.Path(folder).glob("*.heap"))
 
 
-def expect_found(found, told, lost, where, uncertain=()):
-    """Checks that what each leaking function printed was found; `uncertain` ones may be found or not."""
-    for name in sorted(told):
-        if name.startswith(uncertain) and name not in found:
-            continue
-        expected = told[name] if name.startswith((*lost, *uncertain)) else (0, 0)
-        expect(found.get(name, (0, 0)) == expected,
-               f"{name}: found (bytes, objects) {found.get(name)}, expected {expected}\n{where}")
-
-
 def check_mode(program, library, mode, folder, lost=None, extra_allowed=False, **variables):
-    """extra_allowed: a condition on the other sites that are found, [(objects, bytes, frames)], or True."""
+    """Checks that what each leaking function printed was found, and nothing else unless extra_allowed."""
     run = Run(program, library, mode, folder, **variables)
     lost = LOST[mode] if lost is None else lost
     known = Program(program)
     expect(len(run.told) >= 18, f"the program said only {run.out!r}")
     expect(run.status == STATUS_OF_LEAKS, f"the status is {run.status}: {run.err}")
-    expect(len(run.files) == 1, f"the files are {run.files}: {run.err}")
-    name = run.files[0].name
-    expect(re.fullmatch(rf"{pathlib.Path(program).name}\.\d+\._main_-end\.heap", name),
-           f"the file is called {name}")
+    expect(len(run.files) == 1 and re.fullmatch(rf"{pathlib.Path(program).name}\.\d+\._main_-end\.heap",
+                                                run.files[0].name), f"the files are {run.files}: {run.err}")
     found, others = by_function(read_profile(run.files[0], known), run.told)
-    expect_found(found, run.told, lost, f"{mode}: {run.err}")
-    allowed = extra_allowed(others) if callable(extra_allowed) else extra_allowed or not others
-    expect(allowed, f"{mode}: also found {others}\n{run.err}")
+    for name in sorted(run.told):
+        expected = run.told[name] if name.startswith(lost) else (0, 0)
+        expect(found.get(name, (0, 0)) == expected,
+               f"{mode}: {name}: found (bytes, objects) {found.get(name)}, expected {expected}\n{run.err}")
+    expect(extra_allowed or not others, f"{mode}: also found {others}\n{run.err}")
     sums = re.search(r"Leak check _main_ detected leaks of (\d+) bytes in (\d+) objects\b",
                      run.err)
     expect(sums, f"no line with the sums: {run.err}")
@@ -247,35 +202,19 @@ def settings(program, library, folder):
     expect(len(in_list) == 10, f"the list: {len(in_list)} entries")
     run = Run(program, library, "normal", folder, HEAP_CHECK_TEST_POINTER_ALIGNMENT="1")
     # If addresses have 32 bits, words at unaligned addresses may hold an object by chance.
-    with_any = re.search(r"with pointers at any address (\d+) bytes in (\d+) objects? are leaked: (.+)",
-                         run.err)
-    expect(with_any is not None and (with_any[3] == "alignment is not the reason") ==
-           (int(with_any[2]) >= int(re.search(r"leaks of \d+ bytes in (\d+) objects", run.err)[1])),
-           f"alignment: {run.err}")
-    if elf_class(library) == 2:
-        expect("alignment is not the reason" in run.err, f"alignment: {run.err}")
-    # A folder that is not there.
+    expect("alignment is not the reason" in run.err or
+           elf_class(library) == 1 and "with pointers at any address" in run.err, f"alignment: {run.err}")
     run = Run(program, library, "normal", folder, HEAP_CHECK_DUMP_DIRECTORY="/does/not/exist")
     expect("leak check: cannot write /does/not/exist/" in run.err and run.status == STATUS_OF_LEAKS,
            f"a folder that is not there: {run.status} {run.err}")
     run = Run(program, library, "thorough", folder)
     expect(run.status == 0 and "HEAPCHECK=thorough is ignored" in run.err, f"thorough: {run.err}")
+    run = Run(program, library, "normal", folder, HEAPPROFILE=f"{folder}/profile")
+    expect("cannot be used" in run.err, f"not a word about the heap profiler: {run.err}")
     # Without HEAPCHECK, and in modes that do not check the whole program, the library prints nothing.
     for mode in (None, "", "local"):
         run = Run(program, library, mode, folder)
         expect((run.status, run.err) == (0, ""), f"{mode}: {run.status} {run.err}")
-
-
-def profiler(program, library, folder):
-    run = Run(program, library, "normal", folder, HEAPPROFILE=f"{folder}/profile")
-    expect("cannot be used" in run.err, f"not a word about the heap profiler: {run.err}")
-
-
-def expect_clean(status, err, program):
-    """A check without leaks prints one line, and the program ends with its own status."""
-    line = (rf'tcmalloc: leak check "_main_" of {re.escape(pathlib.Path(program).resolve().name)} '
-            r"\(pid \d+\): no leaks found, \d+ objects, \d+ bytes checked\n")
-    expect(status == 0 and re.fullmatch(line, err), f"{program}: {status} {err}")
 
 
 def elf_class(path):
@@ -285,18 +224,17 @@ def elf_class(path):
 
 
 def clean(program, library, folder):
-    """Programs without leaks."""
-    variables = {"LIBRARY_UNDER_TEST": library}
+    """Programs without leaks: the check prints one line, and the program ends with its own status."""
     for command in (sys.argv[4:5], ["/bin/true"], ["/bin/cat", "/proc/self/maps"]):
         if elf_class(command[0]) != elf_class(library):
             print(f"{command[0]} cannot load the library: not run")
             continue
-        run = Run(command[0], library, "normal", folder, command[1:], **variables)
-        if command[0] == "/bin/cat":
-            # The program closes stderr before the check, which cannot print then.
-            expect((run.status, run.err) == (0, ""), f"{command}: {run.status} {run.err}")
-        else:
-            expect_clean(run.status, run.err, command[0])
+        run = Run(command[0], library, "normal", folder, command[1:])
+        # cat closes stderr before the check, which cannot print then.
+        line = "" if command[0] == "/bin/cat" else (
+            rf'tcmalloc: leak check "_main_" of {re.escape(pathlib.Path(command[0]).resolve().name)} '
+            r"\(pid \d+\): no leaks found, \d+ objects, \d+ bytes checked\n")
+        expect(run.status == 0 and re.fullmatch(line, run.err), f"{command}: {run.status} {run.err}")
 
 
 def under_gdb(program, library, folder, arguments, **variables):
@@ -307,10 +245,10 @@ def under_gdb(program, library, folder, arguments, **variables):
                 *(f"set environment {name} {value}" for name, value in variables.items()),
                 "run", "print $_exitcode"]
     run = subprocess.run(["gdb", "-nx", "-batch", *(f"-ex={c}" for c in commands), program],
-                         env=environment_of(None, None, folder, DEBUGINFOD_URLS=""),
+                         env=process_test.environment(HEAP_CHECK_DUMP_DIRECTORY=folder, DEBUGINFOD_URLS=""),
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     if "ptrace: Operation not permitted" in run.stdout + run.stderr:
-        raise CannotRun("the system does not let gdb trace a program")
+        raise Skipped("the system does not let gdb trace a program")
     status = re.search(r"^\$1 = (\d+)$", run.stdout, re.M)
     expect(status, f"gdb: {run.stdout} {run.stderr}")
     return int(status[1]), run.stderr
@@ -319,8 +257,7 @@ def under_gdb(program, library, folder, arguments, **variables):
 def debugger(program, library, folder):
     """The checker is off, and the program ends with its own status; a variable enables the check nevertheless."""
     if shutil.which("gdb") is None:
-        raise CannotRun("gdb is not installed")
-    told = Run(program, library, None, folder, ["7"]).told
+        raise Skipped("gdb is not installed")
     status, err = under_gdb(program, library, folder, ["7"])
     line = ("tcmalloc: HEAPCHECK is ignored: a debugger traces the program "
             "(set HEAP_CHECK_RUN_UNDER_GDB=1 to check anyway)\n")
@@ -333,22 +270,24 @@ def debugger(program, library, folder):
            'leak check "_main_": other threads could not be stopped (Operation not permitted): '
            "objects that only they hold may be reported as leaks\n" in err,
            f"checked under gdb: {status} {err}")
-    files = list(folder.glob("*.heap"))
-    expect(len(files) == 1, f"checked under gdb: {files} {err}")
-    found, _ = by_function(read_profile(files[0], Program(program)), told)
-    # If threads cannot be stopped, stacks of ended threads are searched. One may contain the end address
-    # of a mapping of the heap, and the large object may begin there.
-    expect_found(found, told, LOST["normal"], err, uncertain=("HoldThread", "LoseLarge"))
-    print(f"under gdb: off; checked all the same, {len(found)} functions")
 
 
-TESTS = {"normal": normal, "modes": modes, "offset": offset, "settings": settings, "profiler": profiler, "clean": clean,
+TESTS = {"normal": normal, "modes": modes, "offset": offset, "settings": settings, "clean": clean,
          "debugger": debugger}
 
 
 def main():
     what, program, library = sys.argv[1:4]
-    return status_of(lambda folder: TESTS[what](program, library, folder))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            TESTS[what](program, library, pathlib.Path(folder))
+        except Failed as failure:
+            print(failure)
+            return 1
+        except Skipped as reason:
+            print(f"SKIP: {reason}")
+            return SKIPPED
+    return 0
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "../check.h"
 #include "../refuse_calls.h"
@@ -53,43 +52,29 @@ static unsigned Random(unsigned* state) {
   return *state >> 8;
 }
 
-// Allocates and frees objects of all sizes and checks their contents; those from calloc must be
-// zero.
+// Few objects are large, since these take most of the time.
+static size_t SizeOf(unsigned i) {
+  return (i % 100 == 0 ? 2 * kMiB : i % 50 == 1 ? 400000 : i % 5 == 2 ? 20000 : 600) - i;
+}
+
+// Allocates and frees objects of all sizes and checks their contents; they must be zero at first.
 static void* AllocateAtRandom(void* seed) {
   enum { kObjects = 300, kSteps = 20000 };
-  static _Thread_local struct {
-    char* start;
-    size_t size;
-    unsigned mark;
-  } objects[kObjects];
+  static _Thread_local char* objects[kObjects];
   unsigned state = (unsigned)(uintptr_t)seed;
-  for (int i = 0; i < kSteps; ++i) {
-    unsigned at = Random(&state) % kObjects;
-    if (objects[at].start != NULL) {
-      FreeMarked(objects[at].start, objects[at].size, objects[at].mark);
-      objects[at].start = NULL;
-      continue;
+  for (unsigned step = 0; step < kSteps + kObjects; ++step) {
+    // The last steps free all.
+    const unsigned i = step < kSteps ? Random(&state) % kObjects : step - kSteps;
+    if (objects[i] != NULL) {
+      FreeMarked(objects[i], SizeOf(i), i);
+      objects[i] = NULL;
+    } else if (step < kSteps) {
+      objects[i] = (char*)Calloc(1, SizeOf(i));
+      CHECK(objects[i] != NULL);
+      CheckMarked(objects[i], SizeOf(i), 0);
+      memset(objects[i], (int)(i & 0xff), SizeOf(i));
     }
-    // Few objects are large, since these take most of the time.
-    const unsigned kind = Random(&state) % 100;
-    const size_t most = kind == 0 ? 2 * kMiB : kind < 3 ? 400000 : kind < 20 ? 20000 : 500;
-    const size_t size = 1 + Random(&state) % most;
-    const unsigned mark = Random(&state);
-    if (Random(&state) % 2 == 0) {
-      objects[at].start = (char*)Calloc(1, size);
-      CHECK(objects[at].start != NULL);
-      CheckMarked(objects[at].start, size, 0);
-      memset(objects[at].start, (int)(mark & 0xff), size);
-    } else {
-      objects[at].start = NewMarked(size, mark);
-    }
-    objects[at].size = size;
-    objects[at].mark = mark;
-    if (i % 4000 == 0) malloc_trim(0);
-  }
-  for (int i = 0; i < kObjects; ++i) {
-    if (objects[i].start != NULL) FreeMarked(objects[i].start, objects[i].size, objects[i].mark);
-    objects[i].start = NULL;
+    if (step % 4000 == 0) malloc_trim(0);
   }
   return NULL;
 }
@@ -118,17 +103,14 @@ static void Work(int shared) {
   char* kept[kKept];
   for (unsigned i = 0; i < kKept; ++i) kept[i] = NewMarked(1 + i * 1000, i);
   pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
-    if (shared) _exit(7);
+    if (shared) _exit(0);
     for (unsigned i = 0; i < kKept; ++i) FreeMarked(kept[i], 1 + i * 1000, i);
     AllocateInThreads(62);
-    _exit(7);
+    _exit(0);
   }
   if (!shared) AllocateInThreads(64);
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  AwaitChild(child);
   for (unsigned i = 0; i < kKept; ++i) FreeMarked(kept[i], 1 + i * 1000, i);
   AllocateInThreads(66);
   CheckPlace();
@@ -200,14 +182,11 @@ static void Nothing(void) {
   malloc_trim(0);
   CHECK(mallinfo2().uordblks == 0);
   pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
     NothingInThread(NULL);
-    _exit(7);
+    _exit(0);
   }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  AwaitChild(child);
   pthread_t thread;
   // The C library may need memory for the thread.
   if (pthread_create(&thread, NULL, &NothingInThread, NULL) == 0) pthread_join(thread, NULL);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs whose heap lies where the environment says: mmap, sbrk, a memory file, a device.
 
-usage: memory_sources_test.py MEMORY_SOURCES LIBRARY          on tmpfs, for every user
-       memory_sources_test.py MEMORY_SOURCES LIBRARY --mounts  on file systems of its own: as root,
-                                                              in a mount namespace of its own
+usage: memory_sources_test.py process MEMORY_SOURCES LIBRARY   on tmpfs, for every user
+       memory_sources_test.py system MEMORY_SOURCES LIBRARY    on file systems of its own: as root, in a mount namespace of
+                                                               its own
 """
 
 import os
@@ -14,54 +14,27 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
+
+import process_test
+from process_test import Skipped
 
 MIB = 1 << 20
-PREFIX = "TCMALLOC_"
 HUGEPAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
-SKIPPED = 77
 
 
-class Case:
-    """Runs memory_sources and records failures."""
-
-    def __init__(self, program, library):
-        self.program, self.library = program, library
-        self.count = 0
-        self.failures = 0
+class Sources(process_test.Test):
 
     def run(self, name, settings, arguments, status=0, stdout=None, stderr=""):
         """stdout: (least, most) of the number that is printed; stderr: a pattern of the whole text."""
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith(PREFIX)}
-        environment.update({PREFIX + key: str(value) for key, value in settings.items()})
-        environment.update(LD_PRELOAD=self.library, LIBRARY_UNDER_TEST=self.library)
-        done = subprocess.run([self.program, *map(str, arguments)], env=environment,
-                              capture_output=True, text=True, timeout=100,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
-        self.count += 1
-        if done.returncode == SKIPPED:
+        done = super().run(*arguments, prepare=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+                           **{f"TCMALLOC_{key}": value for key, value in settings.items()})
+        if done.returncode == process_test.SKIPPED:
             print(f"{name}: {done.stdout.strip()}")
             return
-        wrong = []
-        if done.returncode != status:
-            wrong.append(f"status {done.returncode}, not {status}")
-        if not re.fullmatch(stderr, done.stderr):
-            wrong.append(f"stderr is not {stderr!r}")
-        if stdout is not None:
-            number = re.fullmatch(r"(\d+)\n", done.stdout)
-            if not number or not stdout[0] <= int(number[1]) <= stdout[1]:
-                wrong.append(f"not a number from {stdout[0]} to {stdout[1]}")
-        self.failures += bool(wrong)
-        print(f"{name}: {'FAILED: ' + '; '.join(wrong) if wrong else 'ok'}")
-        if wrong:
-            print(f"  stdout: {done.stdout!r}\n  stderr: {done.stderr!r}")
-
-    def expect(self, name, condition):
-        self.count += 1
-        if not condition:
-            self.failures += 1
-            print(f"{name}: FAILED")
+        number = re.fullmatch(r"(\d+)\n", done.stdout)
+        self.expect(done.returncode == status and re.fullmatch(stderr, done.stderr) and
+                    (stdout is None or number and stdout[0] <= int(number[1]) <= stdout[1]),
+                    f"{name}: not status {status}, stdout {stdout}, stderr {stderr!r}: {done}")
 
 
 # With these settings as many objects fit the second time, since no free memory is released in between.
@@ -100,9 +73,9 @@ def memory_file(case, folder):
     other = pathlib.Path(folder) / "other"
     other.write_text("the program's")
     case.run("descriptors closed", file, ["close", path, other], stdout=(0, 8))
-    case.expect("the program's file", other.read_text() == "the program's")
+    case.expect_equal(other.read_text(), "the program's", "the program's file")
     other.unlink()
-    case.expect("no file is left", not os.listdir(folder))
+    case.expect_equal(os.listdir(folder), [], "files that are left")
 
 
 def device(case, folder):
@@ -116,9 +89,8 @@ def device(case, folder):
     case.run("device up to its limit", {**device, "DEVMEM_LIMIT": 9}, ["fill", path],
              stdout=(7, 8))
     contents = path.read_bytes()
-    case.expect("what is used of the device",
-                contents[:MIB] == old[:MIB] and contents[9 * MIB:] == old[9 * MIB:] and
-                contents[MIB:9 * MIB].count(b"\xdd") < MIB)
+    case.expect(contents[:MIB] == old[:MIB] and contents[9 * MIB:] == old[9 * MIB:] and
+                contents[MIB:9 * MIB].count(b"\xdd") < MIB, "what is used of the device")
     memory = {**device, "DEVMEM_LIMIT": 9, "MEMFS_MALLOC_PATH": f"{folder}/heap",
               "MEMFS_LIMIT_MB": 8}
     case.run("the memory file comes first", memory, ["fill", f"{folder}/heap"], stdout=(7, 8))
@@ -153,8 +125,7 @@ def hugepages(case, folder):
     try:
         count = int(HUGEPAGES.read_text())
         if count < 96:
-            print(f"SKIP: the system has {count} free hugepages, 96 are needed")
-            return False
+            raise Skipped(f"the system has {count} free hugepages, 96 are needed")
         mount("hugetlbfs", "pagesize=2M", folder)
         path = f"{folder}/heap"
         file = {"MEMFS_MALLOC_PATH": path}
@@ -168,35 +139,28 @@ def hugepages(case, folder):
             case.run("falls back without hugepages", file, ["fill", path], stdout=(9, 12))
             case.run("fails without hugepages", {**file, **KEPT}, ["exhaust", path],
                      stdout=(9, 12))
-            case.expect("no file is left", not os.listdir(folder))
+            case.expect_equal(os.listdir(folder), [], "files that are left")
         finally:
             subprocess.run(["umount", folder], check=True)
     finally:
         HUGEPAGES.write_text(before)
-    return True
 
 
-def main():
-    program, library, *options = sys.argv[1:]
-    if options and not os.environ.get("IN_MOUNT_NAMESPACE"):
+def test_process(case):
+    anonymous(case)
+    memory_file(case, case.folder)
+    device(case, case.folder)
+
+
+def test_system(case):
+    if not os.environ.get("IN_MOUNT_NAMESPACE"):
         if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"]).returncode:
-            print("SKIP: mounting file systems needs root")
-            return SKIPPED
+            raise Skipped("mounting file systems needs root")
         os.environ["IN_MOUNT_NAMESPACE"] = "1"
-        os.execvp("unshare", ["unshare", "-m", sys.executable, *sys.argv])
-    case = Case(program, library)
-    all_done = True
-    with tempfile.TemporaryDirectory(dir=None if options else "/dev/shm") as folder:
-        if options:
-            full_file_system(case, folder)
-            all_done = hugepages(case, folder)
-        else:
-            anonymous(case)
-            memory_file(case, folder)
-            device(case, folder)
-    print(f"{case.count} checks, {case.failures} failed")
-    return 1 if case.failures else 0 if all_done else SKIPPED
+        sys.exit(subprocess.run(["unshare", "-m", sys.executable, *sys.argv]).returncode)
+    full_file_system(case, case.folder)
+    hugepages(case, case.folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process_test.main(globals(), Sources, "/dev/shm")

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests which memory is released, and the hugepages, with each setting: the program executes itself
-// anew with each one. Memory is counted by the library, hugepages by the kernel.
+// Tests which memory is released, the limits and the hugepages, with each setting: the program
+// executes itself anew with each one. Memory is counted by the library, hugepages by the kernel.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <malloc.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "../check.h"
@@ -14,6 +13,7 @@ enum { kMiB = 1 << 20, kMostObjects = 1024 };
 
 extern size_t tcmalloc_release_free_memory(void) __attribute__((weak));
 extern double tcmalloc_get_memory_release_rate(void) __attribute__((weak));
+extern size_t tcmalloc_get_memory_limit(int) __attribute__((weak));
 extern int tcmalloc_get_numeric_property(const char*, size_t*) __attribute__((weak));
 
 // Objects of `size` bytes, `mib` MiB in all, that have been written to.
@@ -75,23 +75,46 @@ static void RateZero(void) {
 
 // The memory is released while the thread wakes up now and then, and allocates and frees 2 MiB of
 // objects: more than its cache has.
-static void GoesSoon(size_t size) {
-  static void* few[2 * kMiB / 100];
+static void RateHigh(void) {
+  enum { kSize = 100, kFew = 2 * kMiB / kSize };
+  static void* few[kFew];
   CHECK(tcmalloc_get_memory_release_rate() == 1000);
   Fill(100, kMiB);
   FreeAll();
   for (int i = 0; FreeBytes() >= 4 * kMiB; ++i) {
     CHECK(i < 6000);
-    const size_t n = 2 * kMiB / size;
-    for (size_t j = 0; j < n; ++j) few[j] = Malloc(size);
-    for (size_t j = 0; j < n; ++j) Free(few[j]);
+    for (size_t j = 0; j < kFew; ++j) few[j] = Malloc(kSize);
+    for (size_t j = 0; j < kFew; ++j) Free(few[j]);
     const struct timespec pause = {0, 10 * 1000000};
     nanosleep(&pause, NULL);
   }
 }
 
-static void RateHigh(void) { GoesSoon(100); }
-static void RateHighLarge(void) { GoesSoon(300000); }
+static void HardLimit(void) {
+  CHECK(tcmalloc_get_memory_limit(0) == 64u * kMiB && tcmalloc_get_memory_limit(1) == 0);
+  size_t count = 0;
+  while (Malloc(kMiB) != NULL) ++count;
+  CHECK(errno == ENOMEM && count >= 56 && count < 64);
+}
+
+static void SoftLimit(void) {
+  CHECK(tcmalloc_get_memory_limit(0) == 0 && tcmalloc_get_memory_limit(1) == 30u * kMiB);
+  Fill(100, kMiB);
+  FreeAll();
+  CHECK(FreeBytes() < 30u * kMiB);
+}
+
+// Half of the control group's limit, if there is one: no allocation may fail because of it, and no
+// file may stay open.
+static void ShareOfTheGroup(void) {
+  CHECK(tcmalloc_get_memory_limit(0) == 0);
+  Exercise(1);
+  const size_t limit = tcmalloc_get_memory_limit(1);
+  CHECK(limit == 0 || limit > kMiB);
+  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  CHECK(fd == STDERR_FILENO + 1);
+  close(fd);
+}
 
 // The preset that trades speed for space.
 static void Small(void) {
@@ -142,19 +165,6 @@ static void NotAskedFor(void) {
   FreeAll();
 }
 
-static void ForbiddenByTheParent(void) {
-  CHECK(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1);
-  Fill(200, kMiB);
-  CHECK(HugepageBytes() == 0);
-  FreeAll();
-}
-
-static void SmallHeap(void) {
-  Fill(10, 100000);
-  CHECK(HugepageBytes() == 0);
-  FreeAll();
-}
-
 static const struct Case {
   const char* name;
   const char* setting;
@@ -164,12 +174,12 @@ static const struct Case {
     {"disabled", "TCMALLOC_DISABLE_MEMORY_RELEASE=1", Disabled},
     {"rate_zero", "TCMALLOC_RELEASE_RATE=0", RateZero},
     {"rate_high", "TCMALLOC_RELEASE_RATE=1000", RateHigh},
-    {"rate_high_large", "TCMALLOC_RELEASE_RATE=1000", RateHighLarge},
+    {"hard_limit", "TCMALLOC_HEAP_LIMIT_MB=64", HardLimit},
+    {"soft_limit", "TCMALLOC_SOFT_LIMIT=30M", SoftLimit},
+    {"share", "TCMALLOC_SOFT_LIMIT=50%", ShareOfTheGroup},
     {"hugepages", "TCMALLOC_HUGEPAGES=1", Hugepages},
     {"not_asked_for", "TCMALLOC_HUGEPAGES=0", NotAskedFor},
-    {"forbidden", "TCMALLOC_HUGEPAGES=1", ForbiddenByTheParent},
     {"small_preset", "TCMALLOC_SMALL=1", Small},
-    {"small_heap", "TCMALLOC_HUGEPAGES=1", SmallHeap},
 };
 
 int main(int argc, char** argv) {
@@ -183,20 +193,14 @@ int main(int argc, char** argv) {
       continue;
     }
     const pid_t child = fork();
-    CHECK(child >= 0);
     if (child == 0) {
-      // Inherited by children, so it must not come from the environment of the tests.
-      CHECK(prctl(PR_SET_THP_DISABLE, kCases[i].run == ForbiddenByTheParent, 0, 0, 0) == 0);
+      for (int fd = STDERR_FILENO + 1; fd < 100; ++fd) close(fd);
       putenv((char*)(uintptr_t)kCases[i].setting);
       execl(self, self, kCases[i].name, (char*)NULL);
       _exit(2);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    if (status != 0) {
-      dprintf(STDERR_FILENO, "%s (%s): status %d\n", kCases[i].name, kCases[i].setting, status);
-    }
-    CHECK(status == 0);
+    printf("%s (%s)\n", kCases[i].name, kCases[i].setting);
+    AwaitChild(child);
   }
   return 0;
 }

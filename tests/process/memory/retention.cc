@@ -1,28 +1,70 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// retention WORKLOAD: runs the workload, and becomes idle. Then the allocator releases memory until
-// it keeps no more than the retention total and its shares, by its own statistics, and what these
-// call fragmentation:
+// retention WORKLOAD [hugepages]: runs the workload, and becomes idle. Then the allocator releases
+// memory until it keeps no more than the retention total and its shares, by its own statistics, and
+// what these call fragmentation:
 //   * free objects in spans that are partly in use, and the allocator's records;
 //   * free pages between spans in use: up to a sixteenth of what these hold;
 //   * the 64 KiB that each thread may cache whatever its share is.
 // In a process with one thread, which calls the allocator now and then, free pages may take up to
 // half of the total.
+//
+// The workloads `drop...` allocate 300 MiB in objects of mixed sizes and free the first 250 MiB of
+// them. Their heap then has at most 1.5 times the live bytes and 16 MiB, or 2 times in a process
+// with one thread.
+//
+// With `hugepages` only this second bound holds. Otherwise the process has no hugepages, and its
+// resident memory shows that the memory was released.
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
 
-#include "heap_figures.h"
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "../check.h"
 
 namespace {
 
+constexpr size_t kKiB = size_t{1} << 10;
+constexpr size_t kMiB = size_t{1} << 20;
 constexpr uint64_t kSeed = 20261125;
 constexpr size_t kMostObjects = size_t{6} << 20;
+constexpr size_t kDroppedBytes = 250 * kMiB;
+constexpr size_t kLiveBytes = 50 * kMiB;
 constexpr size_t kThreads = 8;
 // The threads of many_threads: enough for a share of thread caches of more than half of the total.
 constexpr size_t kManyThreads = 300;
 
-char** objects;
+// What tcmalloc_stats_json says. Reading it allocates nothing.
+class HeapFigures {
+ public:
+  HeapFigures() {
+    using Function = size_t(char*, size_t);
+    static auto* const stats =
+        reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, "tcmalloc_stats_json"));
+    CHECK(stats != nullptr && stats(json_, sizeof(json_)) < sizeof(json_));
+  }
+  size_t operator[](const char* name) const {
+    char key[80];
+    snprintf(key, sizeof(key), "\"%s\":", name);
+    const char* const at = strstr(json_, key);
+    CHECK(at != nullptr);
+    return strtoull(at + strlen(key), nullptr, 10);
+  }
+
+ private:
+  static inline char json_[64 * kKiB];
+};
+
+char** objects;  // in memory that the allocator does not know of
 pthread_barrier_t all_done;
+pthread_barrier_t all_full;
+pthread_t threads[kManyThreads];
 
 // The number of threads of the process, the library's included. Allocates nothing.
 size_t NumThreads() {
@@ -31,13 +73,34 @@ size_t NumThreads() {
   return status.st_nlink - 2;
 }
 
-void Burst() {
-  std::mt19937_64 random(kSeed);
-  const size_t n = TakeMixed(objects, 300 * kMiB, random);
-  FreeFirst(objects, n - n / 10);
+// Allocates `bytes` in objects of 16 bytes to 64 KiB, each power of two as likely as the next.
+// Returns their number.
+size_t TakeMixed(char** own, size_t bytes, std::mt19937_64& random) {
+  size_t n = 0;
+  for (size_t total = 0; total < bytes; ++n) {
+    const size_t power = size_t{16} << random() % 12;
+    const size_t size = power + random() % power;
+    own[n] = NewMarked(size, 1);
+    total += size;
+  }
+  return n;
+}
+
+void FreeFirst(char** own, size_t n) {
+  for (size_t i = 0; i < n; ++i) Free(own[i]);
 }
 
 char** PartOf(size_t thread) { return objects + thread * (kMostObjects / kThreads); }
+
+// Frees the oldest objects once all threads have allocated theirs.
+void Drop(size_t part, size_t parts) {
+  std::mt19937_64 random(kSeed + part);
+  char** const own = PartOf(part);
+  const size_t dropped = TakeMixed(own, kDroppedBytes / parts, random);
+  TakeMixed(own + dropped, kLiveBytes / parts, random);
+  if (parts > 1) pthread_barrier_wait(&all_full);
+  FreeFirst(own, dropped);
+}
 
 // Allocates and frees several objects of every size class, several times.
 void* FillAndEnd(void* thread) {
@@ -52,26 +115,28 @@ void* FillAndEnd(void* thread) {
   return nullptr;
 }
 
-// Sleeps for good: the process ends before.
-void* Sleep() {
+// Sleeps for good, unless the main thread waits a second time: the process ends before.
+void* Sleep(void*) {
   pthread_barrier_wait(&all_done);
   pthread_barrier_wait(&all_done);
   return nullptr;
 }
 
-void* FillAndSleep(void* thread) {
-  FillAndEnd(thread);
-  return Sleep();
+void* DropAndSleep(void* thread) {
+  Drop(reinterpret_cast<size_t>(thread), kThreads);
+  return Sleep(nullptr);
 }
+
+void* FillAndSleep(void* thread) { return Sleep(FillAndEnd(thread)); }
 
 void* FreeOthersAndSleep(void* thread) {
   const size_t next = (reinterpret_cast<size_t>(thread) + 1) % kThreads;
   std::mt19937_64 random(kSeed + reinterpret_cast<size_t>(thread));
   char** const own = PartOf(reinterpret_cast<size_t>(thread));
   own[TakeMixed(own, 20 * kMiB, random)] = nullptr;
-  pthread_barrier_wait(&all_done);
+  pthread_barrier_wait(&all_full);
   for (char** object = PartOf(next); *object != nullptr; ++object) Free(*object);
-  return Sleep();
+  return Sleep(nullptr);
 }
 
 // Replaces objects in bursts, so that every bin holds some.
@@ -90,39 +155,58 @@ void* ReplaceAndSleep(void* thread) {
     FreeFirst(first, kBurst);
     for (size_t i = 0; i < kBurst; ++i) first[i] = NewMarked(size(), 1);
   }
-  return Sleep();
+  return Sleep(nullptr);
 }
 
-void Start(void* (*run)(void*), size_t waits, size_t num_threads = kThreads) {
+void Create(void* (*run)(void*), size_t num_threads) {
   for (size_t i = 0; i < num_threads; ++i) {
-    pthread_t thread;
-    CHECK(pthread_create(&thread, nullptr, run, reinterpret_cast<void*>(i)) == 0);
-  }
-  for (size_t i = 0; i < waits; ++i) pthread_barrier_wait(&all_done);
-}
-
-void ThreadsThatEnd() {
-  for (size_t round = 0; round < 8; ++round) {
-    pthread_t threads[kThreads];
-    for (size_t i = 0; i < kThreads; ++i) {
-      CHECK(pthread_create(&threads[i], nullptr, &FillAndEnd, reinterpret_cast<void*>(i)) == 0);
-    }
-    for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+    CHECK(pthread_create(&threads[i], nullptr, run, reinterpret_cast<void*>(i)) == 0);
   }
 }
 
-void Run(const char* workload) {
-  const auto is = [workload](const char* name) { return strcmp(workload, name) == 0; };
-  if (is("burst")) return Burst();
-  if (is("threads_end")) return ThreadsThatEnd();
-  if (is("threads_sleep") || is("many_shards")) return Start(&FillAndSleep, 1);
-  if (is("many_threads")) return Start(&ReplaceAndSleep, 1, kManyThreads);
-  if (is("handed_over")) return Start(&FreeOthersAndSleep, 2);
-  CHECK(!"a workload");
+void JoinAll() {
+  for (size_t i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], nullptr) == 0);
 }
+
+void StartSleepers(void* (*run)(void*), size_t num_threads = kThreads) {
+  CHECK(pthread_barrier_init(&all_done, nullptr, static_cast<unsigned>(num_threads) + 1) == 0);
+  Create(run, num_threads);
+  pthread_barrier_wait(&all_done);
+}
+
+const struct Workload {
+  const char* name;
+  void (*run)();
+} kWorkloads[] = {
+    {"drop_alone", [] { Drop(0, 1); }},
+    {"drop_threads", [] { StartSleepers(&DropAndSleep); }},
+    // The threads never allocate.
+    {"drop_threads_first",
+     [] {
+       StartSleepers(&Sleep);
+       Drop(0, 1);
+     }},
+    {"drop_threads_ended",
+     [] {
+       StartSleepers(&Sleep);
+       pthread_barrier_wait(&all_done);
+       JoinAll();
+       Drop(0, 1);
+     }},
+    {"threads_end",
+     [] {
+       for (int round = 0; round < 8; ++round) {
+         Create(&FillAndEnd, kThreads);
+         JoinAll();
+       }
+     }},
+    {"threads_sleep", [] { StartSleepers(&FillAndSleep); }},
+    {"many_threads", [] { StartSleepers(&ReplaceAndSleep, kManyThreads); }},
+    {"handed_over", [] { StartSleepers(&FreeOthersAndSleep); }},
+};
 
 // Whether what is kept is within the bounds.
-bool IsWithinBounds(const HeapFigures& figures, bool prints) {
+bool IsWithinShares(const HeapFigures& figures, bool prints) {
   const size_t in_use = figures["in_use_bytes"];
   const size_t caches = figures["thread_cache_free_bytes"];
   const size_t kept = figures["kept_span_bytes"];
@@ -153,30 +237,52 @@ bool IsWithinBounds(const HeapFigures& figures, bool prints) {
 
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
-  CHECK(argc == 2);
-  ForbidHugepages();
+  CHECK(argc == 2 || (argc == 3 && strcmp(argv[2], "hugepages") == 0));
+  const bool hugepages = argc == 3;
+  if (!hugepages) CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
   const bool many = strcmp(argv[1], "many_threads") == 0;
-  CHECK(pthread_barrier_init(&all_done, nullptr, (many ? kManyThreads : kThreads) + 1) == 0);
-  objects = PointersOutsideTheHeap(kMostObjects);
-  HeapFigures figures;
+  const bool drops = strncmp(argv[1], "drop", 4) == 0;
+  CHECK(pthread_barrier_init(&all_full, nullptr, kThreads) == 0);
+  void* const memory = mmap(nullptr, kMostObjects * sizeof(char*), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  objects = static_cast<char**>(memory);
   const size_t base_bytes = ResidentBytes();
-  Run(argv[1]);
+  bool found = false;
+  for (const Workload& workload : kWorkloads) {
+    if (strcmp(argv[1], workload.name) != 0) continue;
+    workload.run();
+    found = true;
+  }
+  CHECK(found);
   CHECK(madvise(objects, kMostObjects * sizeof(char*), MADV_DONTNEED) == 0);
-  figures.Read();
-  IsWithinBounds(figures, true);
-  AwaitFigures(NumThreads() == 1, [many](const HeapFigures& now) {
+  const bool alone = NumThreads() == 1;
+  const size_t live = HeapFigures()["in_use_bytes"];
+  CHECK(!drops || (live >= kLiveBytes && live < kLiveBytes + kLiveBytes / 4));
+  const size_t most = drops ? (alone ? 2 * live : live + live / 2) + 16 * kMiB : SIZE_MAX;
+  IsWithinShares(HeapFigures(), true);
+  for (int i = 0;; ++i) {
+    const HeapFigures now;
     // The share of caches depends on the number of threads. The threads sleep, so the caches must
     // be empty.
-    return IsWithinBounds(now, false) && (!many || now["thread_cache_free_bytes"] < kMiB);
-  });
-  figures.Read();
-  IsWithinBounds(figures, true);
+    if (now["actual_bytes"] <= most && (hugepages || IsWithinShares(now, false)) &&
+        (!many || now["thread_cache_free_bytes"] < kMiB)) {
+      break;
+    }
+    CHECK(i < 10'000);
+    // No other thread releases memory.
+    if (alone) Free(Malloc(300'000));
+    const timespec pause = {.tv_sec = 0, .tv_nsec = 10'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  const HeapFigures figures;
+  IsWithinShares(figures, true);
   CHECK(figures["released_bytes"] > 0);
   // What counts as released is not resident: beside the heap, the stacks of the threads are.
   const size_t stacks = (many ? kManyThreads : kThreads) * 64 * kKiB;
   const size_t backed = figures["actual_bytes"];
   dprintf(STDOUT_FILENO, "resident %zu KiB, backed %zu KiB\n", ResidentBytes() / kKiB,
           backed / kKiB);
-  CHECK(ResidentBytes() <= base_bytes + backed + stacks + 8 * kMiB);
+  CHECK(hugepages || ResidentBytes() <= base_bytes + backed + stacks + 8 * kMiB);
   _exit(0);
 }

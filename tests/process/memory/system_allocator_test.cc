@@ -7,10 +7,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
-#include <atomic>
 #include <cstdint>
-#include <thread>
-#include <vector>
 
 #include "../check.h"
 #include "../child.h"
@@ -37,15 +34,9 @@ class Arena final : public SystemAllocator {
   void* Allocate(size_t bytes, size_t* actual_bytes, size_t alignment) noexcept override {
     CHECK(alignment >= 8192 && (alignment & (alignment - 1)) == 0);
     CHECK(bytes > 0);
-    size_t used = used_.load();
-    size_t first;
-    do {
-      const uintptr_t at = reinterpret_cast<uintptr_t>(start_) + used;
-      first = used + (-at & (alignment - 1));
-      if (first > bytes_ || bytes > bytes_ - first) {
-        return nullptr;
-      }
-    } while (!used_.compare_exchange_weak(used, first + bytes));
+    const size_t first = used_ + (-(reinterpret_cast<uintptr_t>(start_) + used_) & (alignment - 1));
+    if (first > bytes_ || bytes > bytes_ - first) return nullptr;
+    used_ = first + bytes;
     *actual_bytes = bytes;
     // A system call may change errno, even if it succeeds.
     errno = EINTR;
@@ -71,48 +62,8 @@ class Arena final : public SystemAllocator {
  private:
   char* const start_;
   const size_t bytes_;
-  std::atomic<size_t> used_{0};
+  size_t used_ = 0;
 };
-
-// Allocates the memory that the heap has before it must grow.
-void UseUpFreeMemory(Arena& arena) {
-  for (size_t size :
-       {kMiB, size_t{300000}, size_t{100000}, size_t{20000}, size_t{3000}, size_t{200}}) {
-    for (char* p = nullptr; p == nullptr || !arena.Holds(p);) {
-      p = static_cast<char*>(Malloc(size));
-      CHECK(p != nullptr);
-    }
-  }
-}
-
-void RandomObjects(unsigned seed) {
-  struct Object {
-    char* start = nullptr;
-    size_t size = 0;
-    unsigned mark = 0;
-  };
-  std::vector<Object> objects(200);
-  unsigned state = seed;
-  const auto random = [&state] { return (state = state * 1664525 + 1013904223) >> 8; };
-  for (int i = 0; i < 20000; ++i) {
-    Object& object = objects[random() % objects.size()];
-    if (object.start != nullptr) {
-      FreeMarked(object.start, object.size, object.mark);
-      object.start = nullptr;
-      continue;
-    }
-    object.size = 1 + random() % (random() % 50 == 0 ? kMiB : 5000);
-    object.mark = random();
-    object.start = static_cast<char*>(Calloc(1, object.size));
-    CHECK(object.start != nullptr);
-    CheckMarked(object.start, object.size, 0);
-    memset(object.start, static_cast<int>(object.mark & 0xff), object.size);
-    if (i % 5000 == 0) malloc_trim(0);
-  }
-  for (const Object& object : objects) {
-    if (object.start != nullptr) FreeMarked(object.start, object.size, object.mark);
-  }
-}
 
 // Whatever RunInChild's body checks ends the child with another status.
 #define EXPECT_CHILD_SUCCEEDS(...)                                 \
@@ -136,27 +87,25 @@ TEST(SystemAllocatorTest, TheHeapGrowsByWhatItGives) {
     CHECK(arena.Holds(p));
     memset(p, 'x', 32 * kMiB);
     Free(p);
-    UseUpFreeMemory(arena);
     // The memory was not zero, and is never released: calloc clears it.
-    std::thread other([] { RandomObjects(55); });
-    RandomObjects(56);
-    other.join();
-    malloc_trim(0);
-    char* const zeroes = static_cast<char*>(Calloc(1, 100 * kMiB));
-    CHECK(arena.Holds(zeroes));
-    CheckMarked(zeroes, 100 * kMiB, 0);
-    Free(zeroes);
+    for (int round = 0; round < 2; ++round) {
+      malloc_trim(0);
+      char* const zeroes = static_cast<char*>(Calloc(1, 100 * kMiB));
+      CHECK(arena.Holds(zeroes));
+      CheckMarked(zeroes, 100 * kMiB, 0);
+      memset(zeroes, 'x', 100 * kMiB);
+      Free(zeroes);
+    }
     malloc_trim(0);
     CHECK(arena.IsResident());
     // A child's memory is a copy.
     const pid_t child = fork();
     if (child == 0) {
-      RandomObjects(57);
-      _exit(7);
+      Exercise(57);
+      _exit(0);
     }
-    RandomObjects(58);
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    Exercise(58);
+    AwaitChild(child);
   });
 }
 

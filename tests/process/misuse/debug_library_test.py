@@ -14,8 +14,8 @@ BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded. WHA
 import os
 import re
 import signal
-import subprocess
-import sys
+
+import process_test
 
 # Bug -> (the end of the line, as a pattern; whether the report has the stack of the free). {p} is the pointer.
 AFTER = r"the object of {size} bytes? was written after its end, at offset {at}: found 0x[0-9a-f]+, expected 0xfd"
@@ -87,115 +87,97 @@ FAULTS = {name for name in REPORTS if re.match(r"(write|memset)_after_(free|dele
     "read_after_end_of_page", "read_after_free", "write_after_end_of_large", "memset_over_next_object"}
 
 
-class Test:
+class Bugs(process_test.Test):
 
-    def __init__(self, bugs, library):
-        self.bugs = bugs
-        self.library = os.path.abspath(library)
-        self.full = "minimal" not in os.path.basename(library)
-        self.failed = 0
-
-    def check(self, condition, text):
-        if not condition:
-            self.failed += 1
-            print("FAILED:", text)
-
-    def run(self, *arguments, **settings):
-        environment = {**os.environ, "LD_PRELOAD": self.library, **settings}
-        return subprocess.run([self.bugs, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.full = "minimal" not in os.path.basename(self.library)
 
     def names(self):
         names = self.run("--list").stdout.split()
-        self.check(len(names) > 25, "bugs --list lists them")
+        self.expect(len(names) > 25, "bugs --list lists them")
         return names
 
     def check_report(self, name, result, call, pattern, has_free):
         """The report of a bug, which ended the program."""
-        self.check(result.returncode == -signal.SIGABRT, f"{name}: ends by {result.returncode}, not by SIGABRT: "
-                   f"{result.stderr}{result.stdout}")
+        self.expect(result.returncode == -signal.SIGABRT, f"{name}: ends by {result.returncode}, not by SIGABRT: "
+                    f"{result.stderr}{result.stdout}")
         said = re.match(r"misuses (0x[0-9a-f]+)\n", result.stdout)
         if not said:
-            self.check(False, f"{name}: no pointer in {result.stdout!r}")
+            self.expect(False, f"{name}: no pointer in {result.stdout!r}")
             return
         lines = result.stderr.split("\n")
         start = f"{call} of " if call else ""
-        self.check(re.fullmatch(f"tcmalloc: {start}{said[1]}: {pattern}(, and up to [0-9]+ bytes? more)?", lines[0]),
-                   f"{name}: {lines[0]!r} is not {start}{said[1]}: {pattern}")
-        self.check(all(line.startswith("  ") for line in lines[1:-1]) and lines[-1] == "",
-                   f"{name}: other lines than stacks: {result.stderr}")
+        self.expect(re.fullmatch(f"tcmalloc: {start}{said[1]}: {pattern}(, and up to [0-9]+ bytes? more)?", lines[0]),
+                    f"{name}: {lines[0]!r} is not {start}{said[1]}: {pattern}")
+        self.expect(all(line.startswith("  ") for line in lines[1:-1]) and lines[-1] == "",
+                    f"{name}: other lines than stacks: {result.stderr}")
         headings = [line for line in lines if re.match(r"  \S", line)]
         if has_free is None:
             return
-        self.check(any(re.match("  allocated by ", line) for line in headings), f"{name}: no stack of the allocation")
-        self.check(has_free == any(re.match("  freed by ", line) for line in headings), f"{name}: stack of the free")
+        self.expect(any(re.match("  allocated by ", line) for line in headings), f"{name}: no stack of the allocation")
+        self.expect(has_free == any(re.match("  freed by ", line) for line in headings), f"{name}: stack of the free")
         if self.full and not re.search("alignment", name):
             allocates = re.search(r"  allocated by [^\n]*\n    (\S+)", result.stderr)
-            self.check(allocates and re.search("AllocateIt|New(Array)?It", allocates[1]),
-                       f"{name}: the allocation is by {allocates and allocates[1]}: {result.stderr}")
-
-    # ---
-
-    def reports(self):
-        names = self.names()
-        for name in names:
-            result = self.run(name)
-            if name == "none" or name.startswith("read_"):
-                self.check(result.returncode == 0 and result.stderr == "", f"{name}: {result}")
-            elif name not in REPORTS:
-                self.check(False, f"{name} is not in the table")
-            else:
-                self.check_report(name, result, *REPORTS[name])
-        self.check(set(REPORTS) <= set(names), f"no bugs: {set(REPORTS) - set(names)}")
-
-    def fence(self):
-        for name in self.names():
-            result = self.run(name, TCMALLOC_PAGE_FENCE="1")
-            if name == "none":
-                self.check(result.returncode == 0 and result.stderr == "", f"{name}: {result}")
-            elif name in FAULTS:
-                self.check(result.returncode == -signal.SIGSEGV and "survived" not in result.stdout,
-                           f"{name}: {result}")
-            elif name in REPORTS:
-                call, pattern, has_free = REPORTS[name]
-                # The library may find this free by the protection of the page, without the offset in the object.
-                if name == "free_inside_freed":
-                    pattern = "not the start of an object, but a pointer into a freed one of 100 bytes at 0x[0-9a-f]+"
-                if result.returncode == -signal.SIGSEGV and re.match("write|mem", name) and "survived" not in result.stdout:
-                    continue  # the end is at the fence
-                self.check_report(name, result, call, pattern, has_free)
-
-    def settings(self):
-        # Without a queue nothing is kept, so a second free finds a recycled header.
-        result = self.run("double_free", TCMALLOC_MAX_FREE_QUEUE_SIZE="0")
-        self.check(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"no queue: {result}")
-        result = self.run("write_after_free", TCMALLOC_MAX_FREE_QUEUE_SIZE="0")
-        self.check(result.returncode == 0, f"no queue: {result}")
-        # A queue of 1 MB no longer contains the object after 100 MB.
-        result = self.run("write_after_free_found_by_frees", TCMALLOC_RECLAIM_MEMORY="false")
-        self.check(result.returncode == -signal.SIGABRT and "was written after the free, at offset 3" in result.stderr, f"{result}")
-        result = self.run("double_free", TCMALLOC_SYMBOLIZE_STACKTRACE="0")
-        self.check("FreeIt" not in result.stderr and re.search("freed by free:\n    0x", result.stderr), f"{result}")
-        # Objects that the program holds or has freed are not leaked, wherever the header is.
-        if self.full:
-            result = self.run("none", HEAPCHECK="normal")
-            self.check(result.returncode == 0 and " leaks of " not in result.stderr, f"leak check: {result}")
-        for name in ("read_after_end_of_page", "read_after_free"):
-            result = self.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
-            self.check(result.returncode == 0, f"readable fence: {name}: {result}")
-        for name in ("write_after_end_of_large", "write_after_free"):
-            result = self.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
-            self.check(result.returncode == -signal.SIGSEGV, f"readable fence: {name}: {result}")
-        result = self.run("double_free_of_large", TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_NEVER_RECLAIM="1")
-        self.check(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"{result}")
+            self.expect(allocates and re.search("AllocateIt|New(Array)?It", allocates[1]),
+                        f"{name}: the allocation is by {allocates and allocates[1]}: {result.stderr}")
 
 
-def main():
-    what, *others = sys.argv[1:]
-    test = Test(*others)
-    getattr(test, what)()
-    print("failed checks:", test.failed)
-    return 1 if test.failed else 0
+def test_reports(test):
+    names = test.names()
+    for name in names:
+        result = test.run(name)
+        if name == "none" or name.startswith("read_"):
+            test.expect(result.returncode == 0 and result.stderr == "", f"{name}: {result}")
+        elif name not in REPORTS:
+            test.expect(False, f"{name} is not in the table")
+        else:
+            test.check_report(name, result, *REPORTS[name])
+    test.expect(set(REPORTS) <= set(names), f"no bugs: {set(REPORTS) - set(names)}")
+
+
+def test_fence(test):
+    for name in test.names():
+        result = test.run(name, TCMALLOC_PAGE_FENCE="1")
+        if name == "none":
+            test.expect(result.returncode == 0 and result.stderr == "", f"{name}: {result}")
+        elif name in FAULTS:
+            test.expect(result.returncode == -signal.SIGSEGV and "survived" not in result.stdout,
+                        f"{name}: {result}")
+        elif name in REPORTS:
+            call, pattern, has_free = REPORTS[name]
+            # The library may find this free by the protection of the page, without the offset in the object.
+            if name == "free_inside_freed":
+                pattern = "not the start of an object, but a pointer into a freed one of 100 bytes at 0x[0-9a-f]+"
+            if result.returncode == -signal.SIGSEGV and re.match("write|mem", name) and "survived" not in result.stdout:
+                continue  # the end is at the fence
+            test.check_report(name, result, call, pattern, has_free)
+
+
+def test_settings(test):
+    # Without a queue nothing is kept, so a second free finds a recycled header.
+    result = test.run("double_free", TCMALLOC_MAX_FREE_QUEUE_SIZE="0")
+    test.expect(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"no queue: {result}")
+    result = test.run("write_after_free", TCMALLOC_MAX_FREE_QUEUE_SIZE="0")
+    test.expect(result.returncode == 0, f"no queue: {result}")
+    # A queue of 1 MB no longer contains the object after 100 MB.
+    result = test.run("write_after_free_found_by_frees", TCMALLOC_RECLAIM_MEMORY="false")
+    test.expect(result.returncode == -signal.SIGABRT and "was written after the free, at offset 3" in result.stderr, f"{result}")
+    result = test.run("double_free", TCMALLOC_SYMBOLIZE_STACKTRACE="0")
+    test.expect("FreeIt" not in result.stderr and re.search("freed by free:\n    0x", result.stderr), f"{result}")
+    # Objects that the program holds or has freed are not leaked, wherever the header is.
+    if test.full:
+        result = test.run("none", HEAPCHECK="normal")
+        test.expect(result.returncode == 0 and " leaks of " not in result.stderr, f"leak check: {result}")
+    for name in ("read_after_end_of_page", "read_after_free"):
+        result = test.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
+        test.expect(result.returncode == 0, f"readable fence: {name}: {result}")
+    for name in ("write_after_end_of_large", "write_after_free"):
+        result = test.run(name, TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_READABLE="1")
+        test.expect(result.returncode == -signal.SIGSEGV, f"readable fence: {name}: {result}")
+    result = test.run("double_free_of_large", TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_NEVER_RECLAIM="1")
+    test.expect(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"{result}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process_test.main(globals(), Bugs)

@@ -12,7 +12,6 @@
 // There are eight threads unless the command says how many.
 #include <gperftools/malloc_extension_c.h>
 #include <malloc.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -101,15 +100,12 @@ int main(int argc, char** argv) {
       passed_lock.lock();
       const pid_t child = fork();
       passed_lock.unlock();
-      CHECK(child >= 0);
       if (child == 0) {
         Work(kSeed, 1000);
         CHECK(MallocExtension_VerifyAllMemory() == 1);
         _exit(0);
       }
-      int status = 0;
-      CHECK(waitpid(child, &status, 0) == child);
-      CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+      AwaitChild(child);
     }
   } else {
     getchar();

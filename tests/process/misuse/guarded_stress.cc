@@ -4,7 +4,6 @@
 // each other's, which are all guarded as far as the pool has room, while the
 // main thread forks. Each child can allocate guarded objects, free those of the
 // parent, start a thread and fork again.
-#include <sys/wait.h>
 
 #include <atomic>
 #include <thread>
@@ -49,15 +48,6 @@ void FreeAll() {
   for (auto& object : exchange) free(object.exchange(nullptr));
 }
 
-void WaitFor(pid_t child) {
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  dprintf(STDERR_FILENO, "child ended with status 0x%x%s\n", status,
-          WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? " (it hung)" : "");
-  _exit(1);
-}
-
 [[noreturn]] void RunChild(unsigned seed, bool forks_again) {
   alarm(kChildSeconds);
   for (int i = 0; i < 200; ++i) Step(&seed);
@@ -67,7 +57,7 @@ void WaitFor(pid_t child) {
   if (forks_again) {
     const pid_t child = fork();
     if (child == 0) RunChild(seed, false);
-    WaitFor(child);
+    AwaitChild(child);
   }
   // Objects of the parent that its other threads held stay; all others can be
   // freed, and the pool has room for new ones.
@@ -92,7 +82,7 @@ int main() {
   for (unsigned i = 0; i < kChildren; ++i) {
     const pid_t child = fork();
     if (child == 0) RunChild(i, i % 8 == 0);
-    WaitFor(child);
+    AwaitChild(child);
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();

@@ -10,13 +10,11 @@
   off       without TCMALLOC_GUARDED_SAMPLE nothing is noticed, and nothing printed
 """
 
-import os
 import re
 import signal
-import subprocess
-import sys
 
-TIMEOUT_S = 60
+import process_test
+
 UNNOTICED = 3
 
 ADDRESS = r"0x[0-9a-f]+"
@@ -73,24 +71,8 @@ IN_CHILD = {"FreedInChild", "AfterEndInChild"}
 IN_THREAD = {"AfterEndInThread"}
 
 
-class Test:
-    def __init__(self, program, library):
-        self.program, self.library = program, library
-        self.failed = 0
-
-    def run(self, bug, **variables):
-        environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": self.library, "LIBRARY_UNDER_TEST": self.library,
-                       "TCMALLOC_SAMPLE_PARAMETER": "1", **variables}
-        return subprocess.run([self.program, bug], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, timeout=TIMEOUT_S, check=False)
-
-    def expect(self, condition, message):
-        if not condition:
-            self.failed += 1
-            print(f"FAILED: {message}")
-
-    def names(self):
-        return subprocess.run([self.program], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+def run(test, bug, **variables):
+    return test.run(bug, **{"TCMALLOC_SAMPLE_PARAMETER": 1, **variables})
 
 
 def sections(report):
@@ -105,55 +87,46 @@ def sections(report):
     return found
 
 
-def check_report(test, bug, run, line):
-    lines = run.stderr.splitlines()
-    test.expect(lines and re.match(line, lines[0]), f"{bug}: expected {line}, got\n{run.stderr}")
-    stacks = sections(run.stderr)
-    test.expect("that was freed" not in lines[0] or "freed" in stacks, f"{bug}: no stack of the free:\n{run.stderr}")
-    test.expect({"done", "allocated"} <= stacks.keys(), f"{bug}: stacks are missing:\n{run.stderr}")
+def check_report(test, bug, done, line):
+    lines = done.stderr.splitlines()
+    test.expect(lines and re.match(line, lines[0]), f"{bug}: expected {line}, got\n{done.stderr}")
+    stacks = sections(done.stderr)
+    test.expect("that was freed" not in lines[0] or "freed" in stacks, f"{bug}: no stack of the free:\n{done.stderr}")
+    test.expect({"done", "allocated"} <= stacks.keys(), f"{bug}: stacks are missing:\n{done.stderr}")
     for title, (thread, frames) in stacks.items():
-        test.expect(thread > 0 and frames, f"{bug}: {title}: no thread or no frames:\n{run.stderr}")
+        test.expect(thread > 0 and frames, f"{bug}: {title}: no thread or no frames:\n{done.stderr}")
     if bug not in IN_THREAD | IN_CHILD:
-        test.expect(any(bug in frame for frame in stacks["done"][1]), f"{bug}: not named:\n{run.stderr}")
+        test.expect(any(bug in frame for frame in stacks["done"][1]), f"{bug}: not named:\n{done.stderr}")
     if bug in IN_THREAD:
-        test.expect(stacks["done"][0] != stacks["allocated"][0], f"{bug}: the same thread:\n{run.stderr}")
+        test.expect(stacks["done"][0] != stacks["allocated"][0], f"{bug}: the same thread:\n{done.stderr}")
 
 
-def bugs_test(test):
-    names = test.names()
+def test_bugs(test):
+    names = test.run().stdout.split()
     test.expect(sorted(names) == sorted(BUGS), f"the program has other bugs: {set(names) ^ set(BUGS)}")
     for bug, (status, line) in BUGS.items():
-        run = test.run(bug, TCMALLOC_GUARDED_SAMPLE="1", TCMALLOC_GUARDED_REPORT="1")
-        test.expect(run.returncode == status, f"{bug}: status {run.returncode}\n{run.stderr}")
-        check_report(test, bug, run, line)
-    print(f"{len(BUGS)} bugs")
+        done = run(test, bug, TCMALLOC_GUARDED_SAMPLE=1, TCMALLOC_GUARDED_REPORT=1)
+        test.expect(done.returncode == status, f"{bug}: status {done.returncode}\n{done.stderr}")
+        check_report(test, bug, done, line)
 
 
-def quiet_test(test):
+def test_quiet(test):
     for bug in ("ReadAfterFree", "WriteAfterEnd", "DoubleFree", "SlackOfNew"):
         status, line = BUGS[bug]
-        run = test.run(bug, TCMALLOC_GUARDED_SAMPLE="1")
-        test.expect(run.returncode == status, f"{bug}: status {run.returncode}\n{run.stderr}")
+        done = run(test, bug, TCMALLOC_GUARDED_SAMPLE=1)
+        test.expect(done.returncode == status, f"{bug}: status {done.returncode}\n{done.stderr}")
         if status == FAULT:
-            test.expect(run.stderr == "", f"{bug}: printed\n{run.stderr}")
+            test.expect(done.stderr == "", f"{bug}: printed\n{done.stderr}")
         else:
-            check_report(test, bug, run, line)
+            check_report(test, bug, done, line)
 
 
-def off_test(test):
-    for variables in ({"TCMALLOC_SAMPLE_PARAMETER": "0"}, {"TCMALLOC_GUARDED_REPORT": "1"}):
+def test_off(test):
+    for variables in ({"TCMALLOC_SAMPLE_PARAMETER": 0}, {"TCMALLOC_GUARDED_REPORT": 1}):
         for bug in ("ReadAfterFree", "SlackOfNew", "FreeOfNew", "WriteAfterDeleteArray"):
-            run = test.run(bug, **variables)
-            test.expect(run.returncode == UNNOTICED and run.stderr == "", f"{bug}: {run.returncode}\n{run.stderr}")
-
-
-def main():
-    what, program, library = sys.argv[1:]
-    test = Test(program, library)
-    {"bugs": bugs_test, "quiet": quiet_test, "off": off_test}[what](test)
-    print(f"{test.failed} failed")
-    return 1 if test.failed else 0
+            done = run(test, bug, **variables)
+            test.expect(done.returncode == UNNOTICED and done.stderr == "", f"{bug}: {done.returncode}\n{done.stderr}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process_test.main(globals())

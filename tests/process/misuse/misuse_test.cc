@@ -23,19 +23,18 @@
 #include "../check.h"
 #include "../child.h"
 
+extern "C" {
+void free_sized(void* object, size_t size) noexcept;
+void free_aligned_sized(void* object, size_t alignment, size_t size) noexcept;
+void tc_free_aligned_sized(void* object, size_t alignment, size_t size) noexcept;
+void tc_delete_sized_aligned(void* object, size_t size, std::align_val_t alignment) noexcept;
+void tc_deletearray_sized_aligned(void* object, size_t size, std::align_val_t alignment) noexcept;
+}
+
 namespace {
 
 constexpr size_t kMiB = 1 << 20;
-
-using FreeSizedFunction = void(void*, size_t);
-using FreeAlignedSizedFunction = void(void*, size_t, size_t);
-
-// The debug library's red zones and queue of freed objects find more than the
-// other libraries do.
-bool OnDebugLibrary() {
-  const char* const library = getenv("LIBRARY_UNDER_TEST");
-  return library != nullptr && strstr(library, "_debug") != nullptr;
-}
+constexpr size_t kAlignment = 64;
 
 // Hides a pointer's value from the compiler.
 template <typename T>
@@ -51,94 +50,53 @@ std::string Hex(const void* pointer) {
   return text;
 }
 
-// Returns one object size of each size class: it requests one byte more than an
-// object of the last class has. A geometric sweep adds sizes, in case
-// malloc_usable_size returns too little: in the debug libraries it is the
-// requested size.
+// Returns one object size of each size class: it requests one byte more than an object of the last
+// class has. Powers of two come first, in case malloc_usable_size returns too little.
 std::vector<size_t> SmallSizes() {
   std::set<size_t> sizes;
-  for (size_t n = 1; n <= 256 * 1024 && !OnDebugLibrary();) {
+  for (size_t n = 8; n <= 256 * 1024; n *= 2) sizes.insert(n);
+  for (size_t n = 1; n <= 256 * 1024;) {
     void* object = Malloc(n);
     const size_t usable = malloc_usable_size(object);
     Free(object);
     sizes.insert(std::min<size_t>(usable, 256 * 1024));
     n = usable + 1;
   }
-  for (size_t n = 8; n <= 256 * 1024; n += n < 256 ? 8 : n / 128 * 8) sizes.insert(n);
-  sizes.insert(256 * 1024);
   return {sizes.begin(), sizes.end()};
 }
 
-std::vector<size_t> LargeSizes() {
-  return {256 * 1024 + 1, 300000, kMiB - 1, kMiB, kMiB + 1, 5 * kMiB, 100 * kMiB};
-}
+const std::vector<size_t> kLargeSizes = {256 * 1024 + 1, 300000,   kMiB - 1, kMiB,
+                                         kMiB + 1,       5 * kMiB, 20 * kMiB};
 std::vector<size_t> AllSizes() {
   std::vector<size_t> sizes = SmallSizes();
-  for (size_t n : LargeSizes()) sizes.push_back(n);
+  sizes.insert(sizes.end(), kLargeSizes.begin(), kLargeSizes.end());
   return sizes;
 }
 
 // Each way to allocate that has a free with a size.
-enum class Sized { kNew, kNewArray, kMalloc, kAligned };
-constexpr Sized kSizedWays[] = {Sized::kNew, Sized::kNewArray, Sized::kMalloc, Sized::kAligned};
-constexpr size_t kSizedAlignment = 64;
-
-void* AllocateSized(Sized way, size_t size) {
-  switch (way) {
-    case Sized::kNew:
-      return ::operator new(size);
-    case Sized::kNewArray:
-      return ::operator new[](size);
-    case Sized::kMalloc:
-      return Malloc(size);
-    case Sized::kAligned:
-      return memalign(kSizedAlignment, size);
-  }
-  return nullptr;
-}
-
-void FreeSized(Sized way, void* object, size_t size) {
-  static auto* const free_sized =
-      reinterpret_cast<FreeSizedFunction*>(dlsym(RTLD_DEFAULT, "free_sized"));
-  static auto* const free_aligned_sized =
-      reinterpret_cast<FreeAlignedSizedFunction*>(dlsym(RTLD_DEFAULT, "free_aligned_sized"));
-  switch (way) {
-    case Sized::kNew:
-      return ::operator delete(object, size);
-    case Sized::kNewArray:
-      return ::operator delete[](object, size);
-    case Sized::kMalloc:
-      return free_sized(object, size);
-    case Sized::kAligned:
-      return free_aligned_sized(object, kSizedAlignment, size);
-  }
-}
+struct SizedWay {
+  void* (*allocate)(size_t size);
+  void (*release)(void* object, size_t size);
+};
+constexpr SizedWay kSizedWays[] = {
+    {[](size_t n) { return ::operator new(n); },
+     [](void* p, size_t n) { ::operator delete(p, n); }},
+    {[](size_t n) { return ::operator new[](n); },
+     [](void* p, size_t n) { ::operator delete[](p, n); }},
+    {[](size_t n) { return Malloc(n); }, [](void* p, size_t n) { free_sized(p, n); }},
+    {[](size_t n) { return memalign(kAlignment, n); },
+     [](void* p, size_t n) { free_aligned_sized(p, kAlignment, n); }},
+};
 
 // Every free with a size and an alignment.
 using SizedFree = void (*)(void* object, size_t size, size_t alignment);
-template <typename Function>
-Function* Named(const char* name) {
-  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-  CHECK(function != nullptr);
-  return function;
-}
 const SizedFree kFreesWithAlignment[] = {
-    [](void* p, size_t n, size_t a) {
-      Named<FreeAlignedSizedFunction>("free_aligned_sized")(p, a, n);
-    },
-    [](void* p, size_t n, size_t a) {
-      Named<FreeAlignedSizedFunction>("tc_free_aligned_sized")(p, a, n);
-    },
+    [](void* p, size_t n, size_t a) { free_aligned_sized(p, a, n); },
+    [](void* p, size_t n, size_t a) { tc_free_aligned_sized(p, a, n); },
     [](void* p, size_t n, size_t a) { ::operator delete(p, n, std::align_val_t{a}); },
     [](void* p, size_t n, size_t a) { ::operator delete[](p, n, std::align_val_t{a}); },
-    [](void* p, size_t n, size_t a) {
-      Named<void(void*, size_t, std::align_val_t)>("tc_delete_sized_aligned")(p, n,
-                                                                              std::align_val_t{a});
-    },
-    [](void* p, size_t n, size_t a) {
-      Named<void(void*, size_t, std::align_val_t)>("tc_deletearray_sized_aligned")(
-          p, n, std::align_val_t{a});
-    },
+    [](void* p, size_t n, size_t a) { tc_delete_sized_aligned(p, n, std::align_val_t{a}); },
+    [](void* p, size_t n, size_t a) { tc_deletearray_sized_aligned(p, n, std::align_val_t{a}); },
 };
 
 // Runs `misuse` in a child. It returns the pointer that the message must name,
@@ -165,25 +123,13 @@ class Misuse : public testing::Test {
       problem = "goes on as if nothing were wrong";
     } else if (child.signal != SIGABRT) {
       problem = "dies of signal " + std::to_string(child.signal);
-    } else if (!IsOneLine(child.err)) {
+    } else if (child.err.find('\n') != child.err.size() - 1) {
       problem = "does not write exactly one line";
     } else if (!NamesPointer(child.err, pointer)) {
       problem = "does not name " + pointer;
     }
     if (problem.empty()) return testing::AssertionSuccess();
     return testing::AssertionFailure() << problem << "; stderr: \"" << child.err << "\"";
-  }
-
-  // True if the text is one line. In the debug libraries indented stacks
-  // follow.
-  static bool IsOneLine(const std::string& text) {
-    const size_t end = text.find('\n');
-    if (end == std::string::npos) return false;
-    if (!OnDebugLibrary()) return end == text.size() - 1;
-    for (size_t at = end; at != text.size() - 1; at = text.find('\n', at + 1)) {
-      if (at == std::string::npos || text.compare(at + 1, 2, "  ") != 0) return false;
-    }
-    return true;
   }
 
   // True if `text` has `pointer` as a whole number, not as the beginning of a
@@ -197,14 +143,16 @@ class Misuse : public testing::Test {
   }
 
   static void* volatile* named_;
+  int failures_ = 0;
 };
 void* volatile* Misuse::named_;
 
 // Stops after a few failures: one broken class shows as much as all of them.
-#define EXPECT_DIES(...)                               \
-  do {                                                 \
-    EXPECT_TRUE(Dies(__VA_ARGS__)) << "size " << size; \
-    if (HasFailure() && ++failures >= 5) FAIL();       \
+#define EXPECT_DIES(...)            \
+  do {                              \
+    EXPECT_TRUE(Dies(__VA_ARGS__)); \
+    if (HasFailure()) ++failures_;  \
+    if (failures_ >= 5) FAIL();     \
   } while (0)
 
 // As a control, the same without misuse continues and prints nothing.
@@ -214,10 +162,10 @@ TEST_F(Misuse, CorrectUseIsSilent) {
       void* object = Malloc(size);
       memset(object, 1, size);
       Free(object);
-      for (Sized way : kSizedWays) {
-        object = AllocateSized(way, size);
+      for (const SizedWay& way : kSizedWays) {
+        object = way.allocate(size);
         memset(object, 1, size);
-        FreeSized(way, object, size);
+        way.release(object, size);
       }
     }
     for (const SizedFree sized_free : kFreesWithAlignment) {
@@ -231,38 +179,25 @@ TEST_F(Misuse, CorrectUseIsSilent) {
   EXPECT_TRUE(child.exited && child.exit_code == 0) << "signal " << child.signal;
 }
 
+// After a flush the first copy has returned to the central free list before the second one arrives.
 TEST_F(Misuse, DoubleFree) {
-  int failures = 0;
   for (size_t size : AllSizes()) {
-    EXPECT_DIES([size](auto declare) {
-      void* object = Malloc(size);
-      declare(object);
-      Free(object);
-      Free(object);
-      malloc_trim(0);
-    });
-  }
-}
-
-// The first copy has returned to the central free list before the second one
-// arrives.
-TEST_F(Misuse, DoubleFreeAfterAFlush) {
-  int failures = 0;
-  for (size_t size : AllSizes()) {
-    EXPECT_DIES([size](auto declare) {
-      void* object = Malloc(size);
-      declare(object);
-      Free(object);
-      malloc_trim(0);
-      Free(object);
-      malloc_trim(0);
-    });
+    for (bool flushed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "size " << size << ", flushed " << flushed);
+      EXPECT_DIES([size, flushed](auto declare) {
+        void* object = Malloc(size);
+        declare(object);
+        Free(object);
+        if (flushed) malloc_trim(0);
+        Free(object);
+        malloc_trim(0);
+      });
+    }
   }
 }
 
 // A pointer into the middle of an object.
 TEST_F(Misuse, InteriorPointer) {
-  int failures = 0;
   for (size_t size : AllSizes()) {
     void* probe = Malloc(size);
     const size_t usable = malloc_usable_size(probe);
@@ -273,6 +208,7 @@ TEST_F(Misuse, InteriorPointer) {
       if (offset > 0 && offset < usable) offsets.insert(static_cast<ptrdiff_t>(offset));
     }
     for (ptrdiff_t offset : offsets) {
+      SCOPED_TRACE(testing::Message() << "size " << size << ", offset " << offset);
       EXPECT_DIES([size, offset](auto declare) {
         void* object = Malloc(size);
         void* inside = Plus(object, offset);
@@ -286,9 +222,9 @@ TEST_F(Misuse, InteriorPointer) {
 
 // Free memory that is no object: the middle of a large object that was freed.
 TEST_F(Misuse, PointerIntoAFreedLargeObject) {
-  int failures = 0;
-  for (size_t size : LargeSizes()) {
+  for (size_t size : kLargeSizes) {
     for (bool trimmed : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "size " << size << ", trimmed " << trimmed);
       EXPECT_DIES([size, trimmed](auto declare) {
         void* object = Malloc(size);
         Free(object);
@@ -302,26 +238,11 @@ TEST_F(Misuse, PointerIntoAFreedLargeObject) {
   }
 }
 
-// --- Pointers that no allocator returned: found at once.
-// -----------------------------------------
-
 int global_in_bss[100];
 int global_in_data[100] = {1};
 const char read_only[] = "a constant that lies in the program's image, long enough";
 
-TEST_F(Misuse, StackPointer) {
-  const size_t size = 0;
-  int failures = 0;
-  EXPECT_DIES([](auto declare) {
-    int local[4] = {};
-    declare(local);
-    Free(Opaque(local));
-  });
-  EXPECT_DIES([](auto declare) {
-    int local[4] = {};
-    declare(local);
-    Realloc(Opaque(local), 100);
-  });
+TEST_F(Misuse, StackOfAThread) {
   EXPECT_DIES([](auto declare) {
     std::thread([declare] {
       int local[4] = {};
@@ -331,88 +252,66 @@ TEST_F(Misuse, StackPointer) {
   });
 }
 
-TEST_F(Misuse, GlobalAndCode) {
-  const size_t size = 0;
-  int failures = 0;
-  for (void* pointer :
-       {Opaque(&global_in_bss[4]), Opaque(&global_in_data[4]), Opaque(&read_only[16]),
-        Opaque(&global_in_bss), reinterpret_cast<void*>(&RequireLibraryUnderTest),
-        dlsym(RTLD_DEFAULT, "malloc"), dlsym(RTLD_DEFAULT, "printf"), static_cast<void*>(stderr),
-        static_cast<void*>(environ[0])}) {
-    EXPECT_DIES([pointer](auto declare) {
-      declare(pointer);
-      Free(pointer);
-    });
-    EXPECT_DIES([pointer](auto declare) {
-      declare(pointer);
-      Realloc(pointer, 100);
-    });
-    EXPECT_DIES([pointer](auto declare) {
-      declare(pointer);
-      ::operator delete(pointer);
-    });
-  }
-}
-
-// In this process the C library's own malloc never allocated anything, so such
-// a pointer cannot be one of its objects either.
-TEST_F(Misuse, AddressesThatAreNoMemory) {
-  const size_t size = 0;
-  int failures = 0;
+// Pointers that no allocator returned. In this process the C library's own malloc never allocated
+// anything, so an address without memory cannot be one of its objects either.
+TEST_F(Misuse, PointersThatAreNoObjects) {
+  int local[4] = {};
+  void* const mapped =
+      mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::vector<void*> pointers = {Opaque(local),
+                                 Opaque(&global_in_bss[4]),
+                                 Opaque(&global_in_data[4]),
+                                 Opaque(&read_only[16]),
+                                 Opaque(&global_in_bss),
+                                 reinterpret_cast<void*>(&RequireLibraryUnderTest),
+                                 dlsym(RTLD_DEFAULT, "malloc"),
+                                 dlsym(RTLD_DEFAULT, "printf"),
+                                 static_cast<void*>(stderr),
+                                 static_cast<void*>(environ[0]),
+                                 Plus(mapped, 4096 + 16)};
   constexpr int kBits = sizeof(void*) * 8;
   // 32-bit programs use the lower half of the long constant.
   for (uintptr_t address :
        {uintptr_t{1}, uintptr_t{8}, uintptr_t{16}, uintptr_t{4096},
         static_cast<uintptr_t>(0x123423456000), uintptr_t{0xdeadbeef}, UINTPTR_MAX,
         UINTPTR_MAX - 15, uintptr_t{1} << (kBits - 17), uintptr_t{1} << (kBits - 1)}) {
-    EXPECT_DIES([address](auto declare) {
-      auto* pointer = reinterpret_cast<void*>(address);
-      declare(pointer);
-      Free(pointer);
-      malloc_trim(0);
-    });
+    pointers.push_back(reinterpret_cast<void*>(address));
   }
-}
-
-TEST_F(Misuse, MemoryThatTheProgramMapped) {
-  const size_t size = 0;
-  int failures = 0;
-  EXPECT_DIES([](auto declare) {
-    void* mapped = mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    void* pointer = Plus(mapped, 4096 + 16);
-    declare(pointer);
-    Free(pointer);
-  });
-}
-
-// --- Sized delete with a size of another class.
-// --------------------------------------------------
-
-size_t ClassOf(Sized way, size_t size) {
-  void* object = AllocateSized(way, size);
-  const size_t usable = malloc_usable_size(object);
-  FreeSized(way, object, size);
-  return usable;
-}
-
-TEST_F(Misuse, SizedDeleteWithTheWrongSize) {
-  ASSERT_NE(dlsym(RTLD_DEFAULT, "free_sized"), nullptr);
-  ASSERT_NE(dlsym(RTLD_DEFAULT, "free_aligned_sized"), nullptr);
-  int failures = 0;
-  int cases = 0;
-  for (size_t size : AllSizes()) {
-    for (size_t wrong :
-         {size_t{1}, size / 2, size * 2, size_t{100}, size_t{256 * 1024}, 2 * kMiB}) {
-      const Sized way = static_cast<Sized>(cases++ % 4);
-      if (ClassOf(way, wrong) == ClassOf(way, size)) continue;
-      EXPECT_DIES([=](auto declare) {
-        void* object = AllocateSized(way, size);
-        declare(object);
-        FreeSized(way, object, wrong);
+  for (void* pointer : pointers) {
+    for (void (*use)(void*) : {+[](void* p) { Free(p); }, +[](void* p) { Realloc(p, 100); },
+                               +[](void* p) { ::operator delete(p); }}) {
+      SCOPED_TRACE(pointer);
+      EXPECT_DIES([pointer, use](auto declare) {
+        declare(pointer);
+        use(pointer);
+        malloc_trim(0);
       });
     }
   }
-  EXPECT_GT(cases, 500);
+}
+
+TEST_F(Misuse, SizedDeleteWithTheWrongSize) {
+  const auto class_of = [](size_t size) {
+    void* const object = memalign(kAlignment, size);
+    const size_t usable = malloc_usable_size(object);
+    Free(object);
+    return usable;
+  };
+  size_t cases = 0;
+  for (size_t size : AllSizes()) {
+    for (size_t wrong :
+         {size_t{1}, size / 2, size * 2, size_t{100}, size_t{256 * 1024}, 2 * kMiB}) {
+      const SizedWay& way = kSizedWays[cases++ % std::size(kSizedWays)];
+      if (class_of(wrong) == class_of(size)) continue;
+      SCOPED_TRACE(testing::Message() << "size " << size << ", wrong " << wrong);
+      EXPECT_DIES([=](auto declare) {
+        void* object = way.allocate(size);
+        declare(object);
+        way.release(object, wrong);
+      });
+    }
+  }
+  EXPECT_GT(cases, 500u);
 }
 
 // The page map uses 48 bits of an address only. Every function that takes a
@@ -424,28 +323,28 @@ TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
   }
   static void (*const kUses[])(void*, size_t) = {
       [](void* p, size_t) { Free(p); },
-      [](void* p, size_t n) { FreeSized(Sized::kMalloc, p, n); },
-      [](void* p, size_t n) { FreeSized(Sized::kAligned, p, n); },
+      [](void* p, size_t n) { free_sized(p, n); },
+      [](void* p, size_t n) { free_aligned_sized(p, kAlignment, n); },
       [](void* p, size_t) { ::operator delete(p); },
       [](void* p, size_t) { ::operator delete[](p); },
       [](void* p, size_t n) { ::operator delete(p, n); },
-      [](void* p, size_t n) { ::operator delete(p, n, std::align_val_t{kSizedAlignment}); },
-      [](void* p, size_t) { ::operator delete(p, std::align_val_t{kSizedAlignment}); },
+      [](void* p, size_t n) { ::operator delete(p, n, std::align_val_t{kAlignment}); },
+      [](void* p, size_t) { ::operator delete(p, std::align_val_t{kAlignment}); },
       [](void* p, size_t n) { Realloc(p, n); },
       [](void* p, size_t n) { Realloc(p, n * 3); },
       [](void* p, size_t) { Realloc(p, 0); },
       [](void* p, size_t) { malloc_usable_size(p); },
   };
-  int failures = 0;
   for (size_t size : {size_t{8}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
     for (int bit : {48, 52, 63}) {
       for (auto* use : kUses) {
+        SCOPED_TRACE(testing::Message() << "size " << size << ", bit " << bit);
         EXPECT_DIES([size, bit, use](auto declare) {
-          // The bin exists and is not full.
-          void* objects[40];
-          for (void*& object : objects) object = memalign(kSizedAlignment, size);
-          for (int i = 0; i < 39; ++i) Free(objects[i]);
-          const auto address = reinterpret_cast<uint64_t>(objects[39]) ^ uint64_t { 1 } << bit;
+          // The bin, if there is one for the size, exists and is not full.
+          std::vector<void*> objects(size < 100000 ? 40 : 3);
+          for (void*& object : objects) object = memalign(kAlignment, size);
+          for (size_t i = 1; i < objects.size(); ++i) Free(objects[i]);
+          const auto address = reinterpret_cast<uint64_t>(objects[0]) ^ uint64_t { 1 } << bit;
           auto* pointer = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
           declare(pointer);
           use(pointer, size);
@@ -455,15 +354,12 @@ TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
   }
 }
 
-// --- Alignments that an object cannot have been allocated with.
-// ----------------------------------
-
-// It is no power of two, or larger than that of the address.
+// The alignment is no power of two, or larger than that of the address.
 TEST_F(Misuse, SizedFreeWithAnAlignmentThatTheObjectDoesNotHave) {
-  int failures = 0;
   for (const SizedFree sized_free : kFreesWithAlignment) {
     for (size_t size : {size_t{0}, size_t{100}, size_t{5000}, size_t{200000}, kMiB}) {
       for (size_t alignment : {size_t{0}, size_t{3}, size_t{24}, SIZE_MAX, size_t{64}}) {
+        SCOPED_TRACE(testing::Message() << "size " << size << ", alignment " << alignment);
         EXPECT_DIES([=](auto declare) {
           void* object = memalign(64, size);
           declare(object);

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -136,25 +135,6 @@ void StopAndStart(const char* prefix) {
   Free(text);
 }
 
-void Fork() {
-  void* objects[10];
-  for (void*& p : objects) p = SiteSmall();
-  Dump("before the fork");
-  const pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    for (int i = 0; i < 3; ++i) Free(objects[i]);
-    for (int i = 0; i < 5; ++i) SiteSmall();
-    Dump("child");
-    SiteSmall();
-    exit(0);
-  }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
-  for (int i = 0; i < 4; ++i) SiteSmall();
-  printf("child %d\n", static_cast<int>(child));
-}
-
 std::atomic<bool> stop{false};
 
 void* KeepBusy(void*) {
@@ -192,8 +172,7 @@ void ForkBusy() {
       }
       exit(0);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    AwaitChild(child);
     if (i % 2 != 0) {
       printf("child %d\n", static_cast<int>(child));
       fflush(stdout);  // Otherwise each child would print the text again.
@@ -205,11 +184,6 @@ void ForkBusy() {
 
 void Freed() {
   for (int i = 0; i < 100; ++i) Free(SiteMiB());
-}
-
-// Allocates until there are two files.
-void Time(const char* prefix) {
-  while (!Exists(prefix, ".0002.heap")) Free(SiteSmall());
 }
 
 // The signal handler itself writes no file.
@@ -269,14 +243,10 @@ int main(int argc, char** argv) {
     RunThreads();
   } else if (is("stop")) {
     StopAndStart(prefix);
-  } else if (is("fork")) {
-    Fork();
   } else if (is("fork_busy")) {
     ForkBusy();
   } else if (is("freed")) {
     Freed();
-  } else if (is("time")) {
-    Time(prefix);
   } else if (is("signal")) {
     Signal(prefix);
   } else if (is("changes")) {

@@ -6,29 +6,23 @@ usage: heap_profiler_test.py WHAT HEAP_PROFILER LIBRARY MINIMAL_LIBRARY
 """
 
 import os
-import pathlib
 import re
 import resource
 import signal
 import subprocess
-import sys
-import tempfile
+
+import process_test
 
 MIB = 1 << 20
-OURS = re.compile(r"HEAP_?PROFILE|HEAP_CHECK|TCMALLOC_|PMI|SLURM|OMPI")
 HEADER = re.compile(r"heap profile: +(\d+): +(\d+) \[ *(\d+): +(\d+)\] @ heapprofile")
 ENTRY = re.compile(r" *(\d+): +(\d+) \[ *(\d+): +(\d+)\] @((?: 0x[0-9a-f]+)*)")
 
 
 class Run:
 
-    def __init__(self, stdout, stderr, pid):
-        self.stdout, self.stderr, self.pid = stdout, stderr, pid
+    def __init__(self, stdout, stderr):
+        self.stdout, self.stderr = stdout, stderr
         self.small = int(re.search(r"SiteSmall at (0x[0-9a-f]+)", stdout)[1], 16)
-
-    @property
-    def children(self):
-        return [int(pid) for pid in re.findall(r"^child (\d+)$", self.stdout, re.MULTILINE)]
 
 
 def limit_files(file_bytes):
@@ -37,53 +31,28 @@ def limit_files(file_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
 
-class Test:
+class Test(process_test.Test):
 
-    def __init__(self, program, library, minimal, folder):
-        self.program, self.library, self.minimal = program, library, minimal
-        self.folder = pathlib.Path(folder)
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.minimal = self.others[0]
         self.prefix = str(self.folder / "p")
-        self.count = 0
-        self.failed = 0
         self.functions = {}  # name: (address in the file, bytes)
-        nm = subprocess.run(["nm", "-S", program], check=True, text=True, stdout=subprocess.PIPE)
+        nm = subprocess.run(["nm", "-S", self.program], check=True, text=True, stdout=subprocess.PIPE)
         for line in nm.stdout.split("\n"):
             if match := re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) [tT] (Site\w+|Outer\w+)", line):
                 self.functions[match[3]] = (int(match[1], 16), int(match[2], 16))
 
-    def expect_equal(self, value, expected, what):
-        self.count += 1
-        if value != expected:
-            self.failed += 1
-            print(f"FAILED: {what}: {value!r}, not {expected!r}")
-
-    def expect(self, condition, what):
-        self.expect_equal(bool(condition), True, what)
-
-    def run(self, what, variables=None, library=None, program=None, stderr=None, profile=True, file_bytes=None):
-        """Runs the program; with HEAPPROFILE unless `profile` is false. stderr: a pattern, or several, of
-        lines that are written once each. file_bytes: no file can become longer, as on a full disk."""
-        environment = {name: value for name, value in os.environ.items() if not OURS.match(name)}
-        environment.update(LD_PRELOAD=library or self.library,
-                           LIBRARY_UNDER_TEST=library or self.library)
-        if profile:
-            environment["HEAPPROFILE"] = self.prefix
-        environment.update({name: str(value) for name, value in (variables or {}).items()})
-        with subprocess.Popen([program or self.program, what, self.prefix], env=environment,
-                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              cwd=self.folder, preexec_fn=lambda: limit_files(file_bytes)) as process:
-            out, err = process.communicate(timeout=150)
-        self.expect_equal(process.returncode, 0, f"{what}: exit code ({err})")
-        lines = [line for line in err.split("\n") if line]
-        patterns = [stderr] if isinstance(stderr, str) else stderr or []
-        for line in lines:
-            if not any(re.fullmatch(pattern, line) for pattern in patterns):
-                self.expect(re.fullmatch(r"tcmalloc: heap profile \S+\.\d{4,}\.heap "
-                                         r"\(.*, \d+ MB currently in use\)", line), f"stderr: {line!r}")
-        for pattern in patterns:
-            self.expect_equal(sum(bool(re.fullmatch(pattern, line)) for line in lines), 1,
-                              f"lines like {pattern!r} in {err!r}")
-        return Run(out, err, process.pid)
+    def run(self, what, variables=None, library=None, stderr=None, profile=True, file_bytes=None):
+        """Runs the program; with HEAPPROFILE unless `profile` is false. stderr: a pattern of a line that is
+        written once. file_bytes: no file can become longer, as on a full disk."""
+        variables = {**({"HEAPPROFILE": self.prefix} if profile else {}), **(variables or {})}
+        done = super().run(what, self.prefix, library=library, prepare=lambda: limit_files(file_bytes), **variables)
+        self.expect_equal(done.returncode, 0, f"{what}: exit code ({done.stderr})")
+        others = [line for line in done.stderr.splitlines()
+                  if not re.fullmatch(r"tcmalloc: heap profile \S+\.\d{4,}\.heap \(.*, \d+ MB currently in use\)", line)]
+        self.expect(len(others) == 1 and re.fullmatch(stderr, others[0]) if stderr else not others, f"stderr: {others}")
+        return Run(done.stdout, done.stderr)
 
     def files(self):
         return sorted(path.name for path in self.folder.iterdir())
@@ -117,14 +86,11 @@ class Test:
             self.expect(entry[0] <= entry[2] and entry[1] <= entry[3] and entry[2] > 0,
                         f"{name}: {line!r}")
             # Return addresses, which may lie after a function's last instruction.
-            names = [function for frame in match[5].split()
-                     for function, (start, size) in self.functions.items()
-                     if base + start < int(frame, 16) <= base + start + size]
-            frames = match[5].split()
-            self.expect(len(frames) >= 1, f"{name}: no frames")
-            innermost = next((function for function, (start, size) in self.functions.items()
-                              if base + start < int(frames[0], 16) <= base + start + size), None)
-            key = tuple(names) if innermost else ()
+            names = [next((function for function, (start, size) in self.functions.items()
+                           if base + start < int(frame, 16) <= base + start + size), None)
+                     for frame in match[5].split()]
+            self.expect(names, f"{name}: no frames")
+            key = tuple(filter(None, names)) if names[0] else ()
             old = figures.setdefault(key, [0] * 4)
             figures[key] = [a + b for a, b in zip(old, entry)]
         self.expect_equal(total, sums, f"{name}: totals")
@@ -136,7 +102,7 @@ class Test:
 
 # --- figures -------------------------------------------------------------------------------------
 
-def check_sites(test):
+def test_sites(test):
     run = test.run("sites")
     test.expect_equal(test.files(), ["p.0001.heap"], "files")
     figures = test.profile(run, "p.0001.heap")
@@ -155,7 +121,7 @@ def check_sites(test):
                       100 * threads * (1000 + 1001 + 3000 + 400000)], "sites")
 
 
-def check_stop(test):
+def test_stop(test):
     run = test.run("stop", profile=False)
     test.expect_equal(test.files(), ["p.0001.heap", "p.0002.heap"], "files")
     test.expect_site(test.profile(run, "p.0001.heap"), ("SiteSmall",), [10, 240, 10, 240], "first")
@@ -165,28 +131,18 @@ def check_stop(test):
     test.expect_site(test.parse(run, text, "text"), ("SiteSmall",), second, "text")
 
 
-def check_changes(test):
+def test_changes(test):
     run = test.run("changes", {"HEAP_PROFILE_ALLOCATION_INTERVAL": 0}, profile=False)
     test.expect_equal(test.files(), ["p.0001.heap"], "files")
     figures = test.profile(run, "p.0001.heap")
     test.expect_site(figures, ("SiteSmall",), [3, 72, 3, 72], "changes")
 
 
-def check_fork(test):
-    run = test.run("fork")
-    child = f"p_{run.children[0]}"
-    test.expect_equal(test.files(), ["p.0001.heap", "p.0002.heap", f"{child}.0001.heap",
-                                     f"{child}.0002.heap"], "files")
-    for name, live, allocated in [("p.0001.heap", 10, 10), (f"{child}.0001.heap", 12, 15),
-                                  (f"{child}.0002.heap", 13, 16), ("p.0002.heap", 14, 14)]:
-        test.expect_site(test.profile(run, name), ("SiteSmall",),
-                         [live, 24 * live, allocated, 24 * allocated], name)
-
-
-def check_fork_busy(test):
+def test_fork_busy(test):
     run = test.run("fork_busy", {"HEAP_PROFILE_ALLOCATION_INTERVAL": 0})
-    test.expect_equal(len(run.children), 50, "children that write a profile")
-    for child in run.children:
+    children = re.findall(r"^child (\d+)$", run.stdout, re.MULTILINE)
+    test.expect_equal(len(children), 50, "children that write a profile")
+    for child in children:
         figures = test.profile(run, f"p_{child}.0001.heap")
         test.expect_site(figures, ("SiteSmall",), [1, 24, 101, 24 * 101], f"child {child}")
         # The profile has what each other thread had at that moment.
@@ -201,35 +157,20 @@ def numbered(count):
     return [f"p.{number:04d}.heap" for number in range(1, count + 1)]
 
 
-def check_intervals(test, what, variables, figure, expected, words=""):
-    """The profiler writes one profile for every ten objects of a MiB, and one at exit. Scripts look for the words."""
-    none = {f"HEAP_PROFILE_{name}_INTERVAL": "0" for name in ("ALLOCATION", "DEALLOCATION",
-                                                             "INUSE", "TIME")}
-    run = test.run(what, {**none, **variables})
-    test.expect(f"{words}, " in run.stderr, f"no {words!r} in {run.stderr}")
-    test.expect_equal(test.files(), numbered(len(expected)), "files")
-    for name, count in zip(numbered(len(expected)), expected):
-        figures = test.profile(run, name).get(("SiteMiB",), [0] * 4)
-        value = figures[2] - figures[0] if figure == "freed" else figures[0 if figure == "live"
-                                                                          else 2]
-        test.expect_equal(value, count, f"{name}: {figure} objects")
+def test_allocation(test):
+    """A profile for every ten objects of a MiB, and one at exit. Scripts look for the words."""
+    for interval, expected, words in ((10 * MIB, [*range(10, 101, 10), 100], "(10 MB allocated cumulatively"),
+                                      (0, [100], ""), (-1, [100], "")):
+        run = test.run("freed", {"HEAP_PROFILE_INUSE_INTERVAL": 0, "HEAP_PROFILE_ALLOCATION_INTERVAL": interval})
+        test.expect(f"{words}, " in run.stderr, f"no {words!r} in {run.stderr}")
+        test.expect_equal(test.files(), numbered(len(expected)), "files")
+        for name, count in zip(numbered(len(expected)), expected):
+            figures = test.profile(run, name).get(("SiteMiB",), [0] * 4)
+            test.expect_equal(figures[2], count, f"{name}: allocated objects")
+        test.clear()
 
 
-def check_allocation(test):
-    check_intervals(test, "freed", {"HEAP_PROFILE_ALLOCATION_INTERVAL": 10 * MIB}, "allocated",
-                    [*range(10, 101, 10), 100], "(10 MB allocated cumulatively")
-    test.clear()
-    check_intervals(test, "freed", {}, "allocated", [100])
-    test.clear()
-    check_intervals(test, "freed", {"HEAP_PROFILE_ALLOCATION_INTERVAL": -1}, "allocated", [100])
-
-
-def check_time(test):
-    run = test.run("time", {"HEAP_PROFILE_TIME_INTERVAL": 1})
-    test.expect_equal(test.files(), numbered(3), "files")
-
-
-def check_signal(test):
+def test_signal(test):
     number = int(signal.SIGUSR2)
     run = test.run("signal", {"HEAPPROFILESIGNAL": number})
     test.expect_equal(test.files(), numbered(2), "files")
@@ -239,7 +180,7 @@ def check_signal(test):
                  stderr=r"tcmalloc: HEAPPROFILESIGNAL is ignored: .*")
 
 
-def check_cleanup(test):
+def test_cleanup(test):
     for cleanup, left in (("1", ["p.0004.heap"]), ("0", numbered(4)[1:])):
         for name in numbered(4):
             (test.folder / name).write_text("old")
@@ -252,7 +193,7 @@ def check_cleanup(test):
         test.clear()
 
 
-def check_off(test):
+def test_off(test):
     for variables in ({}, {"HEAPPROFILE": ""}, {"HEAP_PROFILE_TIME_INTERVAL": "1"},
                       {"HEAPPROFILESIGNAL": int(signal.SIGUSR2)}):
         run = test.run("running", variables, profile=False)
@@ -261,26 +202,18 @@ def check_off(test):
     test.expect("running 1\n" in test.run("running").stdout, "running")
     test.clear()
     # The minimal library has no profiler, and says so once if variables request something.
-    def ignored(names, be):
-        return (f"tcmalloc: {names} {be[0]} ignored: this is libtcmalloc_minimal; preload or link "
-                f"libtcmalloc, which uses {be[1]}\\n")
-
-    for variables, profile, stderr in (
-            ({}, True, ignored("HEAPPROFILE", ("is", "it"))),
-            ({}, False, ""),
+    for variables, says in (
             ({"HEAPPROFILE": "", "HEAPCHECK": "", "TCMALLOC_SAMPLE_PARAMETER": "0", "PPROF_PATH": "/x",
-              "SLURM_JOB_ID": "1", "TCMALLOC_RELEASE_RATE": "2"}, False, ""),
+              "SLURM_JOB_ID": "1", "TCMALLOC_RELEASE_RATE": "2"}, ""),
             ({"HEAPCHECK": "strict", "TCMALLOC_PRESSURE": "auto", "TCMALLOC_SAMPLE_PARAMETER": "1024"},
-             False, ignored("HEAPCHECK, TCMALLOC_PRESSURE, TCMALLOC_SAMPLE_PARAMETER", ("are", "them"))),
-            ({"TCMALLOC_STACKTRACE_METHOD": "fp"}, False,
-             ignored("TCMALLOC_STACKTRACE_METHOD", ("is", "it")))):
-        run = test.run("nothing", variables, library=test.minimal, profile=profile,
-                       stderr=".*" if stderr else None)
-        test.expect_equal(run.stderr, stderr.replace("\\n", "\n"), f"stderr with {variables}")
+             "tcmalloc: HEAPCHECK, TCMALLOC_PRESSURE, TCMALLOC_SAMPLE_PARAMETER are ignored: this is libtcmalloc_minimal; "
+             "preload or link libtcmalloc, which uses them\n")):
+        run = test.run("nothing", variables, library=test.minimal, profile=False, stderr=".*" if says else None)
+        test.expect_equal(run.stderr, says, f"stderr with {variables}")
     test.expect_equal(test.files(), [], "files")
 
 
-def check_failures(test):
+def test_failures(test):
     missing = test.folder / "missing" / "p"
     test.run("sites", {"HEAPPROFILE": missing, "HEAP_PROFILE_INUSE_INTERVAL": 0,
                        "HEAP_PROFILE_ALLOCATION_INTERVAL": 0},
@@ -293,7 +226,7 @@ def check_failures(test):
              stderr=r"tcmalloc: cannot write heap profile .*/full\.0001\.heap: File too large")
 
 
-def check_planted(test):
+def test_planted(test):
     """Names of files are predictable. What another user may have put there is not written through."""
     precious = test.folder / "precious"
     precious.write_text("precious")
@@ -317,18 +250,5 @@ def check_planted(test):
                 (test.folder / name).unlink()
 
 
-CHECKS = {name[len("check_"):]: function for name, function in list(globals().items())
-          if name.startswith("check_") and name != "check_intervals"}
-
-
-def main():
-    what, program, library, minimal = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        test = Test(program, library, minimal, folder)
-        CHECKS[what](test)
-    print(f"{test.count} checks, {test.failed} failed")
-    return 1 if test.failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    process_test.main(globals(), Test)

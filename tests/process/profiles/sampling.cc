@@ -4,9 +4,7 @@
 // same samples.
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,10 +41,6 @@ double EstimateOf(const Profile& profile) {
   return objects;
 }
 
-bool Begins(const std::optional<std::string>& text, std::string_view with) {
-  return text.has_value() && text->substr(0, with.size()) == with;
-}
-
 void TestTheRestOfTheInterface() {
   Profile empty;
   CHECK(!empty && !empty.AsString().has_value() && !empty.WriteTo(1));
@@ -61,19 +55,12 @@ void TestTheRestOfTheInterface() {
   CHECK(!token && MallocExtension::StartAllocationProfiling());
 
   Profile growth = MallocExtension::SnapshotCurrent(ProfileType::kGrowth);
-  double bytes = 0;
-  growth.Iterate([&](const Profile::Sample& sample) { bytes += sample.bytes; });
-  CHECK(bytes > 100e6 && growth.SamplingInterval() == 0);
-  CHECK(Begins(growth.AsString(Profile::Format::kLegacyText), "heap profile: "));
-  CHECK(Begins(growth.AsString(), "\x0a\x04\x08"));  // profile.proto: a type of samples
+  CHECK(growth.SamplingInterval() == 0);
   const Profile moved = std::move(growth);
   CHECK(moved && !growth);
-  const auto folded = moved.AsString(Profile::Format::kFolded);
-  CHECK(folded.has_value() && folded->find("sampling+0x") != std::string::npos);
-  CHECK(tcmalloc_profile_write(nullptr, 99, 1) == 0);
-
-  MallocExtension::SetProfileSamplingInterval(0);
-  CHECK(MallocExtension::GetProfileSamplingInterval() == 0);
+  CHECK(moved.AsString(Profile::Format::kLegacyText).value().starts_with("heap profile: "));
+  CHECK(moved.AsString().value().starts_with("\x0a\x04\x08"));  // profile.proto
+  CHECK(moved.AsString(Profile::Format::kFolded).value().find("sampling+0x") != std::string::npos);
 }
 
 }  // namespace

@@ -17,15 +17,8 @@ int main(int argc, char** argv) {
     CHECK(plugin != NULL);
     CHECK(IsMapped("libstdc++"));
     CHECK(dlsym(RTLD_DEFAULT, "__cxa_throw") == NULL);  // The C++ library is local.
-    const char* const names[] = {"NewWorks", "ThrowingFormsThrow", "NothrowFormsReturnNull",
-                                 "NewWorks"};
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-      int (*function)(void) = (int (*)(void))dlsym(plugin, names[i]);
-      CHECK(function != NULL);
-      const int ok = function();
-      if (!ok) dprintf(STDERR_FILENO, "%s failed in round %d\n", names[i], round);
-      CHECK(ok);
-    }
+    int (*new_behaves)(void) = (int (*)(void))dlsym(plugin, "NewBehaves");
+    CHECK(new_behaves != NULL && new_behaves() && new_behaves());
     CHECK(dlclose(plugin) == 0);
     Exercise(2);
   }

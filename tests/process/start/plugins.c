@@ -69,17 +69,17 @@ static void Deepbind(const char* path) {
   FreeMarked(outlives, 4000, 0x77);
 }
 
-static void* LoadInALoop(void* path) {
-  for (int i = 0; i < 50; ++i) {
-    BothDirections((const char*)path);
-    Exercise((unsigned)i);
-  }
-  return NULL;
-}
-static void* DeepbindInALoop(void* path) {
-  for (int i = 0; i < 50; ++i) {
-    Deepbind((const char*)path);
-    Exercise((unsigned)i);
+// A library that is loaded already is not bound again, so each way of loading has its own file.
+static struct Way {
+  void (*load)(const char*);
+  const char* path;
+} ways[] = {{BothDirections, NULL}, {Deepbind, NULL}};
+
+static void* InALoop(void* argument) {
+  const struct Way* const way = (const struct Way*)argument;
+  for (unsigned i = 0; i < 50; ++i) {
+    way->load(way->path);
+    Exercise(i);
   }
   return NULL;
 }
@@ -87,13 +87,10 @@ static void* DeepbindInALoop(void* path) {
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
   CHECK(argc == 3);
-  BothDirections(argv[1]);
-  Deepbind(argv[2]);
-  // A library that is loaded already is not bound again, so each way of loading has its own file.
   pthread_t threads[4];
   for (int i = 0; i < 4; ++i) {
-    CHECK(pthread_create(&threads[i], NULL, i % 2 == 0 ? LoadInALoop : DeepbindInALoop,
-                         argv[1 + i % 2]) == 0);
+    ways[i % 2].path = argv[1 + i % 2];
+    CHECK(pthread_create(&threads[i], NULL, InALoop, &ways[i % 2]) == 0);
   }
   for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
   Exercise(7);

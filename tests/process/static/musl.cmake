@@ -26,7 +26,6 @@ set(libraries tcmalloc tcmalloc_minimal)
 add_static_process_test(static_use)
 # Tests of the shared libraries show how the two differ.
 set(libraries tcmalloc)
-add_static_process_test(static_fork 150)
 foreach(name ../fork/fork_trim ../fork/spawn
     ../../packaging/client ../../packaging/bystander)
   add_static_process_test(${name})

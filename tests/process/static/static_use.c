@@ -5,48 +5,21 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-      _Exit(1);                                                                     \
-    }                                                                               \
-  } while (0)
+#include "../check.h"
 
 #ifdef __cplusplus
 #include <new>
-extern "C" {
-#endif
-// Only this allocator has these names: the program does not link without it.
-void* tc_malloc(size_t size);
-void tc_free(void* object);
-size_t tc_malloc_size(void* object);
-#ifdef __cplusplus
-}
 #endif
 
-static void* (*volatile Malloc)(size_t) = malloc;
-static void* (*volatile Calloc)(size_t, size_t) = calloc;
-static void* (*volatile Realloc)(void*, size_t) = realloc;
-static void (*volatile Free)(void*) = free;
+// Only this allocator has these names: the program does not link without it.
+IN_C void* tc_malloc(size_t size);
+IN_C void tc_free(void* object);
+IN_C size_t tc_malloc_size(void* object);
 
 static void* Work(void* argument) {
-  for (size_t size = 1; size < 2 << 20; size += size / 3 + 1) {
-    char* object = (char*)Malloc(size);
-    CHECK(object != NULL && malloc_usable_size(object) >= size);
-    memset(object, 7, size);
-    object = (char*)Realloc(object, size * 2);
-    CHECK(object[size - 1] == 7);
-    Free(object);
-    object = (char*)Calloc(1, size);
-    CHECK(object[0] == 0 && object[size - 1] == 0);
-    tc_free(object);
-  }
+  Exercise(1);
+  tc_free(NewMarked(1000, 2));
   return argument;
 }
 

@@ -2,10 +2,9 @@
 /*
  * A program with known objects, for statistics_test.py.
  *
- *   statistics FORMAT   text, json, openmetrics or xml: writes the statistics before and after some
+ *   statistics FORMAT   json, openmetrics or xml: writes the statistics before and after some
  *                       allocations, each followed by a line "=== BYTES" with the bytes of the
  *                       program's objects, rounded up to the allocator's sizes
- *   statistics limits   the text after both limits were reached
  *   statistics large    makes large allocations in every way there is, with a callback that writes
  *                       "callback BYTES" to stdout; then JSON
  */
@@ -19,10 +18,8 @@
 
 #include "../check.h"
 
-#pragma weak tcmalloc_stats_text
 #pragma weak tcmalloc_stats_json
 #pragma weak tcmalloc_stats_openmetrics
-#pragma weak tcmalloc_set_memory_limit
 #pragma weak tcmalloc_set_large_allocation_callback
 #pragma weak tcmalloc_set_large_allocation_threshold
 
@@ -44,10 +41,8 @@ static void Write(const char* format, char* buffer, size_t length) {
     CHECK(tcmalloc_stats_json(buffer, length) < length);
   } else if (strcmp(format, "openmetrics") == 0) {
     CHECK(tcmalloc_stats_openmetrics(buffer, length) < length);
-  } else if (strcmp(format, "xml") == 0) {
-    WriteXml(buffer, length);
   } else {
-    CHECK(tcmalloc_stats_text(2, buffer, length) < length);
+    WriteXml(buffer, length);
   }
 }
 
@@ -79,18 +74,6 @@ static void WriteBoth(const char* format) {
   const size_t held = Work();
   Write(format, after, sizeof(after));
   printf("%s\n=== 0\n%s\n=== %zu\n", before, after, held);
-}
-
-static void MeetLimits(void) {
-  const size_t kMiB = 1 << 20;
-  tcmalloc_set_memory_limit(TCMALLOC_LIMIT_SOFT, 50 * kMiB);
-  tcmalloc_set_memory_limit(TCMALLOC_LIMIT_HARD, 100 * kMiB);
-  void* const large = Malloc(60 * kMiB);
-  CHECK(large != NULL);
-  CHECK(Malloc(200 * kMiB) == NULL);
-  Free(large);
-  tcmalloc_stats_text(1, after, sizeof(after));
-  puts(after);
 }
 
 static void Report(void* object, size_t bytes, void* context) {
@@ -129,9 +112,7 @@ static void Large(void) {
 int main(int count, char** arguments) {
   RequireLibraryUnderTest();
   CHECK(count == 2);
-  if (strcmp(arguments[1], "limits") == 0) {
-    MeetLimits();
-  } else if (strcmp(arguments[1], "large") == 0) {
+  if (strcmp(arguments[1], "large") == 0) {
     Large();
   } else {
     WriteBoth(arguments[1]);

@@ -4,93 +4,40 @@
 
 usage: statistics_test.py WHAT PROGRAM LIBRARY
 
-  text         the sums of the text add up, and it follows a program that knows what
-               it holds to the byte
-  json, xml    like text, with Python's own readers
-  openmetrics  like text, with the reader of Prometheus' client library, which is strict
+  json, xml    the sums add up, and follow a program that knows what it holds to the byte; read by Python's own readers
+  openmetrics  the same, read by Prometheus' client library, which is strict
   large        large allocations: the calls of the callback, and what goes to stderr, by the environment
 """
 import json
 import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree
 
-MIB = 1 << 20
+import process_test
+
 GIB = 1 << 30
 THRESHOLD = "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD"
 
 
-class Test:
-
-    def __init__(self, program, library):
-        self.program = program
-        self.library = library
-        self.failed = 0
-
-    def expect(self, condition, message):
-        if not condition:
-            self.failed += 1
-            print(f"FAILED: {message}")
-
-    def expect_equal(self, found, wanted, what):
-        self.expect(found == wanted, f"{what}: {found}, not {wanted}")
-
-    def run(self, argument, **variables):
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith(("TCMALLOC_", "MALLOCSTATS"))}
-        environment.update(LD_PRELOAD=self.library, LIBRARY_UNDER_TEST=self.library, **variables)
-        run = subprocess.run([self.program, argument], env=environment, check=False, timeout=100,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.expect_equal(run.returncode, 0, f"{argument}: exit status ({run.stderr})")
-        return run
-
-    def both(self, form):
-        """[(the allocator's statistics, the bytes that the program holds)] before and after allocations."""
-        run = self.run(form)
-        self.expect_equal(run.stderr, "", "stderr")
-        blocks = re.split(r"\n=== (\d+)\n", run.stdout.removeprefix(f"{form}\n"))
-        self.expect_equal(len(blocks), 5, "blocks")
-        return [(blocks[0], int(blocks[1])), (blocks[2], int(blocks[3]))]
-
-    def check_growth(self, figures, held):
-        """Checks the bytes in use and the other figures of two snapshots against what the program knows."""
-        self.expect(held[1] > 20 << 20, "the program holds something")
-        self.expect_equal(figures[1] - figures[0], held[1] - held[0], "growth of what is in use")
-        print(f"in use: {figures[0]} and {held[1]} more")
+def run(test, argument, **variables):
+    done = test.run(argument, **variables)
+    test.expect_equal(done.returncode, 0, f"{argument}: exit status ({done.stderr})")
+    return done
 
 
-# --- the text ------------------------------------------------------------------------------------
-
-def sum_lines(text):
-    """{words: bytes} of the lines that have a size in MiB."""
-    return {match[2]: int(match[1]) for match in
-            re.finditer(r"^MALLOC:\s*[=+]?\s*(\d+) \( *[\d.]+ MiB\) (.*)$", text, re.MULTILINE)}
-
-
-def check_sums(test, text):
-    """Follows the signs: a line with = is the sum of the lines above it."""
-    running = 0
-    sums = 0
-    for match in re.finditer(r"^MALLOC: ([ +=-]) +(\d+) \( *([\d.]+) MiB\) (.*)$",
-                             text.split("\nMALLOC:\n")[0], re.MULTILINE):
-        sign, value, mebibytes, what = match[1], int(match[2]), match[3], match[4]
-        test.expect_equal(mebibytes, f"{value * 10 // (1 << 20) / 10:.1f}", f"MiB of {what}")
-        if sign == "=":
-            sums += 1
-            test.expect_equal(value, running, what)
-        running = value if sign in " =" else running + value
-    test.expect_equal(sums, 2, "number of sums")
+def both(test, form):
+    """[(the allocator's statistics, the bytes that the program holds)] before and after allocations."""
+    done = run(test, form)
+    test.expect_equal(done.stderr, "", "stderr")
+    blocks = re.split(r"\n=== (\d+)\n", done.stdout.removeprefix(f"{form}\n"))
+    test.expect_equal(len(blocks), 5, "blocks")
+    return [(blocks[0], int(blocks[1])), (blocks[2], int(blocks[3]))]
 
 
-def check_text(test):
-    figures, held = [], []
-    for text, bytes_held in test.both("text"):
-        check_sums(test, text)
-        figures.append(sum_lines(text)["Bytes in use by application"])
-        held.append(bytes_held)
-    test.check_growth(figures, held)
+def check_growth(test, figures, held):
+    """Checks the bytes in use of two snapshots against what the program knows."""
+    test.expect(held[1] > 20 << 20, "the program holds something")
+    test.expect_equal(figures[1] - figures[0], held[1] - held[0], "growth of what is in use")
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -129,23 +76,26 @@ def read_json(test, text):
     return found
 
 
-def check_json(test):
+def test_json(test):
     figures, held = [], []
-    for text, bytes_held in test.both("json"):
+    for text, bytes_held in both(test, "json"):
         test.expect("\n" not in text, "one line")
         figures.append(read_json(test, text)["in_use_bytes"])
         held.append(bytes_held)
-    test.check_growth(figures, held)
+    check_growth(test, figures, held)
 
 
 # --- OpenMetrics ---------------------------------------------------------------------------------
 
-def check_openmetrics(test):
-    from prometheus_client.openmetrics import parser  # checked for in main
-    json_names = {name for name, value in read_json(test, test.both("json")[0][0]).items()
+def test_openmetrics(test):
+    try:
+        from prometheus_client.openmetrics import parser
+    except ImportError as error:
+        raise process_test.Skipped("there is no python3-prometheus-client") from error
+    json_names = {name for name, value in read_json(test, both(test, "json")[0][0]).items()
                   if isinstance(value, int) and name != "pid"}
     figures, held = [], []
-    for text, bytes_held in test.both("openmetrics"):
+    for text, bytes_held in both(test, "openmetrics"):
         families = {family.name: family for family in
                     parser.text_string_to_metric_families(text)}
         samples = {}
@@ -159,29 +109,18 @@ def check_openmetrics(test):
                                       f"type of {sample.name}")
         test.expect_equal(set(samples), json_names, "names")
         check_figures(test, samples)
-        objects = {}
-        for sample in families["tcmalloc_size_class_objects"].samples:
-            state = sample.labels["state"]
-            objects[state] = objects.get(state, 0) + (int(sample.labels["object_size"]) *
-                                                      sample.value)
-        test.expect_equal(objects["in_use"] + samples["large_in_use_bytes"],
-                          samples["in_use_bytes"], "in use, by classes")
-        test.expect_equal(objects["thread_cache"], samples["thread_cache_free_bytes"],
-                          "thread caches, by classes")
-        spans = sum(sample.value for sample in families["tcmalloc_size_class_spans"].samples)
-        test.expect_equal(spans + samples["large_objects"], samples["spans_in_use"], "spans")
         test.expect("tcmalloc_free_spans" in families and "tcmalloc_hugepages" in families,
                     f"families: {sorted(families)}")
         figures.append(samples["in_use_bytes"])
         held.append(bytes_held)
-    test.check_growth(figures, held)
+    check_growth(test, figures, held)
 
 
 # --- malloc_info ---------------------------------------------------------------------------------
 
-def check_xml(test):
+def test_xml(test):
     figures, held = [], []
-    for text, bytes_held in test.both("xml"):
+    for text, bytes_held in both(test, "xml"):
         root = xml.etree.ElementTree.fromstring(text)
         size = {(element.tag, element.get("type")): int(element.get("size"))
                 for element in root.iter() if element.get("type")}
@@ -196,7 +135,7 @@ def check_xml(test):
                           "current")
         figures.append(size["total", "in_use"])
         held.append(bytes_held)
-    test.check_growth(figures, held)
+    check_growth(test, figures, held)
 
 
 # --- large allocations ---------------------------------------------------------------------------
@@ -207,19 +146,19 @@ REPORTED = [GIB // 2 * 3, GIB // 10 * 12, GIB // 10 * 20, GIB // 10 * 19]
 COUNTED = 6 + len(REPORTED)
 
 
-def check_large(test):
+def test_large(test):
     for variables, told, lines in (({}, True, False),
                                    ({THRESHOLD: str(GIB)}, True, True),
                                    ({THRESHOLD: "0"}, False, False),
                                    ({THRESHOLD: "-1"}, False, False)):
-        run = test.run("large", **variables)
-        callbacks = [int(n) for n in re.findall(r"^callback (\d+)$", run.stdout, re.MULTILINE)]
+        done = run(test, "large", **variables)
+        callbacks = [int(n) for n in re.findall(r"^callback (\d+)$", done.stdout, re.MULTILINE)]
         test.expect_equal(callbacks, REPORTED if told else [], f"told with {variables}")
         written = re.findall(r"^tcmalloc: large alloc (\d+) bytes == 0x[0-9a-f]+; next report at "
                              r"(\d+) bytes or more((?: @(?: 0x[0-9a-f]+)+)?)\n((?:    .*\n)*)",
-                             run.stderr, re.MULTILINE)
+                             done.stderr, re.MULTILINE)
         test.expect_equal(sum(1 + names.count("\n") for *_, names in written),
-                          run.stderr.count("\n"), f"lines on stderr: {run.stderr}")
+                          done.stderr.count("\n"), f"lines on stderr: {done.stderr}")
         # The report has at least the program's main and its caller, each with its name and its file.
         full = "minimal" not in test.library
         test.expect_equal([trace.count(" 0x") >= 2 for _, _, trace, _ in written],
@@ -236,25 +175,11 @@ def check_large(test):
         for _, following, *_ in written:
             threshold += threshold // 8
             test.expect_equal(int(following), threshold, "the next threshold")
-        figures = json.loads(run.stdout[run.stdout.index("{"):])
+        figures = json.loads(done.stdout[done.stdout.index("{"):])
         test.expect_equal(figures["large_allocations_total"], COUNTED if told else 0, "counted")
         test.expect_equal(figures["large_allocation_reports_total"], len(REPORTED) if told else 0,
                           "reported")
 
 
-def main():
-    what, program, library = sys.argv[1:]
-    if what == "openmetrics":
-        try:
-            import prometheus_client.openmetrics.parser  # noqa: F401
-        except ImportError:
-            print("SKIP: there is no python3-prometheus-client")
-            return 77
-    test = Test(program, library)
-    {"text": check_text, "json": check_json, "openmetrics": check_openmetrics, "xml": check_xml, "large": check_large}[what](test)
-    print(f"{test.failed} failed")
-    return 1 if test.failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    process_test.main(globals())

@@ -4,13 +4,11 @@
 //
 //   background_thread started   with TCMALLOC_BACKGROUND=1: there is exactly one, named tcmalloc,
 //                               which no signal ever interrupts, and none in a forked child
-//   background_thread none      by default, with one thread: there is none, whatever the program
-//                               does
 //   background_thread never     with TCMALLOC_BACKGROUND=0, or where nothing is ever released:
 //                               there is none, with any number of threads
-//   background_thread auto      by default: one from the first pthread_create on, which no signal
-//                               ever interrupts, until the program has one thread again; in a
-//                               forked child when that creates a thread
+//   background_thread auto      by default: none with one thread; one from the first pthread_create
+//                               on, which no signal ever interrupts, until the program has one
+//                               thread again; in a forked child when that creates a thread
 //   background_thread limit     there is none where the process may have no more threads, and no
 //                               message
 //   background_thread sandbox   it works under a filter that kills for nearly every system call
@@ -42,22 +40,38 @@
 
 extern void tcmalloc_process_background_actions(void) __attribute__((weak));
 extern void tcmalloc_set_memory_release_rate(double) __attribute__((weak));
+extern int tcmalloc_get_numeric_property(const char*, size_t*) __attribute__((weak));
 
 enum { kMiB = 1 << 20 };
 
-// Returns the number of threads of the process; *other is the last one that is not the calling one.
-static int Threads(long* other) {
+enum { kSleepers = 3 };
+static pthread_t sleepers[kSleepers];
+static _Atomic long sleeper_ids[kSleepers];
+static pthread_barrier_t barrier;
+
+// Returns the thread that is neither the calling one nor a sleeper, or 0. `*threads` is the number
+// of threads.
+static long Stranger(int* threads) {
   DIR* tasks = opendir("/proc/self/task");
   CHECK(tasks != NULL);
-  int threads = 0;
+  long stranger = 0;
+  *threads = 0;
   for (struct dirent* entry; (entry = readdir(tasks)) != NULL;) {
     if (entry->d_name[0] == '.') continue;
     const long thread = strtol(entry->d_name, NULL, 10);
-    if (thread != syscall(SYS_gettid)) *other = thread;
-    ++threads;
+    int known = thread == syscall(SYS_gettid);
+    for (int i = 0; i < kSleepers; ++i) known |= thread == sleeper_ids[i];
+    if (!known) stranger = thread;
+    ++*threads;
   }
   CHECK(closedir(tasks) == 0);
-  return threads;
+  return stranger;
+}
+
+// Whether the library's thread is not among the process's, which are this many.
+static int IsAbsent(int expected_threads) {
+  int threads = 0;
+  return Stranger(&threads) == 0 && threads == expected_threads;
 }
 
 // The text after `field`, which ends in a colon, in the thread's status file.
@@ -76,12 +90,6 @@ static void Status(long thread, const char* field, char* value, size_t size) {
   }
   CHECK(fclose(file) == 0);
   CHECK(value[0] != '\0');
-}
-
-static void CheckName(long thread) {
-  char name[64];
-  Status(thread, "Name:", name, sizeof(name));
-  CHECK(strcmp(name, "tcmalloc") == 0);
 }
 
 static int IsBlocked(const char* mask, int number) {
@@ -128,27 +136,33 @@ static void Work(void) {
   for (int i = 0; i < 32; ++i) Free(objects[i]);
 }
 
+static void WaitFor(pid_t child) {
+  int status;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) _exit(77);
+  CHECK(status == 0);
+}
+
 static void Started(void) {
   CHECK(getenv("TCMALLOC_BACKGROUND") != NULL);
-  long thread = 0;
-  CHECK(Threads(&thread) == 2);
-  CheckName(thread);
+  int threads = 0;
+  const long thread = Stranger(&threads);
+  CHECK(thread != 0 && threads == 2);
+  char name[64];
+  Status(thread, "Name:", name, sizeof(name));
+  CHECK(strcmp(name, "tcmalloc") == 0);
   CheckAllSignalsBlocked(thread);
   CheckNoSignalsBlocked();
   Work();
   const pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
-    long none = 0;
-    CHECK(Threads(&none) == 1);
+    CHECK(IsAbsent(1));
     Work();
-    CHECK(Threads(&none) == 1);
+    CHECK(IsAbsent(1));
     // The child's child does not get one either, but a program that is executed anew does.
     const pid_t grandchild = fork();
-    CHECK(grandchild >= 0);
-    if (grandchild == 0) _exit(Threads(&none) == 1 ? 0 : 1);
-    int status;
-    CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+    if (grandchild == 0) _exit(IsAbsent(1) ? 0 : 1);
+    WaitFor(grandchild);
     if (getenv("STARTED_ANEW") != NULL) _exit(0);
     CHECK(setenv("STARTED_ANEW", "1", 1) == 0);
     char self[PATH_MAX];
@@ -156,24 +170,9 @@ static void Started(void) {
     execl(self, self, "started", (char*)NULL);
     _exit(2);
   }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
-  long same = 0;
-  CHECK(Threads(&same) == 2 && same == thread);
+  WaitFor(child);
+  CHECK(Stranger(&threads) == thread && threads == 2);
 }
-
-static void None(void) {
-  CHECK(getenv("TCMALLOC_BACKGROUND") == NULL);
-  long none = 0;
-  CHECK(Threads(&none) == 1);
-  Work();
-  CHECK(Threads(&none) == 1);
-}
-
-enum { kSleepers = 3 };
-static pthread_t sleepers[kSleepers];
-static _Atomic long sleeper_ids[kSleepers];
-static pthread_barrier_t barrier;
 
 // Gets a cache, and sleeps until it may end.
 static void* SleepInBarrier(void* number) {
@@ -203,25 +202,6 @@ static void EndSleepers(void) {
   CHECK(pthread_barrier_destroy(&barrier) == 0);
 }
 
-// Returns the thread that is neither the calling one nor a sleeper, or 0. `*threads` is the number
-// of threads.
-static long Stranger(int* threads) {
-  DIR* tasks = opendir("/proc/self/task");
-  CHECK(tasks != NULL);
-  long stranger = 0;
-  *threads = 0;
-  for (struct dirent* entry; (entry = readdir(tasks)) != NULL;) {
-    if (entry->d_name[0] == '.') continue;
-    const long thread = strtol(entry->d_name, NULL, 10);
-    int known = thread == syscall(SYS_gettid);
-    for (int i = 0; i < kSleepers; ++i) known |= thread == sleeper_ids[i];
-    if (!known) stranger = thread;
-    ++*threads;
-  }
-  CHECK(closedir(tasks) == 0);
-  return stranger;
-}
-
 static _Atomic long signalled_thread;
 static void OnSignal(int number) {
   (void)number;
@@ -243,8 +223,7 @@ static void CheckProcessSignals(long stranger) {
 // Waits until the kernel has forgotten the last thread, which is a moment after it was joined. The
 // wait is limited: a child that waits in vain would outlive the test.
 static void AwaitOneThread(void) {
-  long none = 0;
-  for (int i = 0; Threads(&none) != 1 || unshare(CLONE_THREAD) != 0; ++i) {
+  for (int i = 0; !IsAbsent(1) || unshare(CLONE_THREAD) != 0; ++i) {
     CHECK(i < 20000);
     Sleep(1);
   }
@@ -252,20 +231,21 @@ static void AwaitOneThread(void) {
 
 static void Auto(void) {
   CHECK(getenv("TCMALLOC_BACKGROUND") == NULL);
-  int threads = 0;
-  CHECK(Stranger(&threads) == 0 && threads == 1);
+  CHECK(IsAbsent(1));
+  Work();
+  CHECK(IsAbsent(1));
   StartSleepers();
+  int threads = 0;
   const long stranger = Stranger(&threads);
   CHECK(stranger != 0 && threads == kSleepers + 2);
   CheckAllSignalsBlocked(stranger);
   CheckNoSignalsBlocked();
   CheckProcessSignals(stranger);
   const pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
-    CHECK(Stranger(&threads) == 0 && threads == 1);
+    CHECK(IsAbsent(1));
     Work();
-    CHECK(Stranger(&threads) == 0 && threads == 1);
+    CHECK(IsAbsent(1));
     // Now the child needs a background thread.
     for (int round = 0; round < 2; ++round) {
       StartSleepers();
@@ -276,35 +256,32 @@ static void Auto(void) {
     }
     _exit(0);
   }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  WaitFor(child);
   CHECK(Stranger(&threads) == stranger && threads == kSleepers + 2);
   EndSleepers();
   AwaitOneThread();
   Work();
-  CHECK(Stranger(&threads) == 0 && threads == 1);
+  CHECK(IsAbsent(1));
   // Creates threads that end before their creator continues.
   for (int round = 0; round < 100; ++round) {
     const pid_t other = fork();
-    CHECK(other >= 0);
     if (other == 0) {
       CHECK(pthread_create(&sleepers[0], NULL, Nothing, NULL) == 0);
       CHECK(pthread_join(sleepers[0], NULL) == 0);
       AwaitOneThread();
       _exit(0);
     }
-    CHECK(waitpid(other, &status, 0) == other && status == 0);
+    WaitFor(other);
   }
 }
 
 static void Never(void) {
   CHECK(getenv("TCMALLOC_BACKGROUND") != NULL || getenv("TCMALLOC_RELEASE_RATE") != NULL);
-  int threads = 0;
   for (int round = 0; round < 3; ++round) {
     StartSleepers();
-    CHECK(Stranger(&threads) == 0 && threads == kSleepers + 1);
+    CHECK(IsAbsent(kSleepers + 1));
     Work();
-    CHECK(Stranger(&threads) == 0 && threads == kSleepers + 1);
+    CHECK(IsAbsent(kSleepers + 1));
     EndSleepers();
   }
 }
@@ -334,29 +311,31 @@ static void Limit(void) {
   CHECK(pthread_join(first, NULL) == 0);
   // In a child with room for one thread only, the program gets it.
   const pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
     CHECK(pthread_create(&first, NULL, SleepInBarrier, (void*)0) == 0);
     pthread_barrier_wait(&barrier);
-    long other = 0;
-    CHECK(Threads(&other) == 2 && other == sleeper_ids[0]);
+    CHECK(IsAbsent(2));
     Work();
     pthread_barrier_wait(&barrier);
     CHECK(pthread_join(first, NULL) == 0);
     _exit(0);
   }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  WaitFor(child);
 }
 
-static size_t ResidentBytesFrom(int fd) {
-  char text[1024];
-  const ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
-  CHECK(length > 0);
-  text[length] = '\0';
-  char* rest = text;
-  strtoul(rest, &rest, 10);
-  return strtoul(rest, NULL, 10) * 4096;
+// Bytes of the heap that have been returned to the OS. Makes no system call.
+static size_t Released(void) {
+  size_t bytes = 0;
+  CHECK(tcmalloc_get_numeric_property("tcmalloc.pageheap_unmapped_bytes", &bytes) == 1);
+  return bytes;
+}
+
+// Waits until the library has released so much; the calling thread does not allocate.
+static void AwaitReleased(size_t bytes) {
+  for (int i = 0; Released() < bytes; ++i) {
+    CHECK(i < 6000);
+    Sleep(10);
+  }
 }
 
 // Forbids all system calls but those of Linux's own strict mode, of waiting, and of backing and
@@ -368,25 +347,26 @@ static void EnterStrictSandbox(void) {
       "*=kill");
 }
 
-static void Sandbox(void) {
-  enum { kObjects = 100 };
-  static char* objects[kObjects];
-  const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  CHECK(statm >= 0);
-  const size_t before = ResidentBytesFrom(statm);
+enum { kObjects = 100 };
+static char* objects[kObjects];
+
+// Allocates 200 MiB.
+static void Fill(void) {
   for (int i = 0; i < kObjects; ++i) objects[i] = NewMarked(2 * kMiB, 1);
+}
+static void FreeObjects(void) {
+  for (int i = 0; i < kObjects; ++i) Free(objects[i]);
+}
+
+static void Sandbox(void) {
+  Fill();
   // The last pthread_create of these returned a moment ago.
   StartSleepers();
   EnterStrictSandbox();
-  CHECK(ResidentBytesFrom(statm) >= before + 200 * kMiB);
-  for (int i = 0; i < kObjects; ++i) Free(objects[i]);
-  // Waits for a release that is later than those of the frees.
-  size_t after = SIZE_MAX;
-  for (int i = 0; i < 600 && after > before + 10 * kMiB; ++i) {
-    Sleep(100);
-    after = ResidentBytesFrom(statm);
-  }
-  CHECK(after <= before + 10 * kMiB);
+  const size_t before = Released();
+  FreeObjects();
+  // This is a release that is later than those of the frees.
+  AwaitReleased(before + 190 * kMiB);
   _exit(0);
 }
 
@@ -401,17 +381,13 @@ static void* Forbid(void* unused) {
 static void Forbidden(void) {
   for (int round = 0; round < 100; ++round) {
     const pid_t child = fork();
-    CHECK(child >= 0);
     if (child == 0) {
       pthread_t thread;
       CHECK(pthread_create(&thread, NULL, Forbid, NULL) == 0);
       while (atomic_load(&filter_installed) == 0) sched_yield();
       _exit(0);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) _exit(77);
-    CHECK(status == 0);
+    WaitFor(child);
   }
 }
 
@@ -439,7 +415,6 @@ static void Trapped(void) {
   int threads;
   // If the program's thread blocks the signal, the library's thread does, too.
   const pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
     sigset_t blocked;
     CHECK(sigemptyset(&blocked) == 0 && sigaddset(&blocked, SIGSYS) == 0);
@@ -450,17 +425,15 @@ static void Trapped(void) {
     CHECK(IsBlocked(mask, SIGSYS));
     _exit(0);
   }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  WaitFor(child);
   struct sigaction action = {.sa_handler = OnTrap};
   CHECK(sigaction(SIGSYS, &action, NULL) == 0);
-  char* objects[100];
-  for (int i = 0; i < 100; ++i) objects[i] = NewMarked(2 * kMiB, 1);
+  Fill();
   StartSleepers();
   const long stranger = Stranger(&threads);
   CHECK(stranger != 0);
   RefuseCalls("madvise=trap");
-  for (int i = 0; i < 100; ++i) Free(objects[i]);
+  FreeObjects();
   for (int i = 0; i < 600 && trapped_thread == 0; ++i) Sleep(100);
   CHECK(trapped_thread == stranger);
   CHECK(Stranger(&threads) == stranger);
@@ -552,7 +525,6 @@ static void Busy(void) {
   CHECK(pthread_create(&thread, NULL, Churn, NULL) == 0);
   for (int children = 0; children < 200; ++children) {
     const pid_t child = fork();
-    CHECK(child >= 0);
     if (child == 0) {
       Exercise(3);
       if (children % 8 == 0) {
@@ -564,8 +536,7 @@ static void Busy(void) {
       }
       _exit(0);
     }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    WaitFor(child);
   }
   stop_churning = 1;
   CHECK(pthread_join(thread, NULL) == 0);
@@ -583,17 +554,11 @@ static void Own(void) {
   tcmalloc_set_memory_release_rate(1000);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, Actions, NULL) == 0);
-  const size_t before = ResidentBytes();
-  char* object = NewMarked(200 * kMiB, 1);
-  CHECK(ResidentBytes() >= before + 200 * kMiB);
-  Free(object);
+  Fill();
+  const size_t before = Released();
+  FreeObjects();
   // From here on no call of this thread releases anything.
-  size_t after = SIZE_MAX;
-  for (int i = 0; i < 600 && after > before + 10 * kMiB; ++i) {
-    Sleep(100);
-    after = ResidentBytes();
-  }
-  CHECK(after <= before + 10 * kMiB);
+  AwaitReleased(before + 190 * kMiB);
   CHECK(pthread_cancel(thread) == 0);
   void* result;
   CHECK(pthread_join(thread, &result) == 0);
@@ -605,18 +570,19 @@ int main(int argc, char** argv) {
   RequireLibraryUnderTest();
   CHECK(tcmalloc_process_background_actions != NULL && tcmalloc_set_memory_release_rate != NULL);
   CHECK(argc == 2);
-  if (strcmp(argv[1], "started") == 0) Started();
-  if (strcmp(argv[1], "none") == 0) None();
-  if (strcmp(argv[1], "never") == 0) Never();
-  if (strcmp(argv[1], "auto") == 0) Auto();
-  if (strcmp(argv[1], "limit") == 0) Limit();
-  if (strcmp(argv[1], "sandbox") == 0) Sandbox();
-  if (strcmp(argv[1], "trapped") == 0) Trapped();
-  if (strcmp(argv[1], "forbidden") == 0) Forbidden();
-  if (strcmp(argv[1], "main_exits") == 0) MainExits();
-  if (strcmp(argv[1], "cancelled") == 0) Cancelled();
-  if (strcmp(argv[1], "asleep") == 0) Asleep();
-  if (strcmp(argv[1], "busy") == 0) Busy();
-  if (strcmp(argv[1], "own") == 0) Own();
+  const struct {
+    const char* name;
+    void (*run)(void);
+  } variants[] = {
+      {"started", Started},     {"never", Never},
+      {"auto", Auto},           {"limit", Limit},
+      {"sandbox", Sandbox},     {"trapped", Trapped},
+      {"forbidden", Forbidden}, {"main_exits", MainExits},
+      {"cancelled", Cancelled}, {"asleep", Asleep},
+      {"busy", Busy},           {"own", Own},
+  };
+  for (size_t i = 0; i < sizeof(variants) / sizeof(*variants); ++i) {
+    if (strcmp(argv[1], variants[i].name) == 0) variants[i].run();
+  }
   return 0;
 }

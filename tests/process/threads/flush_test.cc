@@ -4,22 +4,18 @@
 // ever, that work, that end; with and without membarrier(2); across fork.
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include <array>
 #include <atomic>
 #include <barrier>
-#include <cstddef>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "../check.h"
 #include "../child.h"
+#include "../refuse_calls.h"
 #include "tcmalloc/malloc_extension.h"
 
 namespace {
@@ -116,23 +112,21 @@ TEST_F(Flush, APhaseEndsWithEmptyCaches) {
   EXPECT_EQ(left, 0u);
 }
 
-TEST_F(Flush, IdleAndBusyThreads) {
-  FillCache();
-  tcmalloc::MallocExtension::MarkThreadTemporarilyIdle();
-  const size_t after_pause = ThreadCacheBytes();
-  tcmalloc::MallocExtension::MarkThreadBusy();
-  FillCache();
-  tcmalloc::MallocExtension::MarkThreadIdle();
-  const size_t after_idle = ThreadCacheBytes();
-  EXPECT_EQ(after_pause, 0u);
-  EXPECT_EQ(after_idle, 0u);
-  // The flush is a thread's first call.
-  std::thread([] {
-    tcmalloc::MallocExtension::MarkThreadIdle();
-    tcmalloc::MallocExtension::MarkThreadBusy();
-    FillCache();
-    tcmalloc::MallocExtension::MarkThreadIdle();
-  }).join();
+TEST_F(Flush, ThreadsThatAreMarkedIdle) {
+  // In the new thread the flush is the first call.
+  const auto mark = [] {
+    for (void (*const flush)() : {&tcmalloc::MallocExtension::MarkThreadIdle,
+                                  &tcmalloc::MallocExtension::MarkThreadTemporarilyIdle}) {
+      flush();
+      tcmalloc::MallocExtension::MarkThreadBusy();
+      FillCache();
+      const size_t before = ThreadCacheBytes();
+      flush();
+      EXPECT_LE(ThreadCacheBytes() + 10000, before);
+    }
+  };
+  std::thread(mark).join();
+  mark();
 }
 
 TEST_F(Flush, KeepsErrno) {
@@ -146,7 +140,7 @@ TEST_F(Flush, KeepsErrno) {
 }
 
 // Threads pass objects to each other, end, and are replaced by new ones, while the main thread
-// empties their caches a thousand times.
+// empties their caches again and again.
 void WorkUnderFlushes(int flushes) {
   constexpr size_t kThreads = 8;
   constexpr size_t kSlots = 512;
@@ -195,7 +189,7 @@ void WorkUnderFlushes(int flushes) {
   for (std::atomic<Object*>& slot : slots) discard(slot.exchange(nullptr));
 }
 
-TEST_F(Flush, AThousandTimesWhileThreadsWork) { WorkUnderFlushes(1000); }
+TEST_F(Flush, WhileThreadsWork) { WorkUnderFlushes(200); }
 
 // Runs `body` in a process of its own, which must end with status 0.
 template <typename Body>
@@ -204,26 +198,11 @@ void ExpectSuccessInChild(Body body) {
   EXPECT_TRUE(result.exited && result.exit_code == 0) << result.err;
 }
 
-unsigned Error(int error) { return SECCOMP_RET_ERRNO | static_cast<unsigned>(error); }
-
-// Makes membarrier(2) fail with this result in this process from now on.
-void ForbidMembarrier(unsigned result) {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, result),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program = {std::size(filter), filter};
-  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-}
-
 // Threads at work flush on request; blocked ones keep their caches until they wake.
 TEST_F(Flush, WithoutMembarrierThreadsAreAsked) {
-  for (const int error : {EPERM, ENOSYS}) {
-    ExpectSuccessInChild([error] {
-      ForbidMembarrier(Error(error));
+  for (const char* const rules : {"membarrier=EPERM", "membarrier=ENOSYS"}) {
+    ExpectSuccessInChild([rules] {
+      RefuseCalls(rules);
       {
         const BlockedThreads threads(4);
         FillCache();
@@ -250,7 +229,7 @@ TEST_F(Flush, TheSettingKeepsFromCallingMembarrier) {
 
 TEST_F(Flush, InASandbox) {
   if (getenv("FLUSH_IN_A_SANDBOX") == nullptr) GTEST_SKIP() << "run by another test";
-  ForbidMembarrier(SECCOMP_RET_KILL_PROCESS);
+  RefuseCalls("membarrier=kill");
   WorkUnderFlushes(20);
 }
 
