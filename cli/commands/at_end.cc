@@ -35,7 +35,7 @@ void ReadCallSites(const Target& target, pid_t pid, Image& image, AtEnd* end) {
 
 uint64_t Unused(const SizeClassStatistics& c) {
   const uint64_t used = c.in_use_objects * c.object_bytes;
-  const uint64_t memory = c.spans * c.span_bytes;
+  const uint64_t memory = c.memory_bytes();
   return memory > used ? memory - used : 0;
 }
 
@@ -47,7 +47,7 @@ std::string SizesText(const Statistics& stats) {
   for (size_t i = 0; i < std::min(kWorstClasses, classes.size()); ++i) {
     if (Unused(classes[i]) == 0) break;
     out += fmt::format("    {:>6} bytes: {:>10} of {}\n", classes[i].object_bytes,
-                       Size(Unused(classes[i])), Size(classes[i].spans * classes[i].span_bytes));
+                       Size(Unused(classes[i])), Size(classes[i].memory_bytes()));
   }
   return out.empty() ? out : "  sizes with the most unused memory in their pages:\n" + out;
 }
@@ -68,7 +68,7 @@ std::string RestText(const Diagnosis& diagnosis) {
 
 std::string SitesText(const AtEnd& end) {
   if (end.sites_at_peak.empty()) return {};
-  return fmt::format("  largest call sites when most was in use, {} ({}):\n{}",
+  return fmt::format("  largest call sites when most was in use, {} requested ({}):\n{}",
                      Size(static_cast<uint64_t>(TotalBytes(end.sites_at_peak))),
                      AccuracyText(end.sites_at_peak, end.interval),
                      CallSitesText(end.sites_at_peak, kMostLeakSites, kMostCallers));

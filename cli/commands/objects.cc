@@ -44,13 +44,13 @@ constexpr std::pair<int64_t, const char*> kAges[] = {
     {INT64_MAX, "a day and more"},
 };
 
-// Keys of objects without a size class.
+// Keys of objects without a size class. A sampled small object has one.
 constexpr uint64_t kLarge = 0;
 constexpr uint64_t kGuarded = UINT64_MAX;
 
 uint64_t ClassOf(const SpanInfo& span) {
   if (span.guarded) return kGuarded;
-  return span.large ? kLarge : span.object_bytes;
+  return span.has_large_object() ? kLarge : span.object_bytes;
 }
 
 std::string ClassName(uint64_t key) {
@@ -152,10 +152,10 @@ int ObjectsBySite(const ObjectsOptions& options, OpenProcess& process) {
     fmt::print("{}\n", DumpJson(json));
     return kSuccess;
   }
-  fmt::print("Process {} ({}) holds about {:.0f} objects of {} ({})\n\n{}\n{}\n", process.info.pid,
-             process.info.name, TotalObjects(sites), Size(static_cast<uint64_t>(TotalBytes(sites))),
-             AccuracyText(sites, profile.interval), CallSitesText(sites, kMostSites),
-             HowItWasRead(mode));
+  fmt::print("Process {} ({}) holds about {:.0f} objects, {} requested ({})\n\n{}\n{}\n",
+             process.info.pid, process.info.name, TotalObjects(sites),
+             Size(static_cast<uint64_t>(TotalBytes(sites))), AccuracyText(sites, profile.interval),
+             CallSitesText(sites, kMostSites), HowItWasRead(mode));
   WarnOfMissingNames(symbolizer);
   return kSuccess;
 }

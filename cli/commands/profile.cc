@@ -156,7 +156,7 @@ int ShowProfile(const ProfileOptions& options, OpenProcess& process) {
   const NameFrames names = symbolizer.names();
   const std::vector<CallSite> sites = CallSitesOf(profile, names);
   const std::string title =
-      fmt::format("{} (process {}): {} {}", process.info.name, process.info.pid,
+      fmt::format("{} (process {}): {} requested, {}", process.info.name, process.info.pid,
                   Size(static_cast<uint64_t>(TotalBytes(sites))), KindText(kind));
   const std::string accuracy = AccuracyText(sites, profile.interval);
   std::string out;

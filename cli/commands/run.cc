@@ -136,7 +136,7 @@ void WriteFlameGraph(const std::string& path, const AtEnd& end) {
   }
   WriteOutput(
       path, FlameGraphOf(end.sites_at_peak,
-                         fmt::format("{}: {} in use at the peak", end.info->name,
+                         fmt::format("{}: {} requested, in use at the peak", end.info->name,
                                      Size(static_cast<uint64_t>(TotalBytes(end.sites_at_peak))))));
 }
 

@@ -61,6 +61,7 @@ class UseReader {
       const uint64_t resident = pages_.Take(object.pages, object.page_bytes);
       const uint64_t in_use = std::min(resident, object.object_bytes());
       use_.in_use += in_use;
+      use_.untouched += object.object_bytes() - in_use;
       use_.sampled_spans += resident - in_use;
     }
     use_.metadata += pages_.Take(guarded.records(), guarded.record_bytes());

@@ -23,13 +23,13 @@ struct ClassUse {
 
 // Resident bytes.
 struct HeapUse {
-  uint64_t in_use = 0;  // objects that the program holds
+  uint64_t in_use = 0;  // of objects that the program holds
   uint64_t thread_caches = 0;
   // Free memory in spans with objects in use: beyond the spans that the objects would need if they
   // were packed, and in the last span of each size class in each shard.
   uint64_t fragmentation = 0;
   uint64_t partial_spans = 0;
-  uint64_t sampled_spans = 0;  // the rest of spans that hold a single sampled small object
+  uint64_t sampled_spans = 0;  // the rest of pages that hold a single sampled object
   uint64_t free_pages = 0;     // backed free spans of the page heap
   uint64_t kept_spans = 0;
   uint64_t releasing = 0;
@@ -41,7 +41,7 @@ struct HeapUse {
   // release.
   uint64_t whole_free_pages = 0;
   // Bytes of objects in use that are not resident, because they were never touched or are swapped
-  // out.
+  // out. The sum with `in_use` is Statistics' in_use_bytes.
   uint64_t untouched = 0;
   std::vector<ClassUse> classes;  // with spans, by number
 

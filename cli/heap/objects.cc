@@ -197,8 +197,8 @@ SpanInfo HeapObjects::ReadSpan(Address address) const {
     const uint64_t sampled = get(fields.sampled_class);
     span.large = true;
     span.num_objects = 1;
-    span.object_bytes =
-        sampled != 0 && sampled < class_bytes_.size() ? class_bytes_[sampled] : span.bytes;
+    span.sampled_small = sampled != 0 && sampled < class_bytes_.size();
+    span.object_bytes = span.sampled_small ? class_bytes_[sampled] : span.bytes;
     span.sample = get(fields.sample);
     span.handed_out_ms = static_cast<int64_t>(get(fields.handed_out_ms));
   } else if (span.state == fields.small_state && (owner & fields.owner_counted) != 0) {

@@ -21,6 +21,8 @@ struct SpanInfo {
   uint64_t bytes = 0;
   uint64_t state = 0;
   bool large = false;
+  // True for a span whose single object is a small one, since it is sampled. `large` is true, too.
+  bool sampled_small = false;
   // True for a guarded object, with the requested bytes. It is not on pages of the heap.
   bool guarded = false;
   // The size class of small objects; 0 if the span is not in use for small objects.
@@ -33,6 +35,7 @@ struct SpanInfo {
   Address sample = 0;  // 0 if not sampled
   int64_t handed_out_ms = 0;
 
+  bool has_large_object() const { return large && !sampled_small && !guarded; }
   // The result may be any number, since a damaged record may have any time.
   int64_t AgeMs(int64_t now_ms) const {
     return static_cast<int64_t>(static_cast<uint64_t>(now_ms) -

@@ -106,6 +106,7 @@ std::string_view HeapObjects::StateText(const SpanInfo& span) const {
       {"SpanState.kMetadata", "in use for the allocator's own records"},
   };
   if (span.guarded) return "a guarded sample";
+  if (span.sampled_small) return "in use for one sampled object";
   if (span.state == span_fields_.small_state && span.size_class == 0) {
     return "free, kept by a shard for its next small objects";
   }

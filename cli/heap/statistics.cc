@@ -53,6 +53,10 @@ struct Pages {
   FreeSpanStatistics longer;
   uint64_t longer_backed_bytes = 0;
   uint64_t longer_released_bytes = 0;
+  // Sampled small objects: their bytes, their number, and the bytes of their spans.
+  uint64_t sampled_bytes = 0;
+  uint64_t sampled_objects = 0;
+  uint64_t sampled_span_bytes = 0;
 
   uint64_t& operator[](std::string_view name) {
     for (auto& [known, value] : counts) {
@@ -127,6 +131,22 @@ void AddHome(const Record& home, Pages* pages) {
   }
   pages->longer.backed += longer;
   pages->longer_backed_bytes += longer_bytes;
+}
+
+// As PageHeap::SetSampledApart of the library.
+void SetSampledApart(const std::vector<SizeClassStatistics>& classes, Pages* pages) {
+  for (const SizeClassStatistics& of_class : classes) {
+    pages->sampled_objects += of_class.sampled_objects;
+    pages->sampled_bytes += of_class.sampled_objects * of_class.object_bytes;
+    pages->sampled_span_bytes += of_class.sampled_objects * of_class.sampled_span_bytes;
+  }
+  uint64_t& large = (*pages)["large_span_bytes"];
+  uint64_t& objects = (*pages)["large_spans"];
+  pages->sampled_objects = std::min(pages->sampled_objects, objects);
+  pages->sampled_span_bytes = std::min(pages->sampled_span_bytes, large);
+  pages->sampled_bytes = std::min(pages->sampled_bytes, pages->sampled_span_bytes);
+  objects -= pages->sampled_objects;
+  large -= pages->sampled_span_bytes;
 }
 
 Pages ReadPages(const Record& state) {
@@ -244,9 +264,16 @@ class Collector {
 
  private:
   void CollectClasses(const CacheSums& caches) {
-    const Record central = target_.LoadHeap().Part("central");
+    const Record heap = target_.LoadHeap();
+    const Record central = heap.Part("central");
+    const Record page_heap = heap.Part("page_heap");
+    const Record state = page_heap.Part("state_");
+    const size_t word = target_.pointer_bytes();
+    // An older library counts sampled small objects as large ones.
+    const bool knows_sampled = state.structure().Has("sampled_objects");
     stats_.classes.resize(classes_);
     const uint64_t page = uint64_t{1} << target_.layout().constant("page_shift");
+    const uint64_t granule = std::max<uint64_t>(page_heap.Get("granule_"), 1) * page;
     for (size_t c = 1; c < classes_; ++c) {
       const Record list = central.Part("free_lists_", c);
       SizeClassStatistics& of_class = stats_.classes[c];
@@ -262,8 +289,11 @@ class Collector {
         of_class.central_objects += spans.Get("free_objects");
         hole_pages_ += spans.Get("hole_pages");
       }
+      of_class.sampled_objects = knows_sampled ? state.At("sampled_objects", c, word) : 0;
+      of_class.sampled_span_bytes = (of_class.object_bytes + granule - 1) / granule * granule;
       of_class.in_use_objects = LowerBy(of_class.spans * of_class.objects_per_span,
-                                        of_class.cached_objects + of_class.central_objects);
+                                        of_class.cached_objects + of_class.central_objects) +
+                                of_class.sampled_objects;
       central_bytes_ += of_class.central_objects * of_class.object_bytes;
       cached_bytes_ += of_class.cached_objects * of_class.object_bytes;
       tail_bytes_ += of_class.spans * LowerBy(of_class.span_bytes,
@@ -275,20 +305,28 @@ class Collector {
   void CollectTotals(const Record& heap, const CacheSums& caches) {
     const Record state = heap.Part("page_heap").Part("state_");
     Pages pages = ReadPages(state);
+    SetSampledApart(stats_.classes, &pages);
     // As BalanceStats of the library.
     uint64_t rest = pages["small_span_bytes"];
     for (uint64_t* const part : {&tail_bytes_, &central_bytes_, &cached_bytes_}) {
       *part = std::min(*part, rest);
       rest -= *part;
     }
-    const uint64_t guarded = Optional(heap, "guarded.page_bytes");
-    const uint64_t in_use = pages["large_span_bytes"] + guarded + rest;
+    const uint64_t guarded_pages = Optional(heap, "guarded.page_bytes");
+    // An older library counts guarded objects with their pages.
+    const uint64_t guarded = heap.structure().Has("guarded.object_bytes")
+                                 ? std::min(heap.Get("guarded.object_bytes"), guarded_pages)
+                                 : guarded_pages;
+    const uint64_t in_use = pages["large_span_bytes"] + pages.sampled_bytes + guarded + rest;
     const Record holes = heap.Part("holes");
     const uint64_t hardware_page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t hole_bytes =
         holes.Get("releases_") == 0
             ? 0
             : std::min(hole_pages_ * hardware_page, central_bytes_ + tail_bytes_);
+    const uint64_t sample_tails =
+        pages.sampled_span_bytes - pages.sampled_bytes + guarded_pages - guarded;
+    tail_bytes_ += sample_tails;
     const uint64_t free_bytes = pages.free_backed + pages["releasing_bytes"];
     // The figure is the sum of its parts, also if these are of different moments.
     const uint64_t system =
@@ -308,6 +346,7 @@ class Collector {
     Add("large_in_use_bytes", pages["large_span_bytes"]);
     Add("guarded_bytes", guarded);
     Add("span_tail_bytes", tail_bytes_);
+    Add("sample_tail_bytes", sample_tails);
     Add("released_in_spans_bytes", hole_bytes);
     Add("kept_span_bytes", pages.kept);
     Add("releasing_bytes", pages["releasing_bytes"]);
@@ -318,7 +357,7 @@ class Collector {
     Add("thread_cache_limit_bytes", heap.Part("registry").Get("total_limit"));
     AddSettings(state, caches.of_threads);
     Add("large_objects", pages["large_spans"]);
-    Add("spans_in_use", spans_in_use_ + pages["large_spans"]);
+    Add("spans_in_use", spans_in_use_ + pages["large_spans"] + pages.sampled_objects);
     Add("thread_caches", caches.of_threads + caches.orphans);
     AddEvents(heap, holes, system, unmapped, &pages);
     stats_.free_spans = pages.exact;

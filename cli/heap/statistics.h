@@ -16,11 +16,19 @@ namespace cli {
 struct SizeClassStatistics {
   uint64_t object_bytes = 0;
   uint64_t spans = 0;
-  uint64_t in_use_objects = 0;
+  uint64_t in_use_objects = 0;   // sampled ones, which are not in these spans, included
+  uint64_t sampled_objects = 0;  // their part of it
   uint64_t cached_objects = 0;
   uint64_t central_objects = 0;
   uint64_t objects_per_span = 0;
   uint64_t span_bytes = 0;
+  uint64_t sampled_span_bytes = 0;  // of a span that has one sampled object
+
+  bool any() const { return spans > 0 || sampled_objects > 0; }
+  // The bytes of the pages that the class has.
+  uint64_t memory_bytes() const {
+    return spans * span_bytes + sampled_objects * sampled_span_bytes;
+  }
 };
 
 struct FreeSpanStatistics {

@@ -75,7 +75,7 @@ ListedObjects ListObjects(const HeapObjects& objects) {
       list.objects.push_back({.start = object.start,
                               .bytes = object.bytes,
                               .sample = sample,
-                              .large = span.large && sample == 0});
+                              .large = span.has_large_object()});
     });
   });
   std::sort(list.objects.begin(), list.objects.end(),

@@ -278,8 +278,9 @@ void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
   const uint64_t untouched =
       facts.heap.untouched - std::min(facts.heap.untouched, facts.lacking_bytes);
   if (untouched > 0) {
-    note(fmt::format("{} of the objects in use are not resident: never touched, or swapped out.",
-                     Size(untouched)));
+    note(fmt::format(
+        "The program holds {}; {} of it are not resident: never touched, or swapped out.",
+        Size(facts.stats.figure("in_use_bytes")), Size(untouched)));
   }
   if (facts.swapped_bytes > 0) note(fmt::format("{} are swapped out.", Size(facts.swapped_bytes)));
   if (facts.process.hugetlb > 0) {

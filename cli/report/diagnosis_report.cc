@@ -55,6 +55,10 @@ nlohmann::ordered_json DiagnosisJson(const Diagnosis& diagnosis, const Facts& fa
   json["remedy"] = diagnosis.remedy;
   json["resident_bytes"] = diagnosis.resident_bytes;
   json["resident_is_minimum"] = facts.resident_is_minimum;
+  if (facts.other_malloc.empty()) {
+    json["in_use_bytes"] = facts.stats.figure("in_use_bytes");
+    json["not_resident_bytes"] = facts.heap.untouched;
+  }
   auto& shares = json["shares"] = nlohmann::ordered_json::array();
   for (const ResidentShare& share : diagnosis.shares) {
     shares.push_back({{"name", share.name},

@@ -38,9 +38,9 @@ std::string Signed(double bytes) { return (bytes < 0 ? "-" : "+") + Size(Whole(b
 
 std::string Headline(const Figures& before, const Figures& after) {
   constexpr std::pair<const char*, const char*> kTotals[] = {
+      {"resident_bytes", "Resident memory is"},  // doctor
       {"in_use_bytes", "The program holds"},     // stats, run, timeline
       {"bytes", "The program holds"},            // objects
-      {"resident_bytes", "Resident memory is"},  // doctor
       {"process_resident_bytes", "Resident memory is"},
   };
   for (const auto& [name, what] : kTotals) {

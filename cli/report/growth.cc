@@ -30,6 +30,8 @@ Growth GrowthOver(const std::vector<Statistics>& readings, double seconds) {
   const int64_t large =
       SignedDifference(before.figure("large_in_use_bytes"), after.figure("large_in_use_bytes"));
   growth.parts.push_back({"large objects", large});
+  growth.parts.push_back({"guarded samples", SignedDifference(before.figure("guarded_bytes"),
+                                                              after.figure("guarded_bytes"))});
   for (size_t c = 1; c < std::min(before.classes.size(), after.classes.size()); ++c) {
     const SizeClassStatistics& of_class = after.classes[c];
     const int64_t objects =

@@ -23,8 +23,8 @@ void WriteClasses(const Statistics& stats, std::string* out) {
   fmt::format_to(to, "\n{:>10} {:>10} {:>12} {:>12} {:>12} {:>12} {:>6}\n", "object", "spans",
                  "in use", "in caches", "free", "memory", "used");
   for (const SizeClassStatistics& c : stats.classes) {
-    if (c.spans == 0) continue;
-    const uint64_t memory = c.spans * c.span_bytes;
+    if (!c.any()) continue;
+    const uint64_t memory = c.memory_bytes();
     fmt::format_to(to, "{:>10} {:>10} {:>12} {:>12} {:>12} {:>12} {:>6}\n", c.object_bytes, c.spans,
                    c.in_use_objects, c.cached_objects, c.central_objects, Size(memory),
                    Share(c.in_use_objects * c.object_bytes, memory));
@@ -58,7 +58,7 @@ Json StatisticsJson(const Statistics& stats) {
   json["hugepages"] = {{"mode", stats.hugepage_mode}};
   Json& classes = json["size_classes"] = Json::array();
   for (const SizeClassStatistics& c : stats.classes) {
-    if (c.spans == 0) continue;
+    if (!c.any()) continue;
     classes.push_back({{"object_size_bytes", c.object_bytes},
                        {"spans", c.spans},
                        {"in_use_objects", c.in_use_objects},

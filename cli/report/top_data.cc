@@ -62,8 +62,8 @@ Table ClassTable(const Statistics& stats) {
                           {"USED", true},
                           {"OBJECT", true}}};
   for (const SizeClassStatistics& c : stats.classes) {
-    if (c.spans == 0) continue;
-    const uint64_t memory = c.spans * c.span_bytes;
+    if (!c.any()) continue;
+    const uint64_t memory = c.memory_bytes();
     const uint64_t in_use = c.in_use_objects * c.object_bytes;
     const double part = memory == 0 ? 0 : static_cast<double>(in_use) / static_cast<double>(memory);
     table.rows.push_back({std::to_string(c.object_bytes),
@@ -78,12 +78,13 @@ Table ClassTable(const Statistics& stats) {
 }
 
 // Makes the table of call sites, each named by the function that the program's author knows, and
-// its caller. Sites with the same names are one row.
+// its caller. Sites with the same names are one row. The bytes are requested ones, of objects in
+// use.
 Table SiteTable(const std::vector<CallSite>& sites) {
   Table table{
       .name = "call sites",
       .columns = {
-          {"IN USE", true}, {"OBJECTS", true}, {"SAMPLES", true}, {"FUNCTION"}, {"CALLER"}}};
+          {"REQUESTED", true}, {"OBJECTS", true}, {"SAMPLES", true}, {"FUNCTION"}, {"CALLER"}}};
   struct Sum {
     double bytes = 0;
     double objects = 0;

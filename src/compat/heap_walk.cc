@@ -44,7 +44,8 @@ void ForEachRange(Heap& heap, void (*function)(void* argument, const HeapRange& 
   while (const size_t n = list()) {
     for (size_t i = 0; i < n; ++i) {
       const SpanView& view = views[i];
-      HeapRange range = {view.first_page, view.num_pages, UseOf(view), view.size_class};
+      HeapRange range = {view.first_page, view.num_pages, UseOf(view), view.size_class,
+                         view.object_bytes};
       if (range.use == HeapRange::Use::kSmall) {
         range.free_objects =
             heap.central.free_list(view.size_class).FreeObjectsIn(view.span, view.first_page);

@@ -20,6 +20,8 @@ struct HeapRange {
   Length num_pages;
   Use use = Use::kOther;
   SizeClass size_class = SizeClass::kNone;
+  // For kLarge: the bytes of its object. A sampled small object is shorter than its pages.
+  size_t object_bytes = 0;
   // For kSmall: the objects that are free in the central free list. Objects in caches do not count
   // as free.
   size_t free_objects = 0;

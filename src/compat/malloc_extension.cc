@@ -56,7 +56,7 @@ int AsInt(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
     }
     case HeapRange::Use::kLarge:
       result.type = Type::INUSE;
-      result.fraction = 1;
+      result.fraction = static_cast<double>(range.object_bytes) / static_cast<double>(bytes);
       break;
     case HeapRange::Use::kFree:
       result.type = Type::FREE;

@@ -49,7 +49,7 @@ RawMemory LargeMemoryAround(const char* p) {
   const size_t found = heap.page_heap.store()->ListSpans(page, &view, 1);
   ReleaseHeap();
   if (found == 0 || page < view.first_page || view.state != SpanState::kLarge) return {};
-  return {static_cast<char*>(view.first_page.start_address()), view.num_pages.bytes()};
+  return {static_cast<char*>(view.first_page.start_address()), view.object_bytes};
 }
 
 // As FindObject, without a lock of the heap, and without reports. In a stray child the object may
@@ -88,10 +88,7 @@ RawMemory RawMemoryAt(const void* p) {
     return {start + kSizeClasses.ObjectIndex(c, offset) * size, size};
   }
   if (!span->Is(SpanState::kLarge)) return {};
-  const size_t bytes = span->sampled_class == SizeClass::kNone
-                           ? span->bytes()
-                           : kSizeClasses.size(span->sampled_class);
-  return {start, bytes};
+  return {start, span->object_bytes()};
 }
 
 DebugObject* FindObject(const void* pointer, const char* call) {

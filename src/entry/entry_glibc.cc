@@ -22,7 +22,7 @@ namespace {
 // have mappings of their own:
 //   arena     bytes from the OS that were not released
 //   ordblks   spans in use
-//   uordblks  bytes in objects of the program
+//   uordblks  bytes in objects of the program, as in all statistics
 //   fordblks  free bytes that were not released: in caches, in spans in use, in the page heap
 //   fsmblks   the part of fordblks in caches and in spans in use
 //   keepcost  the part of fordblks in the page heap, which malloc_trim releases without a search

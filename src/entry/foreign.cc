@@ -33,7 +33,7 @@ bool IsOurs(Heap& heap, const void* p) {
   const Span* const span = global_page_map.SpanOf(PageId::Containing(p));
   if (span != nullptr && span->state.load(std::memory_order_relaxed) == SpanState::kLarge &&
       span->Contains(p)) {
-    ReportMisuse(Misuse::kNotAnObjectStart, p, span->bytes());
+    ReportMisuse(Misuse::kNotAnObjectStart, p, span->object_bytes());
   }
   ReportMisuse(Misuse::kNotInUse, p);
 }

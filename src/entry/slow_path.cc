@@ -94,10 +94,8 @@ TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, const Request& reque
     SampleAllocated(heap, guarded.object, size, size, guarded.sample);
     return PublishGuarded(heap, guarded);
   }
-  const Length n = Length::ForBytes(kSizeClasses.size(c));
-  Span* const span = heap.page_heap.New(n, SpanState::kLarge);
+  Span* const span = heap.page_heap.NewSampled(c);
   if (span == nullptr) return nullptr;
-  span->sampled_class = c;
   Sampled(heap, span, size, kSizeClasses.size(c));
   return span->start_address();
 }
@@ -166,12 +164,6 @@ Span* LargeSpanAt(const void* p) {
     return nullptr;
   }
   return span;
-}
-
-// Returns the bytes of an object that the program may use.
-size_t UsableBytes(const Span& span) {
-  return span.sampled_class == SizeClass::kNone ? span.bytes()
-                                                : kSizeClasses.size(span.sampled_class);
 }
 
 void Forget(void* sample) {
@@ -249,7 +241,7 @@ void ReportUnlessLargeAligned(const void* p, const FreeCall& call, SizeClass c, 
     if (c == SizeClass::kNone) return;
     misuse = Misuse::kMissingAlignment;
   }
-  const size_t bytes = span == nullptr ? kSizeClasses.size(c) : UsableBytes(*span);
+  const size_t bytes = span == nullptr ? kSizeClasses.size(c) : span->object_bytes();
   ReportMisuse(misuse, p, bytes, call.size, call.alignment);
 }
 
@@ -267,10 +259,10 @@ void FreeExpecting(void* p, const FreeCall& call, SizeClass expected) {
     return;
   }
   if (const Span* const span = LargeSpanAt(p)) {
-    if (expected != span->sampled_class ||
+    if (expected != span->small_class() ||
         (expected == SizeClass::kNone &&
          GlobalHeap().page_heap.RoundUp(PagesFor(call.size)) != span->num_pages)) {
-      ReportUnlessLargeAligned(p, call, span->sampled_class, span);
+      ReportUnlessLargeAligned(p, call, span->small_class(), span);
     }
   }
   FreeNotSmall(p, call);
@@ -394,10 +386,10 @@ void* Reallocate(void* p, size_t size) {
     old_size = kSizeClasses.size(c);
   } else if (Span* const span = LargeSpanAt(p)) {
     if (size > kMaxRequest) return nullptr;
-    old_size = UsableBytes(*span);
-    const bool sampled_small = span->sampled_class != SizeClass::kNone;
+    old_size = span->object_bytes();
+    const bool sampled_small = span->has_small_object();
     // The object stays in place if an object that is not sampled would.
-    if (sampled_small && kSizeClasses.ClassOf(size) == span->sampled_class) return Resized(p, size);
+    if (sampled_small && kSizeClasses.ClassOf(size) == span->small_class()) return Resized(p, size);
     const bool may_change = !sampled_small && !InStrayChild();
     // Hooks must see the end of the old object before another thread can get its memory.
     if (size > kMaxSmallSize && may_change && (size >= old_size || !HooksInstalled()) &&
@@ -434,7 +426,7 @@ size_t UsableSize(void* p) {
   if (p == nullptr) return 0;
   const SizeClass c = global_page_map.ClassOf(p);
   if (c != SizeClass::kNone) return kSizeClasses.size(c);
-  if (const Span* const span = LargeSpanAt(p)) return UsableBytes(*span);
+  if (const Span* const span = LargeSpanAt(p)) return span->object_bytes();
   Heap& heap = ExistingHeap();
   if (heap.guarded.Contains(p)) return GuardedUsableBytes(heap, p);
   return ForeignUsableSize(heap, p);

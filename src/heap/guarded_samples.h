@@ -29,8 +29,10 @@ struct GuardedSamples {
   std::atomic<uintptr_t> pool_bytes{0};
   // The GuardPool, or null.
   std::atomic<void*> pool{nullptr};
-  // Objects in use, the accessible pages that they are on, and the pool's records.
+  // Objects in use, their bytes (an empty one counts as one byte), the accessible pages that they
+  // are on, and the pool's records.
   SharedCounter objects;
+  SharedCounter object_bytes;
   SharedCounter page_bytes;
   SharedCounter record_bytes;
 };

@@ -64,6 +64,8 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     out.Struct("PageState", sizeof(T));
     TC_PART(hints, PageHints);
     TC_PART(homes, SpanHomes);
+    out.Field("sampled_objects", offsetof(T, sampled) + offsetof(SampledObjects, of_class_),
+              sizeof(SampledObjects::of_class_), "");
     TC_LOCK(lock);
     TC_PART(store, SpanStore);
     TC_PART(governor, Governor);
@@ -391,6 +393,7 @@ constexpr void FieldTable::Describe(LayoutText& out) {
     TC_FIELD(guarded.pool_start);
     TC_FIELD(guarded.pool_bytes);
     TC_FIELD(guarded.pool);
+    TC_FIELD(guarded.object_bytes);
     TC_FIELD(guarded.page_bytes);
     TC_FIELD(guarded.record_bytes);
     TC_PART(pressure_counts, PressureCounts);

@@ -60,7 +60,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
   bool begun = false;
   const auto begin = [&]() TC_REQUIRES(state_.lock) {
     begun = state_.moves_in_flight < kTuning.reallocation.max_moves_at_once && span->IsLargeAt(p) &&
-            PlanMove(*span, n, &plan);
+            !span->has_small_object() && PlanMove(*span, n, &plan);
     if (!begun) return;
     ++state_.moves_in_flight;
     *std::find(moving_threads_.begin(), moving_threads_.end(), 0u) = ThisThreadNumber();
@@ -111,7 +111,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
       fresh = taken.span;
       fresh->in_use.written = n;
       ++state_.store.counts.moves;
-      span->TakeSample(sample);
+      static_cast<void>(span->TakeSample(sample));
       *freed = state_.governor.NoteFreed(span->num_pages - plan.moved);
       state_.store.DeleteMoved(span, plan.head, plan.moved);
       state_.NoteDemand(n);

@@ -184,13 +184,13 @@ bool PageHeap::ResizeLargeAt(Span* span, const void* p, Length n, void** sample)
     state_.store.Resize(span, n);
     if (n > old) state_.NoteDemand(fresh);
     if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());
-    span->TakeSample(sample);
+    static_cast<void>(span->TakeSample(sample));
     done = true;
     return {};
   };
   const auto resize = [&]() TC_REQUIRES(state_.lock) -> GrowthDecision {
     if (!span->ClaimLargeAt(p)) return {};
-    const GrowthDecision decision = resize_claimed();
+    const GrowthDecision decision = span->has_small_object() ? GrowthDecision() : resize_claimed();
     span->ReturnClaim();
     return decision;
   };
@@ -324,6 +324,24 @@ Length PageHeap::ReleaseDue(Length most, bool idle) {
   return released;
 }
 
+void PageHeap::SetSampledApart(PageStats* stats) const {
+  if (state_.sampled.all() == 0) return;
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const size_t objects = state_.sampled.of_class(c);
+    stats->sampled_objects += objects;
+    stats->sampled_bytes += objects * kSizeClasses.size(c);
+    stats->sampled_span_bytes += objects * RoundUp(Length::ForBytes(kSizeClasses.size(c))).bytes();
+  }
+  // Objects may have been allocated and freed meanwhile: no figure may exceed the one that it is a
+  // part of.
+  stats->sampled_objects = std::min(stats->sampled_objects, stats->large_spans);
+  stats->sampled_span_bytes = std::min(stats->sampled_span_bytes, stats->large_span_bytes);
+  stats->sampled_bytes = std::min(stats->sampled_bytes, stats->sampled_span_bytes);
+  stats->large_spans -= stats->sampled_objects;
+  stats->large_span_bytes -= stats->sampled_span_bytes;
+}
+
 PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
   PageStats stats;
   {
@@ -354,6 +372,7 @@ PageStats PageHeap::GetStats(FreeSpanCounts* lengths) {
     stats.hard_limit = state_.governor.limit_watch().counts(LimitKind::kHard);
     stats.soft_limit = state_.governor.limit_watch().counts(LimitKind::kSoft);
   }
+  SetSampledApart(&stats);
   if (lengths != nullptr) {
     state_.homes.ForEach([lengths](SpanHome& home) { home.pool.AddTo(lengths); });
   }

@@ -53,6 +53,9 @@ class PageHeap {
   // `alignment` pages; nullptr when the OS gives no memory. Requires: n > 0, alignment a power of
   // two. `keeper`: the home whose kept spans may serve a large object that is not aligned.
   Span* New(Length n, SpanState use, Length alignment = Length(1), SpanHome* keeper = nullptr);
+  // A span for one sampled small object of class `c`, in state kLarge: see SampledObjects. Null
+  // when the OS gives no memory.
+  Span* NewSampled(SizeClass c);
   // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
   // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
   // Null, too, where there is none of the kind `memory`.
@@ -80,16 +83,17 @@ class PageHeap {
   // many bytes as are kept when the home's turn comes, so it ends although other threads add more.
   size_t DrainSpanCaches();
 
-  // Frees the large object at `p`, provided that it starts there and `span` is its span. Else (a
-  // free of something else, or a second free) returns false and changes nothing. Safe for any span
-  // record and any `p`. This and the next two take the object's sample out where they succeed, into
-  // `*sample` unless `sample` is null: see Span::TakeSample. `keeper` may keep the span for its
-  // next large object; null: none does.
+  // Frees the large or sampled object at `p`, provided that it starts there and `span` is its span.
+  // Else (a free of something else, or a second free) returns false and changes nothing. Safe for
+  // any span record and any `p`. This and the next two take the object's sample out where they
+  // succeed, into `*sample` unless `sample` is null: see Span::TakeSample. `keeper` may keep the
+  // span for its next large object; null: none does.
   [[nodiscard]] bool DeleteLargeAt(Span* span, const void* p, void** sample = nullptr,
                                    SpanHome* keeper = nullptr);
   // Resizes the large object at `p`, in span `span`, to `n` pages (rounded) in place: takes from
   // the free memory after it, or frees its end. False, and nothing is changed, when there is not
-  // enough, or when `span` is no such object. The contents of new pages are undefined.
+  // enough, or when `span` is no such object, for example that of a sampled small one. The contents
+  // of new pages are undefined.
   [[nodiscard]] bool ResizeLargeAt(Span* span, const void* p, Length n, void** sample = nullptr);
   // For an object that cannot grow to `n` pages in place: moves its pages to a mapping of their own
   // with room for `n` pages, and frees the old place. Returns the new span; null, and nothing is
@@ -150,7 +154,9 @@ class PageHeap {
   AddressSpace& address_space() { return address_space_; }
   PageHints& hints() { return state_.hints; }
 
-  // All figures of one moment, except those of span caches.
+  const SampledObjects& sampled() const { return state_.sampled; }
+
+  // All figures of one moment, except those of span caches and sampled objects.
   PageStats GetStats(FreeSpanCounts* lengths = nullptr);
   // Aborts when an invariant does not hold. Walks all spans.
   void CheckInvariants() { store()->CheckInvariants(); }
@@ -233,6 +239,13 @@ class PageHeap {
   // pages; returns its bytes, else 0.
   size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0, Length n = Length(0))
       TC_EXCLUDES(state_.lock);
+  // Takes the sample out of the claimed object, which is being freed.
+  void TakeSample(Span* span, void** sample) {
+    const SizeClass c = span->TakeSample(sample);
+    if (__builtin_expect(c != SizeClass::kNone, false)) state_.sampled.Remove(c);
+  }
+  // Lowers the figures of large objects by those of sampled small objects.
+  void SetSampledApart(PageStats* stats) const;
   // Records that the pool needs, or does not need.
   void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   void TakeRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);

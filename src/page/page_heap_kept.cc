@@ -32,6 +32,14 @@ Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper)
   return Allocate({.length = n, .use = use});
 }
 
+Span* PageHeap::NewSampled(SizeClass c) {
+  Span* const span = New(Length::ForBytes(kSizeClasses.size(c)), SpanState::kLarge);
+  if (span == nullptr) return nullptr;
+  span->sampled_class.store(c, std::memory_order_relaxed);
+  state_.sampled.Add(c);
+  return span;
+}
+
 bool PageHeap::ExtendFromPool(Span* span, const void* p, Length n, void** sample) {
   if (!span->IsLargeAt(p) || n <= span->num_pages) return false;
   const Span* const next = page_map_.SpanOf(span->end());
@@ -50,7 +58,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome*
   {
     const SpinLockHolder holder(state_.lock);
     if (!span->ClaimLargeAt(p)) return false;
-    span->TakeSample(sample);
+    TakeSample(span, sample);
     freed = state_.governor.NoteFreed(span->num_pages);
     state_.store.Delete(span);
   }
@@ -60,7 +68,7 @@ bool PageHeap::DeleteLargeAt(Span* span, const void* p, void** sample, SpanHome*
 
 bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool) {
   if (!span->ClaimLargeAt(p)) return false;
-  span->TakeSample(sample);
+  TakeSample(span, sample);
   span->in_use.written = span->num_pages;
   const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.unattended_bytes);
   pool.Put(span);

@@ -20,6 +20,7 @@
 #include "page/governor.h"
 #include "page/metadata_arena.h"
 #include "page/page_map.h"
+#include "page/sampled_objects.h"
 #include "page/span.h"
 #include "page/span_home.h"
 #include "page/span_store.h"
@@ -88,6 +89,7 @@ struct PageState {
   MetadataArena& arena;
   PageHints hints;
   SpanHomes homes;
+  SampledObjects sampled;
 
   // On a line of its own: threads that do not take the lock read the hints and homes.
   alignas(kCacheLineSize) SpinLock lock{LockRank::kPageHeap};

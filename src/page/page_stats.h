@@ -42,8 +42,12 @@ struct PageCounts {
 };
 
 // As PageHeap::GetStats returns it: the bytes and numbers of spans in use without those that are
-// kept for shards.
+// kept for shards; those of large objects also without the spans of sampled small objects.
 struct PageStats : PageCounts {
+  // Sampled small objects, their bytes, and the bytes of their spans: see SampledObjects.
+  size_t sampled_objects = 0;
+  size_t sampled_bytes = 0;
+  size_t sampled_span_bytes = 0;
   size_t free_backed_bytes = 0;  // with the spans that are kept for shards
   size_t kept_span_bytes = 0;    // their part of it
   size_t free_released_bytes = 0;
@@ -79,6 +83,8 @@ struct SpanView {
   SpanState state = SpanState::kUnused;
   // Of a span in use for small objects; else, also in a span cache, kNone.
   SizeClass size_class = SizeClass::kNone;
+  // Of a large object, or a sampled small one: Span::object_bytes.
+  size_t object_bytes = 0;
 };
 
 }  // namespace tcmalloc

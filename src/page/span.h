@@ -85,12 +85,23 @@ class Span {
     return false;
   }
   void ReturnClaim() { state.store(SpanState::kLarge, std::memory_order_relaxed); }
+  // kLarge: the class of a small object, which has this span because it is sampled; else kNone.
+  SizeClass small_class() const { return sampled_class.load(std::memory_order_relaxed); }
+  bool has_small_object() const { return small_class() != SizeClass::kNone; }
+  // kLarge: the bytes of the object that the program may use.
+  size_t object_bytes() const {
+    const SizeClass c = small_class();
+    return c == SizeClass::kNone ? bytes() : kSizeClasses.size(c);
+  }
   // kLarge: moves the sample, or null if there is none, into `*taken` unless `taken` is null; the
-  // object is no longer sampled then. Requires: the caller has claimed the object, or moves it.
-  void TakeSample(void** taken) {
+  // object is no longer sampled then. Returns the class of a small object, else kNone. Requires:
+  // the caller has claimed the object, or moves it.
+  SizeClass TakeSample(void** taken) {
     if (taken != nullptr) *taken = sample;
     sample = nullptr;
-    sampled_class = SizeClass::kNone;
+    const SizeClass c = small_class();
+    if (c != SizeClass::kNone) sampled_class.store(SizeClass::kNone, std::memory_order_relaxed);
+    return c;
   }
 
   bool Contains(const void* p) const {
@@ -127,8 +138,8 @@ class Span {
   // All of it was zero-filled by the OS: its released pages read as zeroes. Page heap's lock.
   bool zero_filled = false;
   // kLarge, written by the owner of the object: the class that it would have if it were not
-  // sampled; kNone for all other spans.
-  SizeClass sampled_class = SizeClass::kNone;
+  // sampled; kNone for all other spans. Relaxed: statistics read it without order.
+  std::atomic<SizeClass> sampled_class{SizeClass::kNone};
   // While free: it is in a run of FreeRuns. Page heap's lock.
   bool in_run = false;
 

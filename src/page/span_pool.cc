@@ -52,8 +52,8 @@ void SpanPool::Put(Span* span) {
 bool SpanPool::TryExtend(Span* span, const void* p, Length n, void** sample) {
   const SpinLockHolder holder(lock_);
   if (!span->ClaimLargeAt(p)) return false;
-  const bool extends = n > span->num_pages && ExtendLocked(span, n);
-  if (extends) span->TakeSample(sample);
+  const bool extends = !span->has_small_object() && n > span->num_pages && ExtendLocked(span, n);
+  if (extends) static_cast<void>(span->TakeSample(sample));
   span->ReturnClaim();
   return extends;
 }

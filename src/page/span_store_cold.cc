@@ -147,9 +147,12 @@ size_t SpanStore::ListSpans(PageId from, SpanView* views, size_t n) const {
       const Span* const span = page_map_.SpanOf(page);
       page = span->end();
       if (page <= from) continue;
-      views[found++] = {span, span->first_page, span->num_pages,
+      views[found++] = {span,
+                        span->first_page,
+                        span->num_pages,
                         span->state.load(std::memory_order_relaxed),
-                        page_map_.ClassOf(span->start_address())};
+                        page_map_.ClassOf(span->start_address()),
+                        span->object_bytes()};
       from = page;
     }
   }

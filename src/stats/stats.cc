@@ -22,20 +22,25 @@ SizeClassStats ClassStats(Heap& heap, SizeClass c, size_t thread_cache_objects) 
   stats.spans = list.num_spans();
   stats.thread_cache_objects = thread_cache_objects;
   stats.central_objects = list.free_objects();
+  stats.sampled_objects = heap.page_heap.sampled().of_class(c);
   stats.in_use_objects = Difference(stats.spans * list.objects_per_span(),
-                                    stats.thread_cache_objects + stats.central_objects);
+                                    stats.thread_cache_objects + stats.central_objects) +
+                         stats.sampled_objects;
   return stats;
 }
 
-void TakePageHeapStats(const PageStats& pages, HeapStats* stats) {
-  stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes + stats->guarded_bytes;
+void TakePageHeapStats(const PageStats& pages, size_t guarded_page_bytes, HeapStats* stats) {
+  stats->system_bytes = pages.system_bytes - pages.metadata_span_bytes + guarded_page_bytes;
   stats->page_heap_free_bytes = pages.free_backed_bytes + pages.releasing_bytes;
   stats->kept_span_bytes = pages.kept_span_bytes;
   stats->releasing_bytes = pages.releasing_bytes;
   stats->released_bytes = pages.free_released_bytes;
   stats->large_bytes = pages.large_span_bytes;
   stats->large_objects = pages.large_spans;
-  stats->spans_in_use += pages.large_spans;
+  stats->sampled_bytes = pages.sampled_bytes;
+  stats->sample_tail_bytes =
+      pages.sampled_span_bytes - pages.sampled_bytes + guarded_page_bytes - stats->guarded_bytes;
+  stats->spans_in_use += pages.large_spans + pages.sampled_objects;
   stats->growths = pages.growths;
   stats->releases = pages.releases;
   stats->released_total_bytes = pages.released_total_bytes + pages.unmapped_backed_bytes;
@@ -70,16 +75,18 @@ void CollectClasses(Heap& heap, const RegistryTotals* caches, HeapSnapshot* snap
 void CollectPages(Heap& heap, uint8_t parts, HeapSnapshot* snapshot, HeapStats* totals) {
   const PageStats pages =
       heap.page_heap.GetStats(snapshot == nullptr ? nullptr : &snapshot->free_spans);
-  totals->guarded_bytes = heap.guarded.page_bytes.value();
+  const size_t guarded_page_bytes = heap.guarded.page_bytes.value();
+  totals->guarded_bytes = std::min(heap.guarded.object_bytes.value(), guarded_page_bytes);
   totals->guarded_objects = heap.guarded.objects.value();
-  TakePageHeapStats(pages, totals);
+  TakePageHeapStats(pages, guarded_page_bytes, totals);
   totals->releases += heap.holes.releases();
   totals->released_total_bytes += heap.holes.released_total_bytes();
   if ((parts & StatsParts::kHoles) != 0) {
     // The figure may not exceed the sum that it is a part of, also while both change.
-    const size_t whole = (parts & StatsParts::kClasses) != 0
-                             ? totals->central_bytes + totals->span_tail_bytes
-                             : pages.small_span_bytes;
+    const size_t whole =
+        (parts & StatsParts::kClasses) != 0
+            ? totals->central_bytes + totals->span_tail_bytes - totals->sample_tail_bytes
+            : pages.small_span_bytes;
     totals->hole_bytes = std::min(heap.holes.hole_bytes(), whole);
   }
   totals->committed_total_bytes =
@@ -156,7 +163,8 @@ void BalanceStats(size_t small_span_bytes, HeapStats* stats) {
     bytes = std::min(bytes, rest);
     rest -= bytes;
   }
-  stats->in_use_bytes = stats->large_bytes + stats->guarded_bytes + rest;
+  stats->in_use_bytes = stats->large_bytes + stats->sampled_bytes + stats->guarded_bytes + rest;
+  stats->span_tail_bytes += stats->sample_tail_bytes;
 }
 
 void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot) {

@@ -31,13 +31,17 @@ struct HeapStats {
   // Bytes. system = in_use + thread_cache + central + span_tails + page_heap_free + released,
   // always.
   size_t system_bytes = 0;
-  // Objects that the program holds, rounded up to their size class or to pages.
+  // The held bytes of docs/statistics.md: objects that the program holds, each with its usable
+  // size. That is the size of its class, or whole pages; for a guarded sample the requested size.
   size_t in_use_bytes = 0;
   size_t thread_cache_bytes = 0;
   size_t central_bytes = 0;
-  size_t span_tail_bytes = 0;  // after the last object of a span
+  // After the last object of a span, and in the pages of sampled and guarded objects.
+  size_t span_tail_bytes = 0;
   size_t page_heap_free_bytes = 0;
   size_t released_bytes = 0;
+  // The part of span_tail_bytes in the pages of sampled small objects and of guarded objects.
+  size_t sample_tail_bytes = 0;
   // The part of central_bytes and span_tail_bytes that was released to the OS and not handed out
   // since; a lower bound (see HoleRelease). Objects whose pages are being released count as in use.
   size_t hole_bytes = 0;
@@ -52,7 +56,9 @@ struct HeapStats {
 
   size_t large_bytes = 0;  // the part of in_use_bytes that is in objects above kMaxSmallSize
   size_t large_objects = 0;
-  // The part of in_use_bytes, and of system_bytes, that is the pages of guarded samples in use.
+  // The part of in_use_bytes in sampled small objects, which also count in their size classes.
+  size_t sampled_bytes = 0;
+  // The part of in_use_bytes in guarded samples, which count in no size class.
   size_t guarded_bytes = 0;
   size_t guarded_objects = 0;
   size_t spans_in_use = 0;
@@ -111,9 +117,12 @@ size_t Figure(const HeapStats& stats) {
 struct SizeClassStats {
   size_t object_size = 0;
   size_t spans = 0;
-  size_t in_use_objects = 0;
+  size_t in_use_objects = 0;   // sampled ones, which are not in these spans, included
+  size_t sampled_objects = 0;  // their part of it
   size_t thread_cache_objects = 0;
   size_t central_objects = 0;
+
+  bool any() const { return spans > 0 || sampled_objects > 0; }
 };
 
 struct HeapSnapshot {
@@ -154,9 +163,9 @@ void CollectSnapshot(Heap& heap, HeapSnapshot* snapshot);
 HeapStats CollectStats(Heap& heap, uint8_t parts = StatsParts::kAll);
 SizeClassStats CollectSizeClassStats(Heap& heap, SizeClass c);
 
-// Sets in_use_bytes to the bytes of large objects plus those of small objects' spans,
-// `small_span_bytes`, less the free bytes in these spans. Lowers the figures for free objects where
-// they exceed the spans' bytes.
+// Sets in_use_bytes to the bytes of large, sampled and guarded objects plus those of small objects'
+// spans, `small_span_bytes`, less the free bytes in these spans. Lowers the figures for free
+// objects where they exceed the spans' bytes. Adds sample_tail_bytes to span_tail_bytes.
 void BalanceStats(size_t small_span_bytes, HeapStats* stats);
 
 // Writes a snapshot in the format of malloc_stats: see WriteStatsText.

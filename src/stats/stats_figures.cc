@@ -11,7 +11,7 @@ size_t OrZero(size_t limit_bytes) { return limit_bytes == kNoLimit ? 0 : limit_b
 constexpr StatsFigure kFigures[] = {
     // The sums of the text, in its order.
     {"in_use_bytes", Kind::kGauge,
-     "Memory in objects that the program holds, each rounded up to its size class or to pages.",
+     "Memory in objects that the program holds, each with its usable size.",
      &Figure<&HeapStats::in_use_bytes>},
     {"page_heap_free_bytes", Kind::kGauge, "Memory in free runs of pages that is not released.",
      &Figure<&HeapStats::page_heap_free_bytes>},
@@ -32,10 +32,14 @@ constexpr StatsFigure kFigures[] = {
     // Parts of the sums.
     {"large_in_use_bytes", Kind::kGauge, "The part of in_use_bytes in objects above 64 KiB.",
      &Figure<&HeapStats::large_bytes>},
-    {"guarded_bytes", Kind::kGauge, "The part of in_use_bytes in pages of guarded samples.",
+    {"guarded_bytes", Kind::kGauge, "The part of in_use_bytes in guarded samples.",
      &Figure<&HeapStats::guarded_bytes>},
-    {"span_tail_bytes", Kind::kGauge, "The ends of runs of pages in use that fit no object.",
+    {"span_tail_bytes", Kind::kGauge,
+     "The part of central_cache_free_bytes that fits no object: the ends of runs of pages in use.",
      &Figure<&HeapStats::span_tail_bytes>},
+    {"sample_tail_bytes", Kind::kGauge,
+     "The part of span_tail_bytes in the pages of sampled objects.",
+     &Figure<&HeapStats::sample_tail_bytes>},
     {"released_in_spans_bytes", Kind::kGauge,
      "The part of released_bytes that lies between objects in use.",
      &Figure<&HeapStats::hole_bytes>},

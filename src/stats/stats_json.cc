@@ -21,7 +21,7 @@ void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
   out->Text("[");
   Separator separator;
   for (const SizeClassStats& s : snapshot.classes) {
-    if (s.spans == 0) continue;
+    if (!s.any()) continue;
     separator.Next(out).Text("{\"object_size_bytes\":").Number(s.object_size);
     out->Text(",\"spans\":").Number(s.spans);
     out->Text(",\"in_use_objects\":").Number(s.in_use_objects);

@@ -21,13 +21,13 @@ void WriteClassMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
                                {"central_cache", &SizeClassStats::central_objects}};
   WriteHead("size_class_spans", "gauge", "Runs of pages that are cut into objects of a size.", out);
   for (const SizeClassStats& s : snapshot.classes) {
-    if (s.spans == 0) continue;
+    if (!s.any()) continue;
     out->Text("tcmalloc_size_class_spans{object_size=\"").Number(s.object_size);
     out->Text("\"} ").Number(s.spans).Text("\n");
   }
   WriteHead("size_class_objects", "gauge", "Objects of a size, by where they are.", out);
   for (const SizeClassStats& s : snapshot.classes) {
-    if (s.spans == 0) continue;
+    if (!s.any()) continue;
     for (const State& state : kStates) {
       out->Text("tcmalloc_size_class_objects{object_size=\"").Number(s.object_size);
       out->Text("\",state=\"").Text(state.name).Text("\"} ").Number(s.*state.objects).Text("\n");

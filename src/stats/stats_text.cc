@@ -109,7 +109,7 @@ void WriteClassLines(const HeapSnapshot& snapshot, TextWriter* out) {
   size_t used_bytes = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClassStats& s = snapshot.classes[i];
-    if (s.spans == 0) continue;
+    if (!s.any()) continue;
     const size_t of_class = AllObjects(s) * s.object_size;
     const size_t used_of_class = s.in_use_objects * s.object_size;
     out->Text("MALLOC: ").Number(i, 5).Number(s.object_size, 9);

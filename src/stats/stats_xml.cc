@@ -38,7 +38,7 @@ void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out) {
   const HeapStats& s = snapshot.totals;
   out->Text("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
   for (const SizeClassStats& of_class : snapshot.classes) {
-    if (of_class.spans > 0) WriteClass(of_class, out);
+    if (of_class.any()) WriteClass(of_class, out);
   }
   out->Text("</sizes>\n");
   WriteTotal("fast", s.thread_caches, s.thread_cache_bytes, out);

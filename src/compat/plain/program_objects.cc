@@ -4,20 +4,25 @@
 #include "compat/heap_walk.h"
 #include "heap/heap.h"
 #include "stats/stats.h"
+#include "tools/guard/guarded_objects.h"
 
 namespace tcmalloc {
 
 void CountObjects(Heap& heap, ObjectCounts* counts) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
-    counts->Add(c.in_use_objects, c.object_size);
+    counts->Add(c.in_use_objects - c.sampled_objects, c.object_size);
   }
   ForEachRange(
       heap,
       [](void* argument, const HeapRange& range) {
         if (range.use != HeapRange::Use::kLarge) return;
-        static_cast<ObjectCounts*>(argument)->Add(1, range.num_pages.bytes());
+        static_cast<ObjectCounts*>(argument)->Add(1, range.object_bytes);
       },
+      counts);
+  ForEachGuarded(
+      heap,
+      [](void* argument, size_t bytes) { static_cast<ObjectCounts*>(argument)->Add(1, bytes); },
       counts);
 }
 

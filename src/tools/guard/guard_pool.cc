@@ -48,6 +48,7 @@ GuardSlot* GuardPool::Take(size_t size, size_t alignment) {
   slot->state.store(GuardState::kPreparing, std::memory_order_release);
   ++taken_;
   figures_.objects.Add(1);
+  figures_.object_bytes.Add(slot->object_bytes());
   figures_.page_bytes.Add(place.page_bytes);
   return slot;
 }
@@ -70,6 +71,7 @@ void GuardPool::AppendLocked(GuardSlot* slot) {
   }
   last_ = number;
   figures_.objects.Subtract(1);
+  figures_.object_bytes.Subtract(slot->object_bytes());
   figures_.page_bytes.Subtract(slot->place.page_bytes);
 }
 
@@ -134,7 +136,8 @@ void GuardPool::KeepError(const GuardError& error) {
 void GuardPool::CheckInvariants() {
   size_t queued = 0;
   size_t free = 0;
-  size_t bytes = 0;
+  size_t page_bytes = 0;
+  size_t object_bytes = 0;
   const SpinLockHolder holder(lock_);
   for (uint32_t i = first_; i != GuardSlot::kNone; i = slots_[i].next) {
     TC_CHECK(++queued <= GuardLayout::kSlots && IsFree(slots_[i]));  // G1
@@ -143,12 +146,14 @@ void GuardPool::CheckInvariants() {
     if (IsFree(slots_[i])) {
       ++free;
     } else {
-      bytes += slots_[i].place.page_bytes;
+      page_bytes += slots_[i].place.page_bytes;
+      object_bytes += slots_[i].object_bytes();
     }
   }
   TC_CHECK(queued == free && free <= GuardLayout::kSlots);  // G1
   TC_CHECK(figures_.objects.value() == GuardLayout::kSlots - free &&
-           figures_.page_bytes.value() == bytes);  // G2
+           figures_.page_bytes.value() == page_bytes &&
+           figures_.object_bytes.value() == object_bytes);  // G2
 }
 
 }  // namespace tcmalloc

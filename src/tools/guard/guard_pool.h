@@ -13,7 +13,9 @@
 //
 // Invariants
 //   G1  A slot is in the queue if and only if it is kUnused or kFreed.
-//   G2  GuardedSamples::objects and page_bytes are the number and the pages of the others.
+//   G2  GuardedSamples::objects, object_bytes and page_bytes are the number, the bytes and the
+//   pages
+//       of the others.
 //
 // Synchronization: LockRank::kGuarded, held for some stores. Cost: O(1), FindSlot too.
 #pragma once
@@ -60,7 +62,7 @@ class GuardPool {
   // The slot's index.
   size_t IndexOf(const GuardSlot* slot) const { return static_cast<size_t>(slot - slots_); }
 
-  // Calls f(slot) for every object in use. Requires: the lock is held for fork, by the caller.
+  // Calls f(slot) for every object in use. Requires: the caller holds the lock.
   template <typename F>
   void ForEachInUse(F f) const {
     for (size_t i = 0; i < GuardLayout::kSlots; ++i) {

@@ -16,6 +16,7 @@
 // slot is being used again at that moment.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -59,6 +60,8 @@ struct GuardSlot {
   GuardTrace freed;
 
   uintptr_t end() const { return place.object + requested_bytes; }
+  // An empty object has an address, and counts as one byte.
+  size_t object_bytes() const { return std::max(requested_bytes, size_t{1}); }
 };
 
 }  // namespace tcmalloc

@@ -45,6 +45,9 @@ TC_SLOW_PATH NewGuarded TakeGuarded(Heap& heap, size_t size, size_t alignment, A
 // Returns the object.
 TC_SLOW_PATH void* PublishGuarded(Heap& heap, const NewGuarded& taken);
 
+// Calls f(argument, bytes) for every guarded object in use. `f` runs under a lock of the pool.
+void ForEachGuarded(Heap& heap, void (*f)(void* argument, size_t bytes), void* argument);
+
 // How the program frees an object.
 struct FreeCall {
   AllocationKind kind = AllocationKind::kMalloc;

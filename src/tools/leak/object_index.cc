@@ -16,11 +16,6 @@ bool HasSmallObjects(const Span& span, SpanState state) {
   return state == SpanState::kSmall && SpanOwner::Of(&span).counted();
 }
 
-size_t LargeObjectBytes(const Span& span) {
-  return span.sampled_class == SizeClass::kNone ? span.bytes()
-                                                : kSizeClasses.size(span.sampled_class);
-}
-
 // Calls f(slot) for every guarded object in use.
 template <typename F>
 void ForEachGuarded(const Heap& heap, F f) {
@@ -52,7 +47,7 @@ SpanToMark ObjectIndex::Described(const Span* span, bool is_large) {
                           .pages = span->num_pages.pages(),
                           .zero_filled = span->zero_filled};
   if (is_large) {
-    described.object_bytes = LargeObjectBytes(*span);
+    described.object_bytes = span->object_bytes();
     return described;
   }
   const SizeClass c = SpanOwner::Of(span).size_class();
@@ -67,9 +62,8 @@ SpanToMark ObjectIndex::Described(const GuardSlot& slot) {
   return {.record = reinterpret_cast<uintptr_t>(&slot.span),
           .start = slot.place.object,
           .pages = last + 1 - (slot.place.object >> kPageShift),
-          // An empty object has an address, too, and a pointer to that address counts as a pointer
-          // into the object.
-          .object_bytes = std::max(slot.requested_bytes, size_t{1}),
+          // A pointer to an empty object counts as a pointer into it.
+          .object_bytes = slot.object_bytes(),
           .zero_filled = slot.span.zero_filled};
 }
 

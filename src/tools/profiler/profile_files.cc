@@ -95,7 +95,7 @@ TC_SLOW_PATH void ReportWritten(std::string_view name, double live_bytes) {
   char buffer[kMaxName + 128];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: TCMALLOC_PROFILE: wrote ").Text(name).Text(" (about ");
-  line.Mebibytes(static_cast<uint64_t>(live_bytes)).Text(" MiB in use)\n");
+  line.Mebibytes(static_cast<uint64_t>(live_bytes)).Text(" MiB requested)\n");
   WriteToStderr(line.text());
 }
 

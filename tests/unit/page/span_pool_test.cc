@@ -212,6 +212,32 @@ TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
 }
 
 // A pool does not take the kept spans of others while these are few.
+// A sampled small object counts apart from large ones, until it is freed. It keeps its pages.
+TEST_F(SpanPoolTest, ASampledSmallObjectIsNotResized) {
+  const SizeClass c = kSizeClasses.ClassOf(40000);
+  for (const bool kept : {false, true}) {
+    Span* const span = heap_.NewSampled(c);
+    ASSERT_NE(span, nullptr);
+    Span* const after = New(8);
+    ASSERT_TRUE(Free(after));
+    EXPECT_FALSE(Resize(span, span->num_pages.pages() + 1));
+    EXPECT_FALSE(Resize(span, 1));
+    EXPECT_EQ(heap_.MoveLargeAt(span, span->start_address(), Length(1000)), nullptr);
+    EXPECT_EQ(span->object_bytes(), kSizeClasses.size(c));
+    EXPECT_EQ(heap_.sampled().of_class(c), 1u);
+    const PageStats stats = heap_.GetStats();
+    EXPECT_EQ(stats.sampled_objects, 1u);
+    EXPECT_EQ(stats.sampled_bytes, kSizeClasses.size(c));
+    EXPECT_EQ(stats.sampled_span_bytes, span->bytes());
+    EXPECT_EQ(stats.large_spans + stats.large_span_bytes, 0u);
+    EXPECT_TRUE(heap_.DeleteLargeAt(span, span->start_address(), nullptr,
+                                    kept ? &under_test_.homes[0] : nullptr));
+    EXPECT_FALSE(heap_.DeleteLargeAt(span, span->start_address()));
+    EXPECT_EQ(heap_.sampled().all(), 0u);
+    EXPECT_EQ(heap_.GetStats().sampled_span_bytes, 0u);
+  }
+}
+
 TEST_F(SpanPoolTest, LittleThatOthersKeepIsLeftToThem) {
   Span* const kept = Direct(20);
   Direct(20 * kTuning.span_pool.left_to_others_part + 100);

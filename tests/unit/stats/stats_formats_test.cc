@@ -51,6 +51,7 @@ HeapSnapshot Filled() {
   t.large_allocations = 61;
   t.large_allocation_reports = 67;
   t.guarded_bytes = 700027;
+  t.sample_tail_bytes = 4523;
   t.pressure_sources = 97;
   t.pressure_sources_failed = 101;
   t.pressure_events = 103;
@@ -84,7 +85,7 @@ HeapSnapshot Largest() {
   s.totals.in_use_bytes = s.totals.system_bytes = SIZE_MAX;
   s.totals.large_objects = SIZE_MAX;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    s.classes[i] = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    s.classes[i] = {SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
   }
   for (auto& count : s.free_spans.exact) count = {UINT32_MAX, UINT32_MAX};
   return s;
@@ -158,6 +159,18 @@ TEST(StatsFormatsTest, FiguresAreDifferent) {
               std::string::npos)
         << name;
   }
+}
+
+// A class that has only sampled objects is in each format that lists classes.
+TEST(StatsFormatsTest, ClassesOfSampledObjectsOnly) {
+  HeapSnapshot snapshot = Filled();
+  const auto lists = [&](Format format) {
+    return Written(format, snapshot).find("13568") != std::string::npos;
+  };
+  snapshot.classes[5] = {.object_size = 13568};
+  for (const Format format : kFormats) EXPECT_FALSE(lists(format));
+  snapshot.classes[5].in_use_objects = snapshot.classes[5].sampled_objects = 1;
+  for (size_t i = 1; i < std::size(kFormats); ++i) EXPECT_TRUE(lists(kFormats[i])) << i;
 }
 
 // Checks the lines that tools read, character by character. The lines after them have no fixed

@@ -142,6 +142,59 @@ TEST(StatsTest, ExactWhenQuiet) {
   EXPECT_EQ(s.page_heap_free_bytes + s.released_bytes, s.system_bytes);
 }
 
+// A sampled small object has pages of its own, and counts as an object of its class all the same.
+// So do the bytes of a guarded one. The rest of these pages is a tail.
+TEST(StatsTest, SampledObjectsCountWithTheirOwnBytes) {
+  Heap& heap = NewHeap();
+  TestThread thread(heap.registry);
+  const SizeClass c = ClassForSize(100);
+  const SizeClass larger = ClassForSize(20000);
+  void* const ordinary = thread.Allocate(c);
+  const HeapStats before = CollectStats(heap);
+  std::vector<Span*> sampled;
+  for (const SizeClass of : {c, c, larger}) {
+    sampled.push_back(heap.page_heap.NewSampled(of));
+    ASSERT_NE(sampled.back(), nullptr);
+    EXPECT_EQ(sampled.back()->object_bytes(), kSizeClasses.size(of));
+  }
+  heap.guarded.objects.Add(1);
+  heap.guarded.object_bytes.Add(30);
+  heap.guarded.page_bytes.Add(4096);
+  const size_t bytes = 2 * kSizeClasses.size(c) + kSizeClasses.size(larger);
+  const size_t pages =
+      2 * heap.page_heap.RoundUp(Length(1)).bytes() + sampled.back()->bytes() + 4096;
+  HeapSnapshot snapshot;
+  CollectSnapshot(heap, &snapshot);
+  const HeapStats& s = snapshot.totals;
+  ExpectSum(s);
+  EXPECT_EQ(s.in_use_bytes, before.in_use_bytes + bytes + 30);
+  EXPECT_EQ(s.sampled_bytes, bytes);
+  EXPECT_EQ(s.guarded_bytes, 30u);
+  EXPECT_EQ(s.sample_tail_bytes, pages - bytes - 30);
+  EXPECT_EQ(s.span_tail_bytes, before.span_tail_bytes + pages - bytes - 30);
+  EXPECT_EQ(s.large_bytes + s.large_objects, 0u);
+  EXPECT_EQ(s.spans_in_use, before.spans_in_use + 3);
+  EXPECT_EQ(snapshot.classes[Index(c)].in_use_objects, 3u);
+  EXPECT_EQ(snapshot.classes[Index(larger)].in_use_objects, 1u);
+  EXPECT_EQ(snapshot.classes[Index(larger)].spans, 0u);
+  // One is kept for the next large object, the others are free.
+  SpanHome& keeper = heap.central.shards().Current().home();
+  for (Span* const span : sampled) {
+    ASSERT_TRUE(heap.page_heap.DeleteLargeAt(span, span->start_address(), nullptr,
+                                             span == sampled[0] ? &keeper : nullptr));
+  }
+  heap.guarded.object_bytes.Subtract(30);
+  heap.guarded.page_bytes.Subtract(4096);
+  const HeapStats after = CollectStats(heap);
+  ExpectSum(after);
+  EXPECT_EQ(after.in_use_bytes, before.in_use_bytes);
+  EXPECT_EQ(after.span_tail_bytes, before.span_tail_bytes);
+  EXPECT_EQ(after.spans_in_use, before.spans_in_use);
+  EXPECT_EQ(heap.page_heap.sampled().all(), 0u);
+  thread.Free(c, ordinary);
+  thread.Exit();
+}
+
 // While threads run, no figure is larger than the heap, and none is below zero (a huge number).
 TEST(StatsTest, BoundedWhileThreadsRun) {
   Heap& heap = NewHeap();
@@ -217,7 +270,12 @@ TEST(StatsTest, PartsFitWhateverWasRead) {
     s.large_bytes = random.Below(1000);
     s.page_heap_free_bytes = random.Below(1000);
     s.released_bytes = random.Below(1000);
-    s.system_bytes = small_span_bytes + s.large_bytes + s.page_heap_free_bytes + s.released_bytes;
+    s.sampled_bytes = random.Below(1000);
+    s.guarded_bytes = random.Below(1000);
+    s.sample_tail_bytes = random.Below(1000);
+    const size_t apart = s.large_bytes + s.sampled_bytes + s.guarded_bytes;
+    s.system_bytes =
+        small_span_bytes + apart + s.sample_tail_bytes + s.page_heap_free_bytes + s.released_bytes;
     const size_t most = random.Between(1, 800);
     s.thread_cache_bytes = random.Below(most);
     s.central_bytes = random.Below(most);
@@ -225,12 +283,13 @@ TEST(StatsTest, PartsFitWhateverWasRead) {
     const HeapStats read = s;
     BalanceStats(small_span_bytes, &s);
     ExpectSum(s);
-    ASSERT_GE(s.in_use_bytes, s.large_bytes);
+    ASSERT_GE(s.in_use_bytes, apart);
     const size_t free_bytes = read.thread_cache_bytes + read.central_bytes + read.span_tail_bytes;
     if (free_bytes > small_span_bytes) {
-      ASSERT_EQ(s.in_use_bytes, s.large_bytes);
+      ASSERT_EQ(s.in_use_bytes, apart);
     } else {
-      ASSERT_EQ(s.thread_cache_bytes + s.central_bytes + s.span_tail_bytes, free_bytes);
+      ASSERT_EQ(s.thread_cache_bytes + s.central_bytes + s.span_tail_bytes,
+                free_bytes + s.sample_tail_bytes);
     }
   }
 }

@@ -223,6 +223,13 @@ void* PublishGuarded(Heap& heap, const NewGuarded& taken) {
   return taken.object;
 }
 
+void ForEachGuarded(Heap& heap, void (*f)(void* argument, size_t bytes), void* argument) {
+  GuardPool* const pool = PoolOf(heap);
+  if (pool == nullptr) return;
+  const SpinLockHolder holder(pool->lock());
+  pool->ForEachInUse([&](const GuardSlot& slot) { f(argument, slot.object_bytes()); });
+}
+
 void FreeGuarded(Heap& heap, void* p, const FreeCall& call) {
   GuardPool& pool = *PoolOf(heap);
   GuardSlot* const slot = pool.Claim(p);

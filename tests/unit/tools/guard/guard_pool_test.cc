@@ -83,6 +83,9 @@ TEST_F(GuardPoolTest, ThePagesInUseAreBounded) {
   while (GuardSlot* const slot = NewObject()) in_use.push_back(slot);
   EXPECT_EQ(in_use.size() * kPoolTestPage, kTuning.guarded_samples.max_page_bytes);
   EXPECT_EQ(figures_.objects.value(), in_use.size());
+  size_t bytes = 0;
+  for (const GuardSlot* const slot : in_use) bytes += slot->requested_bytes;
+  EXPECT_EQ(figures_.object_bytes.value(), bytes);
   EXPECT_LT(in_use.size(), GuardLayout::kSlots) << "the others are in quarantine";
   // An object of two pages needs two free pages.
   ASSERT_TRUE(Free(ObjectOf(in_use[0])));
