@@ -20,15 +20,18 @@ BUILD = ROOT / "build" / "release"
 SETTINGS = pathlib.Path("/proc/sys/vm")
 HUGEPAGE_SETTINGS = pathlib.Path("/sys/kernel/mm/transparent_hugepage")
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal")
-PROGRAMS = ("process_address_limit", "process_release_environment", "process_retention")
+PROGRAMS = ("process_address_limit", "process_few_mappings", "process_release_environment", "process_retention")
 # The settings in the order in which they are restored. The kernel keeps only one of overcommit_ratio and
 # overcommit_kbytes and shows the other as 0, so a setting that was 0 is not written.
-NAMES = ("overcommit_memory", "overcommit_ratio", "overcommit_kbytes", "enabled")
+NAMES = ("max_map_count", "overcommit_memory", "overcommit_ratio", "overcommit_kbytes", "enabled")
 TIMEOUT_S = 300
 
 STRICT = "2"
 # The memory that programs may still map: as much as the test's program needs, and some for all other programs.
 COMMIT_LEFT_KB = 500 << 10
+# The limit is more mappings than any program of this test has, and far fewer than it would have with one mapping for
+# each free range of its heap.
+FEW_MAPPINGS = "300"
 
 
 def path_of(folder, name):
@@ -92,6 +95,10 @@ def strict_overcommit(folder):
     (folder / "overcommit_memory").write_text(STRICT)
 
 
+def few_mappings(folder):
+    (folder / "max_map_count").write_text(FEW_MAPPINGS)
+
+
 def hugepages_always(folder):
     path_of(folder, "enabled").write_text("always")
 
@@ -108,6 +115,7 @@ ALWAYS_PROGRAMS = (
 # (name, changes of settings, programs and their arguments)
 TESTS = (
     ("strict overcommit", strict_overcommit, (("process_address_limit", "commit", "later"),)),
+    ("few mappings", few_mappings, (("process_few_mappings", "400"),)),
     ("hugepages always", hugepages_always, ALWAYS_PROGRAMS),
     ("hugepages never", hugepages_never, ALWAYS_PROGRAMS),
 )

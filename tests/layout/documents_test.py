@@ -8,6 +8,7 @@
 * Each page in docs/ and at the root can be reached from README.md by links.
 * Each page in docs/ is in the navigation of the site once (docs/site/navigation.py), and each page there exists.
 * Each line with which src/ aborts is on docs/debugging.md, and no other.
+* The sizes of src/base/tuning.h that documents and drawings state are those of the code (CITED).
 """
 
 import pathlib
@@ -29,6 +30,19 @@ CALL = re.compile(r"(?<!void )\b(?:AbortWith|DebugReport report)\(")
 PART_OF_LINE = re.compile(r"^void Write\w+\(TextWriter& line, const DebugObject&", re.MULTILINE)
 OTHER_END = re.compile(r"\b(abort|__builtin_trap)\(\)")
 WORD = re.compile(r"[a-z]{3}")
+
+# Where a document states a size of Tuning: the file, the words around it, and the field.
+CITED = (
+    ("docs/drawings/malloc_and_free.dot", "Requests above<br align=\"left\"/>    SIZE start here", "SizeClasses.max_small_bytes"),
+    ("docs/drawings/malloc_and_free.svg", "&#160;SIZE start here", "SizeClasses.max_small_bytes"),
+    ("docs/drawings/span.dot", "<br/>SIZE or sampled", "SizeClasses.max_small_bytes"),
+    ("docs/drawings/span.svg", ">SIZE or sampled", "SizeClasses.max_small_bytes"),
+    ("docs/glossary.md", "An object of more than SIZE", "SizeClasses.max_small_bytes"),
+    ("docs/glossary.md", "An object of up to SIZE, of a size class", "SizeClasses.max_small_bytes"),
+    ("docs/how-it-works.md", "a sixteenth of the memory in use and at least SIZE", "Retention.floor_bytes"),
+    ("docs/glossary.md", "half a hugepage or more: SIZE", "Hugepages.huge_object"),
+)
+
 
 def prose(text):
     """Returns the text of a page with code replaced by spaces, so that nothing in it is taken for a link."""
@@ -159,12 +173,38 @@ def check_abort_lines(root, pages, complaints):
     return len(fragments)
 
 
+def tuning_sizes(root):
+    """{"Struct.field": "64 KiB"} of the sizes in src/base/tuning.h."""
+    found, group = {}, None
+    for line in (root / "src/base/tuning.h").read_text().split("\n"):
+        if match := re.match(r"  struct (\w+) \{", line):
+            group = match[1]
+        elif match := re.match(r"    [\w:]+ (\w+) = (?:Length::ForBytes\()?(\d+)_([KMG]iB)\)?;", line):
+            found[f"{group}.{match[1]}"] = f"{match[2]} {match[3]}"
+    return found
+
+
+def check_cited(root, complaints):
+    sizes = tuning_sizes(root)
+    for name, words, field in CITED:
+        path = root / name
+        text = path.read_text()
+        stated = list(re.finditer(re.escape(words).replace("SIZE", r"(\d+ [KMG]iB)"), text))
+        if not stated or field not in sizes:
+            complaints.add(path, 1, f"does not say {words!r}, or Tuning has no size {field}: see CITED")
+        for match in stated:
+            if match[1] != sizes.get(field):
+                complaints.add(path, text.count("\n", 0, match.start()) + 1,
+                               f"says {match[1]} of what is {sizes.get(field)} in the code (Tuning::{field})")
+
+
 def check(root):
     complaints = source.Complaints(root)
     pages = {path: path.read_text() for path in source.tree_files(root) if path.suffix == ".md"}
     num_links = check_links(pages, complaints)
     check_reachable(root, pages, complaints)
     check_navigation(root, pages, complaints)
+    check_cited(root, complaints)
     num_fragments = check_abort_lines(root, pages, complaints)
     print(f"{len(pages)} pages, {num_links} links, "
           f"{num_fragments} texts of abort lines, {complaints.count} complaints")

@@ -72,6 +72,11 @@ EXCEPTIONS = {
         "asks dlsym for the function that it stands before",
 }
 
+# (header, header that it must not include, not even by a detour, with the reason).
+NOT_INCLUDED = {
+    ("entry/fast_path.h", "heap/heap.h"): "the fast path needs three variables, not all tiers",
+}
+
 # Forbidden in every file of the project, documentation and scripts included.
 FORBIDDEN_EVERYWHERE = (
     (re.compile(r"(?<![\w.*$}~])/(work|home/\w+|Users/\w+)/"), "names a folder of one machine"),
@@ -226,6 +231,21 @@ class Checker:
             if name not in state:
                 visit(name, [name])
 
+    def closure(self, name):
+        seen = set()
+        waiting = [name]
+        while waiting:
+            for _, target, _ in self.includes.get(waiting.pop(), ()):
+                if target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        return seen
+
+    def check_closures(self):
+        for (name, excluded), reason in NOT_INCLUDED.items():
+            if excluded in self.closure(name):
+                self.complain(self.src / name, 1, f"includes {excluded}: {reason}")
+
     def check_everywhere(self, path):
         try:
             text = path.read_text()
@@ -244,6 +264,7 @@ class Checker:
         self.check_minimal()
         cli_files = self.check_cli()
         self.check_cycles()
+        self.check_closures()
         everything = source.tree_files(self.root)
         for path in everything:
             self.check_everywhere(path)
@@ -252,6 +273,14 @@ class Checker:
         if not files:
             self.complain(None, 0, "src/ has no files")
         arrows = sum(len(of_file) for of_file in self.includes.values())
+        below = [name for name in self.includes
+                 if LEVEL.get(folder_of(name), 0) < LEVEL["heap"] and name.endswith(".h")]
+        largest = max(below, key=lambda name: len(self.closure(name)), default=None)
+        print(f"{len(files)} files in src/, {cli_files} in cli/, {arrows} includes of project headers, "
+              f"{len(everything)} files in all")
+        if largest:
+            print(f"largest header below heap/: {largest} with "
+                  f"{len(self.closure(largest))} others that it includes")
         print(f"{self.complaints.count} complaints")
         return 1 if self.complaints.count else 0
 

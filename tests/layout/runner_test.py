@@ -3,6 +3,7 @@
 """Plants tests that fail in all ways into a folder, and runs them as scripts/test.py does: which are failed, which only flaky."""
 
 import contextlib
+import datetime
 import io
 import pathlib
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import flaky  # noqa: E402
 import test as runner  # noqa: E402
 
 # Fails in the first run, and passes in all others.
@@ -59,6 +61,23 @@ class Planted(unittest.TestCase):
         self.assertEqual(tally.flaky, ["planted: sometimes: 1 of 6"])
         self.assertEqual(sorted(file.name for file in (runner.FAILURES / "planted").iterdir()),
                          [f"sometimes.{number}.txt" for number in range(1, 7)])
+
+    def test_many_failures_do_not_run_again(self):
+        tally = self.run_planted(a="exit 1", b="exit 1", c=self.once("the clock was late"))
+        self.assertEqual(len(tally.failures), 3)
+
+
+class KnownFlakyTests(unittest.TestCase):
+
+    def errors(self, line):
+        return flaky.list_errors(f"# name | ...\n{line}\n", datetime.date(2026, 3, 10))
+
+    def test_list(self):
+        self.assertEqual(self.errors("a.b | 2026-03-01 | 1 of 100 | the clock | 2026-03-12"), [])
+        for line in ("a.b | 2026-03-01 | 1 of 100 | the clock | 2026-03-09",  # expired
+                     "a.b | 2026-03-01 | 1 of 100 | the clock | 2026-03-20",  # too long
+                     "a.b | yesterday | 1 of 100 | the clock | 2026-03-12", "a.b"):
+            self.assertEqual(len(self.errors(line)), 1, line)
 
 
 if __name__ == "__main__":
