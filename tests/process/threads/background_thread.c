@@ -133,7 +133,7 @@ static void Work(void) {
 }
 
 static void WaitFor(pid_t child) {
-  int status;
+  int status = 0;
   CHECK(child > 0 && waitpid(child, &status, 0) == child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 77) _exit(77);
   CHECK(status == 0);
