@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A C program that uses gperftools' C interface: the headers are C, and the library brings no C++
-// runtime into the process. client.cc checks the results of the functions.
+// runtime into the process. It includes the headers by the names that they had before gperftools
+// 2.0, as programs still do: Redis includes google/tcmalloc.h, and compiles only if its version is
+// one that has tc_malloc_size. client.cc checks the results of the functions.
 #define _GNU_SOURCE
-#include <gperftools/malloc_extension_c.h>
-#include <gperftools/malloc_hook_c.h>
+#include <google/heap-profiler.h>
+#include <google/malloc_extension_c.h>
+#include <google/malloc_hook_c.h>
+#include <google/stacktrace.h>
+#include <google/tcmalloc.h>
 #include <gperftools/nallocx.h>
-#include <gperftools/tcmalloc.h>
 
 #include "../process/check.h"
+
+#if TC_VERSION_MAJOR < 1 || (TC_VERSION_MAJOR == 1 && TC_VERSION_MINOR < 6)
+#error "tc_malloc_size came with version 1.6"
+#endif
 
 static size_t news, deletes;
 

@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A program that uses <gperftools/heap-checker.h>, compiled with our header and with Debian's. Its
 // first argument is the value of HEAPCHECK: "local", "normal" or "off".
-#include <dlfcn.h>
 #include <gperftools/heap-checker.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <new>
 #include <thread>
 
+#include "../process/check.h"
 #include "../process/leaks/no_stray_pointers.h"
-
-#define CHECK(condition)                                     \
-  do {                                                       \
-    if (!(condition)) {                                      \
-      printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      _exit(2);                                              \
-    }                                                        \
-  } while (false)
 
 namespace {
 

@@ -66,20 +66,14 @@ TEST(Aligned, EveryPowerOfTwoTimesManySizes) {
   }
 }
 
-// The objects are hardly touched, so they take only address space.
+// The object is hardly touched, so it takes only address space.
 TEST(Aligned, HugeAlignments) {
   for (size_t alignment = 1 << 21; alignment <= kLargestAlignment; alignment *= 8) {
-    auto* object = static_cast<char*>(memalign(alignment, 100));
+    void* const object = PosixMemalign(alignment, alignment / 2 + 1);
     ASSERT_NE(object, nullptr) << alignment;
     ASSERT_TRUE(IsAligned(object, alignment));
-    memset(object, 1, 100);
-    void* second = PosixMemalign(alignment, alignment / 2 + 1);
-    ASSERT_NE(second, nullptr) << alignment;
-    ASSERT_TRUE(IsAligned(second, alignment));
-    memset(second, 2, 100);
-    EXPECT_EQ(object[99], 1);
+    memset(object, 2, 100);
     free(object);
-    free(second);
   }
 }
 

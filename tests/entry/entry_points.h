@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -28,8 +30,8 @@ inline void* Lookup(const std::string& symbol) { return dlsym(RTLD_DEFAULT, symb
 // "m" stands for size_t, or the tc_ name.
 class Form {
  public:
-  explicit Form(const char* name)
-      : symbol(name),
+  explicit Form(std::string name)
+      : symbol(std::move(name)),
         array(Has("_Zna") || Has("_Zda") || Has("array")),
         aligned(Has("align")),
         nothrow(Has("nothrow")),
@@ -82,54 +84,37 @@ class Form {
   }
 };
 
+// Adds the forms whose symbols are one of `heads` with one of `tails`.
+using Words = std::initializer_list<std::string>;
+inline void AddForms(const Words& heads, const Words& tails, std::vector<Form>* forms) {
+  for (const std::string& head : heads) {
+    for (const std::string& tail : tails) forms->emplace_back(head + tail);
+  }
+}
+
 inline const std::vector<Form>& NewForms() {
-  static const char* const symbols[] = {"_Znwm",
-                                        "_ZnwmRKSt9nothrow_t",
-                                        "_ZnwmSt11align_val_t",
-                                        "_ZnwmSt11align_val_tRKSt9nothrow_t",
-                                        "_Znam",
-                                        "_ZnamRKSt9nothrow_t",
-                                        "_ZnamSt11align_val_t",
-                                        "_ZnamSt11align_val_tRKSt9nothrow_t",
-                                        "tc_new",
-                                        "tc_new_nothrow",
-                                        "tc_new_aligned",
-                                        "tc_new_aligned_nothrow",
-                                        "tc_newarray",
-                                        "tc_newarray_nothrow",
-                                        "tc_newarray_aligned",
-                                        "tc_newarray_aligned_nothrow"};
-  static const std::vector<Form> forms(std::begin(symbols), std::end(symbols));
-  return forms;
+  static const std::vector<Form> all = [] {
+    std::vector<Form> forms;
+    AddForms({"_Znwm", "_Znam"},
+             {"", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t"}, &forms);
+    AddForms({"tc_new", "tc_newarray"}, {"", "_nothrow", "_aligned", "_aligned_nothrow"}, &forms);
+    return forms;
+  }();
+  return all;
 }
 
 inline const std::vector<Form>& DeleteForms() {
-  static const char* const symbols[] = {"_ZdlPv",
-                                        "_ZdlPvm",
-                                        "_ZdlPvRKSt9nothrow_t",
-                                        "_ZdlPvSt11align_val_t",
-                                        "_ZdlPvmSt11align_val_t",
-                                        "_ZdlPvSt11align_val_tRKSt9nothrow_t",
-                                        "_ZdaPv",
-                                        "_ZdaPvm",
-                                        "_ZdaPvRKSt9nothrow_t",
-                                        "_ZdaPvSt11align_val_t",
-                                        "_ZdaPvmSt11align_val_t",
-                                        "_ZdaPvSt11align_val_tRKSt9nothrow_t",
-                                        "tc_delete",
-                                        "tc_delete_sized",
-                                        "tc_delete_nothrow",
-                                        "tc_delete_aligned",
-                                        "tc_delete_sized_aligned",
-                                        "tc_delete_aligned_nothrow",
-                                        "tc_deletearray",
-                                        "tc_deletearray_sized",
-                                        "tc_deletearray_nothrow",
-                                        "tc_deletearray_aligned",
-                                        "tc_deletearray_sized_aligned",
-                                        "tc_deletearray_aligned_nothrow"};
-  static const std::vector<Form> forms(std::begin(symbols), std::end(symbols));
-  return forms;
+  static const std::vector<Form> all = [] {
+    std::vector<Form> forms;
+    AddForms({"_ZdlPv", "_ZdaPv"},
+             {"", "m", "RKSt9nothrow_t", "St11align_val_t", "mSt11align_val_t",
+              "St11align_val_tRKSt9nothrow_t"},
+             &forms);
+    AddForms({"tc_delete", "tc_deletearray"},
+             {"", "_sized", "_nothrow", "_aligned", "_sized_aligned", "_aligned_nothrow"}, &forms);
+    return forms;
+  }();
+  return all;
 }
 
 // A byte pattern that differs from object to object and from offset to offset.

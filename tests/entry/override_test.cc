@@ -3,7 +3,6 @@
 // to it.
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 
 #include "entry_points.h"
@@ -61,23 +60,6 @@ TEST(Override, OperatorsLeadToTheLibraryUnderTest) {
       EXPECT_EQ(DefiningFile(form.address), LibraryUnderTest()) << form.symbol;
     }
   }
-}
-
-// The full and the minimal library must not both be in the process: a pass would prove nothing.
-TEST(Override, OneAllocatorLibraryIsLoaded) {
-  std::set<std::string> libraries;
-  FILE* maps = fopen("/proc/self/maps", "r");
-  ASSERT_NE(maps, nullptr);
-  char line[4096];
-  while (fgets(line, sizeof(line), maps) != nullptr) {
-    const std::string text(line);
-    const size_t slash = text.find('/');
-    if (slash != std::string::npos && text.find("libtcmalloc") != std::string::npos) {
-      libraries.insert(text.substr(slash, text.find('\n') - slash));
-    }
-  }
-  fclose(maps);
-  EXPECT_EQ(libraries, std::set<std::string>{LibraryUnderTest()});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mallinfo, mallinfo2, malloc_info, malloc_stats and mallopt, and the statistics of
+// mallinfo, mallinfo2, malloc_info and mallopt, and the statistics of
 // tcmalloc/tcmalloc.h, describe this heap. tests/process has readers of the formats.
 #include <errno.h>
 #include <fcntl.h>
@@ -18,59 +18,18 @@ namespace {
 
 constexpr size_t kMiB = 1 << 20;
 
-// The text of malloc_stats. Uses descriptors only: nothing is allocated between the measurement and
-// the figures.
-class StatsText {
- public:
-  StatsText() {
-    int ends[2];
-    if (pipe(ends) != 0) abort();
-    const int saved = dup(STDERR_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    malloc_stats();
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    close(ends[1]);
-    size_t length = 0;
-    for (ssize_t got; (got = read(ends[0], text_ + length, sizeof(text_) - 1 - length)) > 0;) {
-      length += static_cast<size_t>(got);
-    }
-    close(ends[0]);
-    text_[length] = '\0';
+// The figure in bytes on the line of the statistics with these words. Allocates nothing.
+size_t FigureOf(const char* words) {
+  static char text[1 << 17];
+  EXPECT_LT(tcmalloc_stats_text(1, text, sizeof(text)), sizeof(text));
+  const char* line = strstr(text, words);
+  if (line == nullptr) {
+    ADD_FAILURE() << "no line about " << words << " in\n" << text;
+    return 0;
   }
-  // Another function's text.
-  explicit StatsText(int level) {
-    if (tcmalloc_stats_text(level, text_, sizeof(text_)) >= sizeof(text_)) abort();
-  }
-  // The figure in bytes on the line with these words.
-  size_t operator[](const char* what) const {
-    const char* line = strstr(text_, what);
-    if (line == nullptr) {
-      ADD_FAILURE() << "no line about " << what << " in\n" << text_;
-      return 0;
-    }
-    while (line > text_ && line[-1] != '\n') --line;
-    return strtoull(line + strcspn(line, "0123456789"), nullptr, 10);
-  }
-  size_t cached() const {
-    return (*this)["Bytes in central cache freelist"] +
-           (*this)["Bytes in transfer cache freelist"] + (*this)["Bytes in thread cache freelists"];
-  }
-  // The figures add up.
-  void ExpectConsistent() const {
-    const size_t used = (*this)["Bytes in use by application"] +
-                        (*this)["Bytes in page heap freelist"] + cached() +
-                        (*this)["Bytes in malloc metadata"];
-    EXPECT_LT(used, uint64_t{1} << 40);
-    EXPECT_EQ((*this)["Actual memory used (physical + swap)"], used);
-    EXPECT_EQ((*this)["Virtual address space used"],
-              used + (*this)["Bytes released to OS (aka unmapped)"]);
-  }
-
- private:
-  static char text_[1 << 17];
-};
-char StatsText::text_[1 << 17];
+  while (line > text && line[-1] != '\n') --line;
+  return strtoull(line + strcspn(line, "0123456789"), nullptr, 10);
+}
 
 // Writable private address space of the process: reserved addresses are not in the figures.
 // Allocates nothing.
@@ -90,13 +49,11 @@ TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
   static void* objects[100'000];
   for (const size_t size : {size_t{100}, size_t{100'000}, size_t{3'000'000}}) {
     const size_t count = std::min(200 * kMiB / size, std::size(objects));
-    const size_t before = StatsText()["Virtual address space used"];
+    const size_t before = FigureOf("Virtual address space used");
     const size_t space = AddressSpace();
     for (size_t i = 0; i < count; ++i) objects[i] = malloc(size);
     const size_t grown = AddressSpace() - space;
-    const StatsText text;
-    EXPECT_EQ(text["Virtual address space used"] - before, grown) << size;
-    text.ExpectConsistent();
+    EXPECT_EQ(FigureOf("Virtual address space used") - before, grown) << size;
     for (size_t i = 0; i < count; ++i) free(objects[i]);
   }
 }
@@ -139,37 +96,6 @@ TEST(StatsFunctions, SayHowLongTheyAre) {
     }
     EXPECT_EQ(errno, EDOM);
   }
-}
-
-TEST(LargeAllocations, ThresholdAsSetByTheProgram) {
-  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), size_t{1} << 30);
-  tcmalloc_set_large_allocation_threshold(1'000'000);
-  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), 1'000'000u);
-  static size_t told;
-  told = 0;
-  tcmalloc_set_large_allocation_callback(
-      [](void* object, size_t bytes, void* context) {
-        EXPECT_NE(object, nullptr);
-        EXPECT_EQ(context, &told);
-        told += bytes;
-        errno = EDOM;
-      },
-      &told);
-  errno = ERANGE;
-  free(malloc(999'999));
-  EXPECT_EQ(told, 0u);
-  free(malloc(1'000'000));
-  EXPECT_EQ(told, 1'000'000u);
-  EXPECT_EQ(errno, ERANGE);
-  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), 1'125'000u);
-  free(calloc(2, 1'000'000));
-  EXPECT_EQ(told, 3'000'000u);
-  tcmalloc_set_large_allocation_threshold(0);
-  EXPECT_EQ(tcmalloc_get_large_allocation_threshold(), 0u);
-  free(malloc(50'000'000));
-  EXPECT_EQ(told, 3'000'000u);
-  tcmalloc_set_large_allocation_callback(nullptr, nullptr);
-  tcmalloc_set_large_allocation_threshold(size_t{1} << 30);
 }
 
 // The output of malloc_info; `*result` is its return value.
@@ -223,10 +149,6 @@ TEST(Mallopt, ReturnsZeroForWhatHasNoEffect) {
     }
   }
   EXPECT_EQ(tcmalloc_get_memory_release_rate(), rate);
-  void* object = malloc(100000);
-  entry::Fill(object, 100000, 1);
-  EXPECT_TRUE(entry::Holds(object, 100000, 1));
-  free(object);
 }
 
 // What programs with real-time threads set.

@@ -14,6 +14,12 @@
 #include "../check.h"
 #include "../refuse_calls.h"
 
+extern "C" {
+void free_sized(void* object, size_t size) noexcept __attribute__((weak));
+void free_aligned_sized(void* object, size_t alignment, size_t size) noexcept __attribute__((weak));
+void cfree(void* object) noexcept __attribute__((weak));
+}
+
 // The C library's functions as they behave if neither a vDSO nor the kernel serves them. This
 // program exports them, so they are found before the C library's.
 static int processor_calls;
@@ -46,27 +52,11 @@ namespace {
 constexpr int kErrno = 4711;
 
 using FreeFunction = void (*)(void* object, size_t size);
-template <typename Function>
-Function* Named(const char* name) {
-  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-  CHECK(function != nullptr);
-  return function;
-}
-
 const FreeFunction kFrees[] = {
     [](void* p, size_t) { Free(p); },
-    [](void* p, size_t n) {
-      static auto* const function = Named<void(void*, size_t)>("free_sized");
-      function(p, n);
-    },
-    [](void* p, size_t n) {
-      static auto* const function = Named<void(void*, size_t, size_t)>("free_aligned_sized");
-      function(p, 16, n);
-    },
-    [](void* p, size_t) {
-      static auto* const function = Named<void(void*)>("cfree");
-      function(p);
-    },
+    [](void* p, size_t n) { free_sized(p, n); },
+    [](void* p, size_t n) { free_aligned_sized(p, 16, n); },
+    [](void* p, size_t) { cfree(p); },
     [](void* p, size_t) { Realloc(p, 0); },
 };
 

@@ -38,12 +38,6 @@ extern void HeapProfilerStart(const char* prefix) __attribute__((weak));
 extern void HeapProfilerDump(const char* reason) __attribute__((weak));
 extern void HeapProfilerStop(void) __attribute__((weak));
 
-#ifndef LINKED_STATICALLY
-#define LINKED_STATICALLY_IS 0
-#else
-#define LINKED_STATICALLY_IS 1
-#endif
-
 enum { kHeld = 2000, kLeaked = 50, kLeakedBytes = 3000 };
 
 // Allocates objects, writes to them, frees every second one, then all.
@@ -150,11 +144,12 @@ static const char* Statistics(void) {
 
 // Uses an object of the C library's own malloc.
 static const char* Foreign(void) {
-  if (LINKED_STATICALLY_IS) return NULL;
+#ifndef LINKED_STATICALLY
   void* const handle = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   void* (*const own)(size_t) =
       handle == NULL ? NULL : (void* (*)(size_t))dlsym(handle, "__libc_malloc");
   if (own != NULL) Free(own(1000));
+#endif
   return NULL;
 }
 

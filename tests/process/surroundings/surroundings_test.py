@@ -2,23 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rows of docs/compatibility.md: sandboxes, old kernels, limits, and what else surrounds a process.
 
-usage: surroundings_test.py WHAT PROGRAM LIBRARY STATIC REFUSE
+usage: surroundings_test.py WHAT PROGRAM LIBRARY STATIC REFUSE SETTINGS_MD
 
 PROGRAM is surroundings.c, to be run with LIBRARY preloaded; STATIC is the same, linked statically;
-REFUSE is refuse.c. WHAT is the name of a function below, without its `test_`.
+REFUSE is refuse.c; SETTINGS_MD is docs/settings.md. WHAT is the name of a function below, without its `test_`.
 """
 
 import os
+import pathlib
 import re
 import resource
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 
-SKIPPED = 77
-TIMEOUT_S = 100
+import process_test
+from process_test import Skipped
 
 # The answers of sandboxes for the calls of docs/system-calls.md and of the C library.
 DOCKER = "clone3=ENOSYS named=allow *=EPERM"
@@ -50,40 +49,32 @@ STEPS = ["allocate", "threads", "fork", "release", "statistics", "foreign", "pro
          "heap-profile", "leaks", "pressure", "large-report"]
 
 
-class Surroundings:
-    def __init__(self, program, library, static, refuse, folder):
-        self.program = program
-        self.library = library
-        self.static = static
-        self.refuse = refuse
-        self.folder = folder
-        self.problems = []
+class Surroundings(process_test.Test):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.static, self.refuse, self.page = self.others
 
     def run(self, name, command, steps=(), said=(), status=0, prepare=None, **settings):
         """Runs the command; each of `steps` must be done, and each of `said` must be printed."""
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("TCMALLOC_", "HEAP", "MALLOC"))}
-        environment.update(LIBRARY_UNDER_TEST=self.library, PROFILE_TO=f"{self.folder}/step.pb",
-                           HEAP_PROFILE_TO=f"{self.folder}/step",
-                           HEAP_CHECK_DUMP_DIRECTORY=self.folder, **settings)
+        environment = process_test.environment(
+            LIBRARY_UNDER_TEST=self.library, PROFILE_TO=f"{self.folder}/step.pb", HEAP_PROFILE_TO=f"{self.folder}/step",
+            HEAP_CHECK_DUMP_DIRECTORY=self.folder, **settings)
         try:
-            result = subprocess.run(command, env=environment, stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, text=True, errors="replace",
-                                    timeout=TIMEOUT_S, check=False, preexec_fn=prepare)
+            result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                    errors="replace", timeout=100, check=False, preexec_fn=prepare)
         except subprocess.TimeoutExpired:
-            self.problems.append(f"{name}: it did not end")
+            self.expect(False, f"{name}: it did not end")
             return ""
         text = result.stdout + result.stderr
-        if result.returncode == SKIPPED:
-            print(text)
-            sys.exit(SKIPPED)
+        if result.returncode == process_test.SKIPPED:
+            raise Skipped(text)
         wrong = [f"not done: {step}" for step in steps if f"\n{step}: done\n" not in f"\n{text}"]
         wrong += [f"not said: {line}" for line in said if not re.search(line, text)]
         if result.returncode != status:
             wrong.append(f"status {result.returncode}, not {status}")
         lines = [line for line in text.splitlines() if not line.startswith(("MALLOC", "----"))]
         print(f"{name}: {'; '.join(lines)}"[:1500])
-        self.problems += [f"{name}: {what}" for what in wrong]
+        self.expect(not wrong, f"{name}: {wrong}")
         return text
 
     def run_preloaded(self, name, arguments=(), **options):
@@ -107,6 +98,29 @@ def without(*steps):
 
 
 # Each function below is a test.
+
+def test_sandbox(s):
+    """A sandbox that ends the process for calls that the page of settings does not list."""
+    section = pathlib.Path(s.page).read_text().split("## System calls after start", 1)[1].split("\n## ", 1)[0]
+    table = section.split("\n\n|", 1)[1].split("\n\n", 1)[0]
+    calls = {call for row in table.split("\n")[2:] for call in re.findall(r"`(\w+)`", row.split("|")[1])}
+    if not {"membarrier", "mmap"} <= calls or "openat" in calls:
+        s.expect(False, f"the page's list is {calls}")
+    own = {"write", "exit_group"}
+    # The C library's calls to start and end a thread, and to fork.
+    thread = set("""futex mprotect mmap munmap madvise clone clone3 exit rseq rt_sigaction set_robust_list rt_sigprocmask
+        gettid wait4""".split())
+    alone = ["allocate", "release"]
+    new = ["allocate", "threads", "fork", "release"]
+    for steps, settings, allowed in (
+            (alone, {}, calls - {"membarrier"}), (new, {}, calls | thread),
+            (new, {"TCMALLOC_MEMBARRIER": "0"}, calls - {"membarrier"} | thread),
+            (new, {"TCMALLOC_SKIP_MMAP": "1"}, calls | thread),
+            # The thread may still be starting when the filter is installed.
+            (alone, {"TCMALLOC_BACKGROUND": "1"}, calls - {"membarrier"} | {"rseq", "set_robust_list"})):
+        rules = " ".join(f"{call}=allow" for call in sorted(allowed | own))
+        s.run_later(f"sandbox, {settings}", f"{rules} *=kill", steps, steps=steps, **settings)
+
 
 def test_docker(s):
     for name, how in (("preloaded", s.run_from_start), ("static", s.run_static_from_start),
@@ -158,16 +172,14 @@ def test_kernels(s):
 def test_no_proc(s):
     """A root folder with the program alone: no /proc, /sys, /dev and /tmp."""
     if shutil.which("unshare") is None:
-        print("SKIP: there is no unshare")
-        sys.exit(SKIPPED)
+        raise Skipped("there is no unshare")
     root = f"{s.folder}/root"
     os.mkdir(root)
     shutil.copy(s.static, f"{root}/program")
     command = ["unshare", "-r", f"--root={root}", "/program"]
     if subprocess.run([*command, "allocate"], stdout=subprocess.DEVNULL, check=False,
                       stderr=subprocess.PIPE, text=True).stderr.startswith("unshare:"):
-        print("SKIP: unshare may not change the root folder")
-        sys.exit(SKIPPED)
+        raise Skipped("unshare may not change the root folder")
     steps = without("leaks", "heap-profile", "profile")
     s.run("no /proc", [*command, *steps, "leaks"], steps=steps,
           said=["leaks: refused: outcome 3: No such file or directory"], MALLOCSTATS="1",
@@ -205,28 +217,16 @@ def test_limits(s):
 
 def test_valgrind(s):
     if shutil.which("valgrind") is None:
-        print("SKIP: there is no valgrind")
-        sys.exit(SKIPPED)
+        raise Skipped("there is no valgrind")
     steps = ["allocate", "threads", "fork", "release"]
     # The library itself runs; with the option, memcheck replaces the library's functions by its own.
     text = s.run("valgrind", ["valgrind", "-q", "--tool=none", s.program, *steps], steps=steps,
                  LD_PRELOAD=s.library)
-    if re.search("^--", text, re.M):
-        s.problems.append("valgrind does not know a system call")
+    s.expect(not re.search("^--", text, re.M), "valgrind does not know a system call")
     s.run("memcheck, by name", ["valgrind", "-q", "--soname-synonyms=somalloc=*tcmalloc*",
                                 "--error-exitcode=9", s.program, "fork", "release"],
           steps=["fork", "release"], LD_PRELOAD=s.library)
 
 
-def main():
-    what, *paths = sys.argv[1:]
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        surroundings = Surroundings(*paths, folder)
-        globals()[f"test_{what}"](surroundings)
-        for problem in surroundings.problems:
-            print(f"FAILED: {problem}")
-        return 1 if surroundings.problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    process_test.main(globals(), Surroundings, "/dev/shm")

@@ -6,16 +6,14 @@ usage: system_calls_test.py WHAT ...
 
   list PAGE SOURCES SYMBOLS  the calls in the sources, and those of the C library's functions that
       the library may call (undefined_symbols.txt), are on the page, and no others
-  seen PAGE PROGRAM LIBRARY  PROGRAM (surroundings.c) makes no others, with every feature (strace)
-  refused PAGE PROGRAM LIBRARY STATIC REFUSE  PROGRAM after its start, and STATIC from its start
-      (by REFUSE), work where one of them is refused, or say what does not
+  refused PAGE PROGRAM LIBRARY STATIC REFUSE  PROGRAM (surroundings.c) after its start, and STATIC
+      from its start (by REFUSE), work where one of them is refused, or say what does not
 """
 
 import concurrent.futures
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -42,22 +40,13 @@ WITHOUT_CALLS = re.compile(
     r"|pthread_(self|key_\w+|setspecific|attr_\w+|join|setcancelstate|setname_np|atfork)"
     r"|sig(fill|del)set|_.*")
 
-# Calls of the program and of the C library's start, which any process makes.
-OF_ANY_PROCESS = """access arch_prctl brk clock_nanosleep execve exit exit_group getrandom
-    newfstatat fstat pread64 prlimit64 rt_sigreturn sched_getaffinity set_robust_list
-    readlink set_tid_address statx rseq wait4 open openat2 fadvise64 lseek set_thread_area uname
-    getrlimit ugetrlimit""".split()
-# Names of 32-bit machines for calls of the page.
+# Other names of calls of the page.
 OTHER_NAMES = {"mmap2": "mmap", "clock_gettime64": "clock_gettime", "_llseek": "lseek",
                "clock_nanosleep_time64": "nanosleep", "futex_time64": "futex",
                "fstat64": "fstat", "fstatat64": "newfstatat", "fstatfs64": "fstatfs",
                "fcntl64": "fcntl", "geteuid32": "geteuid", "clock_nanosleep": "nanosleep", "renameat2": "rename",
-               "renameat": "rename", "unlinkat": "unlink", "set_robust_list": "set_robust_list",
+               "renameat": "rename", "unlinkat": "unlink",
                "timerfd_settime64": "timerfd_settime", "timerfd_gettime64": "timerfd_gettime"}
-# Calls that PROGRAM must make; otherwise it does not use every feature.
-MADE = set("""mmap munmap mremap madvise mincore futex membarrier prctl rt_sigprocmask openat read close
-    write readlinkat rt_sigaction unlink gettid mprotect fcntl fallocate faccessat epoll_create1
-    epoll_ctl eventfd2 timerfd_create timerfd_settime process_vm_readv""".split())
 # The calls of the page that a sandbox of this test cannot refuse: the program itself ends by one.
 NEVER_REFUSED = {"exit_group"}
 
@@ -124,33 +113,6 @@ def environment_of(folder, library, settings):
                    if not name.startswith(("TCMALLOC_", "HEAP", "MALLOC"))}
     return {**environment, "LIBRARY_UNDER_TEST": library, "PROFILE_TO": f"{folder}/step.pb",
             "HEAP_PROFILE_TO": f"{folder}/step", "HEAP_CHECK_DUMP_DIRECTORY": folder, **settings}
-
-
-def seen_test(page, program, library):
-    if shutil.which("strace") is None:
-        print("SKIP: there is no strace")
-        return SKIPPED
-    calls = documented(page)
-    problems = []
-    everything = set()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        for name, settings in settings_of(folder).items():
-            trace = f"{folder}/trace"
-            result = subprocess.run(
-                ["strace", "-f", "-qq", "-o", trace, "-E", f"LD_PRELOAD={library}", program],
-                env=environment_of(folder, library, settings), stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=False)
-            with open(trace, encoding="utf-8", errors="replace") as text:
-                seen = {match[1] for match in re.finditer(r"^\d+ +(\w+)\(", text.read(), re.M)}
-            seen = {OTHER_NAMES.get(call, call) for call in seen if call not in OF_ANY_PROCESS}
-            print(f"{name}: status {result.returncode}: {' '.join(sorted(seen))}")
-            everything |= seen
-            # Under strace no thread can be stopped: a leak check makes fewer calls, and says so.
-            if "allocate: done" not in result.stdout:
-                problems.append(f"{name}: {result.stdout}{result.stderr}")
-            problems += [f"{name}: {call} is not on {page}" for call in sorted(seen - calls)]
-    problems += [f"no run made {call}" for call in sorted(MADE - everything)]
-    return fail(problems)
 
 
 def problem_of(call, answer, result):
@@ -247,5 +209,5 @@ def refused_test(page, program, library, static, refuse):
 
 
 if __name__ == "__main__":
-    tests = {"list": list_test, "seen": seen_test, "refused": refused_test}
+    tests = {"list": list_test, "refused": refused_test}
     sys.exit(tests[sys.argv[1]](*sys.argv[2:]))

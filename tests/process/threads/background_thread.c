@@ -2,25 +2,21 @@
 //
 // The library's thread, seen from outside.
 //
-//   background_thread started   with TCMALLOC_BACKGROUND=1: there is exactly one, named tcmalloc,
-//                               which no signal ever interrupts, and none in a forked child
-//   background_thread never     with TCMALLOC_BACKGROUND=0, or where nothing is ever released:
-//                               there is none, with any number of threads
-//   background_thread auto      by default: none with one thread; one from the first pthread_create
-//                               on, which no signal ever interrupts, until the program has one
-//                               thread again; in a forked child when that creates a thread
-//   background_thread limit     there is none where the process may have no more threads, and no
-//                               message
-//   background_thread sandbox   it works under a filter that kills for nearly every system call
-//   background_thread trapped   its system calls are answered by the program's handler for SIGSYS
-//   background_thread forbidden it works although the program's first thread at once forbids the
-//                               whole process to create threads and to map memory
-//   background_thread main_exits main ends by pthread_exit, and threads that never allocated end
-//                               later: so does the process
-//   background_thread cancelled it ends although the thread that stops it is cancelled meanwhile
-//   background_thread asleep    once there is nothing to do, it sleeps until there is
-//   background_thread busy      fork and exit while it works
-//   background_thread own       a thread of the program's does its work, and can be cancelled
+//   background_thread started     with TCMALLOC_BACKGROUND=1: there is exactly one, which no signal
+//                                 interrupts, and none in a forked child
+//   background_thread never       with TCMALLOC_BACKGROUND=0, or where nothing is ever released
+//   background_thread auto        by default: from the first pthread_create on, until the program
+//                                 has one thread again; in a forked child when that creates one
+//   background_thread limit       there is none where the process may have no more threads
+//   background_thread sandbox     it works under a filter that kills for nearly every system call
+//   background_thread trapped     its system calls are answered by the program's handler for SIGSYS
+//   background_thread forbidden   it works although the program's first thread at once forbids the
+//                                 whole process to create threads and to map memory
+//   background_thread main_exits  main ends by pthread_exit, and threads that never allocated later
+//   background_thread cancelled   it ends although the thread that stops it is cancelled meanwhile
+//   background_thread asleep      once there is nothing to do, it sleeps until there is
+//   background_thread busy        fork and exit while it works
+//   background_thread own         a thread of the program's does its work, and can be cancelled
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -137,7 +133,7 @@ static void Work(void) {
 }
 
 static void WaitFor(pid_t child) {
-  int status;
+  int status = 0;
   CHECK(child > 0 && waitpid(child, &status, 0) == child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 77) _exit(77);
   CHECK(status == 0);

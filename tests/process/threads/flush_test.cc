@@ -8,7 +8,6 @@
 
 #include <array>
 #include <atomic>
-#include <barrier>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,59 +15,20 @@
 #include "../check.h"
 #include "../child.h"
 #include "../refuse_calls.h"
+#include "sleepers.h"
 #include "tcmalloc/malloc_extension.h"
 
 namespace {
 
 constexpr unsigned kSeed = 116;
 
-size_t ThreadCacheBytes() {
-  size_t bytes = 0;
-  CHECK(tcmalloc_get_numeric_property("tcmalloc.current_total_thread_cache_bytes", &bytes) == 1);
-  return bytes;
-}
-
-// Leaves free objects of many classes in the calling thread's cache.
-void FillCache() {
-  std::array<char*, 40> objects;
-  for (const size_t size : {16, 48, 100, 256, 1000, 4000}) {
-    for (char*& object : objects) object = NewMarked(size, 7);
-    for (char* object : objects) FreeMarked(object, size, 7);
-  }
-}
-
-// Threads that fill their caches and then block until they may continue.
-class BlockedThreads {
- public:
-  explicit BlockedThreads(int count) : filled_(count + 1), released_(count + 1) {
-    for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this] {
-        FillCache();
-        filled_.arrive_and_wait();
-        released_.arrive_and_wait();
-        FillCache();
-      });
-    }
-    filled_.arrive_and_wait();
-  }
-  ~BlockedThreads() {
-    released_.arrive_and_wait();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  std::barrier<> filled_;
-  std::barrier<> released_;
-  std::vector<std::thread> threads_;
-};
-
 class Flush : public testing::Test {
  protected:
   static void SetUpTestSuite() { RequireLibraryUnderTest(); }
 };
 
-TEST_F(Flush, LeavesNothingInTheCachesOfBlockedThreads) {
-  const BlockedThreads threads(32);
+TEST_F(Flush, LeavesNothingInTheCachesOfSleepers) {
+  const Sleepers threads(32);
   const size_t cached = ThreadCacheBytes();
   ASSERT_GT(cached, size_t{32} * 10000);
   const size_t moved = tcmalloc_flush_thread_caches();
@@ -83,7 +43,7 @@ TEST_F(Flush, LeavesNothingInTheCachesOfBlockedThreads) {
 }
 
 TEST_F(Flush, TheCallingThreadAlone) {
-  const BlockedThreads threads(4);
+  const Sleepers threads(4);
   FillCache();
   const size_t before = ThreadCacheBytes();
   const size_t moved = tcmalloc_flush_this_thread_cache();
@@ -130,7 +90,7 @@ TEST_F(Flush, ThreadsThatAreMarkedIdle) {
 }
 
 TEST_F(Flush, KeepsErrno) {
-  const BlockedThreads threads(2);
+  const Sleepers threads(2);
   FillCache();
   errno = 4321;
   tcmalloc_flush_this_thread_cache();
@@ -204,7 +164,7 @@ TEST_F(Flush, WithoutMembarrierThreadsAreAsked) {
     ExpectSuccessInChild([rules] {
       RefuseCalls(rules);
       {
-        const BlockedThreads threads(4);
+        const Sleepers threads(4);
         FillCache();
         const size_t before = ThreadCacheBytes();
         const size_t moved = tcmalloc_flush_thread_caches();
@@ -250,7 +210,7 @@ TEST_F(Flush, InAForkedChild) {
       FillCache();
       tcmalloc_flush_thread_caches();
       CHECK(ThreadCacheBytes() == 0);
-      const BlockedThreads of_the_child(3);
+      const Sleepers of_the_child(3);
       tcmalloc_flush_thread_caches();
       CHECK(ThreadCacheBytes() == 0);
     });

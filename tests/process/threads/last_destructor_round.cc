@@ -7,12 +7,15 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include <vector>
 
 #include "../check.h"
-#include "../thread_caches.h"
+
+extern "C" {
+size_t tcmalloc_flush_thread_caches() __attribute__((weak));
+int tcmalloc_get_numeric_property(const char*, size_t*) __attribute__((weak));
+}
 
 namespace {
 
@@ -70,14 +73,18 @@ void* SetKey(void* plan) {
   return nullptr;
 }
 
+size_t ThreadCaches() {
+  size_t count = 0;
+  CHECK(tcmalloc_get_numeric_property("tcmalloc.thread_cache_count", &count) == 1);
+  return count;
+}
+
 // Touches all caches in the allocator's list.
 void UseEveryCache(size_t caches) {
-  static const FlushFunction flush = FindFlushFunction("tcmalloc_flush_thread_caches");
   malloc_trim(0);
-  flush();
+  tcmalloc_flush_thread_caches();
   mallinfo2();
   CHECK(ThreadCaches() == caches);
-  // Steals from others' limits, and takes their caches when they are idle.
   for (unsigned i = 0; i < 20; ++i) Exercise(i);
   malloc_trim(0);
 }
@@ -105,23 +112,12 @@ void RunThread(void* (*body)(void*), Plan plan) {
   Free(kept);
   kept = nullptr;
   const pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
     alarm(kChildSeconds);
     UseEveryCache(1);
     _exit(0);
   }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-// Waits with a cache that the main thread can take.
-void* Wait(void* barrier) {
-  Exercise(1);
-  pthread_barrier_wait(static_cast<pthread_barrier_t*>(barrier));
-  pthread_barrier_wait(static_cast<pthread_barrier_t*>(barrier));
-  return nullptr;
+  AwaitChild(child);
 }
 
 }  // namespace
@@ -135,18 +131,11 @@ int main() {
                                                    : nullptr;
     CHECK(pthread_key_create(&keys[i], destructor) == 0);
   }
-  pthread_barrier_t barrier;
-  CHECK(pthread_barrier_init(&barrier, nullptr, 2) == 0);
-  pthread_t waits;
-  CHECK(pthread_create(&waits, nullptr, Wait, &barrier) == 0);
-  pthread_barrier_wait(&barrier);
   for (int round = 1; round <= PTHREAD_DESTRUCTOR_ITERATIONS; ++round) {
     for (What what : {What::kAllocate, What::kAllocateAndKeep, What::kFree, What::kSetHighKey}) {
       RunThread(SetKey<kFirst>, {.round = round, .what = what});
       RunThread(SetKey<kLow>, {.round = round, .what = what});
     }
   }
-  pthread_barrier_wait(&barrier);
-  CHECK(pthread_join(waits, nullptr) == 0);
   return 0;
 }

@@ -21,7 +21,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <barrier>
 #include <chrono>
 #include <string_view>
 #include <thread>
@@ -30,6 +29,7 @@
 #include "../check.h"
 #include "base/tuning.h"
 #include "heap/heap.h"
+#include "sleepers.h"
 #include "tcmalloc/tcmalloc.h"
 
 namespace {
@@ -125,7 +125,6 @@ class Workers {
 // told from threads that wait for ever.
 class Progress {
  public:
-  Progress() : thread_([this] { Run(); }) {}
   ~Progress() {
     over_ = true;
     thread_.join();
@@ -133,21 +132,16 @@ class Progress {
 
  private:
   void Run() {
-    const auto start = std::chrono::steady_clock::now();
     for (int tick = 1; !over_; ++tick) {
-      std::this_thread::sleep_for(kTick);
-      if (tick % kTicksOfLine != 0) continue;
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      printf("after %.0f s %zu objects, %zu threads began\n", seconds.count(), operations.load(),
-             lives.load());
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (tick % 100 != 0) continue;
+      printf("%zu objects, %zu threads began\n", operations.load(), lives.load());
       fflush(stdout);
     }
   }
 
-  static constexpr std::chrono::milliseconds kTick{100};
-  static constexpr int kTicksOfLine = 100;
   std::atomic<bool> over_{false};
-  std::thread thread_;
+  std::thread thread_{[this] { Run(); }};
 };
 
 // Until `seconds` have passed or, for 0, stdin ends.
@@ -173,46 +167,11 @@ size_t Property(const char* name) {
   return value;
 }
 
-size_t CachedBytes() { return Property("tcmalloc.current_total_thread_cache_bytes"); }
-
 size_t NumShards() {
   size_t shards = 0;
   tcmalloc::GlobalHeap().central.shards().ForEach([&](const tcmalloc::Shard&) { ++shards; });
   return shards;
 }
-
-void FillCache(unsigned seed) {
-  std::array<char*, 40> objects;
-  for (const size_t size : {16, 48, 100, 256, 1000, 4000}) {
-    for (char*& object : objects) object = NewMarked(size, seed);
-    for (char* object : objects) FreeMarked(object, size, seed);
-  }
-}
-
-// Threads that fill their caches and then sleep until the end.
-class Sleepers {
- public:
-  explicit Sleepers(unsigned count) : filled_(count + 1), released_(count + 1) {
-    for (unsigned t = 0; t < count; ++t) {
-      threads_.emplace_back([this, t] {
-        FillCache(t);
-        filled_.arrive_and_wait();
-        released_.arrive_and_wait();
-        FillCache(t);
-      });
-    }
-    filled_.arrive_and_wait();
-  }
-  ~Sleepers() {
-    released_.arrive_and_wait();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  std::barrier<> filled_;
-  std::barrier<> released_;
-  std::vector<std::thread> threads_;
-};
 
 // The number of the CPU in the memory that the kernel writes when it moves the calling thread.
 unsigned CpuOfRseq() {
@@ -223,9 +182,9 @@ unsigned CpuOfRseq() {
 
 void FlushSleepers(unsigned threads) {
   const Sleepers sleepers(threads);
-  const size_t cached = CachedBytes();
+  const size_t cached = ThreadCacheBytes();
   const size_t moved = tcmalloc_flush_thread_caches();
-  const size_t left = CachedBytes();
+  const size_t left = ThreadCacheBytes();
   printf("%u sleeping threads: %zu KiB in %zu caches, %zu KiB flushed, %zu left\n", threads,
          cached >> 10, Property("tcmalloc.thread_cache_count"), moved >> 10, left);
   CHECK(moved >= size_t{threads} * 1000);
@@ -260,36 +219,22 @@ void CheckFacts() {
   printf("membarrier empties the caches of sleeping threads\n");
 }
 
-// Flushes, or one kind of maintenance after the other, until the end. Prints how often, and how
-// long the longest took. Releases are small: each system call waits for all CPUs, which an emulated
-// machine runs one after the other. A trim comes at the end.
+// Flushes, or one kind of maintenance after the other, until the end. Releases are small: each
+// system call waits for all CPUs, which an emulated machine runs one after the other. A trim comes
+// at the end.
 void Maintain(const Until& until, bool flushes_only) {
-  struct Kind {
-    const char* name;
-    void (*run)();
-    size_t rounds = 0;
-    std::chrono::duration<double> longest{};
-  };
-  Kind kinds[] = {{"flushes of thread caches", [] { tcmalloc_flush_thread_caches(); }},
-                  {"flushes of central caches", [] { tcmalloc_flush_central_caches(); }},
-                  {"releases", [] { tcmalloc_release_to_system(1 << 20); }},
-                  {"statistics", [] { mallinfo2(); }}};
-  for (size_t round = 0; !until.Over(); ++round) {
+  void (*const kinds[])() = {[] { tcmalloc_flush_thread_caches(); },
+                             [] { tcmalloc_flush_central_caches(); },
+                             [] { tcmalloc_release_to_system(1 << 20); }, [] { mallinfo2(); }};
+  size_t rounds = 0;
+  for (; !until.Over(); ++rounds) {
     // Some operations between two rounds, also on slow machines.
     const size_t before = operations.load();
     while (operations.load() < before + 50 && !until.Over()) sched_yield();
-    Kind& kind = kinds[flushes_only ? 0 : round % std::size(kinds)];
-    const auto start = std::chrono::steady_clock::now();
-    kind.run();
-    ++kind.rounds;
-    kind.longest = std::max<std::chrono::duration<double>>(
-        kind.longest, std::chrono::steady_clock::now() - start);
+    kinds[flushes_only ? 0 : rounds % std::size(kinds)]();
   }
-  for (const Kind& kind : kinds) {
-    if (kind.rounds == 0) continue;
-    printf("%zu %s, the longest took %.3f s\n", kind.rounds, kind.name, kind.longest.count());
-  }
-  CHECK(kinds[0].rounds > 0);
+  printf("%zu rounds of maintenance\n", rounds);
+  CHECK(rounds > 0);
 }
 
 void RunWorkers(unsigned threads, long seconds, bool moves, bool flushes_only) {

@@ -17,28 +17,12 @@ extern size_t tcmalloc_stats_openmetrics(char*, size_t) __attribute__((weak));
 static FILE* nowhere;
 
 static void* AllocateEverything(void* argument) {
-  const size_t first = (size_t)argument;
+  const size_t number = (size_t)argument;
   // The first operation differs from thread to thread.
-  switch (first % 6) {
-    case 0:
-      Free(Malloc(first));
-      break;
-    case 1:
-      Free(Calloc(first, 10));
-      break;
-    case 2:
-      Free(memalign(4096, first));
-      break;
-    case 3:
-      Free(Realloc(NULL, 1 << 20));
-      break;
-    case 4:
-      Free(argument == NULL ? argument : NULL);
-      break;
-    case 5:
-      malloc_trim(0);
-      break;
-  }
+  if (number % 4 == 0) Free(Calloc(number, 10));
+  if (number % 4 == 1) Free(memalign(4096, number));
+  if (number % 4 == 2) Free(Realloc(NULL, 1 << 20));
+  if (number % 4 == 3) malloc_trim(0);
   for (size_t size = 1; size <= 300 * 1024; size += size / 8 + 1) {
     char* object = NewMarked(size, 0x81);
     object = (char*)Realloc(object, size + size / 2);
@@ -70,7 +54,7 @@ static void* AllocateEverything(void* argument) {
   CHECK(tcmalloc_stats_json(text, sizeof(text)) < sizeof(text));
   CHECK(tcmalloc_stats_openmetrics(text, sizeof(text)) < sizeof(text));
   CHECK(malloc_info(0, nowhere) == 0);
-  if (first == 0) malloc_stats();
+  if (number == 0) malloc_stats();
   malloc_trim(0);
   Exercise(8);
   return NULL;

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "../check.h"
@@ -167,14 +166,12 @@ static void ManyStarts(void* (*start)(void*)) {
 // A child of fork, in which the library starts its thread at once: it limits how often it does so.
 static void InChild(void (*run)(void* (*start)(void*)), void* (*start)(void*)) {
   const pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) {
     run(start);
     AwaitOneThread();
     _exit(0);
   }
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  AwaitChild(child);
 }
 
 // Forks: the child has one thread, which has ended when the child has.
