@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks the benchmark runner: its arithmetic, and whole runs on two allocators with a program that reports given
-figures.
+"""Checks the benchmark runner: its arithmetic, and whole runs on two allocators, or on two revisions, with a program
+that reports given figures.
 
 usage: runner_test.py PROJECT_FOLDER BIN_FOLDER STANDIN SPY_MALLOC_LIBRARY
 
 The two allocators are the C library's malloc and the spy, which is the same malloc with counters. No time is measured
-here.
+here. All random numbers come from fixed seeds.
 """
 import contextlib
 import glob
 import io
 import json
+import math
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -21,9 +23,9 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import (apps, comparison, peers, process, programs, progress, report,  # noqa: E402
-                    statistics, summary)
-from made_runs import hand_made, record  # noqa: E402
+from runner import (apps, comparison, peers, process, programs, progress, statistics,  # noqa: E402
+                    verdict)
+from runner.statistics import Interval, Ratio  # noqa: E402
 
 LIBC = peers.c_library_path()
 PEERS = [name for name, _, _ in peers.PACKAGED] + [
@@ -48,44 +50,47 @@ class Arithmetic(unittest.TestCase):
         for seed in (1, 2):
             self.assertEqual(statistics.bootstrap_median(range(1, 10), seed), (2, 8))
 
-    def test_two_rounds_prove_nothing(self):
-        ratio = statistics.paired_ratio([1, 1], [2, 2], seed=1)
-        self.assertTrue(statistics.is_noise(ratio))
-        self.assertFalse(statistics.meets(ratio, 1.0))
+
+def wild(generator):
+    """Noise whose variance is infinite: now and then a figure is far off."""
+    return math.exp(0.02 * generator.gauss(0, 1) / max(generator.random(), 1e-3))
 
 
-class Summary(unittest.TestCase):
-    def test_ratios_of_a_row(self):
-        records = []
-        for number, (ours, glibc, fast) in enumerate([(2, 3, 1), (4, 6, 2), (9, 9, 3)]):
-            records += [record("a", "ours", number, ours, peak=500),
-                        record("a", "glibc", number, glibc),
-                        record("a", "fast", number, fast, peak=3000)]
-        # Records of other phases are not counted.
-        records += [record("a", "ours", 0, 100, phase) for phase in ("warm-up", "pilot")]
-        derived = summary.summarize(hand_made(records))
-        ours = derived["rows"]["a"]["ours"]
-        self.assertEqual((ours["median"], ours["quartiles"], ours["rounds"]), (4, (3, 6.5), 3))
-        self.assertEqual(ours["to_reference"].median, 2)
-        self.assertEqual(ours["to_reference"].interval, (2, 3))
-        self.assertEqual(ours["to_each"]["glibc"].median, 2 / 3)
-        self.assertEqual(ours["peak_to_reference"].median, 0.5)
-        means = derived["means"]
-        self.assertAlmostEqual(means["ours"]["time"].median, 2)
-        self.assertAlmostEqual(means["glibc"]["ours"]["ours"]["time"].median, 2 / 3)
-        self.assertAlmostEqual(means["fast"]["peak"].median, 3)
+class Verdicts(unittest.TestCase):
+    def test_a_library_beside_itself_is_neither_better_nor_worse(self):
+        generator = random.Random(20)
+        alarm = verdict.alarm_of_each(100)
+        for noise in (lambda: math.exp(generator.gauss(0, 0.05)), lambda: wild(generator)):
+            for _ in range(1200):
+                ratio = verdict.signed_rank_ratio([noise() / noise() for _ in range(20)], alarm)
+                self.assertIn(verdict.word_for(ratio, verdict.COST_MARGIN),
+                              (verdict.SAME, verdict.UNKNOWN))
 
-    def test_a_failure_voids_all_figures_of_the_pair(self):
-        records = [record("a", name, 0, 1) for name in ("ours", "glibc", "fast")]
-        records.append({"row": "a", "allocator": "glibc", "phase": "counted", "round": 1,
-                        "position": 0, "failure": "crashed (SIGSEGV)", "elapsed_s": 0})
-        data = hand_made(records)
-        derived = summary.summarize(data)
-        self.assertNotIn("glibc", derived["rows"]["a"])
-        self.assertEqual((derived["means"]["glibc"]["rows"], derived["means"]["glibc"]["failed"]),
-                         (0, 1))
-        heading, table = report.ratio_table(data, derived, "programs")
-        self.assertEqual(table[0][heading.index("glibc")], "x")
+    def test_what_decides_a_row(self):
+        def ratio(low, high):
+            return Ratio((low + high) / 2, Interval(low, high), 20)
+
+        better, worse, same, unknown = (ratio(*ends) for ends in (
+            (0.90, 0.92), (1.08, 1.10), (0.99, 1.01), (0.8, 1.2)))
+        for cost, peak, counted, word, measures in (
+                (same, same, None, verdict.SAME, ["cost", "peak"]),
+                (worse, same, better, verdict.WORSE, ["cost"]),
+                (same, same, worse, verdict.WORSE, ["instructions"]),
+                (unknown, same, better, verdict.BETTER, ["instructions"]),
+                (unknown, same, same, verdict.UNKNOWN, ["cost"]),
+                (better, worse, None, verdict.WORSE, ["peak"]),
+                (same, better, None, verdict.BETTER, ["peak"]),
+                (None, None, worse, verdict.WORSE, ["instructions"]),
+                (None, None, None, verdict.UNKNOWN, [])):
+            found, reasons = verdict.of_row(cost, peak, counted)
+            self.assertEqual((found, [reason.measure for reason in reasons]), (word, measures))
+
+
+def record(row, allocator, value):
+    return {"row": row, "allocator": allocator,
+            "metrics": [{"name": "figure", "value": value, "unit": "s", "better": "lower"}],
+            "wall_s": value, "user_s": 2 * value, "sys_s": value, "minor_faults": 1, "major_faults": 0,
+            "peak_rss_kib": 1000}
 
 
 class FakeRow:
@@ -94,7 +99,7 @@ class FakeRow:
     group, nominal_s = "programs", 0.1
 
     def __init__(self, name, values):
-        self.name, self.values, self.log = name, {k: list(v) for k, v in values.items()}, []
+        self.name, self.values, self.runs = name, {k: list(v) for k, v in values.items()}, []
 
     def missing(self, context):
         return ""
@@ -103,11 +108,11 @@ class FakeRow:
         return self.name
 
     def measure(self, allocator, context, prove):
-        self.log.append((allocator.name, prove))
+        self.runs.append(allocator.name)
         value = self.values[allocator.name].pop(0)
         if value is None:
             raise process.ProcessFailed("crashed (SIGSEGV)")
-        made = record(self.name, allocator.name, 0, value)
+        made = record(self.name, allocator.name, value)
         return {key: made[key] for key in ("metrics", *process.RESOURCES)}
 
 
@@ -121,15 +126,6 @@ class Rounds(unittest.TestCase):
             progress.Progress(io.StringIO()))
         run.run()
         return run
-
-    def test_the_pilot_fixes_the_reference(self):
-        # glibc is the best in the pilot. Later it is not the best, but that changes nothing.
-        row = FakeRow("a", {"ours": [1] * 5, "glibc": [9, 1, 5, 5, 5], "fast": [9, 2, 1, 1, 1]})
-        run = self.compare([row], rounds=3, max_rounds=3)
-        self.assertEqual(run.row_records[0]["reference"], "glibc")
-        self.assertEqual([r["phase"] for r in run.records],
-                         ["warm-up"] * 3 + ["pilot"] * 3 + ["counted"] * 9)
-        self.assertEqual([prove for _, prove in row.log], [True] * 3 + [False] * 12)
 
     def test_an_uncertain_row_is_repeated_then_marked(self):
         steady = FakeRow("steady", {name: [1] * 20 for name in ("ours", "glibc", "fast")})
@@ -148,41 +144,10 @@ class Rounds(unittest.TestCase):
         run = self.compare([row], rounds=3, max_rounds=3)
         self.assertEqual([r["failure"] for r in run.records if "failure" in r],
                          ["crashed (SIGSEGV)"])
-        self.assertEqual(len([name for name, _ in row.log if name == "fast"]), 3)
+        self.assertEqual(row.runs.count("fast"), 3)
         row = FakeRow("a", {"ours": [1] * 5, "glibc": [2] * 5, "fast": [0.1, None]})
         self.assertEqual(self.compare([row], rounds=3, max_rounds=3).row_records[0]["reference"],
                          "glibc")
-
-
-class Parsing(unittest.TestCase):
-    def test_the_dynamic_linkers_log(self):
-        def line(user, to):
-            return (f"  7:\tbinding file {user} [0] to {to} [0]: "
-                    "normal symbol `malloc' [GLIBC_2.2.5]\n")
-
-        def providers(*bindings):
-            return process.malloc_providers("".join(line(*pair) for pair in bindings), "/a.so")
-
-        self.assertEqual(providers(("/bin/p", "/a.so"), ("/l.so", "/a.so"), ("/a.so", "/libc.so")),
-                         {"/a.so"})
-        self.assertEqual(providers(("/bin/p", "/a.so"), ("/l.so", "/libc.so")),
-                         {"/a.so", "/libc.so"})
-        # A program at a fixed address that takes malloc's address is bound to itself, and passes calls on.
-        self.assertEqual(providers(("/l.so", "/bin/p"), ("/bin/p", "/a.so"), ("/bin/p", "/bin/p")),
-                         {"/a.so"})
-        # A program with its own malloc passes no calls on.
-        self.assertEqual(providers(("/l.so", "/bin/p")), {"/bin/p"})
-        self.assertEqual(providers(("/lib64/ld-linux-x86-64.so.2", "/libc.so")), set())
-
-    def test_a_malformed_report_is_an_error(self):
-        good = {"metrics": [], **{name: 1 for name in process.RESOURCES}}
-        broken = [good | {"wall_s": "1"}, good | {"peak_rss_kib": None},
-                  good | {"metrics": [{"name": "a", "value": 1}]},
-                  good | {"metrics": [{"name": "a", "value": float("nan"), "better": "lower"}]}]
-        for text in [*(json.dumps(bad) + "\n" for bad in broken), "x\n", json.dumps(good),
-                     json.dumps(good) + "\n" + json.dumps(good) + "\n"]:
-            with self.assertRaises(process.BenchError, msg=text):
-                process.run(["sh", "-c", f"printf %s '{text}' >&$BENCH_REPORT_FD"], os.environ, 60)
 
 
 class WholeRun(unittest.TestCase):
@@ -258,6 +223,26 @@ class WholeRun(unittest.TestCase):
         pretended = peers.Allocator("pretended", SPY, "", preload="")
         with self.assertRaises(process.WrongLibrary):
             row.measure(pretended, context, prove=True)
+
+    def test_of_two_revisions_a_setting_that_makes_it_slower_is_found(self):
+        libraries = self.folder / "build" / "lib"
+        libraries.mkdir()
+        for name in ("bench_probe_machine", "bench_launch", "bench_memory"):
+            shutil.copy(os.path.join(BIN, name), self.bin / name)
+        for name in ("libtcmalloc.so.4", "libtcmalloc_minimal.so.4"):
+            shutil.copy(SPY, libraries / name)
+        file = self.folder / "out.json"
+        for setting, status, word in (("STANDIN_PRELOADED=1", 0, "same"), ("STANDIN_PRELOADED=2", 1, "worse")):
+            result = subprocess.run(
+                [sys.executable, os.path.join(PROJECT, "scripts", "compare.py"), "--bin", self.bin, "--rows",
+                 "^graph", "--json", file, "--with", setting],
+                env={**os.environ, "STANDIN_COUNTER": tempfile.mkdtemp(dir=self.folder), "STANDIN_TIMES": "2",
+                     "STANDIN_PRELOADED": "1"},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(result.returncode, status, result.stderr)
+            data = json.loads(file.read_text())
+            self.assertEqual([each["word"] for each in data["verdicts"]], [word])
+            self.assertGreater(data["probes"][0]["touch_4k_ns"], 0)
 
 
 if __name__ == "__main__":

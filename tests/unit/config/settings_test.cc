@@ -84,19 +84,11 @@ TEST(SettingsTest, Complaints) {
       {"TCMALLOC_CHECK", "2", "0 or 1, false or true, no or yes, off or on; using false"},
       {"TCMALLOC_MEMBARRIER", " 1", "0 or 1, false or true, no or yes, off or on; using true"},
       {"MALLOCSTATS", "3", "integer from 0 to 2; using 0"},
-      {"MALLOCSTATS", "", "integer from 0 to 2; using 0"},
-      {"HEAP_CHECK_MAX_LEAKS", "all",
-       "integer from -1125899906842624 to 1125899906842624; using 20"},
-      {"HEAP_PROFILE_TIME_INTERVAL", "1K", "integer from -4294967296 to 4294967296; using 0"},
       {"TCMALLOC_RELEASE_RATE", "1000.1", "number from 0 to 1000; using 1.0"},
       {"TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", "-1125899906842625",
        "bytes (suffixes K, M, G, T) from -1125899906842624 to 1125899906842624; using 1073741824"},
-      {"TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-2",
-       "bytes (suffixes K, M, G, T) from -1 to 1125899906842624; using -1"},
       {"TCMALLOC_HEAP_LIMIT_MB", "1500K",
        "MiB (or with a suffix K, M, G, T) from 0 to 1073741824; using 0"},
-      {"TCMALLOC_DEVMEM_START", "-1",
-       "MiB (or with a suffix K, M, G, T) from 0 to 1099511627776; using 0"},
       {"TCMALLOC_SOFT_LIMIT", "101%",
        "bytes (suffixes K, M, G, T) from 0 to 1125899906842624, or 1% to 100%; using 0"},
       {"HEAPCHECK", "1", "one of minimal, normal, strict, draconian, as-is, local; using \"\""},
@@ -276,30 +268,6 @@ TEST(SettingsTest, TheSmallPresetIsWhatItsDocumentationSays) {
   EXPECT_EQ(settings.release_rate, 10);
   EXPECT_EQ(Read("TCMALLOC_RELEASE_RATE", "2", &settings), "");
   EXPECT_EQ(settings.release_rate, 2) << "a variable that is set prevails";
-}
-
-// Tests all settings that are sizes in bytes, also those of the full library.
-TEST(SettingsTest, EverySizeTakesSuffixes) {
-  size_t sizes = 0;
-  for (const SettingRow& row : kSettingRows) {
-    const SettingType type = row.setting.type;
-    const bool mebibytes = type == SettingType::kMebibytes;
-    if (!mebibytes && type != SettingType::kBytes && type != SettingType::kBytesOrPercent) continue;
-    ++sizes;
-    const std::string name = row.setting.name.text;
-    Settings with_suffix;
-    Settings in_bytes;
-    EXPECT_EQ(Read(name, "3MiB", &with_suffix), "");
-    EXPECT_EQ(Read(name, mebibytes ? "3" : "3145728", &in_bytes), "");
-    EXPECT_TRUE(with_suffix == in_bytes) << name;
-    EXPECT_FALSE(with_suffix == Settings()) << name;
-    for (const char* const text : {"3m", "3M", "3mb", "3MB", "3072k", "3072KiB"}) {
-      Settings settings;
-      EXPECT_EQ(Read(name, text, &settings), "") << name << "=" << text;
-      EXPECT_TRUE(settings == in_bytes) << name << "=" << text;
-    }
-  }
-  EXPECT_EQ(sizes, 14u);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "heap/heap.h"
-#include "introspection/layout_text.h"
 #include "os/clock.h"
 #include "page/span.h"
 
@@ -16,21 +15,6 @@ extern "C" tcmalloc::IntrospectionRoot tcmalloc_introspection;
 
 namespace tcmalloc {
 namespace {
-
-TEST(LayoutTextTest, WritesWhatItCounts) {
-  const auto describe = [](LayoutText& text) {
-    text.Struct("S", 112);
-    text.Field("a", 0, 8, "");
-    text.Field("b", 8, 104, "T");
-    text.Constant("c", 18446744073709551615u);
-  };
-  LayoutText counted(nullptr);
-  describe(counted);
-  std::string text(counted.length(), '\0');
-  LayoutText written(text.data());
-  describe(written);
-  EXPECT_EQ(text, "S 112\n a 0 8\n b 8 104 T\n=c 18446744073709551615\n");
-}
 
 TEST(IntrospectionRootTest, LeadsToTheHeap) {
   const IntrospectionRoot& root = tcmalloc_introspection;
@@ -42,17 +26,6 @@ TEST(IntrospectionRootTest, LeadsToTheHeap) {
   EXPECT_EQ(root.heap, global_heap_storage);
   EnsureHeap();
   EXPECT_NE(*static_cast<const char*>(root.heap_exists), 0);
-}
-
-TEST(IntrospectionRootTest, TheTableHasTheStructures) {
-  const IntrospectionRoot& root = tcmalloc_introspection;
-  const std::string text = "\n" + std::string(root.layout, root.layout_bytes);
-  EXPECT_NE(text.find("\nSpan " + std::to_string(sizeof(Span)) + "\n"), std::string::npos);
-  EXPECT_NE(text.find("\n first_page 0 " + std::to_string(sizeof(PageId)) + "\n"),
-            std::string::npos);
-  EXPECT_NE(text.find("\n=page_shift " + std::to_string(kPageShift) + "\n"), std::string::npos);
-  EXPECT_NE(std::string_view(root.samples->text, root.samples->bytes).find("SampleTable "),
-            std::string_view::npos);
 }
 
 // The offset of a field of Heap in the table.

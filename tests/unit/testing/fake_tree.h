@@ -57,13 +57,6 @@ inline int NumDescriptors() {
   return count;
 }
 
-// The number that the next opened descriptor gets.
-inline int NextDescriptor() {
-  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  close(fd);
-  return fd;
-}
-
 inline bool IsClosedByExec(int fd) { return (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 inline bool NeverBlocks(int fd) { return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 

@@ -91,14 +91,13 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
 
   Mapping Map(size_t bytes, size_t alignment) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    Begin("Map", nullptr, bytes);
     EXPECT_GT(bytes, 0u);
-    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Map of " << bytes;
     EXPECT_TRUE(std::has_single_bit(alignment)) << alignment;
     RunHook(on_map_);
     const std::lock_guard<std::mutex> guard(mutex_);
     ++map_calls_;
-    if (map_failure_.IsDue()) {
+    if (failures_.map.IsDue()) {
       ++map_failures_;
       Record({Kind::kMap, 0, bytes, false});
       return {};
@@ -113,7 +112,6 @@ class FakeVirtualMemory final : public VirtualMemory {
     }
     mapped_[start] = bytes;
     mapped_bytes_ += bytes;
-    if (mapped_bytes_ > peak_mapped_bytes_) peak_mapped_bytes_ = mapped_bytes_;
     if (options_.strength == Strength::kBacked &&
         mprotect(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE) != 0) {
       abort();
@@ -123,14 +121,13 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
 
   void* Reserve(size_t bytes) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
-    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Reserve of " << bytes;
+    Begin("Reserve", nullptr, bytes);
     RunHook(on_map_);
     const std::lock_guard<std::mutex> guard(mutex_);
     if (!options_.reserves) return nullptr;
     ++reserve_calls_;
     const uintptr_t start =
-        reserve_failure_.IsDue() ? 0 : FindRoom(bytes, options_.hardware_page_size);
+        failures_.reserve.IsDue() ? 0 : FindRoom(bytes, options_.hardware_page_size);
     if (start == 0) return nullptr;
     mapped_[start] = bytes;
     SetNoAccess(start, bytes, true);
@@ -138,17 +135,11 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
 
   bool Replace(void* memory, size_t bytes, Access access) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
-    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "Replace at " << memory;
-    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Replace of " << bytes;
+    const uintptr_t start = Begin("Replace", memory, bytes);
     RunHook(on_map_);
     const std::lock_guard<std::mutex> guard(mutex_);
-    if (!IsMapped(start, bytes)) {
-      ADD_FAILURE() << "Replace of what is not mapped: " << memory << " " << bytes;
-      return false;
-    }
-    if (replace_failure_.IsDue()) return false;
+    if (!ExpectMapped("Replace", start, bytes)) return false;
+    if (failures_.replace.IsDue()) return false;
     mapped_bytes_ -= AccessibleBytes(start, bytes);
     SetNoAccess(start, bytes, access == Access::kNone);
     mapped_bytes_ += AccessibleBytes(start, bytes);
@@ -188,15 +179,11 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
 
   bool Unmap(void* memory, size_t bytes) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t start = Begin("Unmap", memory, bytes);
     const std::lock_guard<std::mutex> guard(mutex_);
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
     ++unmap_calls_;
-    if (!IsMapped(start, bytes)) {
-      ADD_FAILURE() << "Unmap of what is not mapped: " << memory << " " << bytes;
-      return false;
-    }
-    if (unmap_failure_.IsDue()) {
+    if (!ExpectMapped("Unmap", start, bytes)) return false;
+    if (failures_.unmap.IsDue()) {
       ++unmap_failures_;
       Record({Kind::kUnmap, start, bytes, false});
       return false;
@@ -215,20 +202,14 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
 
   bool Release(void* memory, size_t bytes) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    const uintptr_t start = Begin("Release", memory, bytes);
     EXPECT_GT(bytes, 0u);
-    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "Release at " << memory;
-    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Release of " << bytes;
     RunHook(on_release_);
     const std::lock_guard<std::mutex> guard(mutex_);
     ++release_calls_;
-    if (!IsMapped(start, bytes)) {
-      ADD_FAILURE() << "Release of what is not mapped: " << memory << " " << bytes;
-      return false;
-    }
+    if (!ExpectMapped("Release", start, bytes)) return false;
     const bool locked = start < locked_end_ && locked_start_ < start + bytes;
-    if (locked || release_failure_.IsDue()) {
+    if (locked || failures_.release.IsDue()) {
       ++release_failures_;
       Record({Kind::kRelease, start, bytes, false});
       return false;
@@ -242,10 +223,9 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
 
   void AdviseHugepages(void* memory, size_t bytes, bool wanted) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t start = Begin("AdviseHugepages", memory, bytes);
     const std::lock_guard<std::mutex> guard(mutex_);
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
-    EXPECT_TRUE(IsMapped(start, bytes)) << "advice for what is not mapped";
+    ExpectMapped("AdviseHugepages", start, bytes);
     Record({wanted ? Kind::kHugepages : Kind::kNoHugepages, start, bytes, true});
     for (uintptr_t at = start; at < start + bytes; at += options_.hardware_page_size) {
       if (wanted) {
@@ -257,12 +237,9 @@ class FakeVirtualMemory final : public VirtualMemory {
   }
 
   bool Populate(void* memory, size_t bytes) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t start = Begin("Populate", memory, bytes);
     const std::lock_guard<std::mutex> guard(mutex_);
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
-    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "Populate at " << memory;
-    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "Populate of " << bytes;
-    const bool ok = !populate_failure_.IsDue();
+    const bool ok = !failures_.populate.IsDue();
     Record({Kind::kPopulate, start, bytes, ok});
     if (ok) TouchLocked(start, bytes);
     return ok;
@@ -270,11 +247,8 @@ class FakeVirtualMemory final : public VirtualMemory {
 
   // Only pages that were passed to Touch or Populate count as backed; see also AnswerBacked.
   size_t BackedBytes(void* memory, size_t bytes) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t start = Begin("BackedBytes", memory, bytes);
     const std::lock_guard<std::mutex> guard(mutex_);
-    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
-    EXPECT_EQ(start % options_.hardware_page_size, 0u) << "BackedBytes at " << memory;
-    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << "BackedBytes of " << bytes;
     ++backed_calls_;
     if (backed_answer_) return backed_answer_(start, bytes);
     size_t backed = 0;
@@ -287,30 +261,26 @@ class FakeVirtualMemory final : public VirtualMemory {
   bool KnowsBacked() const override { return knows_backed_; }
 
   bool MayMove(const void* memory, size_t bytes) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
+    const uintptr_t start = Begin("MayMove", memory, bytes);
     const std::lock_guard<std::mutex> guard(mutex_);
-    EXPECT_TRUE(IsMapped(reinterpret_cast<uintptr_t>(memory), bytes)) << memory;
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % bytes, 0u);
-    return !may_move_failure_.IsDue();
+    ExpectMapped("MayMove", start, bytes);
+    EXPECT_EQ(start % bytes, 0u);
+    return !failures_.may_move.IsDue();
   }
 
   bool Move(void* from, size_t bytes, void* to, size_t total) override {
-    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock";
-    const uintptr_t source = reinterpret_cast<uintptr_t>(from);
-    const uintptr_t target = reinterpret_cast<uintptr_t>(to);
+    const uintptr_t source = Begin("Move", from, bytes);
+    const uintptr_t target = Begin("Move", to, total);
     EXPECT_GT(bytes, 0u);
     EXPECT_LE(bytes, total);
-    for (const uintptr_t value : {source, target, uintptr_t{bytes}, uintptr_t{total}}) {
-      EXPECT_EQ(value % options_.hardware_page_size, 0u) << "Move to " << to << " of " << bytes;
-    }
     RunHook(on_move_);
     const std::lock_guard<std::mutex> guard(mutex_);
     const bool overlap = source < target + total && target < source + bytes;
-    if (overlap || !IsMapped(source, bytes) || !IsMapped(target, total)) {
-      ADD_FAILURE() << "Move from " << from << " to " << to << " of " << bytes;
+    EXPECT_FALSE(overlap) << "Move from " << from << " to " << to << " of " << bytes;
+    if (overlap || !ExpectMapped("Move", source, bytes) || !ExpectMapped("Move", target, total)) {
       return false;
     }
-    const bool ok = !move_failure_.IsDue();
+    const bool ok = !failures_.move.IsDue();
     Record({Kind::kMove, target, bytes, ok});
     Forget(&resident_, target, total);
     Forget(&advised_, target, total);
@@ -335,19 +305,16 @@ class FakeVirtualMemory final : public VirtualMemory {
 
   // Failures. From the nth call on (1 is the next), `count` calls fail.
   static constexpr size_t kForever = SIZE_MAX;
-  void FailMap(size_t nth, size_t count = 1) { map_failure_ = {nth, count}; }
-  void FailReserve(size_t nth, size_t count = 1) { reserve_failure_ = {nth, count}; }
-  void FailReplace(size_t nth, size_t count = 1) { replace_failure_ = {nth, count}; }
-  void FailRelease(size_t nth, size_t count = 1) { release_failure_ = {nth, count}; }
-  void FailUnmap(size_t nth, size_t count = 1) { unmap_failure_ = {nth, count}; }
-  void FailPopulate(size_t nth, size_t count = 1) { populate_failure_ = {nth, count}; }
+  void FailMap(size_t nth, size_t count = 1) { failures_.map = {nth, count}; }
+  void FailReserve(size_t nth, size_t count = 1) { failures_.reserve = {nth, count}; }
+  void FailReplace(size_t nth, size_t count = 1) { failures_.replace = {nth, count}; }
+  void FailRelease(size_t nth, size_t count = 1) { failures_.release = {nth, count}; }
+  void FailUnmap(size_t nth, size_t count = 1) { failures_.unmap = {nth, count}; }
+  void FailPopulate(size_t nth, size_t count = 1) { failures_.populate = {nth, count}; }
   // After a failed move the target is not mapped.
-  void FailMove(size_t nth, size_t count = 1) { move_failure_ = {nth, count}; }
-  void StopFailing() {
-    map_failure_ = release_failure_ = unmap_failure_ = populate_failure_ = Failure();
-    move_failure_ = may_move_failure_ = reserve_failure_ = replace_failure_ = Failure();
-  }
-  void RefuseMayMove(size_t nth, size_t count = 1) { may_move_failure_ = {nth, count}; }
+  void FailMove(size_t nth, size_t count = 1) { failures_.move = {nth, count}; }
+  void StopFailing() { failures_ = {}; }
+  void RefuseMayMove(size_t nth, size_t count = 1) { failures_.may_move = {nth, count}; }
 
   // The memory that an OS with hugepages would back, if exactly the pages passed to Touch (and
   // Populate) were written to. Counted in hardware pages.
@@ -405,7 +372,6 @@ class FakeVirtualMemory final : public VirtualMemory {
   size_t release_calls() const { return release_calls_; }
   size_t release_failures() const { return release_failures_; }
   size_t mapped_bytes() const { return mapped_bytes_; }
-  size_t peak_mapped_bytes() const { return peak_mapped_bytes_; }
   uintptr_t base() const { return base_; }
 
  private:
@@ -425,6 +391,24 @@ class FakeVirtualMemory final : public VirtualMemory {
       return true;
     }
   };
+
+  struct Failures {
+    Failure map, release, unmap, populate, move, may_move, reserve, replace;
+  };
+
+  // Checks what each call requires: no lock, and whole hardware pages. Returns the address.
+  uintptr_t Begin(const char* call, const void* memory, size_t bytes) const {
+    const uintptr_t start = reinterpret_cast<uintptr_t>(memory);
+    EXPECT_TRUE(SpinLock::NoneHeldByThisThread()) << "a system call under a lock: " << call;
+    EXPECT_EQ(start % options_.hardware_page_size, 0u) << call << " at " << memory;
+    EXPECT_EQ(bytes % options_.hardware_page_size, 0u) << call << " of " << bytes;
+    return start;
+  }
+  bool ExpectMapped(const char* call, uintptr_t start, size_t bytes) const {
+    const bool mapped = IsMapped(start, bytes);
+    EXPECT_TRUE(mapped) << call << " of what is not mapped: " << start << " " << bytes;
+    return mapped;
+  }
 
   static void RunHook(std::function<void()>& hook) {
     if (!hook) return;
@@ -522,14 +506,7 @@ class FakeVirtualMemory final : public VirtualMemory {
   uintptr_t base_;
   bool record_calls_;
 
-  Failure map_failure_;
-  Failure release_failure_;
-  Failure unmap_failure_;
-  Failure populate_failure_;
-  Failure move_failure_;
-  Failure may_move_failure_;
-  Failure reserve_failure_;
-  Failure replace_failure_;
+  Failures failures_;
   bool zero_filled_ = true;
   bool knows_backed_ = true;
   size_t more_bytes_ = 0;
@@ -560,7 +537,6 @@ class FakeVirtualMemory final : public VirtualMemory {
   size_t release_calls_ = 0;
   size_t release_failures_ = 0;
   size_t mapped_bytes_ = 0;
-  size_t peak_mapped_bytes_ = 0;
 };
 
 }  // namespace tcmalloc

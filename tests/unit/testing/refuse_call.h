@@ -12,14 +12,6 @@
 
 namespace tcmalloc {
 
-// The system call that mmap makes: on 32-bit machines the older call reads its arguments from
-// memory.
-#ifdef SYS_mmap2
-inline constexpr uint32_t kMmapCall = SYS_mmap2;
-#else
-inline constexpr uint32_t kMmapCall = SYS_mmap;
-#endif
-
 // From now on `call` fails with `error` when its third argument is `third`. False when this process
 // may not install a filter.
 inline bool RefuseCall(uint32_t call, uint32_t third, uint32_t error) {

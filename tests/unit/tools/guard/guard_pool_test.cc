@@ -53,19 +53,6 @@ class GuardPoolTest : public ::testing::Test {
   std::optional<GuardPool> pool_;
 };
 
-TEST_F(GuardPoolTest, OnlyTheStartOfAnObjectInUseCanBeClaimed) {
-  GuardSlot* const slot = NewObject();
-  char* const p = static_cast<char*>(ObjectOf(slot));
-  EXPECT_EQ(pool_->Claim(p + 1), nullptr);
-  EXPECT_EQ(pool_->Claim(p - 1), nullptr);
-  EXPECT_EQ(pool_->Claim(reinterpret_cast<void*>(pool_->layout().start())), nullptr);
-  EXPECT_EQ(pool_->Claim(p), slot);
-  EXPECT_EQ(pool_->Claim(p), nullptr) << "a second free, meanwhile";
-  pool_->ReturnClaim(slot);
-  EXPECT_TRUE(Free(p));
-  EXPECT_FALSE(Free(p)) << "a second free, later";
-}
-
 // A freed slot is used again only after all others.
 TEST_F(GuardPoolTest, FirstInFirstOut) {
   GuardSlot* const freed = NewObject();

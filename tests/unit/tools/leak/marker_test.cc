@@ -302,31 +302,6 @@ TEST(MarkerTest, UnreadablePartOfAnObjectIsSkipped) {
   }
 }
 
-TEST(MarkerTest, LongListNeedsNoRecursion) {
-  constexpr size_t kObjects = 1'000'000;
-  void** head = nullptr;
-  for (size_t i = 0; i < kObjects; ++i) {
-    auto** const object = static_cast<void**>(tc_malloc(16));
-    object[0] = head;
-    object[1] = nullptr;
-    head = object;
-  }
-  for (const size_t list : {size_t{1}, size_t{1} << 15}) {
-    MarkedLook look({.ring_objects = list});
-    const uintptr_t word = AddressOf(head);
-    look.AddWords(&word, 1);
-    look.Run();
-    EXPECT_EQ(look.marker.num_unmarked(), 0u);
-    EXPECT_EQ(look.marker.counts().objects, kObjects);
-    EXPECT_EQ(look.marker.counts().overflows, 0u);
-  }
-  while (head != nullptr) {
-    auto** const next = static_cast<void**>(head[0]);
-    tc_free(head);
-    head = next;
-  }
-}
-
 // Of memory that was allocated and hardly used, only touched pages are read.
 TEST(MarkerTest, UntouchedPagesAreNotRead) {
   BackedPages backed(HardwarePageSize());

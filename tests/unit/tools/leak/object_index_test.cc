@@ -204,29 +204,5 @@ TEST(ObjectIndexTest, HalfPushedObjectIsInFlight) {
   for (size_t i = 2; i < objects.size(); ++i) tc_free(objects[i]);
 }
 
-TEST(ObjectIndexTest, ChangingCacheIsNotSettled) {
-  std::vector<void*> objects;
-  for (int i = 0; i < 10; ++i) objects.push_back(tc_malloc(100));
-  for (void* const p : objects) tc_free(p);
-  ThreadCache* const cache = current_slot.cache;
-  cache->BeginChange();
-  {
-    const Look look;
-    EXPECT_FALSE(look.index.settled());
-    std::vector<uintptr_t> in_flight;
-    look.index.ForEachInFlight([&](uintptr_t object) { in_flight.push_back(object); });
-    for (void* const p : objects) {
-      LiveObject object;
-      const bool in_use = look.index.Find(AddressOf(p), &object);
-      const bool listed = std::count(in_flight.begin(), in_flight.end(), AddressOf(p)) > 0;
-      EXPECT_TRUE(!in_use || listed) << p;
-    }
-    EXPECT_GT(in_flight.size(), 0u);
-  }
-  cache->EndChange();
-  EXPECT_TRUE(Look().index.settled());
-  EXPECT_EQ(Look().index.num_objects(), 0u);
-}
-
 }  // namespace
 }  // namespace tcmalloc

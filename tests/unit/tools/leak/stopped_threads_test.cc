@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads are stopped anywhere in the allocator. No object that they hold is reported as leaked. A
-// signal stops a thread, and its frame has the thread's registers on the stack.
-#include <fcntl.h>
+// Threads are stopped anywhere in the allocator. No object that they hold is reported as leaked.
 #include <gtest/gtest.h>
-#include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <climits>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -24,9 +14,9 @@
 #include "os/memory_map.h"
 #include "testing/random.h"
 #include "testing/sanitizers.h"
+#include "tools/leak/heap_at_rest.h"
 #include "tools/leak/leak_fixture.h"
 #include "tools/profiler/sampler.h"
-#include "tools/world_stop/thread_list.h"
 
 extern "C" {
 size_t tcmalloc_flush_this_thread_cache() noexcept;
@@ -36,7 +26,6 @@ size_t tcmalloc_flush_thread_caches() noexcept;
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kMaxThreads = 64;
 constexpr size_t kSlots = 2000;
 constexpr size_t kLost = 10;
 constexpr int kSettled = 150;
@@ -46,67 +35,6 @@ std::array<std::atomic<void*>, kSlots> table;
 std::atomic<bool> ends{false};
 // Objects that the threads have allocated.
 std::atomic<uint64_t> allocated{0};
-
-// Stopping. While threads are stopped, nothing here allocates, in any heap.
-
-struct Parked {
-  std::atomic<pid_t> thread_id{0};
-  uintptr_t frame = 0;
-};
-std::array<Parked, kMaxThreads> parked;
-std::atomic<size_t> num_parked{0};
-std::atomic<uint32_t> rounds_ended{0};
-
-pid_t ThreadId() { return static_cast<pid_t>(syscall(SYS_gettid)); }
-
-void Park(int) {
-  const int saved_errno = errno;
-  const uint32_t round = rounds_ended.load(std::memory_order_acquire);
-  Parked& mine = parked[num_parked.fetch_add(1)];
-  mine.frame = AddressOf(__builtin_frame_address(0));
-  mine.thread_id.store(ThreadId(), std::memory_order_release);
-  while (rounds_ended.load(std::memory_order_acquire) == round) {
-    syscall(SYS_futex, &rounds_ended, FUTEX_WAIT_PRIVATE, round, nullptr, nullptr, 0);
-  }
-  errno = saved_errno;
-}
-
-bool IsParked(pid_t thread_id) {
-  for (size_t i = 0; i < num_parked.load(); ++i) {
-    if (parked[i].thread_id.load(std::memory_order_acquire) == thread_id) return true;
-  }
-  return false;
-}
-
-bool IsThere(pid_t thread_id) { return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0; }
-
-// The number of threads. An ending thread counts until it is gone.
-size_t NumThreads() {
-  struct stat list;
-  return stat("/proc/self/task", &list) == 0 ? list.st_nlink - 2 : 0;
-}
-
-void StopOthers() {
-  num_parked = 0;
-  for (Parked& one : parked) one.thread_id = 0;
-  const int list = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // The list of threads may be incomplete if one ends meanwhile, so this checks their number.
-  while (num_parked != NumThreads() - 1) {
-    ForEachThread(list, [](int id) {
-      if (id == ThreadId() || IsParked(id)) return true;
-      syscall(SYS_tgkill, getpid(), id, SIGUSR1);
-      // A thread blocks signals before it ends.
-      while (!IsParked(id) && IsThere(id)) sched_yield();
-      return true;
-    });
-  }
-  close(list);
-}
-
-void LetOthersGo() {
-  rounds_ended.fetch_add(1, std::memory_order_release);
-  syscall(SYS_futex, &rounds_ended, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
-}
 
 // The work of the threads.
 
@@ -166,52 +94,63 @@ void Work(uint64_t seed) {
 }
 
 struct Result {
-  bool settled;
-  size_t unmarked;
+  bool settled = false;
+  size_t unmarked = 0;
   uintptr_t first_unmarked[2 * kLost];
 };
 
-Result Check() {
-  HoldHeap();
-  StopOthers();
-  Result result = {};
-  {
-    SystemVirtualMemory vm;
-    CheckMemory memory(vm);
-    ObjectIndex index(memory);
-    bool ok = index.Build(GlobalHeap());
-    Marker marker(index, memory, {.max_pointer_offset = Marker::kAnyOffset});
-    ok = ok && marker.Prepare() && marker.AddRange(AddressOf(&table), AddressOf(&table + 1));
-    for (size_t i = 0; i < num_parked; ++i) {
-      MemoryMapping stack;
-      ok = ok && FindMemoryMapping(parked[i].frame, &stack) &&
-           marker.AddStack(parked[i].frame, stack.end);
-    }
-    ok = ok && marker.Run();
-    result.settled = ok && index.settled();
-    marker.ForEachUnmarked([&](const LiveObject& object) {
-      if (result.unmarked < std::size(result.first_unmarked)) {
-        result.first_unmarked[result.unmarked] = object.start;
-      }
-      ++result.unmarked;
-    });
+// Marks from the table and from the stacks and registers of the stopped threads. Nothing here
+// allocates, in any heap.
+void Mark(const WorldStop& world, Result* result) {
+  SystemVirtualMemory vm;
+  CheckMemory memory(vm);
+  ObjectIndex index(memory);
+  bool ok = index.Build(GlobalHeap());
+  Marker marker(index, memory, {.max_pointer_offset = Marker::kAnyOffset});
+  ok = ok && marker.Prepare() && marker.AddRange(AddressOf(&table), AddressOf(&table + 1));
+  for (size_t i = 0; i < world.num_threads; ++i) {
+    const StoppedThread& thread = world.threads[i];
+    if (thread.is_caller) continue;
+    constexpr uintptr_t kRedZone = 128;
+    MemoryMapping stack;
+    ok = ok && FindMemoryMapping(thread.stack_pointer, &stack) &&
+         marker.AddStack(thread.stack_pointer - kRedZone, stack.end) &&
+         marker.AddStack(AddressOf(thread.registers),
+                         AddressOf(thread.registers + thread.num_registers));
   }
-  LetOthersGo();
-  ReleaseHeap();
+  ok = ok && marker.Run();
+  result->settled = ok && index.settled();
+  marker.ForEachUnmarked([&](const LiveObject& object) {
+    if (result->unmarked < std::size(result->first_unmarked)) {
+      result->first_unmarked[result->unmarked] = object.start;
+    }
+    ++result->unmarked;
+  });
+}
+
+Result Check() {
+  Result result;
+  StopOutcome outcome;
+  do {
+    bool stopped = false;
+    const auto mark = [](void* to, const WorldStop& world) {
+      Mark(world, static_cast<Result*>(to));
+    };
+    outcome = WithHeapAtRest(GlobalHeap(), mark, &result, &stopped).outcome;
+    EXPECT_TRUE(stopped);
+  } while (outcome == StopOutcome::kNotInTime);
+  EXPECT_EQ(outcome, StopOutcome::kDone);
   return result;
 }
 
 TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
 #if TESTED_WITH_TSAN
-  GTEST_SKIP() << "ThreadSanitizer delivers signals between operations, not in the middle of them";
+  GTEST_SKIP() << "ThreadSanitizer does not know the task that stops the threads";
 #elif TESTED_WITH_ASAN
   GTEST_SKIP() << "AddressSanitizer has threads wait for one another when they start and end: for "
                   "stopped ones, for ever";
 #endif
-  struct sigaction action = {};
-  action.sa_handler = &Park;
-  action.sa_flags = SA_RESTART;
-  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+  if (IsTraced()) GTEST_SKIP() << "this process has a debugger, and can have one only";
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));

@@ -2,7 +2,6 @@
 #include "tools/mark/control_blocks.h"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -209,13 +208,6 @@ TEST_F(ControlBlocksTest, EveryPartOfABlockBeforeTheThreadPointerIsChecked) {
   EXPECT_FALSE(ControlBlockFormOf(program_, list, other).is_known());
 }
 
-TEST_F(ControlBlocksTest, FindsBlocksOfEndedThreads) {
-  EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_}));
-  const uintptr_t dead = WriteBlock(Address(20) - 2304, 10, 20);
-  const uintptr_t other = WriteBlock(Address(30) - 1216, 20, 30);
-  EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_, dead, other}));
-}
-
 TEST_F(ControlBlocksTest, OnlyAfterAGuardPage) {
   WriteBlock(Address(30) - 2304, 20, 30);
   SetLines({{0, 1, "---p", ""}, {1, 15, "rw-p", ""}, {20, kPages, "rw-p", ""}});
@@ -254,56 +246,6 @@ TEST_F(ControlBlocksTest, FindsNothingWithAnotherCLibrary) {
   Word(live_, 0) = 0;
   EXPECT_TRUE(Found().empty());
 }
-
-#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
-uintptr_t OwnThreadPointer() {
-#if defined(__aarch64__)
-  return reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
-#else
-  return static_cast<uintptr_t>(pthread_self());
-#endif
-}
-
-class RealControlBlockTest : public ::testing::TestWithParam<size_t> {};
-
-TEST_P(RealControlBlockTest, AgreesWithPthreadAttributes) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  pthread_attr_setstacksize(&attributes, GetParam());
-  pthread_attr_setguardsize(&attributes, 3 * kHardwarePage);
-  struct Stack {
-    void* start;
-    size_t bytes;
-    ControlBlock block;
-    bool found;
-  } stack = {};
-  pthread_t thread;
-  const auto run = [](void* argument) -> void* {
-    Stack& s = *static_cast<Stack*>(argument);
-    pthread_attr_t own;
-    pthread_getattr_np(pthread_self(), &own);
-    pthread_attr_getstack(&own, &s.start, &s.bytes);
-    pthread_attr_destroy(&own);
-    const uintptr_t self = OwnThreadPointer();
-    const uintptr_t start = reinterpret_cast<uintptr_t>(s.start);
-    const ProgramMemory memory(nullptr, kHardwarePage);
-    const ControlBlockForm form = ControlBlockFormOf(memory, start, self);
-    s.found = ReadControlBlock(memory, self, start, start + s.bytes, form, &s.block);
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &stack), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-  ASSERT_TRUE(stack.found);
-  EXPECT_EQ(stack.block.stack_start, reinterpret_cast<uintptr_t>(stack.start));
-  EXPECT_EQ(stack.block.stack_end, reinterpret_cast<uintptr_t>(stack.start) + stack.bytes);
-}
-
-// The sizes are whole pages and others.
-INSTANTIATE_TEST_SUITE_P(Sizes, RealControlBlockTest,
-                         ::testing::Values(size_t{300} << 10, (size_t{300} << 10) + 1000,
-                                           (size_t{300} << 10) + 4000));
-#endif
 
 }  // namespace
 }  // namespace tcmalloc

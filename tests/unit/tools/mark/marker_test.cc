@@ -157,21 +157,6 @@ class OtherProcessTest : public testing::TestWithParam<bool> {
 
 using Addresses = std::set<uintptr_t>;
 
-TEST_P(OtherProcessTest, IndexHasTheObjects) {
-  EXPECT_EQ(index_.num_objects(), 341u - 2 + 8 + 1);
-  EXPECT_EQ(index_.object_bytes(), (341u - 2) * 24 + 8 * 512 + 16384);
-  LiveObject object;
-  EXPECT_FALSE(index_.Find(Small(0), &object)) << "free in the span";
-  EXPECT_FALSE(index_.Find(Small(2), &object)) << "free in a cache";
-  ASSERT_TRUE(index_.Find(Small(340) + 23, &object));
-  EXPECT_EQ(object.start, Small(340));
-  EXPECT_FALSE(index_.Find(Small(341), &object)) << "after the last one";
-  ASSERT_TRUE(index_.Find(kLarge + 5000, &object));
-  EXPECT_EQ(object.bytes, 16384u);
-  EXPECT_EQ(index_.LargeKnownAs(kLargeRecord, false)->start, kLarge);
-  EXPECT_EQ(index_.LargeKnownAs(kLargeRecord + 4, true), nullptr);
-}
-
 TEST_P(OtherProcessTest, FollowsWordsOfFourBytes) {
   Store(kRoots + 4, static_cast<uint32_t>(Small(7)));
   Store(Small(7) + 20, static_cast<uint32_t>(Medium(3) + 100));

@@ -252,16 +252,6 @@ TEST(RootMapTest, StackPointerOutsideAllMappings) {
   }
 }
 
-TEST(RootMapTest, ThreadOnAnotherStack) {
-  Process process =
-      With({"40000-41000 ---p 00000000 00:00 0 ", "41000-50000 rw-p 00000000 00:00 0 ",
-            "60000-68000 rw-p 00000000 00:00 0 "});
-  process.threads.push_back(Thread(2, 0x64000, kThreadPointer));
-  process.control_blocks = {kBlock};
-  EXPECT_EQ(RootsOf(process),
-            And({"41000-50000 stack", "60000-63f80 conditional", "63f80-68000 stack"}));
-}
-
 TEST(RootMapTest, ThreadOnAnObjectOfTheHeap) {
   Process process =
       With({"40000-41000 ---p 00000000 00:00 0 ", "41000-50000 rw-p 00000000 00:00 0 ",
@@ -283,14 +273,6 @@ TEST(RootMapTest, InitialThreadOnAnotherStack) {
     expected.push_back(text);
   }
   EXPECT_EQ(RootsOf(process), expected);
-}
-
-TEST(RootMapTest, InitialThreadsStorageInItsOwnMapping) {
-  Process process = With({"40000-44000 rw-p 00000000 00:00 0 "});
-  process.threads = {Thread(1, 0xf4000, 0x41740)};
-  EXPECT_EQ(RootsOf(process),
-            (Texts{"10000-12000 data", "18000-19000 data", "19000-1b000 data", "1b000-1f000 data",
-                   "40000-44000 thread data", "f3f80-f8000 stack"}));
 }
 
 TEST(RootMapTest, StacksOfEndedThreads) {

@@ -32,15 +32,6 @@ class SampledSitesTest : public testing::Test {
   SampledSites sites_{memory_};
 };
 
-TEST_F(SampledSitesTest, NearestHasTheSameSize) {
-  Build({{64, 1000, 0x1000}, {128, 9000, 0x2000}});
-  EXPECT_EQ(sites_.Nearest({64, 9000, 0x2000}), NumberedSample(1));
-  EXPECT_EQ(sites_.Nearest({128, 1000, 0x1000}), NumberedSample(2));
-  EXPECT_EQ(sites_.Nearest({96, 1000, 0x1000}), nullptr);
-  EXPECT_EQ(sites_.Nearest({16, 1000, 0x1000}), nullptr);
-  EXPECT_EQ(sites_.Nearest({256, 1000, 0x1000}), nullptr);
-}
-
 TEST_F(SampledSitesTest, AgreesWithLinearSearch) {
   SeededRandom random(9101);
   const auto any = [&random]() -> Key {

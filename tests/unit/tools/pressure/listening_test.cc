@@ -192,28 +192,6 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
   EXPECT_EQ(Failed(), 0U);
 }
 
-// Each event is acted on, but again only after the interval: then the alarm arms the source. The
-// registrations with the kernel fail, which is counted and does not disturb the FIFO.
-TEST_F(ListeningTest, AServiceManagersFifo) {
-  BeInGroupOfVersion1();
-  std::filesystem::remove(tree_.Path(kGroup + "/cgroup.event_control"));
-  tree_.WriteFull(kGroup + "/cgroup.event_control");
-  const int fifo = AddFifo("/run/watch");
-  setenv("MEMORY_PRESSURE_WATCH", "/run/watch", 1);
-  // "hello"
-  setenv("MEMORY_PRESSURE_WRITE", "aGVsbG8=", 1);
-  Start("auto,interval=50ms");
-  EXPECT_EQ(ReadAll(fifo), "hello");
-  EXPECT_EQ(Sources(), 1U);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(write(fifo, "x", 1), 1);
-    EXPECT_EQ(Await(), 3);
-    now_ms += kTuning.pressure.near_ms;
-  }
-  EXPECT_EQ(told_.size(), 3U);
-  EXPECT_EQ(Failed(), 4U);
-}
-
 // The library listens to the stalls of the group if it has them, else to those of the machine. It
 // listens to neither if systemd names a source or turns them off.
 TEST_F(ListeningTest, OneSpeaksOfStalls) {

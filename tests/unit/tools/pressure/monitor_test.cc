@@ -99,7 +99,9 @@ TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
   ASSERT_TRUE(monitor_.AddSource(stall, PressureSource::kStall));
   EXPECT_EQ(monitor_.Handle(-1), 0);
   ASSERT_EQ(send(urgent, "x", 1, MSG_OOB), 1);
-  EXPECT_EQ(monitor_.Handle(10'000), 3);
+  int level = 0;
+  while (level == 0) level = monitor_.Handle(-1);
+  EXPECT_EQ(level, 3);
   EXPECT_EQ(counts_.events.value(), 1U);
   // The urgent data is still there, and the source is disarmed.
   EXPECT_EQ(Handle(), 0);
@@ -133,8 +135,7 @@ TEST_F(PressureMonitorTest, WhatGotASourcesNumberIsNotRead) {
   ASSERT_EQ(dup2(theirs[0], number), number);
   Tell(ends[1]);
   Tell(theirs[1]);
-  EXPECT_EQ(monitor_.Handle(10'000), 0);
-  EXPECT_EQ(monitor_.num_sources(), 0U);
+  while (monitor_.num_sources() > 0) EXPECT_EQ(monitor_.Handle(-1), 0);
   char byte;
   EXPECT_EQ(read(number, &byte, 1), 1);
   monitor_.Close();
@@ -171,19 +172,6 @@ TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
   }
   close(storm[1]);
   close(other[1]);
-}
-
-TEST_F(PressureMonitorTest, AStreamThatEndsIsDropped) {
-  const int fd = AddStream();
-  EXPECT_EQ(monitor_.Handle(-1), 0);
-  EXPECT_EQ(counts_.sources.load(), 1U);
-  close(fd);
-  fds_.clear();
-  EXPECT_EQ(Handle(), 0);
-  EXPECT_EQ(monitor_.num_sources(), 0U);
-  EXPECT_EQ(counts_.sources.load(), 0U);
-  EXPECT_EQ(counts_.sources_failed.load(), 1U);
-  EXPECT_EQ(Handle(), 0);
 }
 
 TEST_F(PressureMonitorTest, RefusesMoreSourcesThanItHoldsAndThoseThatHaveNoEvents) {

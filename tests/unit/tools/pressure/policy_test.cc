@@ -107,23 +107,6 @@ TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
   EXPECT_EQ(policy.EventsDisarmedMs(kPolicyIntervalMs), 0);
 }
 
-TEST(PressurePolicyTest, AStormThatFreesNothingCostsAnActionAMinute) {
-  PressurePolicy policy(kPolicyIntervalMs);
-  int actions = 0;
-  for (int64_t now = 0; now < 3'600'000; ++now) {
-    if (policy.DueByEvent(now, kMuch) == 0) continue;
-    ++actions;
-    policy.ActedByEvent(now, 0, kMuch);
-  }
-  EXPECT_LE(actions, 3600 / 64 + 7);
-  EXPECT_GE(actions, 3600 / 64);
-  // After a quiet time, the next event is handled like the first one.
-  constexpr int64_t kLater = 3'600'000 + 2 * kTuning.pressure.max_waits * kPolicyIntervalMs;
-  EXPECT_EQ(policy.DueByEvent(kLater, kMuch), 3);
-  policy.ActedByEvent(kLater, 0, kMuch);
-  EXPECT_EQ(policy.EventsDisarmedMs(kLater), kPolicyIntervalMs);
-}
-
 TEST(PressurePolicyTest, ReadingsAreMadeMoreOftenNearAThreshold) {
   EXPECT_LT(PressurePolicy::NextReadingMs(PressureReadings()), 0);
   EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(599)), kTuning.pressure.far_ms);

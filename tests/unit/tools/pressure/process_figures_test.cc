@@ -47,21 +47,6 @@ TEST_F(ProcessFiguresTest, OfAGroupItsAnonymousMemoryCounts) {
   EXPECT_EQ(readings[1].threshold, PressureReading::kNoThreshold);
 }
 
-TEST_F(ProcessFiguresTest, ALimitIsReadAgainEveryFewSecondsAndUseEachTime) {
-  BeInGroupOfVersion2();
-  BeginWith(ThresholdOf::kCgroup);
-  EXPECT_EQ(figures_.Read(1000).cgroup_limit, 1'000'000U);
-  tree_.Write("/sys/fs/cgroup/service/memory.max", "2000000\n");
-  tree_.Write("/sys/fs/cgroup/service/memory.stat", "anon 400000\n");
-  PressureFigures figures = figures_.Read(1000 + kTuning.limits.cgroup_reread_ms - 1);
-  EXPECT_EQ(figures.cgroup_limit, 1'000'000U);
-  EXPECT_EQ(figures.cgroup_in_use, 400'000U);
-  EXPECT_EQ(figures_.Read(1000 + kTuning.limits.cgroup_reread_ms).cgroup_limit, 2'000'000U);
-  tree_.Write("/sys/fs/cgroup/service/memory.max", "max\n");
-  figures = figures_.Read(1000 + 2 * kTuning.limits.cgroup_reread_ms);
-  EXPECT_EQ(figures.cgroup_limit, PressureFigures::kUnknown);
-}
-
 TEST_F(ProcessFiguresTest, OfTheSystemWhatIsNotAvailableCounts) {
   tree_.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n");
   BeginWith(ThresholdOf::kSystem);

@@ -45,21 +45,5 @@ TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
             "\nMAPPED_LIBRARIES:\n");
 }
 
-// The lines are longer than any buffer, and many.
-TEST(LegacyFormatTest, LongStacks) {
-  std::vector<uintptr_t> frames(5000, 0x12345);
-  ProfileEntry entry;
-  entry.frames = frames.data();
-  entry.depth = frames.size();
-  const std::vector<ProfileEntry> entries(3, entry);
-  Profile profile;
-  profile.entries = entries.data();
-  profile.num_entries = entries.size();
-  const std::string text = WrittenText(profile);
-  std::string line = "0: 0 [0: 0] @";
-  for (size_t i = 0; i < frames.size(); ++i) line += " 0x12345";
-  EXPECT_NE(text.find("\n" + line + "\n" + line + "\n" + line + "\n"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -44,31 +44,6 @@ TEST_F(SiteTableTest, DeepStacksAreCutToTheirInnermostFrames) {
   EXPECT_NE(SiteOf(deep), site);
 }
 
-TEST_F(SiteTableTest, FiguresOfSessions) {
-  Site* const site = SiteOf({1});
-  site->Allocated(100);
-  site->Allocated(10);
-  site->Freed(100);
-  ASSERT_EQ(Entries().size(), 1u);
-  ProfileEntry entry = Entries()[0];
-  EXPECT_EQ(entry.live_objects, 1u);
-  EXPECT_EQ(entry.live_bytes, 10u);
-  EXPECT_EQ(entry.allocated_objects, 2u);
-  EXPECT_EQ(entry.allocated_bytes, 110u);
-  EXPECT_EQ(entry.estimated_live_bytes, 10.0);
-  EXPECT_EQ(entry.estimated_allocated_bytes, 110.0);
-  EXPECT_EQ(entry.estimated_live_objects, 1.0);
-  EXPECT_EQ(entry.estimated_allocated_objects, 2.0);
-  site->Freed(10);
-  sites_.BeginSession();
-  EXPECT_TRUE(Entries().empty());
-  site->Allocated(1);
-  entry = Entries()[0];
-  EXPECT_EQ(entry.allocated_objects, 1u);
-  EXPECT_EQ(entry.allocated_bytes, 1u);
-  EXPECT_EQ(entry.live_bytes, 1u);
-}
-
 TEST_F(SiteTableTest, WithoutMemory) {
   vm_.FailMap(1, 1000000);
   SiteTable other(arena_);

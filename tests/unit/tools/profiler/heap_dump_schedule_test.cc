@@ -20,27 +20,6 @@ class HeapDumpScheduleTest : public testing::Test {
   HeapDumpSchedule schedule;
 };
 
-TEST_F(HeapDumpScheduleTest, AllocatedBytes) {
-  const HeapDumpIntervals intervals = {.allocated_bytes = 4 * kMiB};
-  schedule.Begin(intervals, 0);
-  EXPECT_FALSE(schedule.Count(4 * kMiB - 1, 0));
-  EXPECT_EQ(Reason(), "");
-  EXPECT_TRUE(schedule.Count(1, 0));
-  EXPECT_EQ(Reason(), "4 MB allocated cumulatively");
-  schedule.NoteDump(schedule.traffic(), intervals, 0);
-  EXPECT_EQ(Reason(), "");
-  EXPECT_FALSE(schedule.Count(4 * kMiB - 1, 0));
-  EXPECT_TRUE(schedule.Count(1, 0));
-  EXPECT_EQ(Reason(), "8 MB allocated cumulatively");
-}
-
-TEST_F(HeapDumpScheduleTest, FreedBytes) {
-  schedule.Begin({.freed_bytes = 2 * kMiB}, 0);
-  EXPECT_FALSE(schedule.Count(10 * kMiB, 2 * kMiB - 1));
-  EXPECT_TRUE(schedule.Count(0, 1));
-  EXPECT_EQ(Reason(), "2 MB freed cumulatively");
-}
-
 // A file is due when the bytes in use are more than an interval above the most that was in use when
 // a file was written.
 TEST_F(HeapDumpScheduleTest, BytesInUse) {
@@ -58,19 +37,6 @@ TEST_F(HeapDumpScheduleTest, BytesInUse) {
   schedule.Begin(intervals, 0);
   EXPECT_FALSE(schedule.Count(0, 10));
   EXPECT_EQ(schedule.traffic().in_use(), 0u);
-}
-
-TEST_F(HeapDumpScheduleTest, Time) {
-  const HeapDumpIntervals intervals = {.milliseconds = 500};
-  schedule.Begin(intervals, 1000);
-  EXPECT_TRUE(schedule.has_timer());
-  EXPECT_FALSE(schedule.IsTimeDue(1499));
-  EXPECT_EQ(Reason(1499), "");
-  EXPECT_TRUE(schedule.IsTimeDue(1500));
-  EXPECT_EQ(Reason(1500), "time");
-  schedule.NoteDump(schedule.traffic(), intervals, 1700);
-  EXPECT_FALSE(schedule.IsTimeDue(2199));
-  EXPECT_TRUE(schedule.IsTimeDue(2200));
 }
 
 TEST_F(HeapDumpScheduleTest, TrafficThreshold) {

@@ -9,44 +9,40 @@
 namespace tcmalloc {
 namespace {
 
-ProfileRequest Parsed(std::string_view text) {
-  ProfileRequest request;
-  std::string_view wrong;
-  EXPECT_TRUE(ParseProfileRequest(text, &request, &wrong)) << text << ": " << wrong;
-  return request;
-}
-
-TEST(ProfileRequestTest, PathOnly) {
-  const ProfileRequest request = Parsed("/tmp/a");
-  EXPECT_EQ(request.base, "/tmp/a");
-  EXPECT_EQ(request.extension, ".heap");
-  EXPECT_EQ(request.format, ProfileFormat::kLegacyText);
-  EXPECT_TRUE(request.at_exit);
-  EXPECT_FALSE(request.peak);
-  EXPECT_EQ(request.signal, 0);
-  EXPECT_EQ(request.interval_ms, 0);
-}
-
-TEST(ProfileRequestTest, Options) {
-  const ProfileRequest all = Parsed("a,at=exit,signal=SIGUSR2,every=2m,peak");
-  EXPECT_TRUE(all.at_exit && all.peak);
-  EXPECT_EQ(all.signal, SIGUSR2);
-  EXPECT_EQ(all.interval_ms, 120'000);
-  const ProfileRequest one = Parsed("a,peak");
-  EXPECT_TRUE(one.peak);
-  EXPECT_FALSE(one.at_exit) << "where there are options, only what they say";
-}
-
-TEST(ProfileRequestTest, Formats) {
-  for (const char* const text : {"x/a.pb,peak", "x/a.pb.gz,peak"}) {
-    EXPECT_EQ(Parsed(text).format, ProfileFormat::kProto);
-    EXPECT_EQ(Parsed(text).base, "x/a");
-    EXPECT_EQ(Parsed(text).extension, ".pb");
+TEST(ProfileRequestTest, PathAndOptions) {
+  using Format = ProfileFormat;
+  const struct {
+    const char* text;
+    const char* base;
+    const char* extension;
+    Format format;
+    bool at_exit, peak;
+    int signal;
+    int64_t interval_ms;
+  } kRows[] = {
+      {"/tmp/a", "/tmp/a", ".heap", Format::kLegacyText, true, false, 0, 0},
+      {"a,at=exit,signal=SIGUSR2,every=2m,peak", "a", ".heap", Format::kLegacyText, true, true,
+       SIGUSR2, 120'000},
+      // Where there are options, only they count.
+      {"x/a.pb,peak", "x/a", ".pb", Format::kProto, false, true, 0, 0},
+      {"x/a.pb.gz,peak", "x/a", ".pb", Format::kProto, false, true, 0, 0},
+      {"a.folded", "a", ".folded", Format::kFolded, true, false, 0, 0},
+      {"a.heap", "a", ".heap", Format::kLegacyText, true, false, 0, 0},
+      {"a.txt", "a.txt", ".heap", Format::kLegacyText, true, false, 0, 0},
+  };
+  for (const auto& row : kRows) {
+    SCOPED_TRACE(row.text);
+    ProfileRequest request;
+    std::string_view wrong;
+    EXPECT_TRUE(ParseProfileRequest(row.text, &request, &wrong)) << wrong;
+    EXPECT_EQ(request.base, row.base);
+    EXPECT_EQ(request.extension, row.extension);
+    EXPECT_EQ(request.format, row.format);
+    EXPECT_EQ(request.at_exit, row.at_exit);
+    EXPECT_EQ(request.peak, row.peak);
+    EXPECT_EQ(request.signal, row.signal);
+    EXPECT_EQ(request.interval_ms, row.interval_ms);
   }
-  EXPECT_EQ(Parsed("a.folded").format, ProfileFormat::kFolded);
-  EXPECT_EQ(Parsed("a.heap").base, "a");
-  EXPECT_EQ(Parsed("a.txt").base, "a.txt");
-  EXPECT_EQ(Parsed("a.txt").extension, ".heap");
 }
 
 TEST(ProfileRequestTest, SyntaxErrors) {

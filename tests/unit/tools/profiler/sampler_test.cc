@@ -108,42 +108,6 @@ TEST_F(SamplerTest, ReallocWithinTheClassKeepsTheSample) {
   EXPECT_EQ(Samples(), 0u);
 }
 
-// Setting a period and ending sampling take effect in existing threads at once.
-TEST_F(SamplerTest, PeriodChangesReachAllThreads) {
-  std::atomic<int> stage{0};
-  std::atomic<int> waiting{0};
-  std::vector<std::thread> threads;
-  const auto wait_for = [&](int wanted) {
-    waiting.fetch_add(1);
-    while (stage.load() < wanted) std::this_thread::yield();
-  };
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 1000; ++i) tc_free(tc_malloc(64));  // fills the cache
-      wait_for(1);
-      void* const p = tc_malloc(1000);
-      EXPECT_TRUE(IsSampled(p));
-      wait_for(2);
-      void* const q = tc_malloc(1000);
-      EXPECT_TRUE(!IsSampled(q));
-      tc_free(q);
-      tc_free(p);
-    });
-  }
-  const auto all_wait = [&](int n) {
-    while (waiting.load() < n) std::this_thread::yield();
-  };
-  all_wait(4);
-  SampleEverything();
-  stage = 1;
-  all_wait(8);
-  EXPECT_EQ(Samples(), 4u);
-  SetSamplePeriod(heap_, 0);
-  stage = 2;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(Samples(), 0u);
-}
-
 // Threads allocate and free at random. The estimate equals the bytes in use, within three standard
 // errors, and no sample is left in the end.
 TEST_F(SamplerTest, EstimateMatchesMemoryInUse) {

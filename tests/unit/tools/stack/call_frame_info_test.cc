@@ -170,39 +170,6 @@ TEST_F(CallFrameInfoTest, FramePointerFunction) {
   EXPECT_EQ(rule.address, Rule::kOutermost);
 }
 
-TEST_F(CallFrameInfoTest, SignalTrampoline) {
-  const Bytes address = {0x0f, 4, 0x70 + kStackPointer, 0xa0, 0x01, 0x06};
-  const Bytes saved_return = {0x10, kReturn, 3, 0x70 + kStackPointer, 0xa8, 0x01};
-  const Bytes saved_frame = {0x10, kFramePointer, 3, 0x70 + kStackPointer, 0xf8, 0x00};
-  const Bytes saved_other = {0x10, 0, 2, 0x70 + kStackPointer, 8};
-  Bytes program;
-  for (const Bytes& part : {address, saved_return, saved_frame, saved_other}) {
-    program.insert(program.end(), part.begin(), part.end());
-  }
-  object.Make({}, program, "zRS");
-  ASSERT_TRUE(object.Find(0, &rule));
-  Expect(rule, Rule::kMemory, Rule::kStackPointer, 160);
-  EXPECT_EQ(rule.interrupted, 1u);
-  EXPECT_EQ(rule.return_place, Rule::kFromStackPointer);
-  EXPECT_EQ(rule.return_words, 168 / kWord);
-  EXPECT_EQ(rule.frame_place, Rule::kFromStackPointer);
-  EXPECT_EQ(rule.frame_words, 120 / kWord);
-}
-
-TEST_F(CallFrameInfoTest, LinkersStubs) {
-  const uint8_t shift = kWord == 8 ? 3 : 2;
-  object.Make(Initial(), {0x0f, 11, 0x70 + kStackPointer, kWord, 0x70 + kReturn, 0, 0x3f, 0x1a,
-                          0x3b, 0x2a, static_cast<uint8_t>(0x30 + shift), 0x24, 0x22});
-  size_t pushed = 0;
-  for (size_t i = 0; i < 64; ++i) {
-    ASSERT_TRUE(object.Find(i, &rule));
-    const bool second = ((object.function() + i) & 15) >= 11;
-    Expect(rule, Rule::kRegister, Rule::kStackPointer, second ? 2 * kWord : kWord);
-    pushed += second;
-  }
-  EXPECT_EQ(pushed, 4u * 5);
-}
-
 // Unsupported forms are reported as such, and do not lead to a wrong address.
 TEST_F(CallFrameInfoTest, ReportsUnsupportedRules) {
   const Bytes programs[] = {

@@ -49,21 +49,6 @@ TEST_F(FrameStepTest, RuleOfACall) {
   EXPECT_EQ(registers.values[CallFrameRule::kBase], 3u);
 }
 
-TEST_F(FrameStepTest, RuleWithTheAddressInMemory) {
-  words[18] = At(30);
-  const CallFrameRule rule = {.address = CallFrameRule::kMemory,
-                              .address_register = CallFrameRule::kFramePointer,
-                              .frame_place = CallFrameRule::kFromFramePointer,
-                              .base_place = CallFrameRule::kFromStackPointer,
-                              .base_words = 1,
-                              .address_offset = -2 * kUnit};
-  ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);
-  EXPECT_EQ(registers.pc, 1029u);
-  EXPECT_EQ(registers.sp(), At(30));
-  EXPECT_EQ(registers.fp(), 1020u);
-  EXPECT_EQ(registers.values[CallFrameRule::kBase], 1009u);
-}
-
 // An interrupted frame may be on another stack, at a lower address.
 TEST_F(FrameStepTest, RuleOfASignalFrame) {
   words[10] = At(2);

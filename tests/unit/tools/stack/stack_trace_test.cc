@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -393,49 +392,6 @@ TEST_F(StackTraceTest, BadStacks) {
   munmap(area, 3 * kHardwarePage);
 }
 #endif
-
-// --- little stack ---
-
-constexpr size_t kStackBytes = size_t{128} << 10;
-constexpr char kPaint = 0x5a;
-size_t stack_used;
-
-__attribute__((noinline)) void MeasureStack(char* stack) {
-  char* const here = static_cast<char*>(__builtin_frame_address(0));
-  // Paints the stack from its low end up to 512 bytes below this frame.
-  memset(stack, kPaint, static_cast<size_t>(here - stack) - 512);
-  const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
-  EXPECT_GT(depth, 3u);
-  const char* touched = stack;
-  while (*touched == kPaint) ++touched;
-  stack_used = static_cast<size_t>(here - touched);
-}
-
-void* RunOnPaintedStack(void* stack) {
-  MeasureStack(static_cast<char*>(stack));
-  return nullptr;
-}
-
-TEST_F(StackTraceTest, NeedsLittleStack) {
-#if TESTED_WITH_ASAN || TESTED_WITH_TSAN || !defined(NDEBUG)
-  GTEST_SKIP() << "SKIP: what is not optimized, or watched, takes more";
-#endif
-  SetStackTraceMethod(Method::kAuto);
-  GetStackTrace(frames, kMaxStackDepth, 0);  // binds the functions that it calls
-  void* const stack =
-      mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstack(&attributes, stack, kStackBytes), 0);
-  pthread_t thread;
-  ASSERT_EQ(pthread_create(&thread, &attributes, &RunOnPaintedStack, stack), 0);
-  ASSERT_EQ(pthread_join(thread, nullptr), 0);
-  pthread_attr_destroy(&attributes);
-  printf("[  stack   ] %zu bytes\n", stack_used);
-  EXPECT_GE(stack_used, 512u);
-  EXPECT_LT(stack_used, 2048u);
-  munmap(stack, kStackBytes);
-}
 
 }  // namespace
 }  // namespace tcmalloc

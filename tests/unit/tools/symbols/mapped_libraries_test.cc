@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/symbols/mapped_libraries.h"
 
-#include <dlfcn.h>
-#include <gnu/libc-version.h>
-
 #include <tuple>
 
 #include "tools/profile/profile_fixture.h"
@@ -58,28 +55,6 @@ TEST(MappedLibrariesTest, KeepsExecutableMappingsThatHaveANameAndSkipsMalformedL
   }
   // If the first mapping of a file is missing, address minus bias is the file offset.
   EXPECT_EQ(libraries.Find(0x8000)->image.bias, 0x4000u);
-}
-
-// Compares the program and the C library with the dynamic linker's data.
-TEST(MappedLibrariesTest, ReadsThisProcess) {
-  SystemVirtualMemory vm;
-  MappedLibraries libraries(vm);
-  ASSERT_TRUE(libraries.Read());
-  const MappedLibrary* const program = libraries.Find(ProgramEntry());
-  ASSERT_NE(program, nullptr);
-  EXPECT_EQ(program, libraries.Find(reinterpret_cast<uintptr_t>(&Answer)));
-  char path[4096] = {};
-  ASSERT_NE(realpath("/proc/self/exe", path), nullptr);
-  EXPECT_EQ(program->name, path);
-  const uintptr_t in_c_library = reinterpret_cast<uintptr_t>(&gnu_get_libc_version);
-  const MappedLibrary* const c_library = libraries.Find(in_c_library);
-  ASSERT_NE(c_library, nullptr);
-  EXPECT_NE(c_library->name.find("libc"), std::string_view::npos) << c_library->name;
-  Dl_info info;
-  ASSERT_NE(dladdr(reinterpret_cast<void*>(in_c_library), &info), 0);
-  EXPECT_TRUE(c_library->is_image);
-  EXPECT_EQ(c_library->image.bias, reinterpret_cast<uintptr_t>(info.dli_fbase));
-  EXPECT_GT(c_library->image.build_id_bytes, 0u);
 }
 
 }  // namespace

@@ -47,31 +47,5 @@ TEST(ThreadStatusTest, NumberOfThreads) {
   EXPECT_FALSE(ParseThreadCount("", &threads));
 }
 
-TEST(ThreadStatusTest, OfThisProcess) {
-  const ThreadStatus own = ReadThreadStatus(AT_FDCWD, "/proc/thread-self/status");
-  EXPECT_FALSE(own.has_ended);
-  EXPECT_FALSE(own.is_uninterruptible);
-  EXPECT_TRUE(ReadThreadStatus(AT_FDCWD, "/proc/0/status").has_ended);
-  std::atomic<bool> done{false};
-  const auto run = [&] {
-    while (!done) std::this_thread::yield();
-  };
-  // A sanitizer may start a thread of its own with the first one.
-  std::thread first(run);
-  uint64_t before = 0;
-  ASSERT_TRUE(CountThreads(AT_FDCWD, "/proc/self/stat", &before));
-  std::thread second(run);
-  uint64_t after = 0;
-  ASSERT_TRUE(CountThreads(AT_FDCWD, "/proc/self/stat", &after));
-  EXPECT_EQ(after, before + 1);
-  done = true;
-  first.join();
-  second.join();
-  const int list = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int id = static_cast<int>(syscall(SYS_gettid));
-  EXPECT_FALSE(ReadThreadStatus(list, ThreadFileOf(id, "/status").text).has_ended);
-  close(list);
-}
-
 }  // namespace
 }  // namespace tcmalloc

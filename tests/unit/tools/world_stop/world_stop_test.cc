@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/compiler.h"
+#include "testing/fake_virtual_memory.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
 #include "testing/sanitizers.h"
@@ -144,33 +145,6 @@ size_t CountEntries(const char* directory) {
   return n;
 }
 
-// Has memory for a limited number of calls of Map, and counts the bytes that are mapped.
-class CountedMemory final : public VirtualMemory {
- public:
-  explicit CountedMemory(int left) : left_(left) {}
-  Mapping Map(size_t bytes, size_t alignment) override {
-    const Mapping mapping = left_-- > 0 ? vm_.Map(bytes, alignment) : Mapping();
-    mapped_ += mapping.bytes;
-    return mapping;
-  }
-  bool Unmap(void* start, size_t bytes) override {
-    mapped_ -= bytes;
-    return vm_.Unmap(start, bytes);
-  }
-  bool Release(void* start, size_t bytes) override { return vm_.Release(start, bytes); }
-  void AdviseHugepages(void*, size_t, bool) override {}
-  bool Populate(void*, size_t) override { return false; }
-  bool MayMove(const void*, size_t) override { return false; }
-  bool Move(void*, size_t, void*, size_t) override { return false; }
-  size_t hardware_page_size() const override { return vm_.hardware_page_size(); }
-  size_t mapped() const { return mapped_; }
-
- private:
-  SystemVirtualMemory vm_;
-  int left_;
-  size_t mapped_ = 0;
-};
-
 class WorldStopTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -181,29 +155,13 @@ class WorldStopTest : public ::testing::Test {
   }
 };
 
-TEST_F(WorldStopTest, AProcessWithOneThread) {
-  int ran = 0;
-  const pid_t self = getpid();
-  errno = 1234;
-  const StopResult result = Stop([&](const WorldStop& world) {
-    ++ran;
-    ASSERT_EQ(world.num_threads, 1u);
-    EXPECT_TRUE(world.threads[0].is_caller);
-    EXPECT_TRUE(world.is_complete);
-    EXPECT_EQ(world.process_id, self);
-    EXPECT_NE(getpid(), self) << "the task is no thread of the process";
-  });
-  EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(result.outcome, StopOutcome::kDone);
-  EXPECT_EQ(ran, 1);
-}
-
 TEST_F(WorldStopTest, OtherThreadsAreStopped) {
   Counters counters(4);
   const int caller = ThisThreadId();
   EXPECT_EQ(Stop([&](const WorldStop& world) {
               EXPECT_EQ(NumRunning(world), 0u);
               EXPECT_EQ(world.num_threads, 5u);
+              EXPECT_TRUE(world.is_complete && world.threads[0].is_caller);
               EXPECT_EQ(world.threads[0].thread_id, caller);
               for (const std::atomic<int>& id : counters.ids()) {
                 const StoppedThread* const thread = Find(world, id);
@@ -262,15 +220,19 @@ TEST_F(WorldStopTest, ManyStopsWhileThreadsStartTheirSuccessors) {
 
 TEST_F(WorldStopTest, LeavesTheProcessUnchanged) {
   Counters counters(2);
-  CountedMemory vm(INT_MAX);
+  FakeVirtualMemory vm;
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, nullptr, &before);
   const size_t files = CountEntries("/proc/self/fd");
   const size_t tasks = CountEntries("/proc/self/task");
-  for (int i = 0; i < 20; ++i) ASSERT_EQ(Stop(Nothing, vm).outcome, StopOutcome::kDone);
+  for (int i = 0; i < 20; ++i) {
+    errno = 1234;
+    ASSERT_EQ(Stop(Nothing, vm).outcome, StopOutcome::kDone);
+    EXPECT_EQ(errno, 1234);
+  }
   EXPECT_EQ(CountEntries("/proc/self/fd"), files);
   EXPECT_EQ(CountEntries("/proc/self/task"), tasks);
-  EXPECT_EQ(vm.mapped(), 0u);
+  EXPECT_EQ(vm.mapped_bytes(), 0u);
   EXPECT_EQ(waitpid(-1, nullptr, __WALL | WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
   sigset_t after;
@@ -419,33 +381,20 @@ TEST_F(WorldStopTest, WherePtraceIsForbidden) {
   }
 }
 
-TEST_F(WorldStopTest, AProcessThatIsNotDumpable) {
-  EXPECT_EQ(InChild([] {
-              // Root may attach to any process, so the child gives up being root.
-              if (getuid() == 0 && setresuid(65534, 65534, 65534) != 0) return 100;
-              if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return 101;
-              if (const int wrong = Expect(StopOutcome::kForbidden, EPERM)) return wrong;
-              // The library does not change the flag without the program's knowledge.
-              if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0) return 102;
-              if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return 103;
-              return Stop(Nothing).outcome == StopOutcome::kDone ? 0 : 104;
-            }),
-            0);
-}
-
 TEST_F(WorldStopTest, WithoutMemory) {
   Counters counters(2);
-  int failures = 0;
+  size_t failures = 0;
   for (bool ran = false; !ran; failures += !ran) {
-    CountedMemory vm(failures);
+    FakeVirtualMemory vm;
+    vm.FailMap(failures + 1, FakeVirtualMemory::kForever);
     const StopResult result = Stop([&](const WorldStop&) { ran = true; }, vm);
     counters.AwaitCount();
     EXPECT_EQ(result.outcome, ran ? StopOutcome::kDone : StopOutcome::kNoMemory);
     EXPECT_EQ(result.error, ran ? 0 : ENOMEM);
-    EXPECT_EQ(vm.mapped(), 0u);
+    EXPECT_EQ(vm.mapped_bytes(), 0u);
   }
   // A stop allocates its stack and three tables.
-  EXPECT_GE(failures, 4);
+  EXPECT_GE(failures, 4u);
 }
 
 // The parent of a vfork sleeps and reacts only to SIGKILL until the child has another address
@@ -499,26 +448,6 @@ __attribute__((noinline)) uintptr_t Overflow(uintptr_t n) {
   return n == UINTPTR_MAX ? 0 : Overflow(n + 1) + static_cast<uintptr_t>(frame[0]);
 }
 
-TEST_F(WorldStopTest, TheTaskDies) {
-  for (void (*const fault)() : {+[] { WriteNowhere(); }, +[] { Overflow(0); }}) {
-    EXPECT_EQ(InChild([fault] {
-                const rlimit no_core = {0, 0};
-                setrlimit(RLIMIT_CORE, &no_core);
-                signal(SIGSEGV, [](int) { _exit(99); });
-                Counters counters(3);
-                const StopResult result = Stop([fault](const WorldStop&) { fault(); });
-                if (result.outcome != StopOutcome::kTaskDied) return 1;
-                if (result.error != SIGSEGV) return 2;
-                counters.AwaitCount();
-                struct sigaction action;
-                if (sigaction(SIGSEGV, nullptr, &action) != 0) return 3;
-                if (action.sa_handler == SIG_DFL) return 4;
-                return Stop(Nothing).outcome == StopOutcome::kDone ? 0 : 5;
-              }),
-              0);
-  }
-}
-
 // The task must not end by a signal: before Linux 5.16 a signal that dumps core ends the process,
 // too. A thread that waits for any child gets the task's status if it is faster than the caller.
 TEST_F(WorldStopTest, NoSignalEndsTheTask) {
@@ -531,6 +460,7 @@ TEST_F(WorldStopTest, NoSignalEndsTheTask) {
   const Case cases[] = {
       {[] {}, 0},
       {&WriteNowhere, SIGSEGV},
+      {[] { Overflow(0); }, SIGSEGV},
 #if defined(__aarch64__)
       {[] { __builtin_trap(); }, SIGTRAP},
 #else

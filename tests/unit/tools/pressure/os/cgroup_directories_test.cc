@@ -73,20 +73,5 @@ TEST_F(CgroupDirectoriesTest, BothVersions) {
   EXPECT_EQ(Find(), "/sys/fs/cgroup/memory/docker/ab /sys/fs/cgroup/unified/u");
 }
 
-TEST_F(CgroupDirectoriesTest, UsesTheFirstMountWithTheDirectory) {
-  tree_.Write("/proc/self/cgroup", "0::/a/b\n");
-  tree_.Write("/proc/self/mountinfo",
-              "30 23 0:26 /x /other rw - cgroup2 cgroup2 rw\n"
-              "31 23 0:26 / /hidden rw - cgroup2 cgroup2 rw\n"
-              "32 23 0:26 /a /second rw - cgroup2 cgroup2 rw\n"
-              "33 23 0:26 / /third rw - cgroup2 cgroup2 rw\n");
-  MakeDirectory("/other/b");
-  MakeDirectory("/hidden/a");
-  MakeDirectory("/third/a/b");
-  EXPECT_EQ(Find(), "- /third/a/b");
-  MakeDirectory("/second/b");
-  EXPECT_EQ(Find(), "- /second/b");
-}
-
 }  // namespace
 }  // namespace tcmalloc

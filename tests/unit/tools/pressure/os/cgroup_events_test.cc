@@ -3,15 +3,12 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <optional>
 #include <string>
 
 #include "testing/fake_tree.h"
-#include "tools/pressure/os/cgroup_directories.h"
-#include "tools/pressure/os/pressure_watch.h"
 
 namespace tcmalloc {
 namespace {
@@ -55,69 +52,6 @@ TEST(OpenMemoryEventsTest, ReadsAgain) {
   errno = 77;
   EXPECT_FALSE(ReadMemoryEvents(fd).has_value());
   EXPECT_EQ(errno, 77);
-}
-
-// A version 1 group whose control file keeps the data written to it.
-class RegistrationTest : public testing::Test {
- protected:
-  static constexpr char kControl[] = "/g/cgroup.event_control";
-
-  RegistrationTest() {
-    tree_.Write(kControl, "");
-    tree_.Write("/g/memory.usage_in_bytes", "1\n");
-    tree_.Write("/g/memory.pressure_level", "");
-  }
-
-  // Returns the written data without the two descriptors, which must be the eventfd and another
-  // one.
-  std::string Registered(int fd) {
-    const std::string text = tree_.Read(kControl);
-    const std::string own = std::to_string(fd) + " ";
-    EXPECT_TRUE(text.starts_with(own)) << text;
-    const size_t other = text.find(' ', own.size());
-    EXPECT_NE(text.substr(0, own.size()), text.substr(own.size(), other + 1 - own.size())) << text;
-    return other == std::string::npos ? text : text.substr(other + 1);
-  }
-
-  const FakeTree tree_;
-  const std::string group_ = tree_.root() + "/g";
-};
-
-TEST_F(RegistrationTest, OfAThreshold) {
-  const int before = NumDescriptors();
-  errno = 77;
-  const int fd = OpenMemoryThreshold(group_, UINT64_MAX);
-  EXPECT_EQ(errno, 77);
-  ASSERT_GE(fd, 0);
-  EXPECT_EQ(Registered(fd), "18446744073709551615");
-  EXPECT_TRUE(IsClosedByExec(fd));
-  EXPECT_TRUE(NeverBlocks(fd));
-  // The descriptor is an eventfd: it is readable after an event until it is read.
-  pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
-  EXPECT_EQ(poll(&polled, 1, 0), 0);
-  const uint64_t one = 1;
-  ASSERT_EQ(write(fd, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
-  EXPECT_EQ(poll(&polled, 1, 0), 1);
-  EXPECT_TRUE(DiscardInput(fd));
-  EXPECT_EQ(poll(&polled, 1, 0), 0);
-  close(fd);
-  EXPECT_EQ(NumDescriptors(), before);
-}
-
-TEST_F(RegistrationTest, OfALevel) {
-  const struct {
-    MemoryPressureLevel level;
-    const char* name;
-  } kLevels[] = {{MemoryPressureLevel::kLow, "low"},
-                 {MemoryPressureLevel::kMedium, "medium"},
-                 {MemoryPressureLevel::kCritical, "critical"}};
-  for (const auto& [level, name] : kLevels) {
-    tree_.Write(kControl, "");
-    const int fd = OpenMemoryPressureLevel(group_, level);
-    ASSERT_GE(fd, 0) << name;
-    EXPECT_EQ(Registered(fd), name);
-    close(fd);
-  }
 }
 
 }  // namespace

@@ -52,37 +52,31 @@ TEST(ReadProcessAnonymousBytesTest, OfATree) {
   EXPECT_GT(ReadProcessAnonymousBytes(), uint64_t{0}) << "the file of this process";
 }
 
-TEST(ReadCgroupAnonymousBytesTest, VersionTwo) {
+TEST(ReadCgroupAnonymousBytesTest, OfATree) {
   const FakeTree tree;
   const std::string group = tree.root() + "/g";
-  errno = 77;
   EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group).has_value());
   EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, "").has_value());
-  EXPECT_EQ(errno, 77);
-  tree.Write("/g/memory.stat", "anon 123456\nfile 1\nanon_thp 2\ninactive_anon 3\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 123456u);
-  // The figure may be in any position: also the last one, without a newline, and after any number
-  // of others.
-  std::string text;
-  for (int i = 0; i < 1000; ++i) text += "figure_" + std::to_string(i) + " 1\n";
-  tree.Write("/g/memory.stat", text + "anon 77");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group), 77u);
-  tree.Write("/g/memory.stat", "rss 5\ntotal_rss 6\nanon x\n");
-  EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV2, group).has_value());
-}
-
-TEST(ReadCgroupAnonymousBytesTest, VersionOne) {
-  const FakeTree tree;
-  const std::string group = tree.root() + "/g";
-  tree.Write("/g/memory.stat", "cache 1\nrss 1000\nrss_huge 2\ntotal_rss 5000\ntotal_rss_huge 3\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 5000u);
-  tree.Write("/g/memory.stat", "total_rss 6000\nrss 1000\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 6000u);
-  // The file lacks the figures that include descendant groups.
-  tree.Write("/g/memory.stat", "cache 1\nrss 1000\nrss_huge 2\n");
-  EXPECT_EQ(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group), 1000u);
-  tree.Write("/g/memory.stat", "anon 1000\n");
-  EXPECT_FALSE(ReadCgroupAnonymousBytes(CgroupVersion::kV1, group).has_value());
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "figure_" + std::to_string(i) + " 1\n";
+  const struct {
+    CgroupVersion version;
+    std::string text;
+    std::optional<uint64_t> bytes;
+  } kRows[] = {
+      {CgroupVersion::kV2, "anon 123456\nfile 1\nanon_thp 2\ninactive_anon 3\n", 123456},
+      {CgroupVersion::kV2, many + "anon 77", 77},
+      {CgroupVersion::kV2, "rss 5\ntotal_rss 6\nanon x\n", std::nullopt},
+      {CgroupVersion::kV1, "cache 1\nrss 1000\ntotal_rss 5000\ntotal_rss_huge 3\n", 5000},
+      {CgroupVersion::kV1, "total_rss 6000\nrss 1000\n", 6000},
+      // The figures that include descendant groups are missing.
+      {CgroupVersion::kV1, "cache 1\nrss 1000\nrss_huge 2\n", 1000},
+      {CgroupVersion::kV1, "anon 1000\n", std::nullopt},
+  };
+  for (const auto& [version, text, bytes] : kRows) {
+    tree.Write("/g/memory.stat", text);
+    EXPECT_EQ(ReadCgroupAnonymousBytes(version, group), bytes) << text;
+  }
 }
 
 TEST(ReadSystemMemoryTest, OfATree) {

@@ -154,26 +154,6 @@ class Listener {
   int fd_;
 };
 
-TEST_F(PressureWatchTest, ASocket) {
-  Listener listener(tree_.Path("/socket"));
-  const PressureWatch watched = Open("/socket");
-  ASSERT_EQ(watched.kind, PressureWatchKind::kStream);
-  const int peer = listener.Accept();
-  ASSERT_GE(peer, 0);
-  EXPECT_EQ(ReadAll(peer), kTriggerBytes);
-  EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  ASSERT_EQ(write(peer, "x", 1), 1);
-  EXPECT_EQ(Polled(watched.fd, POLLIN), POLLIN);
-  EXPECT_TRUE(DiscardInput(watched.fd));
-  EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  // When the other end of a socket is closed, the watch ends.
-  close(peer);
-  EXPECT_NE(Polled(watched.fd, POLLIN) & POLLIN, 0);
-  EXPECT_FALSE(DiscardInput(watched.fd));
-  close(watched.fd);
-  listener.Close();
-}
-
 // Neither is any other function of this folder that opens or reads a file.
 TEST_F(PressureWatchTest, IsNoCancellationPoint) {
   Listener listener(tree_.Path("/socket"));

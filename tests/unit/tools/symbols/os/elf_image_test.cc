@@ -85,27 +85,6 @@ TEST(ElfImageTest, OfThisProgram) {
   EXPECT_EQ(ProgramEntry() - image.bias, header.e_entry);
 }
 
-TEST(ElfImageTest, AgreesWithTheDynamicLinkerOnEveryLibrary) {
-  int libraries = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* count) {
-        // Only the segment with the file's first byte has the image's header.
-        for (int i = 0; i < info->dlpi_phnum; ++i) {
-          const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-          if (segment.p_type != PT_LOAD || segment.p_offset != 0) continue;
-          ElfImage image;
-          const uintptr_t start = info->dlpi_addr + segment.p_vaddr;
-          EXPECT_TRUE(ReadElfImage(start, UINTPTR_MAX, &image)) << info->dlpi_name;
-          EXPECT_EQ(image.bias, info->dlpi_addr) << info->dlpi_name;
-          EXPECT_GT(image.build_id_bytes, 0u) << info->dlpi_name;
-          ++*static_cast<int*>(count);
-        }
-        return 0;
-      },
-      &libraries);
-  EXPECT_GT(libraries, 2);
-}
-
 // If the image ends before the notes, no build ID is found.
 TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
   const uintptr_t start = OwnImage();
