@@ -25,7 +25,7 @@ define tc-heap
   set $tc_pages = &$tc_heap->page_heap.state_
   printf "%lu bytes from the system\n", $tc_pages->store.counts.system_bytes
   printf "%lu in spans of small objects\n", $tc_pages->store.counts.small_span_bytes
-  printf "%lu in large objects, %lu of them\n", $tc_pages->store.counts.large_span_bytes, $tc_pages->store.counts.large_spans
+  printf "%lu in spans of large and of sampled objects, %lu of them\n", $tc_pages->store.counts.large_span_bytes, $tc_pages->store.counts.large_spans
   printf "%lu in spans of the allocator's records\n", $tc_pages->store.counts.metadata_span_bytes
   printf "%lu free and backed\n", $tc_pages->store.free_._M_elems[0].total_.value_._M_i * 8192
   printf "%lu free and released\n", $tc_pages->store.free_._M_elems[1].total_.value_._M_i * 8192
@@ -100,7 +100,12 @@ define tc-object
       printf "free: inside a longer run of pages, or unmapped\n"
     end
     if $tc_span->state._M_i == tcmalloc::SpanState::kLarge
-      printf "in use by the program, %lu bytes at 0x%lx\n", $tc_end - $tc_start, $tc_start
+      set $tc_size = $tc_end - $tc_start
+      set $tc_sampled = (int)*(unsigned char*)&$tc_span->sampled_class
+      if $tc_sampled != 0
+        set $tc_size = (unsigned long)tcmalloc::kSizeClasses.info_._M_elems[$tc_sampled].object_size
+      end
+      printf "in use by the program, %lu bytes at 0x%lx\n", $tc_size, $tc_start
     end
     if $tc_span->state._M_i == tcmalloc::SpanState::kSmall && $tc_class == 0
       printf "free: in a span that a shard keeps for its next use\n"

@@ -34,6 +34,10 @@ EXPECTED = {
                  r"(  class \d+ of \d+ bytes: \d+ objects, limit \d+\n)+){2}",
     "tc-locks": "0 locks held\n",
 }
+# Where every object is sampled, a small one has pages of its own.
+SAMPLED = {
+    "tc-object in_use": rf"tcmalloc::SpanState::kLarge: .*\nin use by the program, 112 bytes at {ADDRESS}\n",
+}
 # The debugger sets these in the live process only: a lock that is held, and an object that was freed twice.
 DAMAGE = {
     "set var $tc_heap->page_heap.state_.lock.state_._M_i = 65": "",
@@ -81,21 +85,30 @@ def gdb(script, *arguments):
         return (expired.stdout or b"").decode() + "\nFAILED: gdb did not end within 100 s\n"
 
 
+def start(library):
+    return ("-ex=set startup-with-shell off", f"-ex=set environment LD_PRELOAD {library}",
+            f"-ex=set environment LIBRARY_UNDER_TEST {library}")
+
+
 def main():
     program, library, script = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         core = os.path.join(folder, "core")
-        live = gdb(script, "-ex=set startup-with-shell off", f"-ex=set environment LD_PRELOAD {library}",
-                   f"-ex=set environment LIBRARY_UNDER_TEST {library}", "-ex=break LookAtHeap", "-ex=run",
-                   *commands(EXPECTED), f"-ex=generate-core-file {core}", "-ex=echo <damage>\\n",
-                   *commands(DAMAGE), program)
+        live = gdb(script, *start(library), "-ex=break LookAtHeap", "-ex=run", *commands(EXPECTED),
+                   f"-ex=generate-core-file {core}", "-ex=echo <damage>\\n", *commands(DAMAGE), program)
         if "ptrace: Operation not permitted" in live:
             print("SKIP: the system does not let gdb trace a program")
             return 77
         before, _, after = live.partition("<damage>\n")
         count = complaints("live process", EXPECTED, before) + complaints("damaged process", DAMAGE, after)
         count += complaints("core", EXPECTED, gdb(script, *commands(EXPECTED), program, core))
-    print(f"{2 * len(EXPECTED) + len(DAMAGE)} commands, {count} failed")
+    asked = 2 * len(EXPECTED) + len(DAMAGE)
+    if "minimal" not in os.path.basename(library):
+        sampled = gdb(script, *start(library), "-ex=set environment TCMALLOC_SAMPLE_PARAMETER 1", "-ex=break LookAtHeap",
+                      "-ex=run", *commands(SAMPLED), program)
+        count += complaints("sampled objects", SAMPLED, sampled)
+        asked += len(SAMPLED)
+    print(f"{asked} commands, {count} failed")
     return 1 if count else 0
 
 
