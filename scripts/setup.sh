@@ -63,6 +63,7 @@ entries() {
       echo "openssh-client=ssh-keygen gpg=gpg minisign=minisign"  # the signatures of a release
       echo "rustc=rustc cargo=cargo"  # the crates; programs of Rust in other tests
       echo "chromium=chromium"  # shows the HTML page of the tcmalloc command
+      echo "heaptrack"  # beside the library
       echo "prometheus=promtool prometheus-node-exporter postgresql systemd dbus"
       echo "podman runc catatonit"
       ;;

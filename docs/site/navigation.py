@@ -65,6 +65,7 @@ SECTIONS = (
         ("Java", "docs/recipes/jvm.md"),
         ("Prometheus", "docs/recipes/prometheus.md"),
         ("CI that fails on a leak", "docs/recipes/ci.md"),
+        ("heaptrack, valgrind, sanitizers", "docs/recipes/other-tools.md"),
     )),
     ("Reference", "reference", (
         ("Settings", "docs/settings.md"),

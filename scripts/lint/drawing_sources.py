@@ -6,6 +6,7 @@
 
 * Each docs/drawings/NAME.svg was made from the NAME.dot that is there now (scripts/drawings.py).
 * Each has a background of its own, so that it can be read in dark mode, and is at most 900 pixels wide.
+* Each text has a length that fits into its box, whatever the font of the reader.
 * Each is shown by a page, and each picture that a page shows exists.
 """
 
@@ -33,6 +34,8 @@ def check_drawing(drawings, path, complaints):
     pixels = float(width[1]) * (PIXELS_IN_A_POINT if width[2] == "pt" else 1) if width else 0
     if not 0 < pixels <= MOST_PIXELS:
         complaints.add(drawing, 1, f"is {pixels:.0f} pixels wide, not 1 to {MOST_PIXELS}")
+    for label in drawings.ill_fitting(text):
+        complaints.add(drawing, 1, "has a text that does not fit", label)
     if not BACKGROUND.search(text):
         complaints.add(drawing, 1, "has no white background")
 

@@ -29,6 +29,7 @@ PROGRAMS = {
     "nginx": ("nginx", "curl"),
     "prometheus": ("prometheus-node-exporter", "promtool", "curl", "systemd-analyze"),
     "ci": ("g++", "c++filt"),
+    "other-tools": ("gcc", "heaptrack", "valgrind"),
     "python": ("python3",),
     "node": ("node",),
     "jvm": ("java", "jcmd"),

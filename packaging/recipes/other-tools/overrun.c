@@ -1,0 +1,8 @@
+// Writes one byte past the end of an object.
+#include <stdlib.h>
+
+int main(void) {
+  char *volatile object = malloc(40);
+  object[40] = 1;
+  free(object);
+}
