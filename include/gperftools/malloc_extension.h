@@ -52,9 +52,9 @@ class PERFTOOLS_DLL_DECL MallocExtension {
   virtual bool VerifyArrayNewMemory(const void* p);
   virtual bool VerifyMallocMemory(const void* p);
 
-  // Counts the objects in use: their number, their usable bytes, and for each i the number of objects of
-  // at least 2^i and less than 2^(i+1) bytes. Numbers that do not fit an int are the largest int.
-  // Returns true. Cost: a step per span of the heap.
+  // Counts the objects in use: their number, their usable bytes, and for each i the number of
+  // objects of at least 2^i and less than 2^(i+1) bytes. Numbers that do not fit an int are the
+  // largest int. Returns true. Cost: a step per span of the heap.
   virtual bool MallocMemoryStats(int* blocks, size_t* total, int histogram[kMallocHistogramSize]);
 
   // Writes statistics as text, cut to the buffer and ended by a zero. Buffers of at least 10000

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void *volatile objects[1000];
+static void* volatile objects[1000];
 
 int main(void) {
   for (int i = 0; i < 1000; i++) objects[i] = malloc(1000);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 int main(void) {
-  char *volatile object = malloc(40);
+  char* volatile object = malloc(40);
   object[40] = 1;
   free(object);
 }
