@@ -131,7 +131,7 @@ def test_signal(test):
     err = run.end()
     test.expect_equal(test.files(), names, "files: none at exit")
     test.expect(re.fullmatch("".join(rf"tcmalloc: TCMALLOC_PROFILE: wrote {test.folder}/{name} "
-                                     r"\(about \d+\.\d MiB in use\)\n" for name in names), err), err)
+                                     r"\(about \d+\.\d MiB requested\)\n" for name in names), err), err)
 
 
 def test_peak(test):
