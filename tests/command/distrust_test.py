@@ -34,7 +34,7 @@ from harness import (DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, PENDING, Process,
                      namespace, new_folder, run_test)
 
 SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
-BOMB_BYTES = 3 << 30
+BOMB_BYTES, BOMB_PIECE = 3 << 30, 1 << 24
 SPARSE_BYTES = 1 << 30
 
 
@@ -85,12 +85,18 @@ def split(test):
     return 0
 
 
+def zeroes_packed():
+    """A stream of zlib that unpacks to BOMB_BYTES zeroes: one block again and again."""
+    compressor = zlib.compressobj(9)
+    head = compressor.compress(b"") + compressor.flush(zlib.Z_FULL_FLUSH)
+    piece = compressor.compress(bytes(BOMB_PIECE)) + compressor.flush(zlib.Z_FULL_FLUSH)
+    end = b"\1\0\0\xff\xff" + struct.pack(">HH", BOMB_BYTES % 65521, 1)  # an empty last block, Adler-32
+    return head + piece * (BOMB_BYTES // BOMB_PIECE) + end
+
+
 def with_bomb(contents):
     """The ELF file with other compressed debug information."""
-    compressor = zlib.compressobj(9)
-    piece = bytes(1 << 24)
-    packed = b"".join(compressor.compress(piece) for _ in range(BOMB_BYTES // len(piece))) + compressor.flush()
-    packed = struct.pack("<IIQQ", 1, 0, BOMB_BYTES, 1) + packed
+    packed = struct.pack("<IIQQ", 1, 0, BOMB_BYTES, 1) + zeroes_packed()
     out = bytearray(contents)
     table, = struct.unpack_from("<Q", out, 40)
     entry_bytes, count, names = struct.unpack_from("<HHH", out, 58)
