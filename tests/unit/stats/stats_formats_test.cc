@@ -85,7 +85,7 @@ TEST(StatsFormatsTest, FiguresAreDifferent) {
 
 // A class that has only sampled objects is in each format that lists classes.
 TEST(StatsFormatsTest, ClassesOfSampledObjectsOnly) {
-  HeapSnapshot snapshot = Filled();
+  HeapSnapshot snapshot = Numbered();
   const auto lists = [&](Format format) {
     return Written(format, snapshot).find("13568") != std::string::npos;
   };
