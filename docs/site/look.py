@@ -17,7 +17,8 @@ PAGES = ("index.html", "start/getting-started.html", "understand/how-it-works.ht
 SIZES = {"wide": (1440, 1000), "narrow": (390, 844)}
 # (what is typed, page that is among the results)
 SEARCHES = (("dirty_decay_ms", "migrating-from-jemalloc"), ("soft limit", "system-memory"), ("trim", "control"),
-            ("tcmalloc_owns", "c-functions"))
+            ("tcmalloc_owns", "c-functions"), ("MALLOC_ARENA_MAX", "migrating-from-glibc"), ("MIMALLOC_PURGE_DELAY", "migrating-from-mimalloc"),
+            ("MALLOCX_TCACHE", "migrating-from-jemalloc"), ("heaptrack", "other-tools"))
 FEW = 2  # of PAGES
 MOST_TABS = 40
 SEARCH_TRIES = 6

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Allocates 1000 objects of 1000 bytes, frees 900 of them, and ends.
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes one byte past the end of an object.
 #include <stdlib.h>
 
