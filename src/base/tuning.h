@@ -585,6 +585,10 @@ struct Tuning {
     // critical section that the forking thread interrupted. This is far longer than a section
     // takes; for all locks, it is a time that a user accepts. Range: 1 to 1000.
     int fork_patience_ms = 50;
+    // How often fork tries to hold the heap, each time with twice the patience: together 6 s. Fewer
+    // could give up where many threads share a processor; the child can then use little of the
+    // heap (heap/stray_child.h). Not measured. Range: 1 to 10.
+    int fork_tries = 7;
   } locks;
 
   // Reports of large allocations (heap/large_reports.h).
@@ -985,7 +989,7 @@ constexpr bool SystemFits(const Tuning::BackingFiles& files, const Tuning::Locks
   return In(files.max_reserved_bytes, 1_MiB, 1_GiB) &&
          In(files.reserved_at_once_bytes, 64_KiB, 64_MiB) && In(files.name_tries, 1, 10'000) &&
          In(files.first_descriptor, 3, 1000) && In(locks.spins, 0, 10'000) &&
-         In(locks.fork_patience_ms, 1, 1000);
+         In(locks.fork_patience_ms, 1, 1000) && In(locks.fork_tries, 1, 10);
 }
 static_assert(SystemFits(kTuning.backing_files, kTuning.locks));
 

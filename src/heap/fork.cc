@@ -5,16 +5,40 @@
 // have outside of locks at the moment of fork are on their stacks, and the child leaks them: a few
 // objects per thread, or the contents of the caches that a thread is emptying. The child takes back
 // memory that was being released at that moment, since it is on record.
+//
+// Why fork returns although signal handlers fork. Let thread A have a lock of the heap, in a
+// section that its signal handler interrupted, and let the handler fork. A's hold waits for each
+// lock only for a limited time (os/spinlock.h). But before it, fork waits for locks that are not
+// ours: the C library's list of files, and locks of other libraries' prepare handlers. Let thread B
+// have one of them when it comes to our handler. There A waits for B, and B for the heap.
+//   * B has the list of files, which our handler takes. B waits for the heap until a deadline. Then
+//     it lets go of the heap and of the list, sleeps, and tries again. While B sleeps, A takes the
+//     list, holds what it can, forks, and returns to its section, which frees the lock.
+//   * B has a lock that our handler did not take: of another library's handler, of an outer fork
+//     that the signal interrupted, or the one on handlers that glibc before 2.36 keeps while they
+//     run. B cannot let it go. After the last try B forks without the heap, and its child is a
+//     stray one (heap/stray_child.h).
+// Each pause and each patience is twice as long as the one before, so that on a busy machine A runs
+// during a pause, and B can hold a heap that many threads use. So B waits for the heap for a few
+// seconds at most (Tuning::Locks), and for the list while others have it.
+//
+// Not covered: A waits for the list of files, which another thread has in fflush(NULL). That thread
+// waits for a file, whose owner waits for A's section. No thread waits in our handler, and with the
+// C library's malloc such a program hangs too.
 #include "heap/fork.h"
 
 #include <atomic>
+#include <cstdint>
+#include <optional>
 
+#include "base/tuning.h"
 #include "heap/background_thread.h"
 #include "heap/current_thread.h"
 #include "heap/heap.h"
 #include "heap/heap_hold.h"
 #include "heap/helper_thread.h"
 #include "heap/stray_child.h"
+#include "os/clock.h"
 #include "os/fork_handlers.h"
 #include "os/spinlock.h"
 #include "os/stdio_lock.h"
@@ -31,8 +55,16 @@ constinit std::atomic<bool> handlers_installed{false};
 void Prepare() {
   // A stray child does not use the heap, nor do its children.
   if (InStrayChild()) return;
-  StdioListLock::Lock();
-  if (HoldHeap()) thread_numbers.NoteFork();
+  for (int failed = 0;; ++failed) {
+    StdioListLock::Lock();
+    const std::optional<bool> held =
+        TryHoldHeap(CoarseMilliseconds() + (int64_t{kTuning.locks.fork_patience_ms} << failed));
+    if (held == true) thread_numbers.NoteFork();
+    if (held.has_value()) return;
+    if (failed + 1 == kTuning.locks.fork_tries) return HoldNothing();
+    StdioListLock::Unlock();
+    for (int ms = 0; ms < 1 << failed; ++ms) WaitMillisecond();
+  }
 }
 
 void Parent() {

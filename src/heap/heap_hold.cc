@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 
 #include "base/tuning.h"
 #include "heap/current_thread.h"
@@ -56,6 +57,19 @@ bool IsInterrupted(Heap& heap) {
   return interrupted;
 }
 
+void NoteHold(bool holds) {
+  current_slot.empty_holds = static_cast<uint8_t>(current_slot.empty_holds << 1 | !holds);
+}
+
+// False if a lock was not free by the deadline. The deadline ends here, while the thread still has
+// the outermost lock: afterwards another thread may set its own.
+bool TakeInnerLocks(Heap& heap, int64_t deadline_ms) {
+  const SpinLock::HoldDeadline deadline(deadline_ms);
+  ForEachInnerLock(heap, [](auto& lock) { lock.HoldForFork(); });
+  PrepareOthers();
+  return !deadline.WasMissed();
+}
+
 // Ends the innermost hold of the thread. False if that hold held nothing.
 bool EndsHold() {
   const bool empty = (current_slot.empty_holds & 1) != 0;
@@ -78,7 +92,9 @@ bool AddForkHandlers(const ForkHandlers* handlers) {
   return false;
 }
 
-bool HoldHeap() {
+bool HoldHeap() { return *TryHoldHeap(SpinLock::kNever); }
+
+std::optional<bool> TryHoldHeap(int64_t deadline_ms) {
   Heap& heap = GlobalHeap();
   SpinLock& outermost = heap.registry.lock();
   // A signal handler that interrupted its own thread in a locked section must not wait for another
@@ -92,15 +108,18 @@ bool HoldHeap() {
   // The outermost lock is taken first: a second holder waits here until the first is done, so one
   // thread at a time holds the heap.
   const bool had = interrupted ? outermost.HeldByThisThread() : outermost.MarkedByThisThread();
-  const bool holds = had || outermost.LockForFork(!interrupted);
-  current_slot.empty_holds = static_cast<uint8_t>(current_slot.empty_holds << 1 | !holds);
+  const bool holds = had || outermost.LockForFork(!interrupted, deadline_ms);
+  if (!holds && !interrupted) return std::nullopt;
+  NoteHold(holds);
   if (!holds) return false;
   SpinLock::BeginForkHold(!interrupted);
   if (!had) outermost.MarkHeldForFork();
-  ForEachInnerLock(heap, [](auto& lock) { lock.HoldForFork(); });
-  PrepareOthers();
-  return true;
+  if (TakeInnerLocks(heap, deadline_ms)) return true;
+  ReleaseHeap();
+  return std::nullopt;
 }
+
+void HoldNothing() { NoteHold(false); }
 
 void ReleaseHeap() {
   if (!EndsHold()) return;

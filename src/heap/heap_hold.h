@@ -15,9 +15,16 @@
 // parent and in the child. Such a child may do what POSIX allows there; if its parent had one
 // thread, it may continue normally.
 //
+// Such a handler waits for locks of the C library and of the program, in fork, before its hold. A
+// thread that has such a lock and waits for the heap could wait for the interrupted section: it
+// sets a deadline (TryHoldHeap).
+//
 // Two holders, for example a thread that forks and one that checks for leaks, wait for one
 // another: the registry's lock is the first to be taken and the last to be released.
 #pragma once
+
+#include <cstdint>
+#include <optional>
 
 namespace tcmalloc {
 
@@ -38,6 +45,12 @@ bool AddForkHandlers(const ForkHandlers* handlers);
 // Requires: there is a heap. False if it could hold nothing; the caller calls ReleaseHeap
 // nevertheless.
 bool HoldHeap();
+// As HoldHeap, but waits for other threads no longer than until the deadline, a time of
+// CoarseMilliseconds. If it misses the deadline, it holds nothing and returns nothing, and the
+// caller does not call ReleaseHeap.
+std::optional<bool> TryHoldHeap(int64_t deadline_ms);
+// A hold that holds nothing. The caller calls ReleaseHeap.
+void HoldNothing();
 // True if the calling thread holds all locks of the heap, and no operation is half done. Requires:
 // it holds the heap.
 bool HoldIsComplete();

@@ -37,7 +37,7 @@ void GatedLock::WaitUntilFree() {
   }
   // A patient hold has interrupted no section. If this thread seems to have the lock, another one
   // with the same number has it.
-  if (LockForFork(patient)) Free();
+  if (LockInHold(patient)) Free();
 }
 
 void GatedLock::FreeInChildSlow() {

@@ -10,11 +10,14 @@ namespace tcmalloc {
 namespace {
 
 // The thread between BeginForkHold and EndForkHold writes these: the address of its number, which
-// no other living thread shares; the number of nested holds; whether the innermost hold is patient;
-// whether the outermost hold, with the nested ones, is incomplete.
+// no other living thread shares; the number of nested holds; for each hold a bit that is set if the
+// hold is not patient, the innermost hold's is bit 0; the deadline of the innermost hold, and
+// whether that hold has missed it; whether the outermost hold, with the nested ones, is incomplete.
 constinit std::atomic<const uint32_t*> forking_thread{nullptr};
 constinit std::atomic<uint32_t> fork_level{0};
-constinit std::atomic<bool> fork_is_patient{true};
+constinit std::atomic<uint32_t> fork_impatience{0};
+constinit std::atomic<int64_t> fork_deadline_ms{SpinLock::kNever};
+constinit std::atomic<bool> fork_missed_deadline{false};
 constinit std::atomic<bool> fork_is_incomplete{false};
 
 // Debug builds: the ranks of the locks that this thread holds, one bit each.
@@ -37,7 +40,9 @@ void Pause() {
 
 constinit SpinLock::Gate SpinLock::fork_gate;
 
-bool SpinLock::LockSlow() {
+bool SpinLock::LockSlow() { return LockUntil(kNever); }
+
+bool SpinLock::LockUntil(int64_t deadline_ms) {
   if constexpr (kDebugBuild) NoteWait();
   uint32_t taken = LockedByThisThread();
   for (int spins = 0;;) {
@@ -56,7 +61,13 @@ bool SpinLock::LockSlow() {
     } else {
       if ((state & kWaiters) != 0 ||
           state_.compare_exchange_weak(state, state | kWaiters, std::memory_order_relaxed)) {
-        FutexWait(&state_, state | kWaiters);
+        if (deadline_ms == kNever) {
+          FutexWait(&state_, state | kWaiters);
+        } else {
+          const int64_t left_ms = deadline_ms - CoarseMilliseconds();
+          if (left_ms <= 0) return false;
+          FutexWaitFor(&state_, state | kWaiters, left_ms);
+        }
         taken |= kWaiters;
       }
     }
@@ -71,7 +82,9 @@ bool SpinLock::IsForkingThread() {
          forking_thread.load(std::memory_order_relaxed) == &this_thread_number;
 }
 
-bool SpinLock::ForkIsPatient() { return fork_is_patient.load(std::memory_order_relaxed); }
+bool SpinLock::ForkIsPatient() {
+  return (fork_impatience.load(std::memory_order_relaxed) & 1) == 0;
+}
 
 bool SpinLock::IsOfAbsentThread(uint32_t state) {
   const uint32_t owner = state >> kOwnerShift;
@@ -91,14 +104,16 @@ void SpinLock::BeginForkHold(bool patient) {
   // there.
   uint32_t open = kGateOpen;
   fork_gate.word.compare_exchange_strong(open, LockedByThisThread(), std::memory_order_seq_cst);
-  fork_is_patient.store(patient, std::memory_order_relaxed);
+  fork_impatience.store(fork_impatience.load(std::memory_order_relaxed) << 1 | !patient,
+                        std::memory_order_relaxed);
   if (!patient) fork_is_incomplete.store(true, std::memory_order_relaxed);
 }
 
 void SpinLock::EndForkHold() {
   const uint32_t level = fork_level.load(std::memory_order_relaxed) - 1;
   fork_level.store(level, std::memory_order_relaxed);
-  fork_is_patient.store(true, std::memory_order_relaxed);
+  fork_impatience.store(fork_impatience.load(std::memory_order_relaxed) >> 1,
+                        std::memory_order_relaxed);
   if (level > 0 || !IsForkingThread()) return;
   thread_numbers.ForgetFork();
   // Another thread may have closed the gate after a nested hold opened it.
@@ -124,7 +139,7 @@ void SpinLock::WaitAtGate() {
 
 bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
 
-bool SpinLock::LockForFork(bool patient) TC_NO_THREAD_SAFETY_ANALYSIS {
+bool SpinLock::LockForFork(bool patient, int64_t deadline_ms) TC_NO_THREAD_SAFETY_ANALYSIS {
   // Ranks are not checked, since an interrupted section may hold locks of any rank.
   for (int waited_ms = 0;; ++waited_ms) {
     uint32_t expected = kFree;
@@ -132,10 +147,33 @@ bool SpinLock::LockForFork(bool patient) TC_NO_THREAD_SAFETY_ANALYSIS {
                                        std::memory_order_relaxed)) {
       return true;
     }
-    if (patient) return LockSlow();
+    if (patient) return LockUntil(deadline_ms);
     if (waited_ms == kTuning.locks.fork_patience_ms) return false;
     WaitMillisecond();
   }
+}
+
+bool SpinLock::LockInHold(bool patient) {
+  if (!patient) return LockForFork(false);
+  if (LockForFork(true, fork_deadline_ms.load(std::memory_order_relaxed))) return true;
+  fork_missed_deadline.store(true, std::memory_order_relaxed);
+  return false;
+}
+
+SpinLock::HoldDeadline::HoldDeadline(int64_t deadline_ms)
+    : outer_deadline_ms_(fork_deadline_ms.load(std::memory_order_relaxed)),
+      outer_missed_(fork_missed_deadline.load(std::memory_order_relaxed)) {
+  fork_deadline_ms.store(deadline_ms, std::memory_order_relaxed);
+  fork_missed_deadline.store(false, std::memory_order_relaxed);
+}
+
+SpinLock::HoldDeadline::~HoldDeadline() {
+  fork_deadline_ms.store(outer_deadline_ms_, std::memory_order_relaxed);
+  fork_missed_deadline.store(outer_missed_, std::memory_order_relaxed);
+}
+
+bool SpinLock::HoldDeadline::WasMissed() const {
+  return fork_missed_deadline.load(std::memory_order_relaxed);
 }
 
 void SpinLock::MarkHeldForFork() {
@@ -149,7 +187,7 @@ void SpinLock::HoldForFork() {
   const bool own = HeldByThisThread();
   if (own && (!InterruptedByThisThread() || !thread_numbers.MayRepeat())) return;
   // If another thread with the same number has the lock, that thread frees it.
-  if (LockForFork(ForkIsPatient() && !own)) MarkHeldForFork();
+  if (LockInHold(ForkIsPatient() && !own)) MarkHeldForFork();
 }
 
 bool SpinLock::MarkedByThisThread() const {

@@ -15,7 +15,8 @@
 // level of nested holds at which it was set, and a hold releases only the locks that it took. A
 // hold by a thread that interrupted its own section waits for other threads only for a limited time
 // (LockForFork), since they may wait for that section. A lock that it does not get, or an
-// interrupted section, makes the hold incomplete.
+// interrupted section, makes the hold incomplete. Other holds may have a deadline (HoldDeadline):
+// one that does not get a lock by then is given up.
 //
 // Synchronization: a successful Lock or TryLock happens after the Unlock that made it possible
 // (acquire on the exchange that takes the lock, release on the one that frees it). Cost: one atomic
@@ -77,10 +78,28 @@ class TC_CAPABILITY("mutex") SpinLock {
   // Called before fork: takes and marks the lock, unless the calling thread already has it in an
   // interrupted section or in a hold.
   void HoldForFork();
+  // No deadline. Deadlines are times of CoarseMilliseconds.
+  static constexpr int64_t kNever = INT64_MAX;
   // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold is called between
-  // them. LockForFork returns false when it cannot get the lock; a patient caller always gets it.
-  [[nodiscard]] bool LockForFork(bool patient);
+  // them. LockForFork returns false when it cannot get the lock; a patient caller waits for it
+  // until the deadline, others for Tuning::Locks::fork_patience_ms.
+  [[nodiscard]] bool LockForFork(bool patient, int64_t deadline_ms = kNever);
   void MarkHeldForFork();
+  // While it lives, HoldForFork waits no longer than until the deadline if the hold is patient.
+  // Used by the thread between Begin and End, and by its signal handlers that interrupt it there.
+  class HoldDeadline {
+   public:
+    explicit HoldDeadline(int64_t deadline_ms);
+    ~HoldDeadline();
+    HoldDeadline(const HoldDeadline&) = delete;
+    HoldDeadline& operator=(const HoldDeadline&) = delete;
+    // True if a lock was not free by the deadline: the hold must be given up.
+    bool WasMissed() const;
+
+   private:
+    const int64_t outer_deadline_ms_;
+    const bool outer_missed_;
+  };
   // True if the hold has all its locks, and no data that they guard is in the middle of a change.
   // Requires: between Begin and End.
   static bool ForkHoldIsComplete();
@@ -160,11 +179,15 @@ class TC_CAPABILITY("mutex") SpinLock {
   // Waits for the lock. False when the calling thread holds the lock for fork: then it acquires no
   // lock.
   TC_SLOW_PATH bool LockSlow();
+  // As LockSlow. Also false if the lock was not free by the deadline.
+  TC_SLOW_PATH bool LockUntil(int64_t deadline_ms);
   TC_SLOW_PATH void Wake();
   // True if the calling thread is between BeginForkHold and EndForkHold.
   static bool IsForkingThread();
   // True if the innermost hold is patient.
   static bool ForkIsPatient();
+  // LockForFork for all locks but the first of a hold: with the hold's deadline.
+  [[nodiscard]] bool LockInHold(bool patient);
   // True if a gated lock in `state` is held by a thread that exists only in the parent of this
   // process, and was in no critical section. Requires: the calling thread is the forking one, and
   // its hold has waited for the lock or marked it as missed.

@@ -168,7 +168,11 @@ void ReportIgnored(std::string_view why, std::string_view word = "") {
   char buffer[512];
   TextWriter line(buffer, sizeof(buffer));
   line.Text("tcmalloc: TCMALLOC_PRESSURE is ignored: ").Text(why);
-  if (!word.empty()) line.Text(" at \"").Text(word).Text("\"");
+  if (!word.empty()) {
+    line.Text(" at \"").Text(word).Text(
+        "\", expected auto, or words like level1=80%, level2=3G, interval=5s "
+        "(docs/pressure.md)");
+  }
   line.Text("\n");
   WriteToStderr(line.text());
 }

@@ -2,10 +2,12 @@
 #include "heap/heap_hold.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -14,8 +16,11 @@
 #include "entry/tc_names.h"
 #include "heap/fork.h"
 #include "heap/heap.h"
+#include "heap/stray_child.h"
+#include "os/c_library.h"
 #include "os/clock.h"
 #include "os/thread_number.h"
+#include "testing/in_child.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
@@ -143,6 +148,71 @@ TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
   EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
   ReleaseHeap();
   other.join();
+}
+
+TEST(HeapHoldTest, AHoldThatMissesItsDeadlineHoldsNothing) {
+  EnsureHeap();
+  SpinLock& lock = GlobalHeap().holes.lock();
+  lock.Lock();
+  std::thread([] {
+    EXPECT_EQ(TryHoldHeap(CoarseMilliseconds() + 20), std::nullopt);
+    EXPECT_FALSE(HoldsHeap());
+    // The gate and the other locks are free.
+    tc_free(tc_malloc(1000));
+    tc_free(tc_malloc(10 << 20));
+  }).join();
+  lock.Unlock();
+  EXPECT_EQ(TryHoldHeap(CoarseMilliseconds() + 20), true);
+  EXPECT_TRUE(HoldsHeap());
+  ReleaseHeap();
+  EXPECT_FALSE(HoldsHeap());
+  GlobalHeap().CheckInvariants();
+}
+
+// This thread forks with a lock of the heap, as a signal handler does that interrupted a critical
+// section. In fork it waits for the list of files, which the other fork has.
+TEST(HeapHoldTest, AForkThatWaitsForTheHeapLetsGoOfTheListOfFiles) {
+  InstallForkHandlers();
+  SpinLock& lock = GlobalHeap().holes.lock();
+  lock.Lock();
+  std::thread forks = StartUntilAsleep([] {
+    EXPECT_EQ(InChild([] {
+                void* const p = tc_malloc(10 << 20);
+                tc_free(p);
+                return p != nullptr && HoldHeap() && HoldIsComplete() ? 0 : 1;
+              }),
+              0);
+  });
+  EXPECT_EQ(InChild([] { return 0; }), 0);
+  lock.Unlock();
+  forks.join();
+  GlobalHeap().CheckInvariants();
+}
+
+// The other fork has a mutex of a fork handler of the program, and cannot let it go.
+pthread_mutex_t mutex_of_program = PTHREAD_MUTEX_INITIALIZER;
+void LockMutexOfProgram() { pthread_mutex_lock(&mutex_of_program); }
+void UnlockMutexOfProgram() { pthread_mutex_unlock(&mutex_of_program); }
+
+TEST(HeapHoldTest, AForkThatWaitsForTheHeapForSecondsGoesOnWithoutIt) {
+  CLibraryMalloc::Resolve();
+  InstallForkHandlers();
+  WatchForStrayChildren();
+  ASSERT_EQ(pthread_atfork(&LockMutexOfProgram, &UnlockMutexOfProgram, &UnlockMutexOfProgram), 0);
+  SpinLock& lock = GlobalHeap().holes.lock();
+  lock.Lock();
+  std::thread forks = StartUntilAsleep([] {
+    EXPECT_EQ(InChild([] {
+                void* const p = tc_malloc(10 << 20);
+                tc_free(p);
+                return p != nullptr && InStrayChild() == CLibraryMalloc::CanAllocate() ? 0 : 1;
+              }),
+              0);
+  });
+  EXPECT_EQ(InChild([] { return 0; }), 0);
+  lock.Unlock();
+  forks.join();
+  GlobalHeap().CheckInvariants();
 }
 
 // Fork handlers of other folders run between the heap's locks. When the table of handlers is full,

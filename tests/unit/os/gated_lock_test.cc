@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/clock.h"
 #include "os/lock_threads.h"
 #include "testing/in_child.h"
 #include "testing/thread_state.h"
@@ -198,6 +199,19 @@ TEST(GatedLockTest, ALockOfAnInterruptedSectionStaysHeld) {
   EXPECT_TRUE(lock.HeldByThisThread());
   lock.Unlock();
   EXPECT_FALSE(lock.HeldByThisThread());
+}
+
+TEST(GatedLockTest, AHoldWithADeadlineEnds) {
+  GatedLock lock(LockRank::kCentral);
+  const Holder other(lock);
+  SpinLock::BeginForkHold();
+  {
+    const SpinLock::HoldDeadline deadline(CoarseMilliseconds() + 20);
+    lock.HoldForFork();
+    EXPECT_TRUE(deadline.WasMissed());
+  }
+  SpinLock::EndForkHold();
+  EXPECT_FALSE(lock.TryLock());
 }
 
 // The lock's state is its first member.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/clock.h"
 #include "os/lock_threads.h"
 #include "testing/in_child.h"
 #include "testing/thread_state.h"
@@ -260,6 +261,50 @@ TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   other.reset();
   EXPECT_TRUE(lock.TryLock());
   lock.Unlock();
+}
+
+// A hold must end if others wait for what its thread has.
+TEST(SpinLockForkTest, AHoldWithADeadlineEnds) {
+  SpinLock unused(LockRank::kCentral);
+  SpinLock taken(LockRank::kPageHeap);
+  std::optional<Holder<SpinLock>> other(taken);
+  errno = 77;
+  EXPECT_FALSE(taken.LockForFork(true, CoarseMilliseconds() + 20));
+  SpinLock::BeginForkHold();
+  {
+    const SpinLock::HoldDeadline deadline(CoarseMilliseconds() + 20);
+    unused.HoldForFork();
+    EXPECT_FALSE(deadline.WasMissed());
+    {
+      // The hold of a signal handler that interrupts the first one.
+      const SpinLock::HoldDeadline passed(CoarseMilliseconds());
+      taken.HoldForFork();
+      EXPECT_TRUE(passed.WasMissed());
+    }
+    EXPECT_FALSE(deadline.WasMissed());
+    taken.HoldForFork();
+    EXPECT_TRUE(deadline.WasMissed());
+  }
+  EXPECT_EQ(errno, 77);
+  SpinLock::EndForkHold();
+  for (SpinLock* lock : {&unused, &taken}) lock->ReleaseAfterForkInParent();
+  EXPECT_FALSE(taken.TryLock());
+  other.reset();
+  for (SpinLock* lock : {&unused, &taken}) {
+    EXPECT_TRUE(lock->TryLock());
+    lock->Unlock();
+  }
+}
+
+TEST(SpinLockForkTest, TheOuterHoldStaysImpatientAfterANestedOne) {
+  SpinLock lock(LockRank::kCentral);
+  const Holder other(lock);
+  SpinLock::BeginForkHold(false);
+  SpinLock::BeginForkHold();
+  SpinLock::EndForkHold();
+  lock.HoldForFork();
+  EXPECT_FALSE(lock.HeldByThisThread());
+  SpinLock::EndForkHold();
 }
 
 // A handler forks during another fork's hold.
