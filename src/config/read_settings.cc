@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include "base/near_name.h"
 #include "base/text_fields.h"
+#include "config/environment_hints.h"
 #include "config/setting.h"
 #include "config/setting_values.h"
 #include "config/settings.h"
@@ -26,23 +26,7 @@ constexpr size_t kFullLibraryNamesBytes = []() consteval {
   return bytes;
 }();
 
-// The pack expands one comparison per group. A loop would put the whole table, with its reasons,
-// into the library.
-template <size_t... kGroup>
-bool IsIgnored(std::string_view name, std::index_sequence<kGroup...>) {
-  return (ListHas(kIgnoredSettings[kGroup].names, name) || ...);
-}
-
 constexpr std::string_view kPrefix = "TCMALLOC_";
-
-// Writes the beginning of `text`, enough to recognise it. Characters that are not printable ASCII,
-// also line ends, become question marks. (substr would link the function of the C++ runtime that
-// throws a range error.)
-void WriteShortened(std::string_view text, TextWriter* out) {
-  for (const char& c : std::string_view(text.data(), std::min<size_t>(text.size(), 100))) {
-    out->Text(c >= ' ' && c <= '~' ? std::string_view(&c, 1) : "?");
-  }
-}
 
 void LookForSmall(const char* name, size_t name_length, const char* value, void* context) {
   if (std::string_view(name, name_length) != "TCMALLOC_SMALL") return;
@@ -119,15 +103,13 @@ void ReadFound(const Setting& setting, const char* value, Settings* settings,
 
 // Describes a variable that is no setting, unless it belongs to other software.
 void ComplainOfUnknown(std::string_view given, TextWriter* complaint) {
-  const Setting* const meant = MeantSetting(given);
-  if ((meant == nullptr && !StartsWith(given, kPrefix)) ||
-      IsIgnored(given, std::make_index_sequence<std::size(kIgnoredSettings)>())) {
-    return;
-  }
+  const Setting* const near = MeantSetting(given);
+  if ((near == nullptr && !StartsWith(given, kPrefix)) || IsIgnoredSetting(given)) return;
+  const std::string_view meant = near != nullptr ? near->name.view() : SettingCalled(given);
   complaint->Text("tcmalloc: ");
   WriteShortened(given, complaint);
   complaint->Text(" is ignored: there is no such setting");
-  if (meant != nullptr) complaint->Text("; did you mean ").Text(meant->name.view()).Text("?");
+  if (!meant.empty()) complaint->Text("; did you mean ").Text(meant).Text("?");
   complaint->Text("\n");
 }
 
@@ -142,6 +124,25 @@ void VisitVariable(const char* name, size_t name_length, const char* value, void
   } else if (setting != nullptr) {
     NoteGiven(*setting, value, settings);
   }
+}
+
+bool IsSetting(std::string_view name) { return FindSetting(name) != nullptr; }
+
+// True if ReadSetting complains of the variable.
+bool IsComplainedOf(std::string_view name) {
+  return StartsWith(name, kPrefix) && !IsSetting(name) && !IsIgnoredSetting(name);
+}
+
+void PrintHint(const char* name, size_t name_length, const char* value, void*) {
+  const std::string_view given(name, name_length);
+  if (IsComplainedOf(given)) return;
+  char buffer[512];
+  TextWriter hint(buffer, sizeof(buffer));
+  WriteHint(given, value, &IsSetting, &hint);
+  if (hint.text().empty()) return;
+  char line_buffer[sizeof(buffer) + 32];
+  TextWriter line(line_buffer, sizeof(line_buffer));
+  WriteToStderr(line.Text("tcmalloc: hint: ").Text(hint.text()).Text("\n").text());
 }
 
 }  // namespace
@@ -162,6 +163,7 @@ void ReadSettings(Settings* settings) {
   ForEachEnvironmentVariable(&LookForSmall, &small);
   if (small) UseSmallPreset(settings);
   ForEachEnvironmentVariable(&VisitVariable, settings);
+  if (settings->hints) ForEachEnvironmentVariable(&PrintHint, nullptr);
 }
 
 void ReportSettingsForFullLibrary() {

@@ -80,6 +80,7 @@ struct Settings {
   // is.
   size_t guarded_sample;
   bool guarded_report;
+  bool hints;
   bool hugepages;
   // LargeReports::kNever means no reports. Lines are written only if the variable is set.
   size_t large_report_threshold_bytes;

@@ -228,6 +228,13 @@ inline constexpr SettingRow kSettingRows[] = {
         "allocation fails at the limit, the library releases all free memory to the OS, that of "
         "caches included. The first allocation that fails is reported in a line on stderr, unless "
         "the program has a limit callback."),
+    Row("TCMALLOC_HINTS", kBoolean, "false", &Settings::hints, kNoTraits,
+        "When the process starts, print one line on stderr for each variable that probably does "
+        "not do what it seems to: variables of other allocators (MALLOC_CONF, MALLOC_ARENA_MAX, "
+        "MIMALLOC_*), settings of gperftools that have no effect here, settings without the prefix "
+        "TCMALLOC_ or with another name (HARD_LIMIT), and sizes without a unit "
+        "(TCMALLOC_SOFT_LIMIT=512 is 512 bytes). tcmalloc doctor prints the same about a running "
+        "process."),
     Row("TCMALLOC_HUGEPAGES", kBoolean, "true", &Settings::hugepages, kNoTraits,
         "Ask the OS for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
         "for an object of 1 MiB or more, unless the OS has none or the process has disabled them; "

@@ -41,8 +41,10 @@ LEVELS = (
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
-# What the command shares with the library: the rules of the marker and of near names, plain data, the names of settings.
-CLI_SHARED = re.compile(r"tools/mark/\w+\.h|base/(address_range|mapping_line|near_name)\.h|config/settings_table\.h")
+# What the command shares with the library: the rules of the marker, of near names and of hints about variables, plain data,
+# the names of settings.
+CLI_SHARED = re.compile(r"tools/mark/\w+\.h|base/(address_range|mapping_line|near_name|text_writer)\.h"
+                        r"|config/(environment_hints|settings_table)\.h")
 LIBRARIES = ("full", "minimal", "override", "shared", "plain", "debug")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 

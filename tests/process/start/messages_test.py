@@ -43,6 +43,10 @@ def everywhere(test):
         test.expect(name, {name: "1"},
                     rf"tcmalloc: {name} is ignored: there is no such setting; did you mean {meant}\?" "\n")
     test.expect("variables of others", {"MALLOC_ARENA_MAX": "1", "MALLOC_CONF": "x", "HEAP_SIZE": "1G"}, "")
+    others = {"MALLOC_ARENA_MAX": "1", "HARD_LIMIT": "1G", "TCMALLOC_SOFT_LIMIT": "512"}
+    test.expect("mistakes without hints", others, "")
+    test.expect("hints", {**others, "TCMALLOC_HINTS": "1"},
+                r"(tcmalloc: hint: [A-Z].*\n){3}")
     # Without both sources no allocation succeeds; without the last one every allocation does.
     test.expect("an empty boolean", {"TCMALLOC_SKIP_SBRK": "", "TCMALLOC_STACKTRACE_METHOD_VERBOSE": ""},
                 "tcmalloc: stack traces: .*\n")
@@ -54,6 +58,9 @@ def in_full_library(test):
         prefix = f"{folder}/no/app"
         cannot = rf"tcmalloc: HEAPPROFILE: cannot create {prefix}\.0001\.heap: {missing}" "\n"
         test.expect("HEAPPROFILE", {"HEAPPROFILE": prefix}, cannot)
+        # Each file of a period would be another failure.
+        test.expect("HEAPPROFILE with more files", {"HEAPPROFILE": prefix, "HEAP_PROFILE_ALLOCATION_INTERVAL": "1"},
+                    cannot)
         good = f"{folder}/app"
         test.expect("HEAPPROFILE in a folder that there is", {"HEAPPROFILE": good},
                     rf"tcmalloc: heap profile {good}\.0001\.heap \(exit, .*\)" "\n")

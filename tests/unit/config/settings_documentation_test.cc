@@ -46,7 +46,7 @@ constexpr Group kGroups[] = {
     {"Speed", "TCMALLOC_HUGEPAGES,TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES,TCMALLOC_MEMBARRIER"},
     {"Statistics and reports",
      "MALLOCSTATS,TCMALLOC_STATS_EVERY,TCMALLOC_REPORT_AT_TERM,"
-     "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD"},
+     "TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD,TCMALLOC_HINTS"},
     {"Heap profiles by samples",
      "TCMALLOC_SAMPLE_PARAMETER,TCMALLOC_PROFILE,TCMALLOC_SAMPLE_SEED,TCMALLOC_STACKTRACE_*"},
     {"Heap profiler of every allocation",
@@ -196,7 +196,8 @@ void WriteSettingsDocumentation(TextWriter* out) {
       "line on\nstderr for each. It treats a misspelt name that begins like one of these (`HEA`, "
       "`MAL`, `PPR`) the\nsame way: one character is wrong, missing or added, two in names of at "
       "least 12 characters, or one\nword between underscores. The line suggests a name. Other "
-      "variables, for example `MALLOC_ARENA_MAX`,\nare not checked.\n\n## Where a variable has no "
+      "variables, for example `MALLOC_ARENA_MAX`,\nare checked with `TCMALLOC_HINTS=1` only.\n\n## "
+      "Where a variable has no "
       "effect\n\n"
       "Set-uid and set-gid programs and those with file capabilities read none of these variables, "
       "and\ncomplain about none: their caller controls the environment, but may not control "

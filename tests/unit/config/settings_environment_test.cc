@@ -33,6 +33,32 @@ TEST(SettingsDeathTest, ReadsTheEnvironment) {
       testing::Eq("tcmalloc: MALLOCSTATS=7 is ignored: expected integer from 0 to 2; using 0\n"));
 }
 
+TEST(SettingsDeathTest, HintsAreOneLineForEachVariable) {
+  EXPECT_EXIT(
+      {
+        clearenv();
+        setenv("TCMALLOC_HINTS", "1", 1);
+        setenv("MALLOC_CONF", "narenas:1", 1);
+        setenv("TCMALLOC_HARD_LIMIT", "1G", 1);
+        setenv("TCMALLOC_RELEASE_RATE", "fast", 1);
+        setenv("TCMALLOC_SOFT_LIMIT", "512", 1);
+        setenv("TCMALLOC_TRACE", "1", 1);
+        Settings settings;
+        ReadSettings(&settings);
+        _exit(0);
+      },
+      testing::ExitedWithCode(0),
+      testing::Eq(
+          "tcmalloc: TCMALLOC_HARD_LIMIT is ignored: there is no such setting; did you mean "
+          "TCMALLOC_HEAP_LIMIT_MB?\n"
+          "tcmalloc: TCMALLOC_RELEASE_RATE=fast is ignored: expected number from 0 to 1000; using "
+          "1.0\n"
+          "tcmalloc: hint: MALLOC_CONF is for jemalloc and has no effect here: see "
+          "docs/migrating-from-jemalloc.md\n"
+          "tcmalloc: hint: TCMALLOC_SOFT_LIMIT=512 is 512 bytes: 512M would be 512 MiB\n"
+          "tcmalloc: hint: TCMALLOC_TRACE has no effect here: see docs/settings.md\n"));
+}
+
 TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
   EXPECT_EXIT(
       {
