@@ -4,8 +4,8 @@
 
   leaks_test.py PROGRAM COMMAND LIBRARY CHECK_INSIDE [SERVER]
 
-PROGRAM: redis, python or cxx (the server SERVER). The program runs with LIBRARY and CHECK_INSIDE
-(leaks/check_inside.c) preloaded. While clients keep it busy, it is checked in turns from outside, from inside, and from
+PROGRAM: redis, python, cxx (the server SERVER) or rust (the server of leaks/server.rs). The program runs with
+LIBRARY and CHECK_INSIDE (leaks/check_inside.c) preloaded. While clients keep it busy, it is checked in turns from outside, from inside, and from
 outside again. Leaked objects stay leaked, so each check's objects must be among those of the next one. The servers leak
 objects on request, which must be found.
 
@@ -152,6 +152,14 @@ def start_python(start, folder, _):
     return program
 
 
+def start_rust(start, folder, _):
+    source = pathlib.Path(__file__).parent / "leaks" / "server.rs"
+    subprocess.run(["rustc", "-O", "--edition", "2021", "-o", f"{folder}/server", source], check=True)
+    program = start([f"{folder}/server"])
+    serve(program, lose_objects)
+    return program
+
+
 def start_redis(start, folder, _):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -167,7 +175,10 @@ def start_redis(start, folder, _):
     return program
 
 
-PROGRAMS = {"redis": (start_redis, "redis-server"), "python": (start_python, "/usr/bin/python3"), "cxx": (start_cxx, "true")}
+PROGRAMS = {"redis": (start_redis, "redis-server"), "python": (start_python, "/usr/bin/python3"), "cxx": (start_cxx, "true"),
+            "rust": (start_rust, "rustc")}
+
+SERVERS = ("cxx", "rust")
 
 
 def compare(program, name, command):
@@ -182,7 +193,7 @@ def compare(program, name, command):
                 raise Failed(f"round {i}: {len(strange)} of {len(less)} objects are leaked only {label}: {strange[:10]}")
         print(f"{name}: {len(before)}, {len(inside)} and {len(after)} objects of {report['objects_in_use']}; "
               f"stopped for {report['stopped_ms']:.1f} ms")
-        if name == "cxx":
+        if name in SERVERS:
             lost = sum(size >= LOST_BYTES for size in inside.values())
             if not LOST_OBJECTS - 1 <= lost <= LOST_OBJECTS:
                 raise Failed(f"{lost} objects of {LOST_BYTES} bytes are leaked, not {LOST_OBJECTS}")
