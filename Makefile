@@ -18,7 +18,7 @@ help:
 	@echo "make run CMD='...'     a shell command of yours instead"
 	@echo "make install PREFIX=P  build the libraries and the command, and install them below P"
 	@echo "make check             the inner loop: one preset, what has changed (ARGS='--kind unit' for some)"
-	@echo "make test              the gate for changes, in 12 minutes (ARGS='--preset asan' for some)"
+	@echo "make test              the gate for changes, in 10 minutes (ARGS='--preset asan' for some)"
 	@echo "make test-all          every test in every preset, fuzzing, clang-tidy: hours"
 	@echo "make help-tests        which of them runs what"
 	@echo "make coverage          lines and branches of src/ that tests run"
