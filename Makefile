@@ -122,7 +122,7 @@ lint:
 tidy:
 	@scripts/setup.sh lint
 	@cmake --preset clang -B build/tidy -D CMAKE_UNITY_BUILD=OFF --log-level=WARNING >/dev/null
-	@run-clang-tidy-19 -quiet -p build/tidy -j $(JOBS) "^$(CURDIR)/src/"
+	@run-clang-tidy-19 -quiet -p build/tidy -j $(JOBS) "^$(CURDIR)/(src|instruments|formats)/"
 
 release:
 	@scripts/setup.sh all

@@ -26,7 +26,7 @@ class TcmallocRecipe(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
     options = {"shared": [True, False]}
     default_options = {"shared": True}
-    exports_sources = ("CMakeLists.txt", "LICENSE", "include/*", "packaging/*", "src/*", "!packaging/rust/*", "!packaging/python/*")
+    exports_sources = ("CMakeLists.txt", "LICENSE", "include/*", "packaging/*", "src/*", "instruments/*", "formats/*", "!packaging/rust/*", "!packaging/python/*")
 
     def set_version(self):
         text = load(self, os.path.join(self.recipe_folder, "CMakeLists.txt"))

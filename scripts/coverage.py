@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 
+import source
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "coverage"
 KINDS = ("unit", "entry", "process", "compat")
@@ -33,8 +35,8 @@ def counts_of(notes):
         document = json.loads(text)
         for file in document["files"]:
             path = pathlib.Path(document["current_working_directory"], file["file"]).resolve()
-            if path.is_relative_to(ROOT / "src"):
-                name = str(path.relative_to(ROOT / "src"))
+            if any(path.is_relative_to(ROOT / folder) for folder in source.LIBRARY_FOLDERS):
+                name = path.relative_to(ROOT).as_posix()
                 # Leaves out the branches that the compiler adds for exceptions.
                 found += [(name, line["line_number"], line["count"],
                            [branch["count"] for branch in line["branches"] if not branch["throw"]])
@@ -51,7 +53,7 @@ def main():
     parser.add_argument("--kind", action="append", choices=KINDS, help="only tests of this kind (repeatable)")
     parser.add_argument("--no-run", action="store_true", help="run no test; count what earlier runs have recorded")
     parser.add_argument("--files", action="store_true", help="print a line per file instead of per folder")
-    parser.add_argument("--missed", metavar="FILE", help="print the lines of a file of src/ that were not run")
+    parser.add_argument("--missed", metavar="FILE", help="print the lines of a file that were not run")
     options = parser.parse_args()
     kinds = options.kind or KINDS
     jobs = len(os.sched_getaffinity(0))
@@ -77,7 +79,7 @@ def main():
     if not lines:
         return f"coverage: {BUILD} has no counts: run it without --no-run"
     if options.missed:
-        text = (ROOT / "src" / options.missed).read_text().splitlines()
+        text = (ROOT / options.missed).read_text().splitlines()
         for line, count in sorted(lines[options.missed].items()):
             if not count:
                 print(f"{line:6}  {text[line - 1]}")
@@ -86,10 +88,10 @@ def main():
     for name in lines:
         ways = [count for of_line in branches[name].values() for count in of_line.values()]
         figures = (sum(map(bool, lines[name].values())), len(lines[name]), sum(map(bool, ways)), len(ways))
-        for row in (name if options.files else name.rpartition("/")[0], "src/"):
+        for row in (name if options.files else name.rpartition("/")[0], "all"):
             rows[row] = [a + b for a, b in zip(rows[row], figures)]
-    total = rows.pop("src/")
-    for row, figures in [*sorted(rows.items()), ("src/", total)]:
+    total = rows.pop("all")
+    for row, figures in [*sorted(rows.items()), ("all", total)]:
         print(f"{row:40} lines {percent(*figures[:2])}   branches {percent(*figures[2:])}")
     return 0
 

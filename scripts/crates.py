@@ -14,7 +14,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CRATES = ("tcmalloc-sys", "tcmalloc")
-SOURCES = (("src", ("*.cc", "*.h", "CMakeLists.txt")), ("include", ("*.h",)))
+SOURCES = (("src", ("*.cc", "*.h", "CMakeLists.txt")), ("instruments", ("*.cc", "*.h")), ("formats", ("*.cc", "*.h")),
+           ("include", ("*.h",)))
 
 
 def copy(source, folder):

@@ -91,7 +91,7 @@ def parse_head(lines, name):
 
 
 def parse_hunks(lines):
-    """The hunks of a unified diff against src/ or cli/. Line numbers do not count: the file must contain the old text exactly once."""
+    """The hunks of a unified diff against the libraries or cli/. Line numbers do not count: the file must contain the old text exactly once."""
     hunks = []
     file = None
     old, new = [], []
@@ -109,9 +109,9 @@ def parse_hunks(lines):
             end()
             file = None
         elif line.startswith("+++ "):
-            match = re.fullmatch(r"\+\+\+ b/((?:src|cli)/\S+)\n?", line)
+            match = re.fullmatch(r"\+\+\+ b/((?:src|instruments|formats|cli)/\S+)\n?", line)
             if not match:
-                raise BadPatch(f"not a file of src/ or cli/: {line.strip()}")
+                raise BadPatch(f"not a file of the libraries or of cli/: {line.strip()}")
             file = match[1]
         elif line.startswith("@@ "):
             end()
@@ -170,9 +170,8 @@ def selected(tests, kinds, only, runs):
 
 
 def folder_of(fault):
-    """The folder of the first file that a fault changes, without names of variants: src/page, src/tools/leak, cli/heap."""
-    parts = pathlib.PurePath(fault.hunks[0].file).parts[:-1]
-    return "/".join(parts[:3 if parts[1:2] == ("tools",) else 2])
+    """The folder of the first file that a fault changes: src/page_heap, instruments/leaks, cli/heap."""
+    return "/".join(pathlib.PurePath(fault.hunks[0].file).parts[:-1][:2])
 
 
 def sample(faults, count, seed):
@@ -402,7 +401,7 @@ def last_lines(output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this fault (repeatable)")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N faults, from all folders of src/ and cli/")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N faults, from all folders of the libraries and cli/")
     parser.add_argument("--seed", type=int, default=1, help="which N (default: 1)")
     parser.add_argument("--list", action="store_true", help="print the faults and exit")
     parser.add_argument("--apply-only", action="store_true", help="only check that every patch applies")

@@ -6,6 +6,7 @@ import pathlib
 import re
 
 CODE_SUFFIXES = {".cc", ".h", ".c"}
+LIBRARY_FOLDERS = ("src", "instruments", "formats")
 SKIPPED_FOLDERS = {".git", "build", "__pycache__"}
 
 # In the order of the alternatives: comments, raw strings, strings, characters. A quote between two
@@ -28,6 +29,21 @@ def tree_files(root):
 
 def code_files(root):
     return [path for path in tree_files(root) if path.suffix in CODE_SUFFIXES]
+
+
+def library_files(root):
+    """The source files of the libraries."""
+    return [path for folder in LIBRARY_FOLDERS for path in code_files(root / folder)]
+
+
+def name_of(root, path):
+    """A file's path from src/ or, outside of it, from the root: how files include it."""
+    return path.relative_to(root).as_posix().removeprefix("src/")
+
+
+def place_of(root, name):
+    """The file with such a name."""
+    return root / (name if name.startswith(LIBRARY_FOLDERS) else f"src/{name}")
 
 
 def blank(text):

@@ -13,12 +13,12 @@
 #include "bench/common/arguments.h"
 #include "bench/common/fail.h"
 #include "bench/common/random.h"
-#include "heap/heap.h"
-#include "heap/heap_hold.h"
+#include "instruments/leaks/check_memory.h"
+#include "instruments/leaks/marker.h"
+#include "instruments/leaks/object_index.h"
 #include "os/memory/virtual_memory.h"
-#include "tools/leak/check_memory.h"
-#include "tools/leak/marker.h"
-#include "tools/leak/object_index.h"
+#include "process/heap.h"
+#include "process/heap_hold.h"
 
 extern "C" {
 void* tc_malloc(size_t size) noexcept;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/mark/scratch_memory.h"
+#include "formats/marker/scratch_memory.h"
 
 namespace cli {
 

@@ -9,14 +9,14 @@
 #include <unordered_set>
 #include <utility>
 
+#include "formats/marker/add_roots.h"
+#include "formats/marker/marker.h"
+#include "formats/marker/marker_indirect.h"
+#include "formats/marker/marker_scan.h"
+#include "formats/marker/marker_stacks.h"
+#include "formats/marker/sampled_sites.h"
 #include "heap/object_records.h"
 #include "heap/search_space.h"
-#include "tools/mark/add_roots.h"
-#include "tools/mark/marker.h"
-#include "tools/mark/marker_indirect.h"
-#include "tools/mark/marker_scan.h"
-#include "tools/mark/marker_stacks.h"
-#include "tools/mark/sampled_sites.h"
 
 namespace cli {
 namespace {

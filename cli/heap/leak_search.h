@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FindLeaks: finds the unreachable objects of a target by the rules of the library's own leak
-// checker, whose marker it runs on a copy of the target (src/tools/mark/).
+// checker, whose marker it runs on a copy of the target (formats/marker/).
 //
 // Thread safety: none. Cost: that of the marker; the target does not pause.
 #pragma once

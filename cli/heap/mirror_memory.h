@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MirrorMemory: reads a mirror for the marker (a Memory of tools/mark/marker.h).
+// MirrorMemory: reads a mirror for the marker (a Memory of formats/marker/marker.h).
 //
 // Thread safety: none. Cost: a comparison for memory in the area of the last read, else a binary
 // search.
@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "base/address_range.h"
+#include "formats/marker/in_flight_layout.h"
+#include "formats/marker/wanted_pages.h"
 #include "image/mirror.h"
-#include "tools/mark/in_flight_layout.h"
-#include "tools/mark/wanted_pages.h"
 
 namespace cli {
 

@@ -15,7 +15,7 @@ namespace {
 
 // The largest size of a request's text that is accepted from a library.
 constexpr size_t kMaxTextBytes = 4096;
-// The value of the sleep word that wakes the thread; see src/heap/background_thread.h.
+// The value of the sleep word that wakes the thread; see src/process/background_thread.h.
 constexpr uint32_t kCalled = 3;
 
 constexpr std::string_view kRootMagic = "TCMROOT\n";

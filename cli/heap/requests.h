@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RequestRecord: the record in a running process into which requests are written, and from which
-// replies are read. docs/introspection.md describes it; the library's src/heap/control.h explains
-// why torn writes, two writers and forks do no harm.
+// replies are read. docs/introspection.md describes it; the library's src/process/control.h
+// explains why torn writes, two writers and forks do no harm.
 #pragma once
 
 #include <sys/types.h>

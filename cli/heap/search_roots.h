@@ -5,10 +5,10 @@
 
 #include <vector>
 
+#include "formats/marker/root_map.h"
 #include "heap/holder.h"
 #include "heap/told_to_checker.h"
 #include "image/image.h"
-#include "tools/mark/root_map.h"
 
 namespace cli {
 

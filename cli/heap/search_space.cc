@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "formats/marker/control_blocks.h"
 #include "heap/guarded_objects.h"
 #include "image/modules.h"
-#include "tools/mark/control_blocks.h"
 
 namespace cli {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SearchSpace: the memory that a search for pointers in a mirror covers: the objects in use, and
 // the memory from which the program reaches them, by the rules of the library's own leak checker
-// (src/tools/mark/).
+// (formats/marker/).
 //
 // Thread safety: none. Cost: a step for each span and each page of the heap.
 #pragma once
@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "formats/marker/root_map.h"
+#include "formats/marker/stopped_threads.h"
 #include "heap/leak_scratch.h"
 #include "heap/mirror_memory.h"
 #include "heap/objects.h"
 #include "heap/target_objects.h"
 #include "heap/told_to_checker.h"
 #include "image/mirror.h"
-#include "tools/mark/root_map.h"
-#include "tools/mark/stopped_threads.h"
 
 namespace cli {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TargetObjects: the objects in use of a target in the index that the marker searches
-// (src/tools/mark/object_index.h), as the library's own checker builds it for its heap.
+// (formats/marker/object_index.h), as the library's own checker builds it for its heap.
 //
 // Thread safety: built once, then constant. Cost: a step for each span and each object in a cache.
 #pragma once
@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "formats/marker/object_index.h"
 #include "heap/guarded_objects.h"
 #include "heap/leak_scratch.h"
 #include "heap/objects.h"
-#include "tools/mark/object_index.h"
 
 namespace cli {
 

@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "formats/marker/in_flight_layout.h"
+#include "formats/marker/root_map.h"
 #include "heap/record.h"
-#include "tools/mark/in_flight_layout.h"
-#include "tools/mark/root_map.h"
 
 namespace cli {
 

@@ -15,7 +15,8 @@
 
 namespace cli {
 
-// See IntrospectionRoot in the library's src/introspection/root.h; addresses are the target's.
+// See IntrospectionRoot in the library's instruments/introspection/root.h; addresses are the
+// target's.
 struct Root {
   Address address = 0;
   uint32_t format = 0;

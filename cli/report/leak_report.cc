@@ -8,12 +8,12 @@
 #include <map>
 #include <utility>
 
+#include "formats/marker/age_bucket.h"
 #include "heap/object_records.h"
 #include "heap/profile.h"
 #include "heap/samples.h"
 #include "report/call_sites.h"
 #include "report/profile_report.h"
-#include "tools/mark/age_bucket.h"
 
 namespace cli {
 namespace {

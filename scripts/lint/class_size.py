@@ -104,7 +104,7 @@ def classes(text):
 def check(root, list_all):
     complaints = source.Complaints(root)
     seen = set()
-    for path in source.code_files(root / "src"):
+    for path in source.library_files(root):
         text = source.without_comments_and_strings(path.read_text())
         text = re.sub(r"^\s*#.*$", lambda m: source.blank(m[0]), text, flags=re.MULTILINE)
         for line, kind, name, body in classes(text):

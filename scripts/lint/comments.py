@@ -58,7 +58,7 @@ class Names:
             if path.suffix in source.CODE_SUFFIXES:
                 text = source.without_comments(path.read_text())
                 self.anywhere.update(WORD.findall(text))
-                if parts[0] in ("src", "include", "cli"):
+                if parts[0] in (*source.LIBRARY_FOLDERS, "include", "cli"):
                     self.code.update(
                         WORD.findall(source.without_comments_and_strings(text)))
             elif path.suffix in SCRIPTS or path.name == "Makefile":
@@ -109,7 +109,7 @@ def check(root):
     names = Names(root)
     complaints = source.Complaints(root)
     lines = 0
-    for path in [*source.code_files(root / "src"), *source.code_files(root / "cli")]:
+    for path in [*source.library_files(root), *source.code_files(root / "cli")]:
         for number, line in source.comments(path.read_text()):
             lines += 1
             for name in sorted(names.missing_in_comment(line)):

@@ -29,7 +29,7 @@ def head_comment(text):
 
 def check(root):
     complaints = source.Complaints(root)
-    files = [*source.code_files(root / "src"), *source.code_files(root / "cli")]
+    files = [*source.library_files(root), *source.code_files(root / "cli")]
     lengths = {}
     for path in files:
         text = path.read_text()

@@ -42,8 +42,8 @@ base/sample_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer
 base/size_classes.h: kMaxFineSize: buffer
-cache/bins.h: kFullMark: protocol
-cache/countdown.h: kNever: bits
+thread_cache/bins.h: kFullMark: protocol
+thread_cache/countdown.h: kNever: bits
 central/central_free_list.h: kMaxRuns kSpansAtOnce: buffer
 central/hole_claims.h: kMaxHoles: buffer
 central/object_words.h: kMaxWords: buffer
@@ -51,127 +51,126 @@ central/ranked_spans.h: kNumRanks: bits
 central/ranked_spans.h: kNowhere: protocol
 central/shard_map.h: kMaxProcessors: buffer
 central/span_owner.h: kShardBits kCounted: bits
-compat/heap_walk.cc: kSpansAtOnce: buffer
+instruments/gperftools/heap_walk.cc: kSpansAtOnce: buffer
 config/setting.h: kDebugLibrary: bits
-debug/full/stacks.cc: kStaticSkip: protocol
-debug/objects/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
-debug/stack_table.cc: kBuckets: buffer
-debug/verify.cc: kSpansAtOnce: buffer
-compat/malloc_extension.cc: kMaxLists: buffer
-compat/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
-compat/malloc_hook.cc: kStaticSkip: protocol
-entry/entry_properties.cc: kMaxCacheBytes: bits
-entry/entry_properties.cc: kNothing: protocol
-heap/background_thread.cc: kForATime: protocol
-heap/control.h: kRelease kTrim kSet kStartProfile kStopProfile kTextWords kRefused kGarbled kPrivileged: format
-introspection/root.h: kFormat: format
-tools/guard/plain/guarded_objects.cc: kFreeStaticSkip: protocol
-tools/guard/os/fault_handler.cc: kStackBytes: buffer
-tools/guard/slack.h: kSlackByte: protocol
-tools/mark/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
-tools/annotations/ignored_addresses.h: kNumBuckets: buffer
-tools/annotations/record_mark.h: kIgnoredMark: bits
-tools/leak/check_memory.h: kChunkBytes: buffer
-tools/mark/control_blocks.h: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes kListAlignment kMostListBytes kLeastLinkOffset kLengthAlignment: system
-tools/leak/found_leaks.cc: kFirstSlots: buffer
-tools/leak/found_leaks.h: kMaxWords: format
-tools/mark/mark_work.h: kKindShift: bits
-tools/mark/marker.h: kCopiedBytes: system
-tools/mark/marker.h: kMaxRecordBytes: buffer
-tools/mark/spans.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
-tools/mark/object_index.h: kClasses: bits
-tools/leak/object_index.h: kSpansAtOnce: buffer
-tools/leak/part_check.h: kMaxNameBytes: buffer
-tools/annotations/registered_roots.h: kFirst: buffer
-tools/mark/root_map.cc: kRedZoneBytes kKeptWords: system
-tools/leak/roots.cc: kFirstTextBytes: buffer
-entry/entry_glibc.cc: kChunk: buffer
-entry/oom_policy.cc: kVtableHeaderWords: system
-tools/leak/os/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
-tools/leak/os/backed_pages.h: kEntries: buffer
+instruments/debug/stacks.cc: kStaticSkip: protocol
+instruments/red_zones/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
+instruments/debug/stack_table.cc: kBuckets: buffer
+instruments/debug/verify.cc: kSpansAtOnce: buffer
+instruments/gperftools/malloc_extension.cc: kMaxLists: buffer
+instruments/gperftools/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
+instruments/gperftools/malloc_hook.cc: kStaticSkip: protocol
+malloc/entry_properties.cc: kMaxCacheBytes: bits
+malloc/entry_properties.cc: kNothing: protocol
+process/background_thread.cc: kForATime: protocol
+process/control.h: kRelease kTrim kSet kStartProfile kStopProfile kTextWords kRefused kGarbled kPrivileged: format
+instruments/introspection/root.h: kFormat: format
+instruments/guard/guarded_objects.cc: kFreeStaticSkip: protocol
+instruments/guard/fault_handler.cc: kStackBytes: buffer
+instruments/guard/slack.h: kSlackByte: protocol
+formats/marker/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
+instruments/annotations/ignored_addresses.h: kNumBuckets: buffer
+instruments/annotations/record_mark.h: kIgnoredMark: bits
+instruments/leaks/check_memory.h: kChunkBytes: buffer
+formats/marker/control_blocks.h: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes kListAlignment kMostListBytes kLeastLinkOffset kLengthAlignment: system
+instruments/leaks/found_leaks.cc: kFirstSlots: buffer
+instruments/leaks/found_leaks.h: kMaxWords: format
+formats/marker/mark_work.h: kKindShift: bits
+formats/marker/marker.h: kCopiedBytes: system
+formats/marker/marker.h: kMaxRecordBytes: buffer
+formats/marker/spans.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
+formats/marker/object_index.h: kClasses: bits
+instruments/leaks/object_index.h: kSpansAtOnce: buffer
+instruments/leaks/part_check.h: kMaxNameBytes: buffer
+instruments/annotations/registered_roots.h: kFirst: buffer
+formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
+instruments/leaks/roots.cc: kFirstTextBytes: buffer
+malloc/entry_glibc.cc: kChunk: buffer
+malloc/oom_policy.cc: kVtableHeaderWords: system
+instruments/leaks/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
+instruments/leaks/backed_pages.h: kEntries: buffer
 os/memory/backing_file.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
 os/log.h: kAbortLineBytes: format
-tools/stack/call_frame_cache.h: kPairsShift: buffer
-tools/stack/call_frame_entries.h: kHeaderBytes: format
-tools/stack/call_frame_info.h: kNumRegisters: format
-tools/stack/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
-tools/stack/call_frame_program.cc: kDeepest: buffer
-tools/stack/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
+instruments/unwind/call_frame_cache.h: kPairsShift: buffer
+instruments/unwind/call_frame_entries.h: kHeaderBytes: format
+instruments/unwind/call_frame_info.h: kNumRegisters: format
+instruments/unwind/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
+instruments/unwind/call_frame_program.cc: kDeepest: buffer
+instruments/unwind/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
-tools/stack/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
+instruments/unwind/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
 os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kRoom: buffer
 os/detached_thread.cc: kStackBytes: buffer
-tools/symbols/os/elf_image.cc: kMaxSegments kMaxNotes: format
-tools/symbols/os/elf_image.h: kMaxBuildIdBytes: buffer
-tools/symbols/os/elf_symbols.cc: kMaxName: buffer
-tools/symbols/os/elf_symbols.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
+instruments/unwind/elf_image.cc: kMaxSegments kMaxNotes: format
+instruments/unwind/elf_image.h: kMaxBuildIdBytes: buffer
+instruments/unwind/elf_symbols.cc: kMaxName: buffer
+instruments/unwind/elf_symbols.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
 os/environment.cc: kMaxEnvironmentBytes: system
-tools/pressure/os/cgroup_directories.h: kMaxLength: buffer
-tools/pressure/os/event_set.cc: kMaxEvents: buffer
-tools/pressure/os/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
+instruments/pressure/cgroup_directories.h: kMaxLength: buffer
+instruments/pressure/event_set.cc: kMaxEvents: buffer
+instruments/pressure/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
 os/memory/hugepages.h: kHugepageSize: system
 os/input_file.h: kMaxPath: system
-tools/leak/os/main_start.cc: kStackOfConstructors: system
+instruments/leaks/main_start.cc: kStackOfConstructors: system
 os/memory/mapped_ranges.h: kFirst kSpare: buffer
 os/memory/file_memory.cc: kRandomCharacters kMaxName: buffer
 os/memory/memory_ranges.h: kFirst kMoreBytes: buffer
-tools/world_stop/memory_reader.cc: kPageBytes: system
-tools/world_stop/memory_reader.h: kFaultStackBytes: buffer
-tools/os/output_path.cc: kMaxPath: system
-tools/pressure/os/pressure_watch.cc: kDiscardBytes: buffer
-tools/pressure/os/pressure_watch.h: kMaxPressureWrite: buffer
-tools/pressure/os/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
+instruments/world_stop/memory_reader.cc: kPageBytes: system
+instruments/world_stop/memory_reader.h: kFaultStackBytes: buffer
+instruments/pressure/pressure_watch.cc: kDiscardBytes: buffer
+instruments/pressure/pressure_watch.h: kMaxPressureWrite: buffer
+instruments/pressure/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
 os/memory/sbrk_memory.cc: kMaxBytes: bits
 os/signals.h: kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
-tools/stack/made_call_frame_table.cc: kMinLength: format
-tools/stack/stack_memory.h: kPage: system
-tools/stack/stack_walk.cc: kCallbackDepth: protocol
+instruments/unwind/made_call_frame_table.cc: kMinLength: format
+instruments/unwind/stack_memory.h: kPage: system
+instruments/unwind/stack_walk.cc: kCallbackDepth: protocol
 os/thread_exit.cc: kFirstInternalSignal kWantedKey: system
 os/thread_number.h: kThreadNumberBits: bits
-tools/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system
-tools/world_stop/thread_registers.h: kMax kMaxRegisterBytes: buffer
-tools/world_stop/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
+instruments/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system
+instruments/world_stop/thread_registers.h: kMax kMaxRegisterBytes: buffer
+instruments/world_stop/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
 os/memory/virtual_memory.cc: kDontNeedLocked: system
 os/memory/virtual_memory.h: kMaxAsked: buffer
-tools/world_stop/world_stop.cc: kSetPtracer: system
-tools/world_stop/world_stop.h: kWorldStopStackBytes: buffer
-page/address_space.h: kStoppedRemembered: buffer
-page/memory_limit.h: kNumLimitKinds: protocol
-page/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSizes: buffer
-page/page_map.h: kLeafBits kLeavesAtOnce: bits
-page/page_map.h: kMaxHardwarePage: system
-page/page_state.h: kRecordsPerMove: protocol
-page/small_places.h: kBits: buffer
-page/span.h: kFirstPool: bits
-page/span_store.h: kRecordsPerOperation kSpareRecords: protocol
-tools/pressure/config.h: kPressureLevels: protocol
-tools/pressure/monitor.h: kMaxSources: buffer
-tools/profile/address_table.h: kFirstSlots: buffer
-tools/profile/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
+instruments/world_stop/world_stop.cc: kSetPtracer: system
+instruments/world_stop/world_stop.h: kWorldStopStackBytes: buffer
+page_heap/address_space.h: kStoppedRemembered: buffer
+page_heap/memory_limit.h: kNumLimitKinds: protocol
+page_heap/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSizes: buffer
+page_heap/page_map.h: kLeafBits kLeavesAtOnce: bits
+page_heap/page_map.h: kMaxHardwarePage: system
+page_heap/page_state.h: kRecordsPerMove: protocol
+page_heap/small_places.h: kBits: buffer
+page_heap/span.h: kFirstPool: bits
+page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
+instruments/pressure/config.h: kPressureLevels: protocol
+instruments/pressure/monitor.h: kMaxSources: buffer
+instruments/profiles/address_table.h: kFirstSlots: buffer
+instruments/profiles/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
     kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
     kFileOffset kFilename kBuildId kMappingId kAddress: format
-tools/symbols/mapped_libraries.cc: kFirstTextBytes: buffer
-tools/profile/object_table.cc: kFirstBytes: buffer
-tools/profile/object_table.h: kMaxBytes kMaxMark: bits
-tools/profile/object_table.h: kNumShards: buffer
-tools/profile/proto_writer.h: kDelimited: format
-tools/profile/site_table.h: kNumBuckets: buffer
-tools/profiler/heap_profile_name.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
-tools/profiler/named_stack.cc: kBytesPerFrame: buffer
-tools/profiler/profile_files.cc: kMaxName: buffer
-tools/profiler/record_session.cc: kStaticSkip: protocol
-tools/profiler/sampler.cc: kSampleStaticSkip: protocol
-heap/heap_hold.cc: kMaxHandlers: buffer
-heap/helper_thread.cc: kMaxTasks: buffer
-heap/hooks.h: kMaxHooks: format
-heap/idle_release.h: kUntilFrees: protocol
-heap/large_reports.cc: kReportedFrames: buffer
-heap/large_reports.cc: kStaticSkip: protocol
-heap/pressure_counts.h: kLevels: protocol
+instruments/unwind/mapped_libraries.cc: kFirstTextBytes: buffer
+instruments/profiles/object_table.cc: kFirstBytes: buffer
+instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
+instruments/profiles/object_table.h: kNumShards: buffer
+instruments/profiles/proto_writer.h: kDelimited: format
+instruments/profiles/site_table.h: kNumBuckets: buffer
+instruments/profiles/heap_profile_name.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
+instruments/profiles/named_stack.cc: kBytesPerFrame: buffer
+instruments/profiles/profile_files.cc: kMaxName: buffer
+instruments/profiles/record_session.cc: kStaticSkip: protocol
+instruments/profiles/sampler.cc: kSampleStaticSkip: protocol
+process/heap_hold.cc: kMaxHandlers: buffer
+process/helper_thread.cc: kMaxTasks: buffer
+process/hooks.h: kMaxHooks: format
+process/idle_release.h: kUntilFrees: protocol
+process/large_reports.cc: kReportedFrames: buffer
+process/large_reports.cc: kStaticSkip: protocol
+process/pressure_counts.h: kLevels: protocol
 stats/process_facts.h: kMaxName: buffer
 config/read_settings.cc: kFullLibraryNamesBytes: buffer
 config/setting.h: kNoTraits kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
@@ -361,7 +360,7 @@ def check(root):
             if reason not in REASONS or (file, name) in listed:
                 complaints.add(pathlib.Path(__file__), 1, f"{file}: {name}: listed twice, or no such reason: {reason}")
             listed[file, name] = reason
-    texts = {path.relative_to(root / "src").as_posix(): plain(path.read_text()) for path in source.code_files(root / "src")}
+    texts = {source.name_of(root, path): plain(path.read_text()) for path in source.library_files(root)}
     scanner = Scanner(texts.values())
     seen = set()
     for file, text in texts.items():
@@ -370,7 +369,7 @@ def check(root):
         for line, name, value in scanner.constants(text):
             seen.add((file, name))
             if (file, name) not in listed:
-                complaints.add(root / "src" / file, line, f"{name} {value}: make it a field of Tuning (src/{TUNING}), or list it "
+                complaints.add(source.place_of(root, file), line, f"{name} {value}: make it a field of Tuning (src/{TUNING}), or list it "
                                f"in scripts/lint/tuning.py")
     for file, name in sorted(set(listed) - seen):
         complaints.add(pathlib.Path(__file__), 1, f"{file}: {name}: there is no such constant")

@@ -33,7 +33,9 @@ CHECKED = (
     "bench/programs/",
     "bench/runner/",
     "docs/",
+    "formats/",
     "include/",
+    "instruments/",
     "packaging/",
     "scripts/",
     "src/",
@@ -49,7 +51,8 @@ CHECKED = (
     "tests/unit/",
 )
 # Other places in which --all looks for these words.
-OTHERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "bench/", "docs/", "src/", "tests/")
+OTHERS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "bench/", "docs/", "formats/", "instruments/", "src/",
+          "tests/")
 # (path, regular expression of the text around the phrase, reason)
 EXCEPTIONS = (
     ("bench/runner/documents.py", "behind", "of figures: slower than the best peer's"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // AllocationKind: the family of functions that an object came from, and by which it must be freed.
-// Only slow paths know it: a guarded sample (tools/guard/) keeps it, other objects do not.
+// Only slow paths know it: a guarded sample (instruments/guard/) keeps it, other objects do not.
 #pragma once
 
 #include <cstdint>

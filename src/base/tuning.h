@@ -99,7 +99,7 @@ struct Tuning {
     size_t idle_after_new_spans = 1;
   } shards;
 
-  // How much memory the allocator keeps beyond the memory in use (page/retention.h).
+  // How much memory the allocator keeps beyond the memory in use (page_heap/retention.h).
   struct Retention {
     // The total is the memory in use / in_use_part, but at least floor_bytes. Thread caches get
     // 32 MiB of the floor, as in gperftools. Not measured. Ranges: 2 MiB to 1 GiB; 4 to 256.
@@ -109,7 +109,7 @@ struct Tuning {
     // ended threads for new ones, get enough for a few thread pools: a thread that lives for 100
     // objects executes 110,000 instructions in the allocator without inheritance, 60,000 with it
     // (decision 0009). An excess of free pages below free_pages_part is not released
-    // (page/release_policy.h). Empty spans that shards keep get the rest. The shares were not
+    // (page_heap/release_policy.h). Empty spans that shards keep get the rest. The shares were not
     // measured. Ranges: 2 to 64; 4 to 1024; 16 to 4096.
     size_t thread_caches_part = 2;
     size_t inherited_part = 32;
@@ -124,8 +124,9 @@ struct Tuning {
     size_t thread_caches_in_use_part = 2;
     // A shard compares the memory that all shards keep with their share once per step that it
     // keeps, since the sum reads counters that other CPUs write. A step is the share /
-    // kept_spans_steps / the number of shards, at least kept_spans_step (page/retention.h). So each
-    // shard may keep a step too much of each kind. Ranges: 4 KiB to 4 MiB, a power of two; 2 to 64.
+    // kept_spans_steps / the number of shards, at least kept_spans_step (page_heap/retention.h). So
+    // each shard may keep a step too much of each kind. Ranges: 4 KiB to 4 MiB, a power of two; 2
+    // to 64.
     size_t kept_spans_step = 128_KiB;
     size_t kept_spans_steps = 8;
     // The total is at most this part of the lowest memory limit. Not measured. Range: 2 to 64.
@@ -136,7 +137,7 @@ struct Tuning {
     int64_t pressure_hold_ms = 120'000;
   } retention;
 
-  // How many objects of one size class a thread cache holds (cache/bin_policy.h).
+  // How many objects of one size class a thread cache holds (thread_cache/bin_policy.h).
   struct Bins {
     // The most bytes. Last-in-first-out reuse mixes the order of addresses, which the bitmaps of
     // the central free list restore, so bins are small. A prototype with 4 MiB was a quarter slower
@@ -207,8 +208,8 @@ struct Tuning {
     uint8_t late_uses = 16;
   } bins;
 
-  // How many bytes all bins of a thread claim together (cache/cache_budget.h). The rules are those
-  // of the TCMalloc document, except for max_step_bytes.
+  // How many bytes all bins of a thread claim together (thread_cache/cache_budget.h). The rules are
+  // those of the TCMalloc document, except for max_step_bytes.
   struct CacheBudget {
     // The limit of a new cache. 256 KiB: containers 5 to 9 % slower (decision 0009). Range: 16 KiB
     // to 1 MiB.
@@ -248,7 +249,7 @@ struct Tuning {
     uint8_t collections_per_doubling = 4;
   } cache_budget;
 
-  // Creation, inheritance and idleness (cache/registry.h, heap/current_thread.h).
+  // Creation, inheritance and idleness (thread_cache/registry.h, process/current_thread.h).
   struct ThreadCaches {
     // A thread that allocates nothing gets a cache after this many frees. Receiving a message or
     // two does not justify a cache. Not measured. Range: 0 to 100.
@@ -283,7 +284,7 @@ struct Tuning {
     size_t bytes_of_longer = 2 * kCacheLineSize;
   } line_ownership;
 
-  // Empty spans that a shard keeps for its next use (page/span_cache.h).
+  // Empty spans that a shard keeps for its next use (page_heap/span_cache.h).
   struct SpanCache {
     // The longest span that is kept. Range: 1 to 127.
     size_t max_pages = 16;
@@ -296,7 +297,7 @@ struct Tuning {
     size_t drained_at_once = 32;
   } span_cache;
 
-  // Spans of large objects that a shard keeps for its next use (page/span_pool.h).
+  // Spans of large objects that a shard keeps for its next use (page_heap/span_pool.h).
   struct SpanPool {
     // The longest object that a pool keeps and serves. Range: 64 KiB to 1 GiB.
     Length max_length = Length::ForBytes(1_MiB);
@@ -317,7 +318,7 @@ struct Tuning {
     size_t records = 128;
   } span_pool;
 
-  // Where spans lie in the address space (page/span_places.cc).
+  // Where spans lie in the address space (page_heap/span_places.cc).
   struct Placement {
     // Lengths of the runs of pages that hold the spans of one shard; longer in larger heaps. A CPU
     // prefetches past the end of a span, into memory in which another CPU works: two threads took
@@ -342,7 +343,7 @@ struct Tuning {
     size_t max_listed_pages = 128;
   } placement;
 
-  // How the heap takes memory from the OS (page/governor.cc).
+  // How the heap takes memory from the OS (page_heap/governor.cc).
   struct Growth {
     // Length of the first mapping. It is short for small programs under a limit on address space
     // (RLIMIT_AS). Range: 64 KiB to 8 MiB.
@@ -354,7 +355,7 @@ struct Tuning {
     size_t part = 8;
   } growth;
 
-  // Hugepages, and pre-faulting outside of them (page/hugepage_policy.h).
+  // Hugepages, and pre-faulting outside of them (page_heap/hugepage_policy.h).
   struct Hugepages {
     // A heap of this many backed bytes asks for hugepages where it grows; in a smaller one, 2 MiB
     // would be a visible part of the process. 16 MiB: 10 % faster with buffers, 9 % more memory in
@@ -389,9 +390,10 @@ struct Tuning {
     size_t untouched_part = 4;
   } hugepages;
 
-  // calloc of large objects whose memory may have been written to (page/address_space_clear.cc). A
-  // page of 4 KiB takes 0.1 to 0.3 us to clear where it is backed; 1.4 us more where it is not. To
-  // replace it takes 0.1 us, and 1.4 us more if the program writes to it again (decision 0054).
+  // calloc of large objects whose memory may have been written to
+  // (page_heap/address_space_clear.cc). A page of 4 KiB takes 0.1 to 0.3 us to clear where it is
+  // backed; 1.4 us more where it is not. To replace it takes 0.1 us, and 1.4 us more if the program
+  // writes to it again (decision 0054).
   struct Clearing {
     // Up to this length, memory is cleared without asking the OS how much of it is backed. Range:
     // 4 KiB to 1 GiB.
@@ -415,8 +417,8 @@ struct Tuning {
     Length min_replaced_blindly = Length::ForBytes(32_MiB);
   } clearing;
 
-  // realloc of growing objects (entry/slow_path.cc, page/address_space_move.cc). The size from
-  // which it moves pages is hugepages.huge_object.
+  // realloc of growing objects (malloc/slow_path.cc, page_heap/address_space_move.cc). The size
+  // from which it moves pages is hugepages.huge_object.
   struct Reallocation {
     // When realloc moves an object of this size or more, the old memory does not enter the thread
     // cache: growing objects seldom shrink again, and other growing objects can use the memory. A
@@ -430,7 +432,8 @@ struct Tuning {
     size_t max_moves_at_once = 8;
   } reallocation;
 
-  // Which free memory the library returns to the OS by itself, and when (page/release_policy.h).
+  // Which free memory the library returns to the OS by itself, and when
+  // (page_heap/release_policy.h).
   struct Release {
     // Default and maximum of TCMALLOC_RELEASE_RATE. 0 never releases. The TCMalloc document
     // explains values from 0 to 10 under "tcmalloc_release_rate". Range: 0 to max_rate.
@@ -477,7 +480,7 @@ struct Tuning {
   } release;
 
   // Idle release: returning free pages to the OS while no thread is freeing
-  // (heap/idle_release.h, heap/background_thread.h). A pass is idle when nothing was freed
+  // (process/idle_release.h, process/background_thread.h). A pass is idle when nothing was freed
   // since the pass before.
   struct IdleRelease {
     // The time from one pass to the next. Not measured. Range: 10 to 10,000.
@@ -512,7 +515,7 @@ struct Tuning {
     size_t searched_at_once = 1024;
   } trim;
 
-  // Memory limits (page/memory_limit.h, page/governor.h, heap/limits.h).
+  // Memory limits (page_heap/memory_limit.h, page_heap/governor.h, process/limits.h).
   struct Limits {
     // Bytes to release beyond what is needed, so that not every growth near a limit makes a system
     // call: slack_part of the limit, within these bounds. The upper bound is one release.slice. Not
@@ -532,7 +535,7 @@ struct Tuning {
     int64_t cgroup_reread_ms = 5000;
   } limits;
 
-  // When the OS refuses a mapping (page/address_space_release.cc, decision 0025).
+  // When the OS refuses a mapping (page_heap/address_space_release.cc, decision 0025).
   struct AddressSpace {
     // The heap unmaps free memory for other users of the address space when that memory is at least
     // this much and more than a half of the heap, until a quarter is left. Less is not worth the
@@ -545,7 +548,7 @@ struct Tuning {
     size_t max_refusals = 4;
   } address_space;
 
-  // Where the allocator's own records lie (page/metadata_arena.h).
+  // Where the allocator's own records lie (page_heap/metadata_arena.h).
   struct Metadata {
     // The arena grows by this much: 16 system calls per MiB. Range: 64 KiB to 1 MiB; a multiple of
     // 64 KiB, the largest hardware page.
@@ -587,11 +590,11 @@ struct Tuning {
     int fork_patience_ms = 50;
     // How often fork tries to hold the heap, each time with twice the patience: together 6 s. Fewer
     // could give up where many threads share a processor; the child can then use little of the
-    // heap (heap/stray_child.h). Not measured. Range: 1 to 10.
+    // heap (process/stray_child.h). Not measured. Range: 1 to 10.
     int fork_tries = 7;
   } locks;
 
-  // Reports of large allocations (heap/large_reports.h).
+  // Reports of large allocations (process/large_reports.h).
   struct LargeReports {
     // The default of TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD, as in gperftools. Larger allocations
     // are more often a mistake than not. Range: 1 MiB and up.
@@ -601,7 +604,7 @@ struct Tuning {
     size_t rise_part = 8;
   } large_reports;
 
-  // Sampled allocations, and profiles in files (tools/profiler/profile_files.h).
+  // Sampled allocations, and profiles in files (instruments/profiles/profile_files.h).
   struct Sampling {
     // The sampling interval, the mean number of bytes between samples, of profiles requested
     // without TCMALLOC_SAMPLE_PARAMETER: some hundred samples a second in a program that allocates
@@ -621,7 +624,7 @@ struct Tuning {
     size_t record_block_bytes = 16_KiB;
   } sampling;
 
-  // Guarded samples (tools/guard/).
+  // Guarded samples (instruments/guard/).
   struct GuardedSamples {
     // The slots of the pool: address space for objects in use or in quarantine. With a record of
     // 0.7 KiB per slot, and max_page_bytes, the pool takes at most 0.7 MiB. Range: 16 to 4096.
@@ -657,7 +660,7 @@ struct Tuning {
     uintptr_t max_simple_frame_bytes = 2048;
   } stack_traces;
 
-  // The heap profiler (tools/profiler/heap_profiler.h, tools/profile/site_table.h).
+  // The heap profiler (instruments/profiles/heap_profiler.h, instruments/profiles/site_table.h).
   struct HeapProfiler {
     // Defaults of HEAP_PROFILE_ALLOCATION_INTERVAL and HEAP_PROFILE_INUSE_INTERVAL, as in
     // gperftools: a file each time this many more bytes were allocated or are in use. Range: 0
@@ -671,7 +674,7 @@ struct Tuning {
     size_t max_stacks = size_t{1} << 20;
   } heap_profiler;
 
-  // The debug libraries (debug/).
+  // The debug libraries (instruments/debug/).
   struct DebugLibrary {
     // The most return addresses that are kept for each call that allocates or frees. Range: 1 to
     // stack_traces.max_depth.
@@ -683,7 +686,8 @@ struct Tuning {
     size_t max_filled_bytes = 64_MiB;
   } debug_library;
 
-  // The leak checker (tools/leak/check.h), and the world stop (tools/world_stop/world_stop.h).
+  // The leak checker (instruments/leaks/check.h), and the world stop
+  // (instruments/world_stop/world_stop.h).
   struct LeakCheck {
     // Defaults of HEAP_CHECK_MAX_LEAKS, HEAP_CHECK_MAX_POINTER_OFFSET and
     // HEAP_CHECK_POINTER_SOURCE_ALIGNMENT, as in gperftools. The alignment is a power of two.
@@ -743,7 +747,7 @@ struct Tuning {
     size_t allocator_stack_bytes = 2048;
   } leak_check;
 
-  // Memory pressure (tools/pressure/).
+  // Memory pressure (instruments/pressure/).
   struct Pressure {
     // "auto": thresholds of the levels, in percent of the limit. The last two leave a tenth of the
     // memory for a level that frees too late, and a twentieth for the kernel. Operators who set
@@ -782,7 +786,7 @@ struct Tuning {
     int reads_at_once = 64;
   } pressure;
 
-  // Reports at intervals, on signals and at exit (heap/helper_thread.h).
+  // Reports at intervals, on signals and at exit (process/helper_thread.h).
   struct Reports {
     // The shortest and the longest interval of periodic reports: 10 ms and 30 days. Range: the
     // first is below the second.

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "page/hugepage_policy.h"
+#include "page_heap/hugepage_policy.h"
 
 namespace tcmalloc {
 namespace {

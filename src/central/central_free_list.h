@@ -35,10 +35,10 @@
 #include "central/shard_map.h"
 #include "central/span_owner.h"
 #include "os/spinlock.h"
-#include "page/metadata_arena.h"
-#include "page/page_heap.h"
-#include "page/page_map.h"
-#include "page/span.h"
+#include "page_heap/metadata_arena.h"
+#include "page_heap/page_heap.h"
+#include "page_heap/page_map.h"
+#include "page_heap/span.h"
 
 namespace tcmalloc {
 

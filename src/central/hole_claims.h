@@ -15,7 +15,7 @@
 #include "base/tuning.h"
 #include "central/span_holes.h"
 #include "os/thread_number.h"
-#include "page/span.h"
+#include "page_heap/span.h"
 
 namespace tcmalloc {
 

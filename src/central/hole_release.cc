@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "page/span.h"
+#include "page_heap/span.h"
 
 namespace tcmalloc {
 

@@ -5,11 +5,11 @@
 // handed out again.
 //
 // Rule. It walks in the order of addresses over the hugepages that may have spans of small objects
-// (page/small_places.h), and claims the objects of each span's holes (CentralFreeList::ClaimHoles).
-// When enough are claimed (HoleClaims), it releases the memory without a lock, joining holes that
-// meet across spans; then the objects return to their spans. So a lock is held for the walk over
-// one bitmap, or for a bounded number of steps of the search for hugepages, and no thread waits for
-// the OS. Other threads allocate other objects meanwhile.
+// (page_heap/small_places.h), and claims the objects of each span's holes
+// (CentralFreeList::ClaimHoles). When enough are claimed (HoleClaims), it releases the memory
+// without a lock, joining holes that meet across spans; then the objects return to their spans. So
+// a lock is held for the walk over one bitmap, or for a bounded number of steps of the search for
+// hugepages, and no thread waits for the OS. Other threads allocate other objects meanwhile.
 //
 // Not covered: spans without free objects, spans that a SpanCache keeps, objects in thread caches.
 // Flush first to include them.
@@ -31,9 +31,9 @@
 #include "central/hole_claims.h"
 #include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
-#include "page/metadata_arena.h"
-#include "page/page_heap.h"
-#include "page/page_map.h"
+#include "page_heap/metadata_arena.h"
+#include "page_heap/page_heap.h"
+#include "page_heap/page_map.h"
 
 namespace tcmalloc {
 

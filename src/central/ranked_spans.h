@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "base/intrusive_list.h"
-#include "page/span.h"
+#include "page_heap/span.h"
 
 namespace tcmalloc {
 

@@ -20,8 +20,8 @@
 #include "base/step_counts.h"
 #include "central/ranked_spans.h"
 #include "os/gated_lock.h"
-#include "page/span_home.h"
-#include "page/touch_history.h"
+#include "page_heap/span_home.h"
+#include "page_heap/touch_history.h"
 
 namespace tcmalloc {
 

@@ -40,8 +40,8 @@
 #include "central/shard.h"
 #include "central/span_owner.h"
 #include "os/spinlock.h"
-#include "page/metadata_arena.h"
-#include "page/page_heap.h"
+#include "page_heap/metadata_arena.h"
+#include "page_heap/page_heap.h"
 
 namespace tcmalloc {
 

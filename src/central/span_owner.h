@@ -21,7 +21,7 @@
 #include <cstdint>
 
 #include "base/size_classes.h"
-#include "page/span.h"
+#include "page_heap/span.h"
 
 namespace tcmalloc {
 

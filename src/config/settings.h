@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The settings, which environment variables set. Each variable is a row of
 // config/settings_table.h, with its default. This file has the members that store the values, and
-// the functions that read them. ApplySettings (heap/heap.cc) passes them to the parts
+// the functions that read them. ApplySettings (process/heap.cc) passes them to the parts
 // of the heap.
 //
 // An invalid value, a value out of range and an unknown variable TCMALLOC_... cause one line on
@@ -25,7 +25,7 @@ inline constexpr size_t kSettingTextBytes = 256;
 // The values of HEAPCHECK (docs/leak-checker.md).
 enum class HeapCheckMode : uint8_t { kOff, kMinimal, kNormal, kStrict, kDraconian, kAsIs, kLocal };
 
-// When the process gets a background thread (heap/background_thread.h): with its second thread,
+// When the process gets a background thread (process/background_thread.h): with its second thread,
 // never, or when the library is loaded.
 enum class BackgroundMode : uint8_t { kAuto, kNever, kAtLoad };
 
@@ -99,7 +99,7 @@ struct Settings {
   // No environment variable sets it.
   size_t min_thread_cache_bytes = kTuning.cache_budget.min_per_cache_bytes;
   int32_t malloc_stats;
-  // The debug libraries (debug/).
+  // The debug libraries (instruments/debug/).
   size_t free_queue_bytes;
   bool page_fence;
   bool page_fence_never_reclaim;
@@ -113,8 +113,8 @@ struct Settings {
   size_t sample_period_bytes;
   uint64_t sample_seed;
   char pressure[kSettingTextBytes];
-  // Profiles of samples in files (tools/profiler/profile_files.h), which only the full library
-  // writes.
+  // Profiles of samples in files (instruments/profiles/profile_files.h), which only the full
+  // library writes.
   char profile_files[kSettingTextBytes];
   bool report_at_term;
   size_t retention_bytes;  // 0: derived from the memory in use

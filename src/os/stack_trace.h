@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stack traces: the calling thread's stack as return addresses. tools/stack/stack_walk.h walks the
-// stack. The minimal library has tools/minimal/stack_trace.cc instead, whose traces are empty.
+// Stack traces: the calling thread's stack as return addresses. instruments/unwind/stack_walk.h
+// walks the stack. The minimal library has instruments/unwind/no_stack_trace.cc instead, whose
+// traces are empty.
 //
 // The functions may be called anywhere: before main, in signal handlers, on alternate stacks, in
 // forked children, while another thread loads or unloads a library, while an exception is thrown.
@@ -53,7 +54,7 @@ enum class AllocatorFrames : uint8_t {
   // the allocator calls.
   kCallback,
 };
-// Whether a trace uses the cache of rules (tools/stack/call_frame_cache.h): 128 KiB. Each
+// Whether a trace uses the cache of rules (instruments/unwind/call_frame_cache.h): 128 KiB. Each
 // frame may touch another page of it.
 enum class RuleCache : uint8_t {
   kUsed,

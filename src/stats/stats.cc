@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "base/compiler.h"
-#include "cache/registry_totals.h"
-#include "heap/heap.h"
 #include "os/log.h"
+#include "process/heap.h"
 #include "stats/process_facts.h"
 #include "stats/stats_formats.h"
+#include "thread_cache/registry_totals.h"
 
 namespace tcmalloc {
 namespace {

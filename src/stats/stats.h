@@ -16,12 +16,12 @@
 
 #include "base/size_classes.h"
 #include "base/text_writer.h"
-#include "heap/pressure_counts.h"
 #include "os/memory/hugepages.h"
-#include "page/limit_watch.h"
-#include "page/memory_limit.h"
-#include "page/page_heap.h"
-#include "page/retention.h"
+#include "page_heap/limit_watch.h"
+#include "page_heap/memory_limit.h"
+#include "page_heap/page_heap.h"
+#include "page_heap/retention.h"
+#include "process/pressure_counts.h"
 
 namespace tcmalloc {
 

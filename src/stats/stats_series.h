@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TCMALLOC_STATS_EVERY: writes the statistics as a line of JSON at each interval, in the helper
-// thread (heap/helper_thread.h). Opens the file for each line and appends the line by one write, so
-// processes can share a file, and log rotation can move it.
+// thread (process/helper_thread.h). Opens the file for each line and appends the line by one write,
+// so processes can share a file, and log rotation can move it.
 //
 // Cost of a line: a snapshot and its formatting take tens of microseconds, and up to some 30 KiB of
 // the helper's stack.

@@ -42,7 +42,7 @@ from harness import (AT_REST, PENDING, TIMEOUT_S, Skipped, Target, Tracer, child
 
 SEED = 20261125
 LONGEST_REQUEST_S = 0.02
-# Values of the sleep word (src/heap/background_thread.cc).
+# Values of the sleep word (src/process/background_thread.cc).
 ASLEEP_UNTIL_FREES, CALLED = 1, 3
 NOBODY, OWNER = 65534, 1
 REQUESTS = ("flush", "release", "trim", "set")

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tools/pressure/os/base64.h"
+#include "instruments/pressure/base64.h"
 
 namespace {
 

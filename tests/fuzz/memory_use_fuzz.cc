@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "instruments/pressure/cgroup_events.h"
+#include "instruments/pressure/memory_figures.h"
 #include "os/memory_use.h"
-#include "tools/pressure/os/cgroup_events.h"
-#include "tools/pressure/os/memory_figures.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;

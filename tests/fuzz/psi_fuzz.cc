@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/text_writer.h"
-#include "tools/pressure/os/psi.h"
+#include "instruments/pressure/psi.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;

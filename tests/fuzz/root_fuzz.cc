@@ -56,7 +56,7 @@ std::string SoundFile() {
   note.p_filesz = note.p_memsz = notes.size();
   const Elf64_Phdr tls = {.p_type = PT_TLS, .p_memsz = 64, .p_align = 16};
   const std::string table = "constants\nclock 1\n";
-  // The root: see src/introspection/root.h.
+  // The root: see instruments/introspection/root.h.
   const size_t root_bytes = 8 + 4 + 2 + 2 + 16 + 9 * 8;
   std::string text = "TCMROOT\n" + Bytes(uint32_t{1}) + Bytes(uint16_t{8}) +
                      Bytes(static_cast<uint16_t>(root_bytes)) +

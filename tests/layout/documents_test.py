@@ -135,7 +135,7 @@ def bodies_that_abort(text):
 def abort_fragments(root, complaints):
     """{constant text of a line with which src/ aborts: (path, line)}."""
     found = {}
-    for path in source.code_files(root / "src"):
+    for path in source.library_files(root):
         text = source.without_comments(path.read_text())
         calls = 0
         for begin, body in bodies_that_abort(text):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiles each header and each source of src/ by itself, with the flags that it or its folder is compiled with.
+"""Compiles each header and each source of the libraries by itself, with the flags that it or its folder is compiled with.
 
   headers_test.py ROOT BUILD_DIR
 
@@ -17,13 +17,16 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import source  # noqa: E402
+
 
 def compile_commands(root, build):
-    """Folder or file of src/ -> the words of the command that compiles it, or one of its files, without the file."""
+    """Folder or file of the libraries -> the words of the command that compiles it, or one of its files, without the file."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
-        if root / "src" not in path.parents:
+        if not any(root / folder in path.parents for folder in source.LIBRARY_FOLDERS):
             continue
         words = iter(shlex.split(entry["command"]))
         kept = []
@@ -32,7 +35,7 @@ def compile_commands(root, build):
                 next(words)
             elif word != "-c" and word != entry["file"]:
                 kept.append(word)
-        name = path.relative_to(root / "src")
+        name = pathlib.PurePath(source.name_of(root, path))
         commands.setdefault(name.parent.as_posix(), (kept, entry["directory"]))
         commands[name.as_posix()] = kept, entry["directory"]
     return commands
@@ -43,13 +46,13 @@ def main():
     build = pathlib.Path(sys.argv[2]).resolve()
     commands = compile_commands(root, build)
     if not commands:
-        print("compile_commands.json knows no file of src/")
+        print("compile_commands.json knows no file of the libraries")
         return 1
-    files = sorted(path for path in (root / "src").rglob("*") if path.suffix in (".h", ".cc"))
+    files = [path for path in source.library_files(root) if path.suffix != ".c"]
     default = commands[min(commands)]
 
     def check(file):
-        name = file.relative_to(root / "src").as_posix()
+        name = source.name_of(root, file)
         # If no file of the folder is compiled alone, the options of another folder serve.
         words, directory = commands.get(name) or commands.get(name.rpartition("/")[0], default)
         unit = f'#include "{name}"\n' * (2 if file.suffix == ".h" else 1)
@@ -62,7 +65,7 @@ def main():
         for name, status, output in pool.map(check, files):
             if status != 0:
                 failed += 1
-                print(f"src/{name} does not compile alone:\n{output}")
+                print(f"{name} does not compile alone:\n{output}")
     compiler = next(iter(commands.values()))[0][0]
     print(f"{len(files)} headers and sources compiled with {compiler}, {failed} failed")
     return 1 if failed or not files else 0

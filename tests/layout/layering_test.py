@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Holds src/ to the order of its folders and to the rules that come with it.
+"""Holds src/, instruments/ and formats/ to the order of its folders and to the rules that come with it.
 
   layering_test.py ROOT
 
   * a folder includes only folders below it; no file includes itself by a detour; a project header
-    is included by its path from src/, in quotes
-  * files of the minimal library include a header of tools/ only if a file in a folder named minimal also includes it,
-    to define its functions for that library
-  * only heap/ and the folders above it name the process's heap
+    is included in quotes, by its path from src/ or, if it is not there, from the project's folder
+  * files of src/ include a header of instruments/ only if a file named no_* also includes it, to define its functions
+    for the minimal library
+  * only process/ and the folders above it name the process's heap
   * only entry points include public headers
-  * below heap/ only os/ has virtual functions
+  * below process/ only os/ has virtual functions
   * conditional compilation and macros are only in files that are meant for them
   * headers have #pragma once, sources their licence line
   * cli/ includes no header of src/ or include/, since the command reads every version of the library. The exceptions
@@ -26,57 +26,56 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import source  # noqa: E402
 
-# A folder may include those of a lower level; folders of one level do not include each other. A folder
-# that is named after a library (LIBRARIES) is of the level of the folder that it is in.
+# A folder may include those of a lower level; folders of one level do not include each other.
 LEVELS = (
-    ("base",), ("os", "tools/mark"), ("os/memory",),
-    ("page", "config", "tools/os", "tools/stack", "tools/world_stop", "tools/symbols/os",
-     "tools/profiler/os", "tools/pressure/os", "tools/leak/os", "tools/guard/os", "tools/annotations",
-     "debug/os", "debug/objects"),
-    ("central", "tools/symbols"), ("cache", "tools/profile"), ("heap",), ("stats",),
-    ("tools/profiler", "tools/pressure"), ("tools/guard",),
-    ("introspection", "control", "tools", "tools/leak", "tools/no_leak", "tools/no_guard"),
-    ("entry",), ("debug",),
-    ("compat",),
+    ("base",), ("os", "formats/marker"), ("os/memory",),
+    ("page_heap", "config", "instruments/unwind", "instruments/world_stop", "instruments/annotations",
+     "instruments/red_zones"),
+    ("central",), ("thread_cache",), ("process",), ("stats",),
+    ("instruments/profiles", "instruments/pressure"), ("instruments/guard",),
+    ("instruments/introspection", "instruments/control", "instruments/leaks"),
+    ("malloc",), ("instruments/debug",), ("instruments/gperftools",),
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
 # What the command shares with the library: the rules of the marker, of near names and of hints about variables, plain data,
 # the names of settings.
-CLI_SHARED = re.compile(r"tools/mark/\w+\.h|base/(address_range|mapping_line|near_name|text_writer)\.h"
+CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|mapping_line|near_name|text_writer)\.h"
                         r"|config/(environment_hints|settings_table)\.h")
-LIBRARIES = ("full", "minimal", "override", "shared", "plain", "debug")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
 PROCESS_HEAP = re.compile(r"\b(GlobalHeap|global_heap_storage|global_page_map|current_slot)\b")
 VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
 # Files with system calls and with code that differs between systems and machines.
-SYSTEM = r"(tools/(\w+/)?|debug/)?os/.*|tools/(stack|world_stop)/.*"
-CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|entry/(override\.h|shared/.*)")
-MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|entry/(override\.h|shared/.*)")
+SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!function_names|mapped_libraries).*"
+          r"|profiles/(output_path|probes|process|signal_number)\.\w+|leaks/(backed_pages|main_start)\.\w+"
+          r"|pressure/(base64|cgroup_\w+|event_set|high_descriptor|memory_figures|pressure_watch|psi)\.\w+"
+          r"|guard/(fault_handler|page_access|thread_id)\.\w+|red_zones/protection\.\w+)")
+CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
+MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.
 SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
 SYSTEM_HEADERS_IN = re.compile(SYSTEM)
 # Only files that define public functions may include the public headers.
-PUBLIC_HEADERS_IN = re.compile(r"entry/((full|plain)/)?entry_.*|debug/entry_.*|tools/leak/entry_.*|compat/.*")
+PUBLIC_HEADERS_IN = re.compile(r"malloc/entry_.*|instruments/(\w+/entry_.*|gperftools/.*)")
 # Files that may break a rule: (rule, file), with the reason.
 EXCEPTIONS = {
-    ("macro definition", "introspection/field_table.h"):
+    ("macro definition", "instruments/introspection/field_table.h"):
         "makes name, offset and size of a member from one token",
-    ("system header", "compat/malloc_hook.cc"):
+    ("system header", "instruments/gperftools/malloc_hook.cc"):
         "offers mmap and munmap to programs as they are",
-    ("system header", "entry/oom_policy.cc"):
+    ("system header", "malloc/oom_policy.cc"):
         "asks dlopen for the C++ runtime; os/ does not know that there is such a thing",
-    ("system header", "entry/shared/override_atfork.cc"):
+    ("system header", "malloc/override_atfork.cc"):
         "asks dlsym for the function that it stands before",
-    ("system header", "entry/shared/override_threads.cc"):
+    ("system header", "malloc/override_threads.cc"):
         "asks dlsym for the function that it stands before",
 }
 
 # (header, header that it must not include, not even by a detour, with the reason).
 NOT_INCLUDED = {
-    ("entry/fast_path.h", "heap/heap.h"): "the fast path needs three variables, not all tiers",
+    ("malloc/fast_path.h", "process/heap.h"): "the fast path needs three variables, not all tiers",
 }
 
 # Forbidden in every file of the project, documentation and scripts included.
@@ -96,21 +95,17 @@ LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
 
 
 def folder_of(name):
-    """The folder whose level a file of src/ has."""
-    parts = name.split("/")[:-1]
-    while len(parts) > 1 and parts[-1] in LIBRARIES:
-        parts.pop()
-    return "/".join(parts)
+    """The folder of a file."""
+    return name.rpartition("/")[0]
 
 
 class Checker:
 
     def __init__(self, root):
         self.root = root
-        self.src = root / "src"
         self.complaints = source.Complaints(root)
         self.used_exceptions = set()
-        # File (path from src/) -> [(line, included path from src/, text of the line)].
+        # File, as it is included -> [(line, included file, text of the line)].
         self.includes = {}
 
     def complain(self, path, match_or_line, message, text=""):
@@ -129,22 +124,22 @@ class Checker:
         return True
 
     def check_file(self, path):
-        name = path.relative_to(self.src).as_posix()
+        name = source.name_of(self.root, path)
         folder = folder_of(name)
         if folder not in LEVEL:
-            self.complain(path, 1, f"src/{folder} is not in the order of folders (LEVELS)")
+            self.complain(path, 1, f"{folder} is not in the order of folders (LEVELS)")
             return
         text = path.read_text()
         code = source.without_comments(text)
         bare = source.without_comments_and_strings(text)
         self.check_includes(path, name, folder, code)
-        if LEVEL[folder] < LEVEL["heap"]:
+        if LEVEL[folder] < LEVEL["process"]:
             for match in PROCESS_HEAP.finditer(bare):
                 self.complain(path, match,
-                              f"{folder}/ is below heap/ and must not name the process's heap")
+                              f"{folder}/ is below process/ and must not name the process's heap")
             if not SYSTEM_HEADERS_IN.fullmatch(name):
                 for match in VIRTUAL.finditer(bare):
-                    self.complain(path, match, "virtual functions below heap/ are for os/ alone")
+                    self.complain(path, match, "virtual functions below process/ are for os/ alone")
         for pattern, allowed, rule in ((CONDITIONAL, CONDITIONALS_IN, "conditional compilation"),
                                        (DEFINE, MACROS_IN, "macro definition")):
             for match in pattern.finditer(code):
@@ -159,18 +154,18 @@ class Checker:
             quote, target = match[1], match[2]
             target_folder = folder_of(target)
             if quote == "<":
-                if (self.src / target).exists():
+                if source.place_of(self.root, target).exists():
                     self.complain(path, match, "the project's own headers are included in quotes")
                 if (SYSTEM_HEADER.fullmatch(target) and not SYSTEM_HEADERS_IN.fullmatch(name)
                         and not self.excepted("system header", name)):
                     self.complain(path, match, "headers of the operating system are for os/")
                 continue
-            if (self.src.parent / "include" / target).is_file():
+            if (self.root / "include" / target).is_file():
                 if not PUBLIC_HEADERS_IN.fullmatch(name):
                     self.complain(path, match, "public headers are for the entry points")
                 continue
-            if not (self.src / target).is_file():
-                self.complain(path, match, "is not a path from src/ of a header there")
+            if not source.place_of(self.root, target).is_file():
+                self.complain(path, match, "is not a path of a header from src/ or from the project's folder")
                 continue
             line = code.count("\n", 0, match.start(1)) + 1
             arrows.append((line, target, code.split("\n")[line - 1]))
@@ -181,15 +176,15 @@ class Checker:
                               "which is not below it")
 
     def check_minimal(self):
-        """Code that is in both libraries uses only functions of tools/ that a file in a folder minimal defines, too."""
-        answered = {target for name, arrows in self.includes.items() if re.search("/(minimal|no_guard)/", name)
+        """Code of src/ uses only functions of instruments/ that a file named no_* defines for the minimal library, too."""
+        answered = {target for name, arrows in self.includes.items() if "/no_" in name
                     for _, target, _ in arrows}
         for name, arrows in sorted(self.includes.items()):
-            if name.startswith("tools/") or {"full", "minimal"} & set(name.split("/")):
+            if name.startswith("instruments/"):
                 continue
             for line, target, text in arrows:
-                if target.startswith("tools/") and target not in answered:
-                    self.complain(self.src / name, line,
+                if target.startswith("instruments/") and target not in answered:
+                    self.complain(source.place_of(self.root, name), line,
                                   f"the minimal library has no answer for {target}", text)
 
     def check_cli(self):
@@ -223,7 +218,7 @@ class Checker:
             for line, target, text in self.includes.get(name, ()):
                 if state.get(target) == "open":
                     loop = trail[trail.index(target):] + [target]
-                    self.complain(self.src / name, line, "closes a cycle: " + " -> ".join(loop),
+                    self.complain(source.place_of(self.root, name), line, "closes a cycle: " + " -> ".join(loop),
                                   text)
                 elif target not in state:
                     visit(target, trail + [target])
@@ -246,7 +241,7 @@ class Checker:
     def check_closures(self):
         for (name, excluded), reason in NOT_INCLUDED.items():
             if excluded in self.closure(name):
-                self.complain(self.src / name, 1, f"includes {excluded}: {reason}")
+                self.complain(source.place_of(self.root, name), 1, f"includes {excluded}: {reason}")
 
     def check_everywhere(self, path):
         try:
@@ -260,7 +255,7 @@ class Checker:
             self.complain(path, 1, f"the first line is to be // {LICENCE}")
 
     def run(self):
-        files = source.code_files(self.src)
+        files = source.library_files(self.root)
         for path in files:
             self.check_file(path)
         self.check_minimal()
@@ -273,15 +268,15 @@ class Checker:
         for rule, name in sorted(set(EXCEPTIONS) - self.used_exceptions):
             self.complain(None, 0, f"the exception for {name} ({rule}) is not needed any more")
         if not files:
-            self.complain(None, 0, "src/ has no files")
+            self.complain(None, 0, "there are no files")
         arrows = sum(len(of_file) for of_file in self.includes.values())
         below = [name for name in self.includes
-                 if LEVEL.get(folder_of(name), 0) < LEVEL["heap"] and name.endswith(".h")]
+                 if LEVEL.get(folder_of(name), 0) < LEVEL["process"] and name.endswith(".h")]
         largest = max(below, key=lambda name: len(self.closure(name)), default=None)
-        print(f"{len(files)} files in src/, {cli_files} in cli/, {arrows} includes of project headers, "
+        print(f"{len(files)} files of the libraries, {cli_files} in cli/, {arrows} includes of project headers, "
               f"{len(everything)} files in all")
         if largest:
-            print(f"largest header below heap/: {largest} with "
+            print(f"largest header below process/: {largest} with "
                   f"{len(self.closure(largest))} others that it includes")
         print(f"{self.complaints.count} complaints")
         return 1 if self.complaints.count else 0

@@ -16,9 +16,9 @@ import sys
 import tempfile
 
 FOLDERS = ("CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "CHANGELOG.md",
-           "conanfile.py", "bench", "cli", "docs", "include", "packaging", "scripts", "src", "tests")
+           "conanfile.py", "bench", "cli", "docs", "include", "packaging", "scripts", "src", "instruments", "formats", "tests")
 # Libraries that the leak checker uses: they must not need the leak checker in turn.
-TARGETS = ("tcmalloc_tools_profiler", "tcmalloc_heap", "tcmalloc_tools_no_leak")
+TARGETS = ("tcmalloc_profiles_full", "tcmalloc_process", "tcmalloc_process_full")
 
 
 def main():
@@ -31,7 +31,7 @@ def main():
                 shutil.copytree(root / name, copy / name)
             else:
                 shutil.copy(root / name, copy / name)
-        for name in ("src/tools/leak", "tests/unit/tools/leak"):
+        for name in ("instruments/leaks", "tests/unit/instruments/leaks"):
             if (copy / name).is_dir():
                 shutil.rmtree(copy / name)
         layering = root / "tests" / "layout" / "layering_test.py"
@@ -44,10 +44,10 @@ def main():
                        stdout=subprocess.DEVNULL)
         names = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True,
                                text=True, stdout=subprocess.PIPE).stdout
-        if re.search(r"(^|/)leak/|tcmalloc_tools_leak", names, re.MULTILINE):
+        if re.search(r"(^|/)leaks/|tcmalloc_leaks", names, re.MULTILINE):
             print("the build without the checker has targets of it")
             return 1
-    print("without src/tools/leak the order of folders holds and CMake configures")
+    print("without instruments/leaks the order of folders holds and CMake configures")
     return 0
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The taking of a thread's cache by another thread (src/cache/thread_slot.h, docs/remote-flush.md),
+ * The taking of a thread's cache by another thread (src/thread_cache/thread_slot.h, docs/remote-flush.md),
  * for the model checker spin, on a machine with explicit store buffers.
  *
  * The machine. A store goes into its thread's buffer and leaves it for memory at some later moment;

@@ -30,10 +30,10 @@
 #include <vector>
 
 #include "base/intrusive_list.h"
-#include "cache/bins.h"
-#include "cache/thread_slot.h"
 #include "os/membarrier.h"
 #include "os/spinlock.h"
+#include "thread_cache/bins.h"
+#include "thread_cache/thread_slot.h"
 
 namespace tcmalloc {
 namespace {

@@ -111,7 +111,8 @@ class Packages:
 
 
 def has_all_sources(source, folder):
-    for part, patterns in (("src", ("*.cc", "*.h", "CMakeLists.txt")), ("include", ("*.h",))):
+    for part, patterns in (("src", ("*.cc", "*.h", "CMakeLists.txt")), ("instruments", ("*.cc", "*.h")), ("formats", ("*.cc", "*.h")),
+                           ("include", ("*.h",))):
         wanted = {str(path.relative_to(source / part)) for pattern in patterns
                   for path in (source / part).rglob(pattern)}
         found = {str(path.relative_to(folder / "native" / part))

@@ -49,7 +49,7 @@ def main():
 
     commands = json.loads((build / "compile_commands.json").read_text())
     # The library's files, and those that CMake writes to compile several of them together.
-    folders = {source / "src", build / "tcmalloc/src"}
+    folders = {source / "src", source / "instruments", source / "formats", build / "tcmalloc/src"}
     library = [entry for entry in commands if folders & set(pathlib.Path(entry["file"]).parents)]
     others = [entry for entry in commands if entry not in library]
     expect([pathlib.Path(entry["file"]).name for entry in others] == ["outer.cc"],

@@ -56,7 +56,7 @@ fn main() {
     println!("cargo:rerun-if-changed=CMakeLists.txt");
     let carried = source.join("native");
     let native = if carried.exists() { carried } else { source.join("../../..") };
-    for name in ["CMakeLists.txt", "include", "src"] {
+    for name in ["CMakeLists.txt", "formats", "include", "instruments", "src"] {
         println!("cargo:rerun-if-changed={}", native.join(name).display());
     }
     for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS", "CMAKE_TOOLCHAIN_FILE"] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // VirtualMemory: the allocator's interface to the memory calls of the OS. It is virtual, as the
-// only interface below heap/, so that tests can count calls and fail the nth, and so that memory
+// only interface below process/, so that tests can count calls and fail the nth, and so that memory
 // may come from other sources than mmap.
 //
 // For all calls: no lock may be held (they are system calls), errno is kept, they never allocate.

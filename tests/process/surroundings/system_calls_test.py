@@ -4,7 +4,7 @@
 
 usage: system_calls_test.py WHAT ...
 
-  list PAGE SOURCES SYMBOLS  the calls in the sources, and those of the C library's functions that
+  list PAGE ROOT SYMBOLS     the calls in the sources, and those of the C library's functions that
       the library may call (undefined_symbols.txt), are on the page, and no others
   refused PAGE PROGRAM LIBRARY STATIC REFUSE  PROGRAM (surroundings.c) after its start, and STATIC
       from its start (by REFUSE), work where one of them is refused, or say what does not
@@ -18,6 +18,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts"))
+import source  # noqa: E402
 
 SKIPPED = 77
 # The program ends with this status if the C library, not the allocator, cannot do without the call.
@@ -66,13 +69,11 @@ def fail(problems):
     return 1 if problems else 0
 
 
-def list_test(page, sources, symbols):
+def list_test(page, root, symbols):
     calls = documented(page)
     problems = []
     needed = {}
-    for path in sorted(pathlib.Path(sources).rglob("*")):
-        if path.suffix not in (".cc", ".h"):
-            continue
+    for path in source.library_files(pathlib.Path(root)):
         for name in re.findall(r"\bSYS_(\w+)", path.read_text(encoding="utf-8")):
             needed[OTHER_NAMES.get(name, name)] = path
     for line in pathlib.Path(symbols).read_text(encoding="utf-8").splitlines():

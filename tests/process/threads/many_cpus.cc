@@ -28,7 +28,7 @@
 
 #include "../check.h"
 #include "base/tuning.h"
-#include "heap/heap.h"
+#include "process/heap.h"
 #include "sleepers.h"
 #include "tcmalloc/tcmalloc.h"
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/profile/profile_formats.h"
+#include "instruments/profiles/profile_formats.h"
 
 extern "C" void LibraryOuter(void (*callback)());
 

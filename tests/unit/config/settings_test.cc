@@ -8,9 +8,9 @@
 #include <string>
 
 #include "config/settings_table.h"
-#include "heap/large_reports.h"
-#include "page/memory_limit.h"
-#include "page/retention.h"
+#include "page_heap/memory_limit.h"
+#include "page_heap/retention.h"
+#include "process/large_reports.h"
 #include "testing/same_settings.h"
 
 namespace tcmalloc {

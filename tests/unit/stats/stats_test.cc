@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "cache/cache_fixture.h"
-#include "cache/registry_totals.h"
-#include "heap/new_heap.h"
-#include "heap/trim.h"
+#include "process/new_heap.h"
+#include "process/trim.h"
 #include "testing/random.h"
+#include "thread_cache/cache_fixture.h"
+#include "thread_cache/registry_totals.h"
 
 namespace tcmalloc {
 namespace {

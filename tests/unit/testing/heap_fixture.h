@@ -16,9 +16,9 @@
 #include "base/text_writer.h"
 #include "central/central_cache.h"
 #include "central/span_owner.h"
-#include "page/metadata_arena.h"
-#include "page/page_heap.h"
-#include "page/page_map.h"
+#include "page_heap/metadata_arena.h"
+#include "page_heap/page_heap.h"
+#include "page_heap/page_map.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/touch_watch.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "page/page_heap.h"
+#include "page_heap/page_heap.h"
 
 namespace tcmalloc {
 

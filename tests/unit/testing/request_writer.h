@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "heap/control.h"
+#include "process/control.h"
 
 namespace tcmalloc {
 

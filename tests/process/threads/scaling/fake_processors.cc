@@ -19,11 +19,11 @@
 #include <memory>
 
 #include "base/step_counts.h"
-#include "heap/heap.h"
-#include "heap/heap_hold.h"
-#include "heap/trim.h"
 #include "os/processor.h"
+#include "process/heap.h"
+#include "process/heap_hold.h"
 #include "process/threads/scaling/rows.h"
+#include "process/trim.h"
 #include "stats/stats.h"
 
 namespace tcmalloc::scaling {

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MarkerOf: finds which objects of an ObjectIndexOf are reachable from the roots. It is
+// conservative: every aligned word whose value lies in an object in use counts as a pointer to that
+// object. The leak checker marks its own process with it, and the tcmalloc command the copy of
+// another one.
+//
+// The marker scans
+//   - ranges of memory that are roots, from the start;
+//   - conditional ranges, as a whole, once a scanned word points into them;
+//   - objects, once a scanned word points to their first max_pointer_offset + 1 bytes.
+//
+// Memory is the type by which it reads. It has Word the type of a pointer in the memory that is
+//   searched FindDirect(start, end, &by) whether all of [start, end) can be read by plain loads, at
+//                                 addresses that are larger by `by` (modulo 2^64)
+//   Copy(to, start, bytes) if it cannot: copies up to the first byte that cannot be read, and
+//                                 returns how many bytes that are
+//   Prefetch(address)
+//   TakeFirst(&rest, want, &part) sets `part` to the first part of `rest` with pages of that kind
+//                                 (WantedPages), and `rest` to what is after it; false when there
+//                                 is none
+//   in_flight()                   an InFlightLayout
+// Memory that FindDirect accepts must be readable, except for the parts of objects that
+// SetUnreadable names. Memory that is read by Copy need not be readable: the marker skips
+// unreadable bytes and counts them. In long ranges and objects it reads only backed pages, so it
+// makes no page resident that was never touched, unless the OS does not report which pages these
+// are.
+//
+// Order. Objects that were found wait in a ring, first in, first out, and are prefetched before
+// their turn. The ring is small, so that it stays in the processor's caches. When it is full,
+// objects are noted in a bitmap instead: no object is dropped, and nothing recurses. Once the
+// bitmap is dense enough that noted objects are likely to be adjacent, every found object is noted,
+// and the bitmap is swept in address order, repeatedly, until few objects are left. With objects at
+// random addresses, most of the time goes to address translation and cache misses. A binary tree
+// of 1 GiB in objects of 64 bytes took 1.8 s with a stack, where few objects ever wait, and takes
+// 0.9 s with the ring (bench/memory/leak_check.cc, Xeon at 2.8 GHz).
+//
+// Files: marker_scan.h finds and scans objects; marker_stacks.h scans stacks; marker_indirect.h
+// separates directly from indirectly leaked objects; mark_work.h has the structures for objects
+// that wait. A file that makes the code of a MarkerOf includes all of them.
+//
+// Thread safety: none. The threads whose memory is scanned are stopped. It takes no lock and
+// touches no state of the heap; Memory may make system calls for long ranges. Cost: see
+// bench/memory/leak_check.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/address_range.h"
+#include "base/bitmap.h"
+#include "base/compiler.h"
+#include "base/tuning.h"
+#include "formats/marker/conditional_ranges.h"
+#include "formats/marker/in_flight_layout.h"
+#include "formats/marker/mark_work.h"
+#include "formats/marker/object_index.h"
+#include "formats/marker/scratch_array.h"
+#include "formats/marker/scratch_memory.h"
+
+namespace tcmalloc {
+
+template <typename Geometry, typename Memory>
+class MarkerOf {
+ public:
+  using Word = typename Memory::Word;
+  using Index = ObjectIndexOf<Geometry>;
+
+  struct Options {
+    // A pointer into an object counts up to this many bytes after its start; with kAnyOffset,
+    // everywhere.
+    size_t max_pointer_offset = 1024;
+    // The marker reads the words at multiples of this. Requires: a power of two, at most the size
+    // of a word.
+    size_t pointer_source_alignment = sizeof(Word);
+    // The capacity of the ring. Requires: a power of two.
+    size_t ring_objects = size_t{1} << 15;
+  };
+  static constexpr size_t kAnyOffset = SIZE_MAX;
+
+  using Pages = MarkRange::Pages;
+
+  // The index and `scratch`, which is for the marker's own tables, outlive this. `arguments` make
+  // its Memory.
+  template <typename... Arguments>
+  MarkerOf(const Index& index, ScratchMemory& scratch, const Options& options,
+           Arguments&&... arguments)
+      : index_(index),
+        scratch_(scratch),
+        options_(options),
+        heap_(index.bounds()),
+        memory_(static_cast<Arguments&&>(arguments)...),
+        conditional_(scratch) {}
+  MarkerOf(const MarkerOf&) = delete;
+  MarkerOf& operator=(const MarkerOf&) = delete;
+
+  // Called before all other functions. False when the OS has no memory.
+  [[nodiscard]] bool Prepare();
+
+  // Names the parts of the heap's memory that cannot be read: sorted, not overlapping. The array
+  // outlives the marker. Called before the first Run. Objects in these parts are scanned as far as
+  // they are readable.
+  void SetUnreadable(const AddressRange* ranges, size_t n) {
+    unreadable_ = {ranges, n, n > 0 ? ranges[n - 1].end : 0};
+  }
+
+  // The next Run scans what these add. They return false when the system has no memory. Requires of
+  // ranges: readable; start <= end.
+  [[nodiscard]] bool AddRange(uintptr_t start, uintptr_t end, Pages pages = Pages::kTouched) {
+    return ranges_.Push(scratch_, {start, end, MarkRange::Kind::kPlain, pages});
+  }
+  // Adds a thread's stack, from its stack pointer on, or its registers. The scan also finds objects
+  // that functions of the allocator have in flight there (see ObjectIndex).
+  [[nodiscard]] bool AddStack(uintptr_t start, uintptr_t end) {
+    return ranges_.Push(scratch_, {start, end, MarkRange::Kind::kStack, Pages::kTouched});
+  }
+  // Called before the first Run. Conditional ranges are disjoint from each other. Where one
+  // overlaps a root, it may be scanned twice.
+  [[nodiscard]] bool AddConditional(uintptr_t start, uintptr_t end, Pages pages = Pages::kTouched) {
+    return conditional_.Add({start, end, MarkRange::Kind::kPlain, pages});
+  }
+  // Adds a word that counts as if it were in a root.
+  [[nodiscard]] bool AddPointer(uintptr_t word) { return pointers_.Push(scratch_, word); }
+
+  // Marks the objects that are reachable from the memory that was added since the last call. False
+  // when the system has no memory; then the marks are not complete.
+  [[nodiscard]] bool Run();
+
+  bool IsMarked(size_t number) const {
+    return index_.IsInUse(number) && !TestBit(unmarked_, number);
+  }
+  size_t num_unmarked() const;
+  // Calls f(const LiveObject&) for every object in use that no Run has reached, in address order.
+  template <typename F>
+  void ForEachUnmarked(F f) const {
+    index_.ForEachIn(unmarked_, f);
+  }
+
+  // Separates leaked objects that are reachable from another leaked object (indirect) from others.
+  // Afterwards each unmarked object is reachable from one that is not indirect. In a leaked cycle
+  // to which no object outside of it points, exactly one object is not indirect. Called once, after
+  // the last Run; false when the system has no memory.
+  [[nodiscard]] bool FindIndirect();
+  // Requires: FindIndirect has succeeded; the object is unmarked.
+  bool IsIndirect(size_t number) const { return !TestBit(direct_, number); }
+
+  // Counts of the scan so far.
+  struct Counts {
+    size_t objects = 0;
+    size_t object_bytes = 0;
+    size_t range_bytes = 0;
+    // Objects that were noted because the ring did not accept them.
+    size_t overflows = 0;
+    // Bytes that were not scanned because they could not be read.
+    size_t unread_bytes = 0;
+  };
+  const Counts& counts() const { return counts_; }
+
+ protected:
+  Memory& memory() { return memory_; }
+
+ private:
+  struct Unreadable {
+    const AddressRange* ranges = nullptr;
+    size_t n = 0;
+    // All addresses from here on are readable.
+    uintptr_t end = 0;
+  };
+  // An object that a word points to.
+  struct Target {
+    uintptr_t start;
+    size_t number;
+    uint64_t entry;
+  };
+  // Words in the range of the heap's objects, while a sweep runs. They are looked up together, so
+  // that the memory for the lookup of one is fetched while others are processed.
+  struct Batch {
+    uintptr_t words[kTuning.leak_check.waiting_words];
+    size_t n = 0;
+  };
+
+  // Finding objects.
+
+  // Takes a word that may be an address.
+  TC_FAST_PATH void Consider(uintptr_t word);
+  // Requires: the word is in the range of the heap's objects. False when it is in none of their
+  // pages.
+  TC_FAST_PATH bool ConsiderInHeap(uintptr_t word);
+  // The same functions, for files other than marker_scan.h.
+  TC_OUT_OF_LINE void ConsiderWord(uintptr_t word);
+  TC_OUT_OF_LINE void ConsiderWordInHeap(uintptr_t word);
+  TC_OUT_OF_LINE void ConsiderConditional(uintptr_t word);
+  // Finds the object that a word in the range of the heap's objects points to. False when there is
+  // none; then `*in_pages` is true if the word is at least in a page of objects.
+  TC_FAST_PATH bool FindTarget(uintptr_t word, Target* target, bool* in_pages) const;
+  // Adds the word to the batch.
+  TC_FAST_PATH void ConsiderLater(uintptr_t word);
+  void ConsiderBatch();
+  // Notes an object that the ring does not accept.
+  TC_OUT_OF_LINE void Note(size_t number);
+  MarkItem ItemWithNumber(size_t number);
+
+  // Scanning.
+
+  void ScanWords(uintptr_t start, uintptr_t end);
+  // ScanWords by Memory::Copy.
+  void ScanCopied(uintptr_t start, uintptr_t end);
+  // Scans the readable parts.
+  void ScanReadable(uintptr_t start, uintptr_t end, Pages pages);
+  void ScanLong(uintptr_t start, uintptr_t end, Pages pages);
+  void ScanRange(const MarkRange& range);
+  void ScanObject(MarkItem item);
+
+  // Scanning stacks: marker_stacks.h.
+
+  void ScanStack(uintptr_t start, uintptr_t end);
+  // Scans the record that begins with the mark at `at` on a stack that ends at `end`.
+  void ScanMark(uintptr_t at, uintptr_t end);
+  void ScanClaimed(const char* record);
+  // Scans a chain of arrays that were detached from a cache.
+  void ScanArrays(uintptr_t first);
+
+  // Scans all objects that were found, until none is left.
+
+  void Drain();
+  void DrainRing();
+  // Moves noted objects to the ring, which is empty.
+  void TakeNoted();
+  // Scans the noted objects in address order, once, and notes the objects that they point to.
+  void SweepNoted();
+
+  // Constant after construction and Prepare.
+  const Index& index_;
+  ScratchMemory& scratch_;
+  const Options options_;
+  const typename Index::Bounds heap_;
+  Memory memory_;
+  // The number of noted objects from which on the marker sweeps.
+  size_t sweep_objects_ = 0;
+  // Constant while a Run scans.
+  Unreadable unreadable_;
+
+  // Bitmaps of objects, by number.
+  // Objects in use that were not reached.
+  uint64_t* unmarked_ = nullptr;
+  // Objects that the present search has not found yet: unmarked_, or a copy for FindIndirect.
+  uint64_t* to_find_ = nullptr;
+  // Objects that are unmarked and not indirect.
+  uint64_t* direct_ = nullptr;
+
+  // Objects that were found and not scanned yet.
+  MarkRing ring_;
+  NotedObjects noted_;
+  bool sweeping_ = false;
+  Batch batch_;
+  // The record of the last number that ItemWithNumber converted; null at first.
+  const typename Index::SpanRecord* last_record_ = nullptr;
+
+  ScratchArray<MarkRange> ranges_;
+  ConditionalRanges conditional_;
+  ScratchArray<uintptr_t> pointers_;
+  Counts counts_;
+
+  // A buffer for ScanCopied: a page, and room for a word that begins at its end.
+  static constexpr uintptr_t kCopiedBytes = 4096;
+  alignas(uintptr_t) char copied_[kCopiedBytes + sizeof(uintptr_t)];
+  // The largest record of objects in flight.
+  static constexpr size_t kMaxRecordBytes = 2048;
+};
+
+}  // namespace tcmalloc

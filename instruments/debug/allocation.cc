@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/debug/allocation.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/tuning.h"
+#include "instruments/debug/checks.h"
+#include "instruments/debug/find_object.h"
+#include "instruments/debug/free_queue.h"
+#include "instruments/debug/page_fence.h"
+#include "instruments/debug/report.h"
+#include "instruments/debug/stack_table.h"
+#include "malloc/fast_path.h"
+#include "malloc/slow_path.h"
+#include "process/heap.h"
+#include "process/hooks.h"
+#include "process/stray_child.h"
+
+namespace tcmalloc {
+namespace {
+
+// Counts allocations; each header has its number for a reader. Any thread adds. Relaxed, since no
+// other data depends on it.
+constinit std::atomic<uint64_t> allocations{0};
+
+// Where the header, the object and its red zone lie in raw memory.
+struct Shape {
+  size_t room;
+  size_t bytes;      // of raw memory; SIZE_MAX if they overflow
+  size_t alignment;  // of raw memory; 0: as malloc
+};
+
+constexpr uint8_t ShiftOf(size_t alignment) {
+  return alignment == 0 ? 0 : static_cast<uint8_t>(std::countr_zero(alignment));
+}
+
+Shape ShapeOf(size_t size, size_t alignment) {
+  // The address after the header is also a multiple of kMinAlignment, and a larger alignment is a
+  // power of two.
+  const size_t room = alignment > kMinAlignment
+                          ? (sizeof(DebugObject) + alignment - 1) & ~(alignment - 1)
+                          : sizeof(DebugObject);
+  if (size > kMaxRequest || room == 0 || room > kMaxRequest) return {0, SIZE_MAX, alignment};
+  return {room, room + size + DebugObject::AfterBytes(size, false, 0), alignment};
+}
+
+TC_FAST_PATH void NotifyNewHooks(const void* object, size_t size) {
+  if (HooksInstalled()) RunNewHooks(object, size);
+}
+TC_FAST_PATH void NotifyDeleteHooks(const void* object) {
+  if (HooksInstalled()) RunDeleteHooks(object);
+}
+
+// Writes the header and the red zones around the object.
+void Dress(DebugObject* object, const NewObject& request, size_t room, bool fenced) {
+  object->number = allocations.fetch_add(1, std::memory_order_relaxed) + 1;
+  object->size = request.size;
+  object->room = room;
+  object->allocated_at = RecordCaller(request.caller);
+  object->freed_at = nullptr;
+  object->allocated_by = request.by;
+  object->freed_by = request.by;
+  object->alignment_shift = ShiftOf(request.alignment);
+  object->fenced = fenced;
+  object->filled = false;
+  object->check = object->Checksum();
+  memset(object->before, kRedZoneByte, sizeof(object->before));
+  memset(object->object() + request.size, kRedZoneByte, object->bytes_after());
+  if (room != sizeof(DebugObject)) {
+    auto* const record = reinterpret_cast<OffsetRecord*>(object->raw());
+    record->mark = OffsetRecord::MarkAt(object->raw());
+    record->room = room;
+  }
+  object->state.store(object->Mark(DebugObject::kLive), std::memory_order_release);
+}
+
+// Returns the memory of a freed object to the heap.
+void Recycle(DebugObject* object, char* raw, size_t bytes, bool fenced) {
+  if (fenced) OpenFence(raw, bytes);
+  CheckFreed(*object);
+  object->state.store(object->Mark(DebugObject::kRecycled), std::memory_order_release);
+  Deallocate<&FreeSlow>(raw);
+}
+
+void RecycleAll(FreeQueue::Entry* entry) {
+  while (entry != nullptr) {
+    FreeQueue::Entry* const next = entry->next;
+    Recycle(entry->object, entry->raw, entry->bytes, entry->fenced);
+    GlobalHeap().arena.Free(entry, sizeof(*entry));
+    entry = next;
+  }
+}
+
+// Puts an object that is kFreeing into the queue of freed objects. An object that does not fit into
+// the queue, or for which there is no entry, returns to the heap at once; in a stray child, each.
+void Retire(DebugObject* object) {
+  Heap& heap = GlobalHeap();
+  const bool fenced = object->fenced;
+  const bool reclaim = heap.settings.reclaim_memory;
+  const size_t limit = reclaim ? heap.settings.free_queue_bytes : SIZE_MAX;
+  const size_t bytes = object->RawBytes();
+  char* const raw = object->raw();
+  if (fenced && heap.settings.page_fence_never_reclaim) {
+    object->state.store(object->Mark(DebugObject::kFreed), std::memory_order_release);
+    return CloseFence(object);
+  }
+  auto* const entry =
+      bytes > limit || InStrayChild()
+          ? nullptr
+          : static_cast<FreeQueue::Entry*>(heap.arena.Allocate(sizeof(FreeQueue::Entry)));
+  if (entry == nullptr) return Recycle(object, raw, bytes, fenced);
+  if (fenced) {
+    object->state.store(object->Mark(DebugObject::kFreed), std::memory_order_release);
+    CloseFence(object);
+  } else {
+    memset(object->object(), kFreedByte, object->size);
+    object->filled = true;
+  }
+  *entry = {.object = object, .raw = raw, .bytes = bytes, .fenced = fenced, .next = nullptr};
+  RecycleAll(free_queue.Push(entry, limit));
+}
+
+void CheckRequest(const DebugObject& object, const FreedObject& freed) {
+  if (object.allocated_by != freed.by) ReportMismatch(object, freed.call);
+  if (freed.has_size && freed.size != object.size) {
+    ReportWrongSize(object, freed.call, freed.size);
+  }
+  if (freed.has_alignment && (!std::has_single_bit(freed.alignment) ||
+                              ShiftOf(freed.alignment) != object.alignment_shift)) {
+    ReportWrongAlignment(object, freed.call, &freed.alignment);
+  }
+  // Forms of operator delete must match those of operator new, while free serves both memalign and
+  // malloc.
+  if (!freed.has_alignment && object.alignment_shift != 0 && freed.by != AllocatedBy::kMalloc) {
+    ReportWrongAlignment(object, freed.call, nullptr);
+  }
+}
+
+}  // namespace
+
+void* AllocateObject(const NewObject& request, RawAllocation raw) {
+  EnsureHeap();
+  Shape shape = ShapeOf(request.size, request.alignment);
+  const bool fence = GlobalHeap().settings.page_fence && shape.bytes != SIZE_MAX;
+  if (fence) {
+    const FencePlan plan = PlanFence(request.size, request.alignment);
+    shape = {plan.room, plan.bytes, plan.alignment};
+  }
+  auto* const memory = static_cast<char*>(raw(shape.bytes, shape.alignment));
+  if (memory == nullptr) return nullptr;
+  char* const p = memory + shape.room;
+  // Memory that was allocated zeroed must stay zero.
+  if (!request.zeroed) {
+    memset(p, kNewByte, std::min(request.size, kTuning.debug_library.max_filled_bytes));
+  } else if (shape.alignment != 0) {
+    memset(p, 0, request.size);
+  }
+  const bool fenced = fence && RaiseFence(memory + shape.bytes);
+  Dress(DebugObject::Of(p), request, shape.room, fenced);
+  NotifyNewHooks(p, request.size);
+  return p;
+}
+
+void FreeObject(void* p, const FreedObject& freed) {
+  if (p == nullptr) return;
+  NotifyDeleteHooks(p);
+  DebugObject* const object = FindObject(p, freed.call);
+  if (object == nullptr) return FreeSlow(p);
+  CheckRequest(*object, freed);
+  CheckRedZones(*object, freed.call);
+  uint32_t live = object->Mark(DebugObject::kLive);
+  if (!object->state.compare_exchange_strong(live, object->Mark(DebugObject::kFreeing),
+                                             std::memory_order_acq_rel,
+                                             std::memory_order_relaxed)) {
+    ReportSecondFree(*object, freed.call);
+  }
+  object->freed_by = freed.by;
+  object->freed_at = RecordCaller(freed.caller);
+  Retire(object);
+}
+
+void* ReallocateObject(void* p, size_t size, uintptr_t caller, RawAllocation raw) {
+  const DebugObject* const object = FindObject(p, "realloc");
+  if (object == nullptr) return Reallocate(p, size);
+  if (object->allocated_by != AllocatedBy::kMalloc) ReportMismatch(*object, "realloc");
+  void* const moved = AllocateObject({.size = size, .caller = caller}, raw);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, p, std::min(size, object->size));
+  FreeObject(p, {.call = "realloc", .by = AllocatedBy::kMalloc, .caller = caller});
+  return moved;
+}
+
+size_t SizeOfObject(const void* p) {
+  if (p == nullptr) return 0;
+  if (const DebugObject* const object = FindObject(p, nullptr)) return object->size;
+  // Returns 0 for an address inside an object.
+  return RawMemoryAt(p).start != nullptr ? 0 : UsableSize(const_cast<void*>(p));
+}
+
+size_t RawBytes(size_t size, size_t alignment) { return ShapeOf(size, alignment).bytes; }
+
+}  // namespace tcmalloc

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Allocation and free in the debug libraries: the ordinary allocation of a larger size, with a
+// header and red zones (instruments/red_zones/debug_object.h). The entry points
+// (instruments/debug/entry_c.cc, instruments/debug/entry_cpp.cc) call these functions with the name
+// of the call, for reports. A misuse ends the process (instruments/debug/report.h). No lock may be
+// held. Thread safety: any.
+//
+// Cost: two stack traces, some 100 bytes, and a pass over the object for each pattern.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "instruments/red_zones/debug_object.h"
+
+namespace tcmalloc {
+
+// The return address of the function that it is inlined into: an entry point.
+TC_FAST_PATH uintptr_t Caller() { return reinterpret_cast<uintptr_t>(__builtin_return_address(0)); }
+
+// Allocates the memory of an object: at least `size` bytes at a multiple of `alignment`, or aligned
+// as by malloc if that is 0. The entry point decides what the function does without memory (errno,
+// std::bad_alloc, the new_handler).
+using RawAllocation = void* (*)(size_t size, size_t alignment);
+
+struct NewObject {
+  size_t size;
+  size_t alignment = 0;  // 0: none was requested
+  AllocatedBy by = AllocatedBy::kMalloc;
+  bool zeroed = false;
+  uintptr_t caller;  // the return address of the entry point
+};
+
+// Null if `raw` returns null because there is no memory.
+void* AllocateObject(const NewObject& request, RawAllocation raw);
+
+// The facts that the entry point knows about the object that it frees.
+struct FreedObject {
+  const char* call;  // its name
+  AllocatedBy by;
+  uintptr_t caller;
+  bool has_size = false;
+  bool has_alignment = false;
+  size_t size = 0;
+  size_t alignment = 0;
+};
+
+// Accepts null, and objects of the C library's allocator.
+void FreeObject(void* p, const FreedObject& freed);
+
+// realloc for p != null and size > 0: always moves the object.
+void* ReallocateObject(void* p, size_t size, uintptr_t caller, RawAllocation raw);
+
+// Returns the size that the program requested; 0 for null and for an address where no object
+// begins. Aborts for a freed object.
+size_t SizeOfObject(const void* p);
+
+// The bytes of memory that AllocateObject asks for.
+size_t RawBytes(size_t size, size_t alignment);
+
+}  // namespace tcmalloc

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of include/tcmalloc/tcmalloc.h that return an object's size: here the size that the
+// program requested.
+#include "base/compiler.h"
+#include "instruments/debug/allocation.h"
+#include "malloc/slow_path.h"
+#include "tcmalloc/tcmalloc.h"
+
+extern "C" {
+
+TC_EXPORT size_t tcmalloc_get_allocated_size(const void* object) noexcept {
+  return tcmalloc::SizeOfObject(object);
+}
+
+TC_EXPORT size_t tcmalloc_get_estimated_allocated_size(size_t size) noexcept {
+  return tcmalloc::AllocationSize(tcmalloc::RawBytes(size, 1), 1) == 0 ? 0 : size;
+}
+
+}  // extern "C"

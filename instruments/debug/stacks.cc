@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "base/text_writer.h"
+#include "base/tuning.h"
+#include "instruments/debug/stack_table.h"
+#include "instruments/debug/stack_text.h"
+#include "instruments/unwind/function_names.h"
+#include "instruments/unwind/mapped_libraries.h"
+#include "os/log.h"
+#include "os/stack_trace.h"
+#include "process/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr size_t kDepth = kTuning.debug_library.stack_depth;
+// In a statically linked program these frames are left out: RecordCaller, the function that calls
+// it, and the entry point.
+constexpr size_t kStaticSkip = 3;
+
+}  // namespace
+
+const CallStack* RecordCaller(uintptr_t) {
+  uintptr_t frames[kDepth];
+  const size_t depth =
+      GetCallerStackTrace(frames, kDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
+  return depth == 0 ? nullptr : RecordStack(frames, depth);
+}
+
+void WriteStack(const uintptr_t* frames, size_t depth, bool names) {
+  VirtualMemory& vm = GlobalHeap().virtual_memory;
+  MappedLibraries libraries(vm);
+  FunctionNames functions(vm);
+  if (names && libraries.Read()) {
+    for (size_t i = 0; i < depth; ++i) functions.Add(CallBefore(frames[i]));
+    functions.Resolve(libraries);
+  }
+  char buffer[1024];
+  TextWriter out(
+      buffer, sizeof(buffer), [](std::string_view text, void*) { WriteToStderr(text); }, nullptr);
+  functions.WriteFrames(frames, depth, "    ", libraries, &out);
+  out.Flush();
+}
+
+void WriteCurrentStack(const char* heading, bool names) {
+  uintptr_t frames[kDepth];
+  const size_t depth =
+      GetCallerStackTrace(frames, kDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
+  if (depth == 0) return;
+  WriteToStderr(heading);
+  WriteStack(frames, depth, names);
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// GuardPool: records which slots of guarded objects are in use and which are free. Free slots are
+// used again first in, first out. A freed slot waits until all slots that were free before it were
+// used, which is its quarantine.
+//
+// It changes only records. The caller makes pages accessible and inaccessible, without the lock:
+//
+//     Take -> (pages accessible, record filled in) -> Publish          an object in use
+//     Claim -> (record filled in, pages taken away) -> Quarantine      freed
+//
+// Of two threads that free one object, one gets the claim. The other one finds the slot in
+// kFreeing or kFreed.
+//
+// Invariants
+//   G1  A slot is in the queue if and only if it is kUnused or kFreed.
+//   G2  GuardedSamples::objects, object_bytes and page_bytes are the number, the bytes and the
+//   pages
+//       of the others.
+//
+// Synchronization: LockRank::kGuarded, held for some stores. Cost: O(1), FindSlot too.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "instruments/guard/guard_error.h"
+#include "instruments/guard/guard_layout.h"
+#include "instruments/guard/guard_slot.h"
+#include "os/spinlock.h"
+#include "process/guarded_samples.h"
+
+namespace tcmalloc {
+
+class GuardPool {
+ public:
+  // `slots` is memory for GuardLayout::kSlots records. It and `figures` outlive the pool.
+  GuardPool(const GuardLayout& layout, void* slots, GuardedSamples& figures);
+
+  const GuardLayout& layout() const { return layout_; }
+
+  // Takes the slot that was free for longest, and sets its state to kPreparing, and
+  // requested_bytes, alignment and place for the object. Null when too many objects are in use, or
+  // the object does not fit.
+  GuardSlot* Take(size_t size, size_t alignment) TC_EXCLUDES(lock_);
+  // Marks the object as in use.
+  void Publish(GuardSlot* slot) TC_EXCLUDES(lock_);
+  // Called instead of Publish if the pages could not be made accessible. Frees the slot.
+  void GiveUp(GuardSlot* slot) TC_EXCLUDES(lock_);
+
+  // Brings the slot of the object at `p` from kInUse into kFreeing. Null when no object in use
+  // starts there.
+  GuardSlot* Claim(const void* p) TC_EXCLUDES(lock_);
+  // Undoes Claim: the object of the slot stays in use.
+  void ReturnClaim(GuardSlot* slot) TC_EXCLUDES(lock_);
+  // Frees the claimed slot, at the end of the queue.
+  void Quarantine(GuardSlot* slot) TC_EXCLUDES(lock_);
+
+  // The slot whose pages, or the fence after them, contain `address`; null before the first one.
+  // Requires: the address is in the pool.
+  GuardSlot* FindSlot(uintptr_t address) const;
+  // The slot's index.
+  size_t IndexOf(const GuardSlot* slot) const { return static_cast<size_t>(slot - slots_); }
+
+  // Calls f(slot) for every object in use. Requires: the caller holds the lock.
+  template <typename F>
+  void ForEachInUse(F f) const {
+    for (size_t i = 0; i < GuardLayout::kSlots; ++i) {
+      if (slots_[i].state.load(std::memory_order_relaxed) == GuardState::kInUse) f(slots_[i]);
+    }
+  }
+  // Called in a forked child, which lacks the threads that were changing slots. For each such slot,
+  // calls f(slot), which must make its pages inaccessible, then puts the slot into the queue. A
+  // slot that the forking thread was changing stays as it is: that thread's signal handler forked,
+  // and will return.
+  template <typename F>
+  void FreeOthersInChild(F f) {
+    for (size_t i = 0; i < GuardLayout::kSlots; ++i) {
+      GuardSlot& slot = slots_[i];
+      if (!IsChangedByOther(slot)) continue;
+      f(slot);
+      Quarantine(&slot);
+    }
+  }
+
+  SpinLock& lock() { return lock_; }
+  // The last mistake that was found; its `kind` is kNone until then. A reader outside of the
+  // process finds it in the pool, too.
+  const GuardError& error() const { return error_; }
+  // Stores the mistake as the last one. If several threads find mistakes at once, the mistake of
+  // one of them is kept. Async-signal-safe.
+  void KeepError(const GuardError& error);
+  // Called in a forked child, which lacks a thread that was storing a mistake.
+  void ResetErrorInChild() { keeping_error_.clear(std::memory_order_relaxed); }
+  // Aborts when an invariant does not hold. Requires: no other thread uses the pool.
+  void CheckInvariants() TC_EXCLUDES(lock_);
+
+ private:
+  friend struct FieldTable;
+
+  static bool IsChangedByOther(const GuardSlot& slot);
+  void AppendLocked(GuardSlot* slot) TC_REQUIRES(lock_);
+  uint32_t NumberOf(const GuardSlot* slot) const { return static_cast<uint32_t>(IndexOf(slot)); }
+
+  // Constant after construction.
+  const GuardLayout layout_;
+  GuardSlot* const slots_;
+  GuardedSamples& figures_;
+
+  SpinLock lock_{LockRank::kGuarded};
+  // The queue of free slots; GuardSlot::kNone if it is empty.
+  uint32_t first_ TC_GUARDED_BY(lock_) = 0;
+  uint32_t last_ TC_GUARDED_BY(lock_) = GuardLayout::kSlots - 1;
+  // How often a slot was taken. It decides whether an object is at the start or the end of its
+  // slot.
+  size_t taken_ TC_GUARDED_BY(lock_) = 0;
+
+  // Written by the thread that has set `keeping_error_`. Its kind is kNone while the rest is being
+  // written, so a core file of that moment has no mixture of two mistakes.
+  GuardError error_;
+  std::atomic_flag keeping_error_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// To publish a further field, add a line to its structure below; for a private member the class
+// needs `friend struct FieldTable`.
+// Length: the file is one table, which the compiler computes from functions that it evaluates here.
+#include "instruments/introspection/root.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/compiler.h"
+#include "base/tuning.h"
+#include "instruments/introspection/field_table.h"
+#include "os/log.h"
+#include "process/fast_path_data.h"
+#include "process/heap.h"
+
+namespace tcmalloc {
+
+constexpr void FieldTable::DescribePages(LayoutText& out) {
+  {
+    using T = PageMap;
+    out.Struct("PageMap", sizeof(T));
+    TC_FIELD(root_);
+    TC_FIELD(empty_leaf_);
+  }
+  {
+    using T = PageMap::Leaf;
+    out.Struct("Leaf", sizeof(T));
+    TC_FIELD(classes);
+    TC_FIELD(spans);
+  }
+  {
+    using T = Span;
+    out.Struct("Span", sizeof(T));
+    TC_FIELD(first_page);
+    TC_FIELD(num_pages);
+    TC_FIELD(free_bits);
+    TC_FIELD(inline_bits);
+    TC_FIELD(sample);
+    TC_FIELD(state);
+    TC_FIELD(sampled_class);
+    TC_FIELD(owner);
+    TC_FIELD(hole_pages);
+    TC_FIELD(bits_words);
+    TC_FIELD(num_objects);
+    TC_FIELD(free_count);
+    TC_PART(list_node, ListNode);
+    TC_FIELD(in_use.written);
+    TC_FIELD(in_use.handed_out_ms);
+  }
+  {
+    using T = ListNode<Span>;
+    out.Struct("ListNode", sizeof(T));
+    TC_FIELD(next);
+  }
+  {
+    using T = PageHeap;
+    out.Struct("PageHeap", sizeof(T));
+    TC_FIELD(granule_);
+    TC_PART(state_, PageState);
+  }
+  {
+    using T = PageState;
+    out.Struct("PageState", sizeof(T));
+    TC_PART(hints, PageHints);
+    TC_PART(homes, SpanHomes);
+    out.Field("sampled_objects", offsetof(T, sampled) + offsetof(SampledObjects, of_class_),
+              sizeof(SampledObjects::of_class_), "");
+    TC_LOCK(lock);
+    TC_PART(store, SpanStore);
+    TC_PART(governor, Governor);
+    TC_PART(moves_in_flight, Change);
+  }
+  {
+    using T = PageHints;
+    out.Struct("PageHints", sizeof(T));
+    TC_FIELD(in_use_bytes);
+    TC_PART(retention, Retention);
+  }
+  {
+    using T = Retention;
+    out.Struct("Retention", sizeof(T));
+    TC_FIELD(set_bytes_);
+    TC_FIELD(limit_bytes_);
+    TC_FIELD(pressure_level_);
+    TC_FIELD(pressure_until_ms_);
+  }
+  {
+    using T = SpanStore;
+    out.Struct("SpanStore", sizeof(T));
+    TC_PART(counts, PageCounts);
+    TC_PART(free_, FreeSpans);
+    TC_FIELD(regions_);
+    out.Field("hugepages_advised", offsetof(T, hugepages_) + offsetof(HugepageCounts, advised_),
+              sizeof(HugepageCounts::advised_), "");
+  }
+  {
+    using T = PageCounts;
+    out.Struct("PageCounts", sizeof(T));
+    TC_FIELD(system_bytes);
+    TC_FIELD(releasing_bytes);
+    TC_FIELD(small_span_bytes);
+    TC_FIELD(large_span_bytes);
+    TC_FIELD(metadata_span_bytes);
+    TC_FIELD(large_spans);
+    TC_FIELD(growths);
+    TC_FIELD(releases);
+    TC_FIELD(released_total_bytes);
+    TC_FIELD(commits);
+    TC_FIELD(unmapped_total_bytes);
+    TC_FIELD(unmapped_backed_bytes);
+    TC_FIELD(hugepages_split);
+    TC_FIELD(prefaults);
+  }
+  {
+    using T = FreeSpans;
+    out.Struct("FreeSpans", sizeof(T));
+    TC_FIELD(exact_counts_);
+    TC_FIELD(total_);
+    TC_FIELD(count_);
+  }
+  {
+    using T = Governor;
+    out.Struct("Governor", sizeof(T));
+    TC_PART(limits_, MemoryLimits);
+    out.Field("limit_counts", offsetof(T, watch_) + offsetof(LimitWatch, counts_),
+              sizeof(LimitWatch::counts_), "LimitCounts");
+    TC_FIELD(hugepages_.mode);
+  }
+  {
+    using T = MemoryLimits;
+    out.Struct("MemoryLimits", sizeof(T));
+    TC_FIELD(hard_bytes);
+    TC_FIELD(soft_bytes);
+  }
+  {
+    using T = LimitWatch::Counts;
+    out.Struct("LimitCounts", sizeof(T));
+    TC_FIELD(hits);
+    TC_FIELD(released_bytes);
+  }
+  {
+    using T = SpanHomes;
+    out.Struct("SpanHomes", sizeof(T));
+    TC_FIELD(last_added_);
+  }
+  {
+    using T = SpanHome;
+    out.Struct("SpanHome", sizeof(T));
+    TC_PART(kept, SpanCache);
+    TC_PART(pool, SpanPool);
+    TC_FIELD(next);
+  }
+  {
+    using T = SpanCache;
+    out.Struct("SpanCache", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(bytes_);
+    TC_FIELD(counts_);
+  }
+  {
+    using T = SpanPool;
+    out.Struct("SpanPool", sizeof(T));
+    TC_LOCK(lock_);
+    TC_PART(spans_, FreeSpans);
+    TC_FIELD(hidden_);
+  }
+  {
+    using T = MetadataArena;
+    out.Struct("MetadataArena", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(mapped_bytes_);
+  }
+}
+
+constexpr void FieldTable::DescribeCentral(LayoutText& out) {
+  {
+    using T = CentralCache;
+    out.Struct("CentralCache", sizeof(T));
+    TC_PART(shards_, ShardMap);
+    TC_PART(free_lists_, CentralFreeList);
+  }
+  {
+    using T = CentralFreeList;
+    out.Struct("CentralFreeList", sizeof(T));
+    TC_FIELD(object_size_);
+    TC_FIELD(span_pages_);
+    TC_FIELD(objects_per_span_);
+  }
+  {
+    using T = ShardMap;
+    out.Struct("ShardMap", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(shards_);
+  }
+  {
+    using T = Shard;
+    out.Struct("Shard", sizeof(T));
+    TC_FIELD(number_);
+    TC_FIELD(num_threads_);
+    TC_FIELD(spans_);
+    TC_PART(home_, SpanHome);
+  }
+  {
+    using T = ShardSpans;
+    out.Struct("ShardSpans", sizeof(T));
+    TC_LOCK(lock);
+    TC_FIELD(free_objects);
+    TC_FIELD(num_spans);
+    TC_FIELD(hole_pages);
+  }
+  {
+    using T = HoleRelease;
+    out.Struct("HoleRelease", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(in_flight_);
+    TC_FIELD(releases_);
+    TC_FIELD(released_total_bytes_);
+  }
+  {
+    using T = HoleClaims;
+    out.Struct("HoleClaims", sizeof(T));
+    TC_PART(list_node, ListNode);
+    TC_FIELD(begin_);
+    TC_FIELD(end_);
+    TC_PART(entries_, HoleClaim);
+  }
+  {
+    using T = HoleClaims::Entry;
+    out.Struct("HoleClaim", sizeof(T));
+    TC_FIELD(span);
+    TC_FIELD(hole.first_object);
+    TC_FIELD(hole.num_objects);
+  }
+}
+
+constexpr void FieldTable::DescribeCaches(LayoutText& out) {
+  {
+    using T = Registry;
+    out.Struct("Registry", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(caches_);
+    TC_FIELD(orphans_);
+    TC_FIELD(unregistered_);
+    TC_FIELD(inherited_);
+    TC_PART(all_, AllCaches);
+    out.Field("total_limit", offsetof(T, budget_) + offsetof(CacheBudget, total_),
+              sizeof(CacheBudget::total_), "");
+    out.Field("min_per_cache", offsetof(T, budget_) + offsetof(CacheBudget, min_per_cache_),
+              sizeof(CacheBudget::min_per_cache_), "");
+  }
+  {
+    using T = AllCaches;
+    out.Struct("AllCaches", sizeof(T));
+    TC_FIELD(newest_);
+    TC_FIELD(of_threads);
+    TC_FIELD(orphans);
+  }
+  {
+    using T = ThreadCache;
+    out.Struct("ThreadCache", sizeof(T));
+    TC_PART(list_node, ListNode);
+    TC_FIELD(record.made_before);
+    TC_PART(table_, BinTable);
+    TC_FIELD(max_bytes_);
+    TC_PART(changing_, Change);
+    TC_FIELD(slot_);
+    TC_FIELD(first_frame_);
+    out.Field("alarmed", offsetof(T, countdown_) + offsetof(Countdown, alarmed_),
+              sizeof(Countdown::alarmed_), "");
+    out.Field("bytes_until_sample",
+              offsetof(T, table_) + offsetof(BinTable, bins_) + offsetof(Bins, bytes_until_sample),
+              sizeof(Bins::bytes_until_sample), "");
+  }
+  {
+    using T = BinTable;
+    out.Struct("BinTable", sizeof(T));
+    out.Field("tops", offsetof(T, bins_) + offsetof(Bins, tops), sizeof(Bins::tops), "");
+    TC_FIELD(arrays_);
+    TC_FIELD(claimed_bytes_);
+    TC_FIELD(array_bytes_);
+  }
+  {
+    // The slots of the array follow the header.
+    using T = BinArray;
+    out.Struct("BinArray", sizeof(T));
+    TC_FIELD(capacity);
+    TC_FIELD(count);
+  }
+  {
+    using T = BinArraysInFlight;
+    out.Struct("BinArraysInFlight", sizeof(T));
+    TC_FIELD(chain);
+  }
+  {
+    using T = ObjectWordsInFlight;
+    out.Struct("ObjectWordsInFlight", sizeof(T));
+    TC_FIELD(num_words);
+    TC_FIELD(words);
+  }
+  {
+    using T = ObjectWord;
+    out.Struct("ObjectWord", sizeof(T));
+    TC_FIELD(mask);
+  }
+  {
+    using T = ThreadSlot;
+    out.Struct("ThreadSlot", sizeof(T));
+    TC_FIELD(busy);
+  }
+}
+
+constexpr void FieldTable::DescribeControl(LayoutText& out) {
+  {
+    using T = Control;
+    out.Struct("Control", sizeof(T));
+    TC_PART(request_, ControlRequest);
+    TC_PART(reply_, ControlReply);
+    TC_FIELD(taken_);
+    TC_FIELD(access_);
+    TC_FIELD(listener_);
+    TC_FIELD(sleep_word_);
+  }
+  {
+    using T = ControlRequest;
+    out.Struct("ControlRequest", sizeof(T));
+    TC_FIELD(ticket);
+    TC_FIELD(kind);
+    TC_FIELD(check);
+    TC_FIELD(text);
+  }
+  {
+    using T = ControlReply;
+    out.Struct("ControlReply", sizeof(T));
+    TC_FIELD(ticket);
+    TC_FIELD(status);
+    TC_FIELD(bytes);
+    TC_FIELD(before);
+    TC_FIELD(after);
+    TC_FIELD(message);
+  }
+}
+
+constexpr void FieldTable::Describe(LayoutText& out) {
+  out.Constant("page_shift", kPageShift);
+  out.Constant("leaf_bits", PageMap::kLeafBits);
+  // The unit of the distances in root_.
+  out.Constant("leaf_distance_bytes", sizeof(ShortClass));
+  out.Constant("size_classes", kNumSizeClasses);
+  out.Constant("max_bin_objects", kTuning.bins.max_objects);
+  out.Constant("hugepage_bytes", kHugepageSize);
+  // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
+  out.Constant("clock", 6);
+  // Records of objects in flight, on stacks (base/in_flight.h).
+  out.Constant("in_flight_tag", InFlightMark::TagAt(0));
+  out.Constant("in_flight_object_words", static_cast<uint64_t>(InFlightMark::Kind::kObjectWords));
+  out.Constant("in_flight_bin_arrays", static_cast<uint64_t>(InFlightMark::Kind::kBinArrays));
+  out.Constant("SpanState.kSmall", static_cast<uint64_t>(SpanState::kSmall));
+  out.Constant("SpanState.kLarge", static_cast<uint64_t>(SpanState::kLarge));
+  out.Constant("SpanState.kFreeBacked", static_cast<uint64_t>(SpanState::kFreeBacked));
+  out.Constant("SpanState.kFreeReleased", static_cast<uint64_t>(SpanState::kFreeReleased));
+  out.Constant("SpanState.kReleasing", static_cast<uint64_t>(SpanState::kReleasing));
+  out.Constant("SpanState.kKept", static_cast<uint64_t>(SpanState::kKept));
+  out.Constant("SpanState.kMetadata", static_cast<uint64_t>(SpanState::kMetadata));
+  out.Constant("owner_shard_bits", SpanOwner::kShardBits);
+  out.Constant("owner_counted", SpanOwner::kCounted);
+  out.Constant("retention.floor_bytes", kTuning.retention.floor_bytes);
+  out.Constant("retention.in_use_part", kTuning.retention.in_use_part);
+  out.Constant("retention.limit_part", kTuning.retention.limit_part);
+  out.Constant("retention.thread_caches_part", kTuning.retention.thread_caches_part);
+  out.Constant("retention.inherited_part", kTuning.retention.inherited_part);
+  out.Constant("retention.free_pages_part", kTuning.retention.free_pages_part);
+  out.Constant("retention.per_thread_cache_bytes", kTuning.retention.per_thread_cache_bytes);
+  out.Constant("retention.thread_caches_in_use_part", kTuning.retention.thread_caches_in_use_part);
+  {
+    using T = Heap;
+    out.Struct("Heap", sizeof(T));
+    TC_FIELD(settings.given);
+    TC_FIELD(settings.pressure);
+    TC_PART(arena, MetadataArena);
+    TC_PART(page_heap, PageHeap);
+    TC_PART(central, CentralCache);
+    TC_PART(holes, HoleRelease);
+    TC_PART(registry, Registry);
+    out.Field("large_allocations",
+              offsetof(T, large_reports) + offsetof(LargeReports, allocations_),
+              sizeof(LargeReports::allocations_), "");
+    out.Field("large_reports", offsetof(T, large_reports) + offsetof(LargeReports, reports_),
+              sizeof(LargeReports::reports_), "");
+    out.Field("sample_period", offsetof(T, sampling) + offsetof(Sampling, period_),
+              sizeof(Sampling::period_), "");
+    TC_FIELD(guarded.every);
+    TC_FIELD(guarded.pool_start);
+    TC_FIELD(guarded.pool_bytes);
+    TC_FIELD(guarded.pool);
+    TC_FIELD(guarded.object_bytes);
+    TC_FIELD(guarded.page_bytes);
+    TC_FIELD(guarded.record_bytes);
+    TC_PART(pressure_counts, PressureCounts);
+    TC_PART(control, Control);
+    out.Field("mapped", offsetof(T, virtual_memory) + offsetof(AnonymousMemory, mapped_),
+              sizeof(AnonymousMemory::mapped_), "MappedRanges");
+    out.Field("now_ms",
+              offsetof(T, page_heap) + offsetof(PageHeap, state_) + offsetof(PageState, governor) +
+                  offsetof(Governor, latest_ms_),
+              sizeof(Governor::latest_ms_), "");
+  }
+  {
+    using T = MappedRanges;
+    out.Struct("MappedRanges", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(first_ranges_);
+    TC_FIELD(mapped_ranges_);
+    TC_FIELD(size_);
+    TC_FIELD(is_complete_);
+  }
+  {
+    using T = PressureCounts;
+    out.Struct("PressureCounts", sizeof(T));
+    TC_FIELD(sources);
+    TC_FIELD(sources_failed);
+    TC_FIELD(events);
+    TC_FIELD(actions);
+    TC_FIELD(moved_bytes);
+  }
+  DescribePages(out);
+  DescribeCentral(out);
+  DescribeCaches(out);
+  DescribeControl(out);
+}
+
+namespace {
+
+// It is not const, so that it is in writable memory.
+constinit auto layout_text = MakeLayoutText<&FieldTable::Describe>();
+
+// The symbol is local to this file, so it is not the root of another loaded copy.
+[[gnu::used]] constinit IntrospectionRoot root asm("tcmalloc_introspection_root") = {
+    .magic = {'T', 'C', 'M', 'R', 'O', 'O', 'T', '\n'},
+    .format = IntrospectionRoot::kFormat,
+    .pointer_bytes = sizeof(void*),
+    .root_bytes = sizeof(IntrospectionRoot),
+    .version = TCMALLOC_VERSION,
+    .self = &root,
+    .layout = layout_text.data(),
+    .layout_bytes = layout_text.size(),
+    .samples = &sample_layout,
+    .heap = global_heap_storage,
+    .heap_exists = &heap_exists,
+    .page_map = &global_page_map,
+    .abort_line = abort_line,
+    .debug = &debug_layout,
+};
+
+}  // namespace
+
+extern "C" TC_EXPORT IntrospectionRoot tcmalloc_introspection TC_ALIAS(tcmalloc_introspection_root);
+
+// At most 11 KiB, with the parts of sample_layout.cc and debug_layout.cc.
+static_assert(sizeof(layout_text) + sizeof(IntrospectionRoot) <= 7_KiB);
+
+}  // namespace tcmalloc
+
+// The note: the sizes of the name and the contents, the type, the name, the contents.
+asm(R"(
+  .pushsection .note.tcmalloc, "a", %note
+  .balign 4
+  .long 9, 4, 1
+  .asciz "TCMalloc"
+  .balign 4
+  .long tcmalloc_introspection_root - .
+  .balign 4
+  .popsection
+)");

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/leaks/backed_pages.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "os/errno_keeper.h"
+#include "os/uncancelled_io.h"
+
+namespace tcmalloc {
+namespace {
+
+// Bits of an entry (Documentation/admin-guide/mm/pagemap.rst of Linux).
+constexpr uint64_t kPresent = uint64_t{1} << 63;
+constexpr uint64_t kSwapped = uint64_t{1} << 62;
+constexpr uint64_t kOfFileOrShared = uint64_t{1} << 61;
+constexpr uint64_t kGuard = uint64_t{1} << 58;
+
+// The structures page_region and pm_scan_arg, which headers before Linux 6.7 lack.
+struct ScannedRegion {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t categories = 0;
+};
+struct ScanArguments {
+  uint64_t size = sizeof(ScanArguments);
+  uint64_t flags = 0;
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t walk_end = 0;
+  uint64_t regions = 0;
+  uint64_t num_regions = 1;
+  uint64_t max_pages = 1;
+  uint64_t category_inverted = 0;
+  uint64_t category_mask = 0;
+  uint64_t category_anyof_mask = 0;
+  uint64_t return_mask = 0;
+};
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+constexpr uint64_t kScanPresent = uint64_t{1} << 3;
+constexpr uint64_t kScanSwapped = uint64_t{1} << 4;
+// A newer kernel adds this flag.
+constexpr uint64_t kScanGuard = uint64_t{1} << 8;
+
+bool ReadAt(int fd, void* to, size_t bytes, uint64_t offset, size_t* read) {
+  for (;;) {
+    long n;
+    if constexpr (sizeof(long) == 8) {
+      n = syscall(SYS_pread64, fd, to, bytes, static_cast<long>(offset));
+    } else {
+      n = syscall(SYS_pread64, fd, to, bytes, static_cast<long>(offset & 0xffffffff),
+                  static_cast<long>(offset >> 32));
+    }
+    if (n < 0 && errno == EINTR) continue;
+    *read = n > 0 ? static_cast<size_t>(n) : 0;
+    return n > 0;
+  }
+}
+
+}  // namespace
+
+bool BackedPages::Open() {
+  const ErrnoKeeper keeper;
+  Close();
+  fd_ = OpenForReading("/proc/self/pagemap");
+  return fd_ >= 0;
+}
+
+void BackedPages::Close() {
+  if (fd_ < 0) return;
+  const ErrnoKeeper keeper;
+  tcmalloc::Close(fd_);
+  fd_ = -1;
+  num_entries_ = 0;
+}
+
+uint64_t BackedPages::EntryAt(uintptr_t page) {
+  if (page - first_page_ >= num_entries_) {
+    const ErrnoKeeper keeper;
+    size_t bytes;
+    first_page_ = page;
+    num_entries_ = 0;
+    // Pages without information from the OS count as written.
+    if (!ReadAt(fd_, entries_, sizeof(entries_), uint64_t{page} * sizeof(uint64_t), &bytes) ||
+        bytes < sizeof(uint64_t)) {
+      return kPresent;
+    }
+    num_entries_ = bytes / sizeof(uint64_t);
+  }
+  return entries_[page - first_page_];
+}
+
+uintptr_t BackedPages::SkipOthers(uintptr_t page, uintptr_t end, Want want) {
+  bool& may_scan = want == Want::kGuard ? may_scan_guards_ : may_scan_;
+  if (!may_scan) return page;
+  const ErrnoKeeper keeper;
+  ScannedRegion region;
+  ScanArguments arguments;
+  arguments.start = uint64_t{page} * page_bytes_;
+  arguments.end = uint64_t{end} * page_bytes_;
+  arguments.regions = reinterpret_cast<uintptr_t>(&region);
+  arguments.category_anyof_mask = arguments.return_mask =
+      want == Want::kGuard ? kScanGuard : kScanPresent | kScanSwapped;
+  long n;
+  do {
+    n = syscall(SYS_ioctl, fd_, kPagemapScan, &arguments);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    // The kernel is older, a sandbox forbids the call, or the kernel does not support these
+    // addresses.
+    may_scan = false;
+    return page;
+  }
+  if (n == 0) return end;
+  return std::clamp<uintptr_t>(static_cast<uintptr_t>(region.start / page_bytes_), page, end);
+}
+
+bool BackedPages::TakeFirst(AddressRange* range, Want want, AddressRange* part) {
+  if (range->start >= range->end) return false;
+  if (fd_ < 0) {
+    if (want == Want::kGuard) return false;
+    *part = *range;
+    range->start = range->end;
+    return true;
+  }
+  const auto is_wanted = [want](uint64_t entry) {
+    if (want == Want::kGuard || (entry & kGuard) != 0) {
+      return want == Want::kGuard && (entry & kGuard) != 0;
+    }
+    if ((entry & (kPresent | kSwapped)) == 0) return false;
+    return want == Want::kAny || (entry & kOfFileOrShared) == 0;
+  };
+  const uintptr_t end_page = (range->end - 1) / page_bytes_ + 1;
+  uintptr_t page = range->start / page_bytes_;
+  const uintptr_t not_before = page + kEntries;
+  while (page < end_page && !is_wanted(EntryAt(page))) {
+    ++page;
+    if (page >= not_before && page - first_page_ >= num_entries_) {
+      page = SkipOthers(page, end_page, want);
+    }
+  }
+  if (page == end_page) {
+    range->start = range->end;
+    return false;
+  }
+  const uintptr_t first = page;
+  while (page < end_page && is_wanted(EntryAt(page))) ++page;
+  part->start = std::max(range->start, first * page_bytes_);
+  part->end = page == end_page ? range->end : page * page_bytes_;
+  range->start = part->end;
+  return true;
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Examination: the part of a check that runs while the heap is at rest. It lists the objects in
+// use, gathers the roots, marks the reachable objects, and collects the leaked ones in a report.
+//
+// It takes no lock, and allocates only from its own mappings, which are not searched. It runs on a
+// task that survives faults of its guarded reader. Thread safety: none; used once. Cost: see
+// docs/leak-checker.md: some hundred milliseconds per GiB of objects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "instruments/leaks/check_memory.h"
+#include "instruments/leaks/found_leaks.h"
+#include "instruments/leaks/leak_request.h"
+#include "instruments/leaks/marker.h"
+#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/roots.h"
+#include "instruments/world_stop/memory_reader.h"
+#include "instruments/world_stop/world_stop.h"
+#include "process/heap.h"
+
+namespace tcmalloc {
+
+class Examination {
+ public:
+  enum class Outcome : uint8_t {
+    kNotRun,
+    kComplete,
+    kUnsettled,  // a thread was moving objects, or changed mappings; another attempt may succeed
+    kNoMemory,
+    kNoMappings,  // /proc/self/maps cannot be read
+    kUnreadable,  // the guarded reader does not work here
+  };
+
+  // The caller's stack belongs to the program from `stack` on. With `careful` the program's memory
+  // is always read with the guarded reader; otherwise only if other threads run. All references
+  // outlive this.
+  Examination(Heap& heap, const LeakRequest& request, uintptr_t stack, bool careful,
+              FoundLeaks* report)
+      : heap_(heap),
+        request_(request),
+        stack_(stack),
+        careful_(careful),
+        report_(report),
+        memory_(heap.virtual_memory),
+        index_(memory_),
+        roots_(heap) {}
+  Examination(const Examination&) = delete;
+  Examination& operator=(const Examination&) = delete;
+
+  void Run(const WorldStop& world);
+  Outcome outcome() const { return outcome_; }
+
+ private:
+  const MemoryReader* reader() const { return careful_ ? &reader_ : nullptr; }
+
+  // The functions that return a bool return false when the examination cannot continue. outcome_
+  // has the reason; kNotRun means a lack of memory.
+  bool MarkAndCollect(const WorldStop& world);
+  // Replaces the caller's thread in `world` by one without registers, whose stack is the program's
+  // part only. The checker's own frames and registers hold the bounds of memory that the check
+  // uses, which look like pointers to adjacent objects.
+  bool ExcludeOwnFrames(WorldStop* world);
+  bool AddRoots(WorldStop world);
+  bool AddThreads(const WorldStop& world);
+  // Adds the object that contains the address.
+  bool AddObjectAt(uintptr_t address);
+  bool Mark();
+  // Marks the objects that threads allocated while they were disabled, and all objects reachable
+  // from them.
+  bool MarkFromIgnored();
+  // Whether the roots are still those that were gathered: threads that run may unmap memory, and
+  // the memory of the search may be mapped in its place.
+  bool RootsStillValid(const WorldStop& world);
+
+  Heap& heap_;
+  const LeakRequest& request_;
+  const uintptr_t stack_;
+  bool careful_;
+  const MemoryReader reader_{/*guarded=*/true};
+  FoundLeaks* const report_;
+  CheckMemory memory_;
+  ObjectIndex index_;
+  // Not null while Run runs.
+  Marker* marker_ = nullptr;
+  Roots roots_;
+  Outcome outcome_ = Outcome::kNotRun;
+};
+
+}  // namespace tcmalloc

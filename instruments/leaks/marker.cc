@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/leaks/marker.h"
+
+#include "formats/marker/marker_indirect.h"
+#include "formats/marker/marker_scan.h"
+#include "formats/marker/marker_stacks.h"
+
+namespace tcmalloc {
+
+template class MarkerOf<HeapGeometry, ProgramMemory>;
+
+}  // namespace tcmalloc

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/pressure/pressure.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <new>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/compiler.h"
+#include "base/text_writer.h"
+#include "base/tuning.h"
+#include "instruments/pressure/config.h"
+#include "instruments/pressure/listeners.h"
+#include "instruments/pressure/listening.h"
+#include "os/clock.h"
+#include "os/detached_thread.h"
+#include "os/error_text.h"
+#include "os/log.h"
+#include "process/background_thread.h"
+#include "process/current_thread.h"
+#include "process/heap.h"
+#include "process/heap_hold.h"
+#include "process/idle_release.h"
+
+namespace tcmalloc {
+namespace {
+
+constinit PressureListeners listeners;
+
+// The thread at work on the state below (see pressure.h), as an address that belongs to this
+// thread. Null if there is none; the address of `storage` while a thread of the library is being
+// started. Acquire to begin, release to end: the next thread at work sees all changes of the last
+// one.
+constinit std::atomic<const void*> at_work{nullptr};
+
+// Null until this process listens. The thread at work writes it before it opens anything, so that a
+// forked child finds the descriptors to close. A descriptor that another thread has opened but not
+// stored yet stays open in the child until it calls exec.
+constinit std::atomic<Listening*> listening{nullptr};
+alignas(Listening) constinit char storage[sizeof(Listening)] = {};
+// The parsed setting, once it was read. Written by the thread at work.
+constinit PressureConfig the_config;
+constinit std::string_view wrong_word;
+constinit std::atomic<bool> config_is_read{false};
+
+// True while a thread of the library listens, or is being started; it stays at work until the
+// process ends. Written by the thread at work, read by others as a hint.
+constinit std::atomic<bool> has_thread{false};
+// That thread also runs idle release. Written and read by it alone.
+constinit std::atomic<bool> runs_idle_release{false};
+// True if this process, and its children that live long enough, should have such a thread.
+constinit std::atomic<bool> wants_thread{false};
+
+bool ThisThreadIsAtWork() { return at_work.load(std::memory_order_relaxed) == &current_slot; }
+
+bool TryBeginWork() {
+  const void* nobody = nullptr;
+  return at_work.compare_exchange_strong(nobody, &current_slot, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+}
+void EndWork() { at_work.store(nullptr, std::memory_order_release); }
+
+// Only the thread at work calls the following functions.
+
+void ReadConfigOnce(const Heap& heap) {
+  if (config_is_read.load(std::memory_order_relaxed)) return;
+  if (!ParsePressureConfig(heap.settings.pressure, &the_config, &wrong_word)) {
+    the_config = PressureConfig();
+  }
+  config_is_read.store(true, std::memory_order_relaxed);
+}
+
+// Null on failure; `*error` is the errno.
+Listening* Begin(Heap& heap, const PressureConfig& config, int* error) {
+  auto* const made = new (storage) Listening(heap, config, listeners);
+  listening.store(made, std::memory_order_release);
+  if (made->Open()) return made;
+  *error = made->monitor().open_error();
+  listening.store(nullptr, std::memory_order_relaxed);
+  return nullptr;
+}
+
+// Reports at most once in a process.
+void ReportNoEvents(int error) {
+  static constinit bool is_reported = false;
+  if (is_reported) return;
+  is_reported = true;
+  char buffer[256];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: TCMALLOC_PRESSURE: cannot wait for events: ");
+  WriteError(error, &line);
+  line.Text("; memory pressure is not noticed until this works\n");
+  WriteToStderr(line.text());
+}
+
+// Carries out a request from outside, if there is one, and a pass of idle release, if this thread
+// runs it. Returns how many milliseconds the thread may sleep.
+int RunDueWork(Heap& heap, IdleRelease* passes) {
+  const int retry_ms = kTuning.pressure.retry_ms;
+  if (heap.control.HasRequest()) heap.control.Serve(heap);
+  if (!runs_idle_release.load(std::memory_order_relaxed)) return retry_ms;
+  const int pause_ms = passes->RunPass(heap, NumFrees());
+  return pause_ms == IdleRelease::kUntilFrees ? retry_ms : std::min(pause_ms, retry_ms);
+}
+
+void* Run(void*) {
+  Heap& heap = GlobalHeap();
+  at_work.store(&current_slot, std::memory_order_relaxed);
+  runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+  IdleRelease passes;
+  for (;;) {
+    // This is repeated in a child that one of the program's listeners has forked here.
+    heap.control.BeginListening(__builtin_frame_address(0), nullptr);
+    int error = 0;
+    Listening* const now = Begin(heap, the_config, &error);
+    while (now != nullptr && now->monitor().Handle(RunDueWork(heap, &passes)) >= 0) {
+    }
+    if (now == nullptr) ReportNoEvents(error);
+    // A child that one of the program's listeners has forked here does not sleep, but begins anew
+    // at once.
+    if (listening.load(std::memory_order_relaxed) == now) {
+      SleepMilliseconds(RunDueWork(heap, &passes));
+    }
+  }
+}
+
+// Passes the work to a thread of the library, and ends that of this thread.
+bool StartThread() {
+  has_thread.store(true, std::memory_order_relaxed);
+  at_work.store(&storage, std::memory_order_relaxed);
+  if (StartDetachedThread(&Run, "tcmalloc-mem")) return true;
+  has_thread.store(false, std::memory_order_relaxed);
+  EndWork();
+  return false;
+}
+
+void ReviveIn(int64_t ms) {
+  GlobalHeap().pressure_revival.Schedule(CoarseMilliseconds() + ms, &ReviveAfterFork);
+}
+
+void ReleaseInChild() {
+  listeners.ForgetOthersInChild();
+  listeners.lock().ResetAfterForkInChild();
+  if (Listening* const of_parent = listening.load(std::memory_order_relaxed)) {
+    of_parent->monitor().Close();
+    listening.store(nullptr, std::memory_order_relaxed);
+  }
+  // This is the library's thread, in a listener of the program; it continues when the listener
+  // returns.
+  if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) {
+    runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+    return;
+  }
+  has_thread.store(false, std::memory_order_relaxed);
+  if (!ThisThreadIsAtWork()) at_work.store(nullptr, std::memory_order_relaxed);
+  if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kTuning.pressure.revive_after_ms);
+}
+
+constexpr ForkHandlers kForkHandlers = {
+    [] { listeners.lock().HoldForFork(); },
+    [] { listeners.lock().ReleaseAfterForkInParent(); },
+    &ReleaseInChild,
+};
+
+void ReportIgnored(std::string_view why, std::string_view word = "") {
+  char buffer[512];
+  TextWriter line(buffer, sizeof(buffer));
+  line.Text("tcmalloc: TCMALLOC_PRESSURE is ignored: ").Text(why);
+  if (!word.empty()) {
+    line.Text(" at \"").Text(word).Text(
+        "\", expected auto, or words like level1=80%, level2=3G, interval=5s "
+        "(docs/pressure.md)");
+  }
+  line.Text("\n");
+  WriteToStderr(line.text());
+}
+
+}  // namespace
+
+TC_RUNS_AT_START void OnPressureLoad() {
+  // The handlers are always added, since the program may add listeners, or listen itself.
+  TC_CHECK(AddForkHandlers(&kForkHandlers));
+  Heap& heap = GlobalHeap();
+  if (*heap.settings.pressure == '\0') return;
+  while (!TryBeginWork()) WaitMillisecond();
+  ReadConfigOnce(heap);
+  if (!wrong_word.empty()) ReportIgnored("syntax error", wrong_word);
+  // The program may have begun to listen before the library was loaded completely.
+  const bool listens = listening.load(std::memory_order_relaxed) != nullptr;
+  if (!the_config.enabled() || !the_config.thread || listens) return EndWork();
+  // Set before the thread starts: a child that is forked meanwhile gets one as well.
+  wants_thread.store(true, std::memory_order_relaxed);
+  if (StartThread()) return;
+  wants_thread.store(false, std::memory_order_relaxed);
+  ReportIgnored("cannot start a thread");
+}
+
+void ReviveAfterFork() {
+  // If another thread is at work, it is beginning to listen in the program's event loop, or it is
+  // this thread, in a listener. Then the next try finds out whether anything is left to do.
+  if (!TryBeginWork()) return ReviveIn(kTuning.pressure.retry_ms);
+  if (listening.load(std::memory_order_relaxed) != nullptr) return EndWork();
+  if (!StartThread()) ReviveIn(kTuning.pressure.retry_ms);
+}
+
+int PressureFd(Heap& heap) {
+  // Called from a listener.
+  if (ThisThreadIsAtWork()) {
+    Listening* const now = listening.load(std::memory_order_relaxed);
+    const bool in_own_loop = now != nullptr && !has_thread.load(std::memory_order_relaxed);
+    return in_own_loop ? now->monitor().fd() : -EBUSY;
+  }
+  while (!TryBeginWork()) {
+    if (has_thread.load(std::memory_order_relaxed)) return -EBUSY;
+    WaitMillisecond();
+  }
+  int error = 0;
+  Listening* now = listening.load(std::memory_order_relaxed);
+  if (now != nullptr && !now->monitor().IsIntact()) {
+    now->monitor().Close();
+    now = nullptr;
+  }
+  if (now == nullptr) {
+    ReadConfigOnce(heap);
+    PressureConfig config = the_config;
+    std::string_view none;
+    if (!config.enabled()) ParsePressureConfig("auto", &config, &none);
+    now = Begin(heap, config, &error);
+  }
+  const int fd_or_error = now != nullptr ? now->monitor().fd() : -error;
+  EndWork();
+  return fd_or_error;
+}
+
+int HandlePressure(Heap&) {
+  if (has_thread.load(std::memory_order_relaxed) || !TryBeginWork()) return 0;
+  Listening* const now = listening.load(std::memory_order_relaxed);
+  const int level = now == nullptr ? 0 : now->monitor().Handle(0);
+  EndWork();
+  return level < 0 ? 0 : level;
+}
+
+void AddPressureListener(PressureListener* listener) { listeners.Add(listener); }
+
+void RemovePressureListener(PressureListener* listener) { listeners.Remove(listener); }
+
+}  // namespace tcmalloc

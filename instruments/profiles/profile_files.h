@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TCMALLOC_PROFILE: writes profiles of samples to files when the process exits, on a signal, at
+// intervals, and when more memory is in use than ever before.
+//
+// Files are BASE.PID.NNNN.EXTENSION. Numbers that exist are skipped: no file of an earlier process
+// with the same id is overwritten, and no link is followed. The peak is one file,
+// BASE.PID.peak.EXTENSION, which is replaced as a whole.
+//
+// The peak. The table of samples records which samples were in use at the peak
+// (instruments/profiles/sample_table.h), so it is enough to check for a new peak every
+// Tuning::Sampling::peak_interval_ms and at the end. A file at each new peak would be written all
+// the time while a program grows. So the file is replaced when the peak is a tenth higher than in
+// the file, or when it is at least higher and the file is older than Tuning::Sampling::peak_age_ms.
+//
+// The helper thread (process/helper_thread.h) writes all files but those at exit, without locks. A
+// file that is being written is finished before the process exits. A forked child has the same
+// request, its own names, and the samples of its parent. Nothing here calls malloc.
+#pragma once
+
+#include <cstdint>
+
+namespace tcmalloc {
+
+struct Heap;
+
+// Starts the writing of the files that the settings request, or reports on stderr why it cannot.
+// Called when the library is loaded.
+void StartProfileFiles(Heap& heap);
+
+// Writes the files for exit. Called when the process ends; no file is written afterwards.
+void WriteLastProfileFiles();
+
+}  // namespace tcmalloc

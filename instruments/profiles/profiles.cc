@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/profiles/profiles.h"
+
+#include <atomic>
+#include <new>
+
+#include "instruments/profiles/growth_table.h"
+#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/sampler.h"
+#include "os/clock.h"
+#include "os/errno_keeper.h"
+#include "os/stack_trace.h"
+#include "process/heap.h"
+#include "process/heap_hold.h"
+
+namespace tcmalloc {
+namespace {
+
+// Built once, with the process's heap (release); read when the heap grows or a profile is taken
+// (acquire).
+alignas(GrowthTable) constinit char growth_table_storage[sizeof(GrowthTable)] = {};
+constinit std::atomic<GrowthTable*> growth_table{nullptr};
+
+template <typename F>
+void WithGrowthLock(F f) {
+  GrowthTable* const table = growth_table.load(std::memory_order_acquire);
+  if (table != nullptr) f(table->lock());
+}
+
+constexpr ForkHandlers kGrowthForkHandlers = {
+    [] { WithGrowthLock([](SpinLock& lock) { lock.HoldForFork(); }); },
+    [] { WithGrowthLock([](SpinLock& lock) { lock.ReleaseAfterForkInParent(); }); },
+    [] { WithGrowthLock([](SpinLock& lock) { lock.ResetAfterForkInChild(); }); },
+};
+
+// Called without locks by the thread that made the heap grow. The first call may be inside the
+// dynamic linker, before main. That is safe: a stack trace takes no lock and needs nothing that is
+// missing at that time (os/stack_trace.h).
+void OnGrowth(size_t bytes) {
+  const ErrnoKeeper keeper;
+  uintptr_t frames[kMaxStackDepth];
+  // In a statically linked program some of the library's functions are in the trace.
+  const size_t depth = GetCallerStackTrace(frames, kMaxStackDepth, 0, AllocatorFrames::kLeading, 0,
+                                           RuleCache::kUnused);
+  growth_table.load(std::memory_order_acquire)->Add(bytes, frames, depth);
+}
+
+// Records each growth of the heap, from the first one on.
+void RecordGrowth(Heap& heap) {
+  AddForkHandlers(&kGrowthForkHandlers);
+  growth_table.store(new (growth_table_storage) GrowthTable(heap.arena), std::memory_order_release);
+  heap.page_heap.address_space().SetGrowthObserver(&OnGrowth);
+}
+
+}  // namespace
+
+void (*const kOnHeapBuilt)(Heap&) = &RecordGrowth;
+
+bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
+  if (kind != ProfileKind::kGrowth) return SnapshotSamples(heap, kind, profile);
+  GrowthTable* const table = growth_table.load(std::memory_order_acquire);
+  if (table == nullptr) {
+    if (!profile->Reserve(heap.virtual_memory, 0, 0)) return false;
+    profile->profile.kind = kind;
+    return true;
+  }
+  const bool done = table->Snapshot(heap.virtual_memory, profile);
+  profile->profile.time_ns = WallClockNanoseconds();
+  return done;
+}
+
+bool WriteTextProfile(Heap& heap, ProfileKind kind, ByteSink::Function function, void* context) {
+  const ErrnoKeeper keeper;
+  ProfileMemory memory;
+  return TakeProfile(heap, kind, &memory) &&
+         WriteProfile(memory.profile, ProfileFormat::kLegacyText, function, context);
+}
+
+}  // namespace tcmalloc

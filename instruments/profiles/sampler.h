@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The process's samples: records the allocations that process/sampling.h has chosen.
+//
+// A sampled object of any size has its own span, or is guarded (instruments/guard/). Its page has
+// no size class, so its free takes the slow path, and other frees cost nothing more. Called from
+// the slow paths of allocation and free, without locks. Thread safety: any thread, for different
+// objects.
+//
+// Cost of a sample: a stack trace, a span, and the lock of the table, twice. Memory: a page for a
+// small object; a record of 80 bytes and 8 for each frame.
+//
+// In the minimal library instruments/profiles/no_profiler.cc implements these functions; no
+// allocation is sampled.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "base/compiler.h"
+#include "instruments/profiles/profile.h"
+#include "instruments/profiles/profile_memory.h"
+#include "instruments/profiles/sample_table.h"
+
+namespace tcmalloc {
+
+struct Heap;
+
+// Records the new object, with `requested` bytes requested and `allocated` bytes usable, as a
+// sample. Takes the trace of the calling thread's stack. Stores the record in `*place`, which
+// belongs to the object; if there is no memory for a record, the object is not a sample.
+TC_SLOW_PATH void SampleAllocated(Heap& heap, void* object, size_t requested, size_t allocated,
+                                  void** place);
+// Called when the object of `sample` is freed and its place does not refer to the sample any more.
+TC_SLOW_PATH void SampleFreed(void* sample);
+
+// Null until there is a table: it is built when the library is loaded, or at the first use before
+// that.
+extern std::atomic<SampleTable*> existing_sample_table;
+
+// Registers the fork handlers of the samples' lock. Called when the library is loaded.
+void PrepareSampler(Heap& heap);
+
+// Sets the sampling interval for later allocations; 0 for no samples. False if the library cannot
+// sample.
+bool SetSamplePeriod(Heap& heap, size_t period);
+
+SampleTable::Totals GetSampleTotals();
+
+// Takes a profile of any kind but kGrowth. False when there is no memory.
+bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile);
+// Keeps samples from now on, for a profile of the kind kAllocations. False when a recording runs
+// already.
+bool BeginRecordingSamples(Heap& heap);
+void EndRecordingSamples();
+
+}  // namespace tcmalloc

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The C entry points: malloc, free, realloc, the aligned forms. Each has a tc_ name in every build,
+// and, except in builds with a sanitizer, the name of the C library's function (override.h). malloc
+// and free are the fast path (fast_path.h) and a tail call of the slow path (slow_path.h); out of
+// memory is handled in oom_policy.h. This file must not include the C library's headers for these
+// functions: their declarations have other attributes than the aliases.
+#include <stddef.h>
+#include <stdint.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/compiler.h"
+#include "malloc/fast_path.h"
+#include "malloc/library.h"
+#include "malloc/oom_policy.h"
+#include "malloc/override.h"
+#include "malloc/slow_path.h"
+#include "process/heap.h"
+
+namespace tcmalloc {
+namespace {
+
+// Every function here calls this one when there is no memory. It sets errno; before that it calls
+// the new_handler, if the program requested that with tc_set_new_mode.
+TC_SLOW_PATH void* AfterFailure(size_t size, size_t alignment) {
+  if (c_calls_new_handler.load(std::memory_order_relaxed)) {
+    if (void* const object = NewNothrowAfterFailure(size, alignment)) return object;
+  }
+  return FailWithErrno();
+}
+
+TC_SLOW_PATH void* MallocSlow(size_t size) {
+  void* const object = AllocateSlow(size);
+  return __builtin_expect(object != nullptr, true) ? object : AfterFailure(size, 0);
+}
+
+TC_SLOW_PATH void* MallocSlowWithoutHandler(size_t size) {
+  void* const object = AllocateSlow(size);
+  return __builtin_expect(object != nullptr, true) ? object : FailWithErrno();
+}
+
+bool IsPowerOfTwo(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+void* AlignedOrFail(size_t size, size_t alignment) {
+  void* const object = AllocateAligned(size, alignment);
+  return __builtin_expect(object != nullptr, true) ? object : AfterFailure(size, alignment);
+}
+
+TC_SLOW_PATH void* ZeroedAfterFailure(size_t size) {
+  void* const object = AfterFailure(size, 0);
+  if (object != nullptr) memset(object, 0, size);
+  return object;
+}
+
+TC_SLOW_PATH void* ReallocateAfterFailure(void* p, size_t size) {
+  void* const object = AfterFailure(size, 0);
+  if (object != nullptr) {
+    memcpy(object, p, std::min(UsableSize(p), size));
+    FreeSlow(p);
+  }
+  return object;
+}
+
+void* FailWithInvalid() {
+  errno = EINVAL;
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace tcmalloc
+
+using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
+
+extern "C" {
+
+TC_EXPORT_HOT void* tc_malloc(size_t size) noexcept { return Allocate<&MallocSlow>(size); }
+
+TC_EXPORT_HOT void tc_free(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+
+TC_EXPORT_HOT void tc_free_sized(void* p, size_t size) noexcept {
+  DeallocateSized<&FreeSizedSlow>(p, size);
+}
+
+TC_EXPORT void tc_free_aligned_sized(void* p, size_t alignment, size_t size) noexcept {
+  FreeSizedAligned(p, size, alignment);
+}
+
+TC_EXPORT void tc_cfree(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+
+TC_EXPORT void* tc_calloc(size_t n, size_t size) noexcept {
+  size_t bytes;
+  if (__builtin_mul_overflow(n, size, &bytes)) return FailWithErrno();
+  void* const object = AllocateZeroed(bytes);
+  return __builtin_expect(object != nullptr, true) ? object : ZeroedAfterFailure(bytes);
+}
+
+TC_EXPORT void* tc_realloc(void* p, size_t size) noexcept {
+  if (p == nullptr) return Allocate<&MallocSlow>(size);
+  if (size == 0) {
+    Deallocate<&FreeSlow>(p);
+    return nullptr;
+  }
+  void* const object = Reallocate(p, size);
+  return __builtin_expect(object != nullptr, true) ? object : ReallocateAfterFailure(p, size);
+}
+
+TC_EXPORT void* tc_reallocarray(void* p, size_t n, size_t size) noexcept {
+  size_t bytes;
+  if (__builtin_mul_overflow(n, size, &bytes)) return FailWithErrno();
+  return tc_realloc(p, bytes);
+}
+
+// As glibc documents it: rounds an alignment that is not a power of two up to one.
+TC_EXPORT void* tc_memalign(size_t alignment, size_t size) noexcept {
+  if (alignment > (SIZE_MAX >> 1) + 1) return FailWithInvalid();
+  size_t rounded = 1;
+  while (rounded < alignment) rounded *= 2;
+  return AlignedOrFail(size, rounded);
+}
+
+TC_EXPORT void* tc_aligned_alloc(size_t alignment, size_t size) noexcept {
+  if (!IsPowerOfTwo(alignment)) return FailWithInvalid();
+  return AlignedOrFail(size, alignment);
+}
+
+TC_EXPORT int tc_posix_memalign(void** result, size_t alignment, size_t size) noexcept {
+  // POSIX reports the error only as the result. Most other allocators also set errno, and some
+  // callers read it.
+  if (!IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return errno = EINVAL;
+  const int saved_errno = errno;
+  void* const object = AlignedOrFail(size, alignment);
+  if (object == nullptr) return errno = ENOMEM;
+  errno = saved_errno;
+  *result = object;
+  return 0;
+}
+
+TC_EXPORT void* tc_valloc(size_t size) noexcept {
+  EnsureHeap();
+  return AlignedOrFail(size, GlobalHeap().virtual_memory.hardware_page_size());
+}
+
+TC_EXPORT void* tc_pvalloc(size_t size) noexcept {
+  EnsureHeap();
+  const size_t page = GlobalHeap().virtual_memory.hardware_page_size();
+  size_t rounded;
+  if (__builtin_add_overflow(size, page - 1, &rounded)) return FailWithErrno();
+  rounded &= ~(page - 1);
+  return AlignedOrFail(rounded == 0 ? page : rounded, page);
+}
+
+TC_EXPORT size_t tc_malloc_size(void* p) noexcept { return UsableSize(p); }
+
+// The only flag is the alignment; the lowest six bits of `flags` are its logarithm.
+TC_EXPORT size_t tc_nallocx(size_t size, int flags) noexcept {
+  return AllocationSize(size, size_t{1} << (flags & (sizeof(size_t) * 8 - 1)));
+}
+
+TC_EXPORT void* tc_malloc_skip_new_handler(size_t size) noexcept {
+  return Allocate<&MallocSlowWithoutHandler>(size);
+}
+
+TC_EXPORT int tc_set_new_mode(int flag) noexcept {
+  return c_calls_new_handler.exchange(flag != 0, std::memory_order_relaxed) ? 1 : 0;
+}
+
+TC_EXPORT int tc_query_new_mode() noexcept {
+  return c_calls_new_handler.load(std::memory_order_relaxed) ? 1 : 0;
+}
+
+TC_OVERRIDE(void*, malloc, (size_t), tc_malloc)
+TC_OVERRIDE(void, free, (void*), tc_free)
+TC_OVERRIDE(void, free_sized, (void*, size_t), tc_free_sized)
+TC_OVERRIDE(void, free_aligned_sized, (void*, size_t, size_t), tc_free_aligned_sized)
+TC_OVERRIDE(void, cfree, (void*), tc_cfree)
+TC_OVERRIDE(void*, calloc, (size_t, size_t), tc_calloc)
+TC_OVERRIDE(void*, realloc, (void*, size_t), tc_realloc)
+TC_OVERRIDE(void*, reallocarray, (void*, size_t, size_t), tc_reallocarray)
+TC_OVERRIDE(void*, memalign, (size_t, size_t), tc_memalign)
+TC_OVERRIDE(void*, aligned_alloc, (size_t, size_t), tc_aligned_alloc)
+TC_OVERRIDE(int, posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
+TC_OVERRIDE(void*, valloc, (size_t), tc_valloc)
+TC_OVERRIDE(void*, pvalloc, (size_t), tc_pvalloc)
+TC_OVERRIDE(size_t, malloc_usable_size, (void*), tc_malloc_size)
+TC_OVERRIDE(size_t, malloc_size, (void*), tc_malloc_size)
+TC_OVERRIDE(size_t, nallocx, (size_t, int), tc_nallocx)
+
+// The names by which glibc calls its own functions.
+TC_OVERRIDE_INTERNAL(void*, __libc_malloc, (size_t), tc_malloc)
+TC_OVERRIDE_INTERNAL(void, __libc_free, (void*), tc_free)
+TC_OVERRIDE_INTERNAL(void, __libc_cfree, (void*), tc_cfree)
+TC_OVERRIDE_INTERNAL(void*, __libc_calloc, (size_t, size_t), tc_calloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_realloc, (void*, size_t), tc_realloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_reallocarray, (void*, size_t, size_t), tc_reallocarray)
+TC_OVERRIDE_INTERNAL(void*, __libc_memalign, (size_t, size_t), tc_memalign)
+TC_OVERRIDE_INTERNAL(void*, __libc_valloc, (size_t), tc_valloc)
+TC_OVERRIDE_INTERNAL(void*, __libc_pvalloc, (size_t), tc_pvalloc)
+TC_OVERRIDE_INTERNAL(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
+
+}  // extern "C"
+
+namespace {
+
+__attribute__((constructor)) void LibraryLoaded() { OnLibraryLoad(); }
+__attribute__((destructor)) void ProcessExits() { OnProcessExit(); }
+
+}  // namespace

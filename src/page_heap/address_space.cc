@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "page_heap/address_space.h"
+
+#include "base/check.h"
+
+namespace tcmalloc {
+
+bool AddressSpace::Grow(Length n, Length alignment) {
+  // Room for an aligned run wherever the mapping lands.
+  const Length needed = n + alignment - granule_;
+  const size_t room_bytes = vm_.Room();
+  Length room = Length(room_bytes >> kPageShift);
+  // A request that does not fit into the rest of one source of memory is served from the next.
+  if (room_bytes > 0 && room < needed) room = SpanStore::kMaxLength;
+  GrowthPlan plan;
+  {
+    const SpinLockHolder holder(state_.lock);
+    plan = state_.governor.PlanGrowth(state_.Held(), n, needed, room);
+  }
+  if (plan.hugepages) {
+    ResumeHugepages();
+    const auto grow = [&](Length length) {
+      length = InWholeHugepages(length);
+      return length <= plan.room && GrowBy(length, true, plan.mode);
+    };
+    if ((plan.wanted > needed && grow(plan.wanted)) || grow(needed)) return true;
+  }
+  return (plan.wanted > needed && GrowBy(plan.wanted, false, plan.mode)) ||
+         GrowBy(needed, false, plan.mode);
+}
+
+bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
+  if (n > SpanStore::kMaxLength) return false;
+  const Mapping mapping = MapNew(n, hugepages ? kHugepageSize : granule_.bytes());
+  if (mapping.start == nullptr) return false;
+  // Only a mapping of whole hugepages; it may be longer than requested.
+  hugepages = hugepages && mapping.zero_filled &&
+              reinterpret_cast<uintptr_t>(mapping.start) % kHugepageSize == 0 &&
+              mapping.bytes % kHugepageSize == 0;
+  if (hugepages || hugepage_policy::OptOut(mode, hugepages)) {
+    vm_.AdviseHugepages(mapping.start, mapping.bytes, hugepages);
+  }
+  if (!state_.WithRecords([&]() TC_REQUIRES(state_.lock) { AddMapping(mapping, hugepages); })) {
+    static_cast<void>(vm_.Unmap(mapping.start, mapping.bytes));
+    return false;
+  }
+  NotifyGrowth(Length(mapping.bytes >> kPageShift));
+  return true;
+}
+
+Mapping AddressSpace::MapNew(Length n, size_t alignment) {
+  Mapping mapping = vm_.Map(n.bytes(), alignment);
+  if (mapping.start == nullptr) {
+    // The refusal of more than the heap ever had shows no shortage: unmapping could not serve it.
+    const SpinLockHolder holder(state_.lock);
+    if (unmap_when_short_ && n.bytes() <= state_.store.counts.peak_system_bytes) {
+      state_.hints.address_space_is_short.Set(true);
+    }
+    return mapping;
+  }
+  TC_ASSERT(reinterpret_cast<uintptr_t>(mapping.start) % alignment == 0);
+  mapping.bytes &= ~(granule_.bytes() - 1);
+  // The neighbours' entries are read when the span is joined: they need leaves too.
+  if (page_map_.EnsureLeaves(PageId::Containing(mapping.start) - Length(1),
+                             Length::ForBytes(mapping.bytes) + Length(2), state_.arena.vm())) {
+    return mapping;
+  }
+  // If the OS refuses, only address space is lost.
+  static_cast<void>(vm_.Unmap(mapping.start, mapping.bytes));
+  return {};
+}
+
+Span* AddressSpace::AddMapping(const Mapping& mapping, bool hugepages) {
+  const PageId first = PageId::Containing(mapping.start);
+  const PageRange range = {first, first + Length(mapping.bytes >> kPageShift)};
+  ++state_.store.counts.growths;
+  if (!mapping.zero_filled) ++state_.store.counts.commits;
+  if (hugepages) state_.store.hugepages().MarkAdvised(range, true);
+  return state_.store.AddPages(
+      range, mapping.zero_filled ? SpanState::kFreeReleased : SpanState::kFreeBacked,
+      mapping.zero_filled);
+}
+
+void AddressSpace::NotifyGrowth(Length n) {
+  const auto observer = growth_observer_.load(std::memory_order_acquire);
+  if (observer != nullptr) observer(n.bytes());
+}
+
+void AddressSpace::Prefault(PageRange range) {
+  if (!can_prefault_.value()) return;
+  // Another thread may take some of these pages meanwhile, and touch them before or after they are
+  // backed. Pages that it releases meanwhile may become backed again, which costs only memory.
+  if (!vm_.Populate(range.start_address(), range.bytes())) {
+    // The kernel is older than Linux 5.14, or the memory is of another kind.
+    can_prefault_.Set(false);
+    return;
+  }
+  const SpinLockHolder holder(state_.lock);
+  ++state_.store.counts.prefaults;
+}
+
+void AddressSpace::StopHugepagesAt(PageId page, bool in_used_span) {
+  PageRange range = {HugepageStart(page), HugepageEnd(page)};
+  {
+    const SpinLockHolder holder(state_.lock);
+    HugepageCounts& hugepages = state_.store.hugepages();
+    hugepages.Of(page).holes |= in_used_span;
+    if (!hugepages.Of(page).advised) return;
+    // The hugepages around it in its block that were asked for. A block lies in one leaf of the
+    // page map.
+    const PageId begin(page.index() & ~(kTuning.hugepages.stopped_at_once.pages() - 1));
+    const PageId end = begin + kTuning.hugepages.stopped_at_once;
+    while (range.first > begin && hugepages.Of(range.first - Length(1)).advised) {
+      range.first = range.first - kHugepagePages;
+    }
+    while (range.end < end && hugepages.Of(range.end).advised) range.end += kHugepagePages;
+    hugepages.MarkAdvised(range, false);
+    if (num_stopped_ < kStoppedRemembered) stopped_[num_stopped_++] = range;
+  }
+  vm_.AdviseHugepages(range.start_address(), range.bytes(), false);
+}
+
+void AddressSpace::ResumeHugepages() {
+  for (size_t i = 0;; ++i) {
+    PageRange range{};
+    {
+      const SpinLockHolder holder(state_.lock);
+      if (i >= num_stopped_) return;
+      range = stopped_[i];
+      HugepageCounts& hugepages = state_.store.hugepages();
+      const bool is_owned = state_.store.Owns(range.first, range.length());
+      // A slice that is being released is not counted yet.
+      if (is_owned && (hugepages.AreSplit(range) || IsUnderWay(range))) continue;
+      stopped_[i--] = stopped_[--num_stopped_];
+      if (!is_owned) continue;
+      hugepages.MarkAdvised(range, true);
+    }
+    vm_.AdviseHugepages(range.start_address(), range.bytes(), true);
+    // Another thread may have stopped them again since, and its advice may have reached the OS
+    // first.
+    {
+      const SpinLockHolder holder(state_.lock);
+      if (state_.store.hugepages().AreAdvised(range, true)) continue;
+      state_.store.hugepages().MarkAdvised(range, false);
+    }
+    vm_.AdviseHugepages(range.start_address(), range.bytes(), false);
+  }
+}
+
+bool PageState::AddRecords() {
+  constexpr size_t kRecordsPerBlock = kTuning.metadata.span_records_bytes / sizeof(Span);
+  char* const memory = static_cast<char*>(arena.Allocate(kRecordsPerBlock * sizeof(Span)));
+  if (memory == nullptr) return false;
+  const SpinLockHolder holder(lock);
+  for (size_t i = 0; i < kRecordsPerBlock; ++i) {
+    store.ReturnRecord(new (memory + i * sizeof(Span)) Span);
+  }
+  return true;
+}
+
+}  // namespace tcmalloc

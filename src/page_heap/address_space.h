@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// AddressSpace: the system calls of a page heap. It maps memory and asks for hugepages, pre-faults,
+// releases free pages and unmaps them, and moves large objects. SpanStore says which memory is
+// free and Governor what to do, both under the lock; AddressSpace calls the OS without the lock.
+//
+// Releases. A span whose memory is being released, or was refused by the OS, is in no list of the
+// store until its pass ends. A forked child finds it in `in_flight_` or `refused_`: nothing of a
+// pass that the child needs lies on a stack, which it may not have.
+//
+// Synchronization. LockRank::kPageHeap (PageState::lock).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "base/tuning.h"
+#include "base/units.h"
+#include "os/memory/virtual_memory.h"
+#include "os/thread_number.h"
+#include "page_heap/page_state.h"
+
+namespace tcmalloc {
+
+class AddressSpace {
+ public:
+  AddressSpace(PageState& state, VirtualMemory& vm, PageMap& page_map, bool unmap_when_short)
+      : state_(state),
+        vm_(vm),
+        page_map_(page_map),
+        granule_(Length::ForBytes(vm.hardware_page_size())),
+        unmap_when_short_(unmap_when_short) {}
+
+  // Gets memory from the OS, enough for a request of `n` pages at a multiple of `alignment`.
+  [[nodiscard]] bool Grow(Length n, Length alignment) TC_EXCLUDES(state_.lock);
+  // The thread that needed the growth calls `observer` after it, with its bytes, without locks.
+  // Null: there is no observer.
+  void SetGrowthObserver(void (*observer)(size_t bytes)) {
+    growth_observer_.store(observer, std::memory_order_release);
+  }
+  // Pre-faults a new span.
+  void Prefault(PageRange range) TC_EXCLUDES(state_.lock);
+  // How much of the range is backed: see VirtualMemory::BackedBytes.
+  size_t BackedBytes(PageRange range) TC_EXCLUDES(state_.lock) {
+    return vm_.BackedBytes(range.start_address(), range.bytes());
+  }
+
+  // Makes the first `bytes` bytes of a new large object read as zeroes; `span` is its span. Cost:
+  // none where the memory is known to be zero. Else up to Tuning::Clearing::max_unasked is cleared.
+  // Of more, the OS is asked how much is backed: what is hardly backed is replaced by fresh memory.
+  void Clear(const Span& span, size_t bytes) TC_EXCLUDES(state_.lock);
+
+  // Releases as planned; returns the number of pages released. Memory that the OS refuses to
+  // release (mlock) stays backed, and other memory is released nevertheless.
+  Length Release(const ReleasePlan& plan) TC_EXCLUDES(state_.lock);
+  // True as soon as more than `releases` slices have been released, by any thread: at once, or when
+  // one of the slices that are under way now has been released. False when the OS refused them all.
+  bool WaitForRelease(size_t releases) TC_EXCLUDES(state_.lock);
+  // In a forked child, with the lock held by this thread: spans that another thread was releasing
+  // are free again, and what another was moving is moving no longer. A signal handler may have
+  // forked in the middle of a pass or a move of this thread, which goes on.
+  void RestoreAfterForkInChild();
+
+  // Advises the OS against hugepages around `page`, which is about to be released while other pages
+  // of its hugepage stay in use. Else khugepaged would make the hugepage whole again (unless its
+  // max_ptes_none is 0), and so would the first write to any other page of it that was never
+  // written to. Works in blocks of Tuning::Hugepages::stopped_at_once, because each advice may cost
+  // two mappings. `in_used_span`: the page is a free one inside a used span; then the OS is asked
+  // for hugepages again only after no page of the hugepage is in use any more.
+  void StopHugepagesAt(PageId page, bool in_used_span) TC_EXCLUDES(state_.lock);
+
+  // Unmaps free spans, the longest first, until at least `n` pages are unmapped or the OS has
+  // refused `max_refusals` spans. It refuses memory from sbrk, and any when there are too many
+  // mappings.
+  void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(state_.lock);
+  // To be called once the OS has refused a mapping: unmaps free memory when it is more than half of
+  // the heap. The rest of the process needs address space too, for example for thread stacks.
+  void UnmapWhenShort() TC_EXCLUDES(state_.lock);
+
+  // See PageHeap::MoveLargeAt. `*freed`: what Governor::NoteFreed returned.
+  Span* Move(Span* span, const void* p, Length n, void** sample, Length* freed)
+      TC_EXCLUDES(state_.lock);
+  // Some thread is in Move: the pages of an object may be at a place that no span knows yet. No
+  // move begins while the lock is held.
+  bool is_moving() const TC_NO_THREAD_SAFETY_ANALYSIS { return state_.moves_in_flight > 0; }
+
+ private:
+  static constexpr size_t kStoppedRemembered = 64;
+
+  // What of an object goes where. In the order of the addresses, the old place has a head, which is
+  // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
+  // then the same. Hugepages are moved whole.
+  struct MovePlan {
+    bool hugepages;
+    bool advise;  // there are hugepages
+    Length front;
+    Length head;
+    Length moved;
+    Length mapped;
+  };
+
+  bool GrowBy(Length n, bool hugepages, HugepageMode mode) TC_EXCLUDES(state_.lock);
+  // Maps new memory, which does not belong to the heap yet, and its leaves of the page map. Without
+  // pages when the OS refuses.
+  Mapping MapNew(Length n, size_t alignment) TC_EXCLUDES(state_.lock);
+  // Adds the mapping to the heap.
+  Span* AddMapping(const Mapping& mapping, bool hugepages) TC_REQUIRES(state_.lock);
+  void NotifyGrowth(Length n);
+  // Asks the OS for hugepages again where it was advised against them and where no hugepage is
+  // split any more: each is either released as a whole, or has no released page and no free pages
+  // inside used spans that were released.
+  void ResumeHugepages() TC_EXCLUDES(state_.lock);
+
+  // Releases one slice of at most `limit` pages, or with `in_parts` as many of a long span as
+  // SpanStore::TakeReleasable takes at once; returns their length, 0 when there is none.
+  // `*released`: false when the OS refused one. What was refused is set aside, unless it is a part
+  // of several slices, which can be tried one by one.
+  Length ReleaseNext(Length limit, bool may_split, bool in_parts, bool* released)
+      TC_EXCLUDES(state_.lock);
+  // A system call for each slice; false once the OS refuses one.
+  bool ReleasePages(PageRange range);
+  static size_t SlicesOf(Length n) {
+    return (n.pages() + kTuning.release.slice.pages() - 1) / kTuning.release.slice.pages();
+  }
+  // Some slice is on its way for which f(span) holds.
+  template <typename F>
+  bool AnyUnderWay(F f) const TC_REQUIRES(state_.lock);
+  bool IsUnderWay(PageRange range) const TC_REQUIRES(state_.lock);
+
+  // How much of the range is backed, judged by some of its pages; where the OS cannot be asked, by
+  // its length.
+  enum class Backing : uint8_t { kHardlyAny, kSome, kNearlyAll };
+  Backing JudgeBacking(PageRange range);
+  // The hugepages at both ends, which other spans may share, are left out if the OS was asked for
+  // them.
+  PageRange WithoutSharedHugepages(PageRange range) TC_EXCLUDES(state_.lock);
+  void ClearOrReplace(PageRange range);
+  // Clears or replaces each hugepage of the range, or part of one, as a whole.
+  void ClearPieces(PageRange range);
+  static void ClearAll(PageRange range);
+  void Replace(PageRange range);
+
+  bool PlanMove(const Span& span, Length n, MovePlan* plan) TC_REQUIRES(state_.lock);
+
+  PageState& state_;
+  VirtualMemory& vm_;
+  PageMap& page_map_;
+  const Length granule_;  // pages of ours in a hardware page, at least 1
+  const bool unmap_when_short_;
+
+  // On their way to the OS.
+  IntrusiveList<Span> in_flight_ TC_GUARDED_BY(state_.lock);
+  // Set aside so that a pass does not meet them again. Of all passes: each takes as many out as it
+  // put in, which may be others', and these meet them again.
+  IntrusiveList<Span> refused_ TC_GUARDED_BY(state_.lock);
+  // The threads that are in Move; 0: none.
+  std::array<uint32_t, kTuning.reallocation.max_moves_at_once> moving_threads_
+      TC_GUARDED_BY(state_.lock) = {};
+  uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
+  size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
+  // Where the OS was advised against hugepages, as far as there is room to remember it.
+  std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(state_.lock) = {};
+  size_t num_stopped_ TC_GUARDED_BY(state_.lock) = 0;
+
+  // The futex of threads in WaitForRelease: changes when a slice ends, with the lock held. A
+  // thread that wakes up takes the lock to read the outcome, so relaxed suffices.
+  std::atomic<uint32_t> release_ends_{0};
+  // These decide only what is tried, so relaxed suffices.
+  Relaxed<bool> can_prefault_{true};
+  std::atomic<size_t> moves_left_{kTuning.reallocation.max_moves};
+  std::atomic<void (*)(size_t)> growth_observer_{nullptr};
+};
+
+}  // namespace tcmalloc

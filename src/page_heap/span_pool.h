@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SpanPool: the spans of large objects that one shard keeps for its next use. A request takes a
+// part of the shortest kept span that is long enough; a span that comes back is joined with its
+// kept neighbours. What a pool lacks comes from the page heap in chunks, and the request takes the
+// first part of one: so the objects of one shard lie together, and threads on two CPUs seldom write
+// to the same lines of records and of the page map. So threads on different CPUs replace large
+// objects without the page heap's lock, and memory that was freed a moment ago, and is in the CPU's
+// cache, serves the next request of any size. Why not a cache for each size: decision 0038.
+//
+// States. A kept span is kKept, and its owner is the number of the pool. The page heap counts the
+// span as in use, like a large object. So the pool may change the length and the page-map entries
+// of a span that it keeps without the page heap's lock.
+//
+// Invariants
+//   L1  The owner of a span is number_ exactly while it is in `spans_`, and it is kKept then. No
+//       code without lock_ stores this owner, so the holder may rely on what it reads of any span.
+//       No two of these spans are adjacent.
+//   L2  A kept span's pages after the first in_use.written ones were not written since the OS
+//       zeroed them.
+//   L3  The page heap counts hidden() large objects too many: +1 for each object that became a kept
+//       span, -1 for each span that was handed out or given up. Modulo SIZE_MAX + 1: an object that
+//       was joined to another may be handed out in two parts.
+// Synchronization: LockRank::kSpanCache. Who walks over all spans (SpanStore::ListSpans) must hold
+// the locks of all pools, too, or be the only thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/intrusive_list.h"
+#include "base/tuning.h"
+#include "base/units.h"
+#include "os/gated_lock.h"
+#include "page_heap/free_spans.h"
+#include "page_heap/page_map.h"
+#include "page_heap/page_stats.h"
+#include "page_heap/span.h"
+
+namespace tcmalloc {
+
+class alignas(kCacheLineSize) SpanPool {
+ public:
+  // Whether pools keep and serve spans of `n` pages.
+  static constexpr bool Serves(Length n) { return n <= kTuning.span_pool.max_length; }
+
+  // Before the first use. No two pools of a page heap have the same index.
+  void Attach(PageMap& page_map, size_t index) {
+    page_map_ = &page_map;
+    number_ = static_cast<uint16_t>(Span::kFirstPool + index);
+  }
+
+  // A span of `n` pages, as a large object; null when there is none. `now_ms`: see Span::in_use.
+  Span* TryTake(Length n, int64_t now_ms) TC_EXCLUDES(lock_);
+  // Keeps the span, which is kKept and has no owner.
+  void Put(Span* span) TC_EXCLUDES(lock_);
+  // Lets the large object at `p`, in `span`, grow to `n` pages into the kept span after it. False,
+  // and nothing is changed, when that one is too short, or when `span` is no such object. The
+  // object's sample: as PageHeap::DeleteLargeAt.
+  [[nodiscard]] bool TryExtend(Span* span, const void* p, Length n, void** sample)
+      TC_EXCLUDES(lock_);
+  // Calls give(span) with the longest span, kKept and without an owner, if more than `max_bytes`
+  // are kept and the span has at least `n` pages. The lock is held until the span has its next
+  // place: a child that is forked meanwhile does not lose it, which may be all that the pool kept.
+  template <typename F>
+  void GiveLongest(size_t max_bytes, Length n, F give) TC_EXCLUDES(lock_) {
+    if (bytes() <= max_bytes) return;
+    const SpinLockHolder holder(lock_);
+    Span* const span = spans_.FindLongest();
+    if (span == nullptr || span->num_pages < n) return;
+    RemoveLocked(span);
+    hidden_.Subtract(1);
+    give(span);
+  }
+
+  // Cutting a span off takes a record, and joining frees one. Racy.
+  bool needs_records() const { return num_records_.value() == 0; }
+  bool has_spare_records() const { return num_records_.value() > 2 * kTuning.span_pool.records; }
+  void AddRecords(IntrusiveList<Span>* records) TC_EXCLUDES(lock_);
+  // Takes all but Tuning::SpanPool::records.
+  IntrusiveList<Span> TakeSpareRecords() TC_EXCLUDES(lock_);
+
+  // The owner of the spans that it keeps; constant after Attach.
+  uint16_t number() const { return number_; }
+  size_t bytes() const TC_NO_THREAD_SAFETY_ANALYSIS { return spans_.total().bytes(); }
+  size_t hidden() const { return hidden_.value(); }
+  // Adds the kept spans to the counts of their lengths.
+  void AddTo(FreeSpanCounts* lengths) TC_EXCLUDES(lock_);
+  GatedLock& lock() { return lock_; }
+
+ private:
+  friend struct FieldTable;
+
+  void InsertLocked(Span* span) TC_REQUIRES(lock_);
+  void RemoveLocked(Span* span) TC_REQUIRES(lock_);
+  // The kept span that `page` is the first or the last of; null when there is none.
+  Span* KeptAt(PageId page) const TC_REQUIRES(lock_);
+  void JoinLocked(Span* span, Span* neighbour) TC_REQUIRES(lock_);
+  bool ExtendLocked(Span* span, Length n) TC_REQUIRES(lock_);
+  // Makes the record of a span that is no longer one a spare record.
+  void DropLocked(Span* record) TC_REQUIRES(lock_);
+
+  GatedLock lock_{LockRank::kSpanCache};
+  // Constant after Attach.
+  PageMap* page_map_ = nullptr;
+  uint16_t number_ = 0;
+  FreeSpans spans_ TC_GUARDED_BY(lock_);
+  IntrusiveList<Span> records_ TC_GUARDED_BY(lock_);
+  // Written with lock_ held; read racily.
+  OwnedCounter hidden_;
+  OwnedCounter num_records_;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SpanStore: all spans of a page heap. It lists the free ones, finds the place for a request, and
+// cuts and joins spans. It makes no system call and takes no lock.
+//
+// Role. Free spans are joined with free neighbours of the same state; neighbours of different
+// states are found as one run (page_heap/free_runs.h). A request gets the best fit among backed
+// spans, then among released spans and runs (span_places.cc). Callers call the OS to back and
+// release pages. Zero-filled memory from the OS is added as released, since it is not backed yet;
+// other memory is added as backed. Each span knows whether its released pages read as zeroes.
+//
+// Invariants
+//   P1  Every page that came from the OS is in exactly one span.
+//   P2  Neighbouring free spans differ in state.
+//   P3  free_[kBacked] and free_[kReleased] hold exactly the spans of state kFreeBacked and
+//       kFreeReleased.
+//   P4  The start and the length of every span are multiples of the granule.
+//   P5  The counts of a Hugepage agree with the states of its pages' spans.
+//   P6  free_runs_ holds exactly the longest possible runs of two free spans or more (F1, F2).
+//   P7  Hugepages with pages of spans of small objects are marked (W1 of page_heap/small_places.h).
+//   P8  A page reads as zeroes if it is in a free span that is kFreeReleased and zero_filled, or in
+//       a span in use that is zero_filled, after its first in_use.written pages, before the program
+//       has written to it. So a page becomes released only after the OS has released all of it;
+//       what the OS refused, or released in part, is backed. Only programs write to pages: records
+//       of free memory lie elsewhere, and Prefault may back pages, but not change them.
+//       CheckInvariants cannot read all memory: the tests of Clear do.
+//
+// Thread safety: none; the page heap's lock guards it. Cost: O(1) up to 128 pages, O(log n) above;
+// a change of the regions is a walk over them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/intrusive_list.h"
+#include "base/units.h"
+#include "page_heap/free_runs.h"
+#include "page_heap/free_spans.h"
+#include "page_heap/hugepage_counts.h"
+#include "page_heap/hugepage_policy.h"
+#include "page_heap/page_map.h"
+#include "page_heap/page_stats.h"
+#include "page_heap/small_places.h"
+#include "page_heap/span.h"
+#include "page_heap/span_home.h"
+
+namespace tcmalloc {
+
+// Which memory may serve a request of a shard: the spans that are kept for it; any backed memory,
+// kept or free; memory that the OS would have to back, too.
+enum class Memory : uint8_t { kKept, kBacked, kAny };
+
+class SpanStore {
+ public:
+  enum FreeKind { kBacked, kReleased, kNumFreeKinds };
+
+  // More than any machine has; a sum of two does not overflow.
+  static constexpr Length kMaxLength = Length((SIZE_MAX >> 1) >> kPageShift);
+  // The most records that one operation takes: see Carve.
+  static constexpr size_t kRecordsPerOperation = 4;
+  // Records that no other operation takes, so that TakeForMetadata can cut a span to get memory
+  // for more.
+  static constexpr size_t kSpareRecords = 2;
+
+  struct Request {
+    Length length;
+    Length alignment = Length(1);  // a power of two, at least the granule
+    SpanState use = SpanState::kLarge;
+    SpanHome* home = nullptr;  // null: not for a shard
+    // For a SpanPool: takes more of the free span that it finds, up to this many pages, where there
+    // is no memory limit; and leaves other homes their kept spans while these are few.
+    Length chunk = Length(0);
+    Memory memory = Memory::kAny;  // not kKept
+    hugepage_policy::Need need = hugepage_policy::Need::kUnknown;
+    int64_t now_ms = 0;
+    // There are hugepages: of spans of equal length the one in the fullest hugepage is taken.
+    bool in_hugepages = false;
+  };
+  // A place for a request: in a free span, and in the free spans after it if it is too short.
+  struct Place {
+    Span* span = nullptr;
+    Length offset = Length(0);
+    // The place is released, to save address space, although there is a backed one.
+    bool by_choice = false;
+  };
+  struct Taken {
+    Span* span = nullptr;
+    // Some of it was released, and no backed place was long enough.
+    bool fresh = false;
+    bool prefault = false;
+  };
+
+  // `granule`: pages in a hardware page, at least 1. `spare_space`: see SavesSpace.
+  SpanStore(PageMap& page_map, const SpanHomes& homes, Length granule, Length spare_space)
+      : page_map_(page_map),
+        homes_(homes),
+        granule_(granule),
+        spare_space_(spare_space),
+        hugepages_(page_map),
+        small_places_(page_map),
+        free_runs_(page_map) {}
+
+  // Records. TakeRecord requires that there is one; callers check num_records() first.
+  size_t num_records() const { return num_records_; }
+  Span* TakeRecord();
+  void ReturnRecord(Span* span);
+
+  // The best place; without a span when there is none. With `backed_only`, only backed places
+  // count.
+  Place FindPlace(const Request& request, bool backed_only) const;
+  // The best backed place.
+  Place FindBackedPlace(const Request& request) const { return FindOfKind(request, kBacked); }
+  // The pages that become backed when `n` pages at `place` are taken, hugepages included.
+  Length FreshPages(const Place& place, Length n) const;
+  void Take(const Request& request, const Place& place, Taken* taken);
+
+  // There are `more` free pages after `span`; sets `*fresh` to their FreshPages.
+  bool CanExtend(const Span& span, Length more, Length* fresh) const;
+  // Makes the large object's span `n` pages long. Requires: CanExtend, if it grows.
+  void Resize(Span* span, Length n);
+  // Frees a span in use.
+  void Delete(Span* span);
+  // As Delete, for a span whose `moved` pages after the first `head` were moved away: they are no
+  // longer backed.
+  void DeleteMoved(Span* span, Length head, Length moved);
+  // Gives a free span away for good, for records of the allocator's own; null when none is long
+  // enough. `may_cut`: it may take spare records to cut off what is not needed.
+  Span* TakeForMetadata(Length n, bool may_cut);
+
+  // Takes the span to release next out of the free lists, at most `limit` pages, and at most a
+  // slice or a part of a long span, rounded to whole hugepages; null when there is none. Without
+  // `may_split`, only one that splits no hugepage. Without `may_cut`, a whole free span of any
+  // length. It is in no list then: the caller must remember it.
+  Span* TakeReleasable(Length limit, bool may_split, bool may_cut);
+  // Frees the span again. `released`: the OS has released its pages.
+  void EndRelease(Span* span, bool released);
+
+  // Adds pages from the OS as a free span. At most two records.
+  Span* AddPages(PageRange range, SpanState state, bool zero_filled);
+  // Removes the longest free span and its pages from the heap; null when there is none. The record
+  // belongs to the caller; `*state` is its former state. At most one record.
+  Span* RemoveLongest(SpanState* state);
+  // The `n` pages from `page` on are the heap's.
+  bool Owns(PageId page, Length n = Length(1)) const;
+  // Lists at most `n` spans in order of their addresses, from the first that ends after `from` on;
+  // returns their number. Spans may change between two calls. Cost: a walk over the regions and a
+  // step per span. When no span begins at `from`, also a step for each span of its region before
+  // it.
+  size_t ListSpans(PageId from, SpanView* views, size_t n) const;
+
+  // See SmallPlaces::Find.
+  bool FindSmall(PageRange* part) const { return small_places_.Find(part); }
+
+  HugepageCounts& hugepages() { return hugepages_; }
+  Length in_use() const {
+    return Length((counts.system_bytes - counts.releasing_bytes) >> kPageShift) - free(kBacked) -
+           free(kReleased);
+  }
+  // To be called when more is in use; returns in_use().
+  Length NoteInUse() {
+    const Length now = in_use();
+    if (now > most_in_use_) most_in_use_ = now;
+    return now;
+  }
+  // Racy without the lock.
+  Length free(FreeKind kind) const { return free_[kind].total(); }
+  // Fills in the figures of the free lists; `lengths` may be null.
+  void AddFree(PageStats* stats, FreeSpanCounts* lengths) const;
+  // Aborts when an invariant does not hold. Walks all spans.
+  void CheckInvariants() const;
+
+  PageCounts counts;
+
+ private:
+  friend struct FieldTable;
+
+  // The best place of this kind. For a home: see FindNear.
+  Place FindOfKind(const Request& request, FreeKind kind) const;
+  // When no backed free span is long enough: in a released one, or in a run.
+  Place FindFresh(const Request& request) const;
+  // In the shortest run that is long enough, at the end where more is backed.
+  Place FindInRun(const Request& request) const;
+  // The length of all free memory around a free span.
+  Length FreeAround(const Span* span) const {
+    return span->in_run ? free_runs_.RunOf(span).length() : span->num_pages;
+  }
+  // Among spans as long as `span`, the one in the fullest hugepage.
+  Span* FullestOfEqual(const Request& request, Span* span, FreeKind kind) const;
+  // Adjacent to the home's last span, else, if there is one, in a free span in which no other home
+  // continues.
+  Place FindNear(const Request& request, FreeKind kind) const;
+  // The tightest fit in which no other home continues (one span of each length is tried).
+  Span* FindRun(Length n, const SpanHome& home, FreeKind kind) const;
+
+  // The free span that `page` is the first or the last of; null when there is none.
+  Span* FreeNeighbour(PageId page) const;
+  // The free span that begins at `page`; null when there is none.
+  Span* FreeSpanAt(PageId page) const;
+
+  // Takes `range` out of the free `span`. Other pages of it that become backed with the range
+  // become kFreeBacked: the rest of hugepages. Its pages are not yet counted as in use. At most
+  // five pieces: four records.
+  Span* Carve(Span* span, PageRange range);
+  // Adds the `n` free pages after `span` to it, from one or several spans; true when some of them
+  // were released.
+  bool Append(Span* span, Length n);
+  // Cuts `span`, which is in no list; returns the part from `at` on.
+  Span* Split(Span* span, PageId at);
+  // Frees the part of `span` before `at`, or from `at` on; the rest stays in no list.
+  Span* FreeFront(Span* span, PageId at, SpanState state);
+  void FreeBack(Span* span, PageId at, SpanState state);
+  // Makes `span`, which is in no list, a free span: joins it with its neighbours and lists it.
+  void Insert(Span* span, SpanState state);
+  // Joins `neighbour` to `span` if it has that state; it may be null.
+  bool Join(Span* span, Span* neighbour, SpanState state);
+  // Takes a free span out of the lists. Until its state is changed, no neighbour of it may be
+  // inserted.
+  void Remove(Span* span);
+  void MarkEnds(Span* span);
+  void NotInUse(Span* span) {
+    const bool large = span->Is(SpanState::kLarge) || span->Is(SpanState::kKept);
+    TC_CHECK(large || span->Is(SpanState::kSmall));
+    BytesInUse(large ? SpanState::kLarge : SpanState::kSmall) -= span->bytes();
+    counts.large_spans -= large;
+    hugepages_.CountUsed(span->pages(), false);
+  }
+  size_t& BytesInUse(SpanState use) {
+    return use == SpanState::kSmall ? counts.small_span_bytes : counts.large_span_bytes;
+  }
+  FreeSpans& ListOf(const Span* span) {
+    return free_[span->Is(SpanState::kFreeReleased) ? kReleased : kBacked];
+  }
+
+  // The first region that ends after `page`; null when there is none.
+  Span* NearestRegion(PageId page) const;
+  void AddRegion(PageRange range);
+  void RemoveRegion(PageRange range);
+  // What CheckInvariants has seen so far.
+  struct Walk {
+    size_t runs = 0;
+    std::array<Length, kNumFreeKinds> listed;
+    Length in_use;
+    Length pooled;  // in span pools
+  };
+  void CheckRegion(const Span& region, Walk* walk) const;
+
+  PageMap& page_map_;
+  const SpanHomes& homes_;
+  const Length granule_;
+  const Length spare_space_;
+  HugepageCounts hugepages_;
+  SmallPlaces small_places_;
+  std::array<FreeSpans, kNumFreeKinds> free_;
+  FreeRuns free_runs_;
+  // Unused records, and the records of regions: ranges of address space from the OS, contiguous
+  // ones joined. The record of a region is in state kUnused, and the page map has no entry for it.
+  IntrusiveList<Span> records_;
+  size_t num_records_ = 0;
+  IntrusiveList<Span> regions_;
+  Length most_in_use_;       // at once, so far
+  size_t homes_in_use_ = 0;  // homes that have a run_end
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// TouchHistory: whether the program touches what it allocates from one size class, in one shard. It
+// decides which new spans are pre-faulted: some programs never touch most of what they allocate.
+//
+// Rule. A class that has filled many spans is likely to fill more. Each time that their number
+// doubles, one new span is not pre-faulted. When the next one is needed, the objects of that span
+// have been allocated; the OS knows how much of it the program has touched.
+//
+// Synchronization: relaxed atomics. Threads that share the shard may mix their notes, and the span
+// may be free again when it is examined; a wrong answer costs page faults, or memory until the
+// number of spans has doubled. Cost: one question to the OS for each doubling.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/tuning.h"
+#include "base/units.h"
+#include "page_heap/hugepage_policy.h"
+
+namespace tcmalloc {
+
+class TouchHistory {
+ public:
+  using Need = hugepage_policy::Need;
+
+  // The new span of a class that has `num_spans` spans shows what the program touches.
+  static constexpr bool IsTrial(size_t num_spans) {
+    return num_spans < kTuning.hugepages.spans_before_prefault ||
+           std::has_single_bit(num_spans + 1);
+  }
+
+  // What such a new span needs. backed_bytes(range) returns how much of the range is backed; `n`:
+  // the pages of each span.
+  template <typename F>
+  Need NeedOf(size_t num_spans, Length n, F backed_bytes) {
+    if (IsTrial(num_spans)) return Need::kUnknown;
+    const PageId first(trial_.load(std::memory_order_relaxed));
+    if (first != PageId()) {
+      trial_.store(0, std::memory_order_relaxed);
+      const size_t touched = n.bytes() - n.bytes() / kTuning.hugepages.untouched_part;
+      need_.store(
+          backed_bytes(PageRange{first, first + n}) >= touched ? Need::kWhole : Need::kUnknown,
+          std::memory_order_relaxed);
+    }
+    return need_.load(std::memory_order_relaxed);
+  }
+
+  // The new span of a trial, which begins at `first`, was unbacked.
+  void NoteTrial(PageId first) { trial_.store(first.index(), std::memory_order_relaxed); }
+
+ private:
+  // The last trial that was not examined; 0: none.
+  std::atomic<uintptr_t> trial_{0};
+  // By the last one that was.
+  std::atomic<Need> need_{Need::kUnknown};
+};
+
+}  // namespace tcmalloc

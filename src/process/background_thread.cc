@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process/background_thread.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "base/tuning.h"
+#include "os/blocked_signals.h"
+#include "os/clock.h"
+#include "os/errno_keeper.h"
+#include "os/futex.h"
+#include "process/heap.h"
+#include "process/heap_hold.h"
+#include "process/idle_release.h"
+#include "process/stray_child.h"
+#include "thread_cache/registry_totals.h"
+
+namespace tcmalloc {
+namespace {
+
+// Which thread runs idle release: none, the joinable background thread, or one that does so until
+// the process ends. The states kNone and kJoinable are left by a compare-and-swap, so that one
+// thread at a time starts or stops it. Acquire and release pass `thread`, and the work of the
+// background thread, from one such thread to the next.
+enum Worker : uint32_t { kNone, kStarting, kJoinable, kStopping, kPermanent };
+constinit std::atomic<uint32_t> worker{kNone};
+constinit std::atomic<bool> allowed{false};
+// The thread of main; in a forked child, the thread that forked. When it ends by pthread_exit, no
+// background thread may remain. Written while there is one thread.
+constinit pthread_t main_thread{};
+// The number of the program's threads that were created and have not ended. A thread that it
+// contains knows that by its slot. The header explains its order with `worker` under "End".
+constinit std::atomic<int32_t> created{0};
+// The number of attempts to start the joinable thread, and the time of the last one. Relaxed: if
+// two threads read them at once, `worker` lets only one of them continue.
+constinit std::atomic<uint32_t> starts{0};
+constinit std::atomic<int64_t> started_ms{0};
+
+// Written in the state kStarting, read in kStopping.
+constinit pthread_t thread{};
+
+// `arrived` is a futex that is 1 when the thread has reached its loop; `stop` is 1 when it must
+// leave the loop. Release and acquire: a thread that reads the 1 sees what was written before it.
+constinit std::atomic<uint32_t> arrived{0};
+constinit std::atomic<uint32_t> stop{0};
+// The values of `asleep`. Any other value with the bit of kUntilFrees means that the tcmalloc
+// command wakes the thread.
+enum Asleep : uint32_t { kAwake = 0, kUntilFrees = 1, kForATime = 2 };
+// See the header: Sleep.
+constinit std::atomic<uint32_t> frees{0};
+constinit std::atomic<uint32_t> asleep{kAwake};
+
+// Sleeps for `pause_ms`, or until pages are freed after `frees` was `seen`, or until the earlier of
+// the two (see IdleRelease::RunPass); at most until the thread must stop, or a request arrives from
+// outside.
+void Sleep(Heap& heap, int pause_ms, uint32_t seen) {
+  const bool has_timer = pause_ms != IdleRelease::kUntilFrees;
+  const bool until_frees = !has_timer || pause_ms > kTuning.idle_release.pass_ms;
+  const uint32_t how = until_frees ? kUntilFrees : kForATime;
+  asleep.store(how, std::memory_order_seq_cst);
+  if (stop.load(std::memory_order_seq_cst) == 0 && !heap.control.HasRequest() &&
+      (!until_frees || frees.load(std::memory_order_seq_cst) == seen)) {
+    if (has_timer) {
+      FutexWaitFor(&asleep, how, pause_ms);
+    } else {
+      FutexWait(&asleep, how);
+    }
+  }
+  asleep.store(kAwake, std::memory_order_relaxed);
+}
+
+void* Run(void*) {
+  Heap& heap = GlobalHeap();
+  const void* const frame = __builtin_frame_address(0);
+  heap.control.BeginListening(frame, &asleep);
+  arrived.store(1, std::memory_order_release);
+  FutexWakeAll(&arrived);
+  IdleRelease idle_release(&stop);
+  while (stop.load(std::memory_order_acquire) == 0) {
+    const uint32_t seen = frees.load(std::memory_order_seq_cst);
+    const int pause_ms = idle_release.RunPass(heap, seen);
+    do {
+      Sleep(heap, pause_ms, seen);
+    } while (heap.control.HasRequest() && heap.control.Serve(heap));
+  }
+  heap.control.EndListening(frame);
+  return nullptr;
+}
+
+void WakeIfAsleep() {
+  frees.fetch_add(1, std::memory_order_seq_cst);
+  if ((asleep.load(std::memory_order_seq_cst) & kUntilFrees) != 0 &&
+      asleep.exchange(kAwake, std::memory_order_seq_cst) != kAwake) {
+    FutexWakeAll(&asleep);
+  }
+}
+
+bool BeginStart() {
+  uint32_t none = kNone;
+  return allowed.load(std::memory_order_relaxed) &&
+         worker.compare_exchange_strong(none, kStarting, std::memory_order_acquire,
+                                        std::memory_order_relaxed);
+}
+
+// Limits the starts, so that a program that creates and joins threads again and again does not pay
+// for a start each time.
+bool IsTimeToStart(int64_t now_ms) {
+  constexpr auto& kRules = kTuning.idle_release;
+  const int64_t pause_ms = now_ms - started_ms.load(std::memory_order_relaxed);
+  const uint32_t before = starts.load(std::memory_order_relaxed);
+  if (before == 0) return true;
+  if (created.load(std::memory_order_relaxed) <= 1) {
+    return before < kRules.quick_starts_alone || pause_ms >= kRules.restart_alone_ms;
+  }
+  return before < kRules.quick_starts || pause_ms >= kRules.restart_ms;
+}
+
+void SetWorker(Worker started) {
+  GlobalHeap().page_heap.hints().unattended.Set(false);
+  worker.store(started, std::memory_order_seq_cst);
+}
+
+void ClearWorker() {
+  GlobalHeap().page_heap.hints().unattended.Set(true);
+  worker.store(kNone, std::memory_order_release);
+  FutexWakeAll(&worker);
+}
+
+// True if every thread of the program but one has ended, as far as is known: threads that are not
+// counted may have caches. Also true if the thread of main has ended: then the process ends with
+// the last of the other threads, which may be one that is not counted.
+bool IsToEnd() {
+  return !allowed.load(std::memory_order_seq_cst) ||
+         (created.load(std::memory_order_seq_cst) <= 0 &&
+          GlobalHeap().registry.all().of_threads.value() <= 1);
+}
+
+// Cancellation is disabled, because pthread_join is a cancellation point, and a thread that is
+// ending may be cancelled again.
+void Join() {
+  int before;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  pthread_join(thread, nullptr);
+  pthread_setcancelstate(before, nullptr);
+}
+
+// Stops the background thread if it must end. True if it has ended.
+bool StopIfDue() {
+  const ErrnoKeeper keeper;
+  const BlockedSignals blocked;
+  uint32_t joinable = kJoinable;
+  if (!IsToEnd() || !worker.compare_exchange_strong(joinable, kStopping, std::memory_order_seq_cst,
+                                                    std::memory_order_relaxed)) {
+    return false;
+  }
+  // The program may have created threads since the first test; they found this background thread
+  // and started none.
+  if (!IsToEnd()) {
+    worker.store(kJoinable, std::memory_order_seq_cst);
+    FutexWakeAll(&worker);
+    return false;
+  }
+  stop.store(1, std::memory_order_seq_cst);
+  asleep.exchange(kAwake, std::memory_order_seq_cst);
+  FutexWakeAll(&asleep);
+  Join();
+  ClearWorker();
+  return true;
+}
+
+// Starts the background thread by the function `create`, if it is time.
+void StartIfDue(CreateThreadFunction create) {
+  if (create == nullptr || !HeapExists() || !allowed.load(std::memory_order_relaxed) || HoldsHeap())
+    return;
+  // A thread that ends is stopping the background thread; it does not see the program's next
+  // thread.
+  while (worker.load(std::memory_order_acquire) == kStopping) FutexWait(&worker, kStopping);
+  if (worker.load(std::memory_order_relaxed) != kNone) return;
+  Heap& heap = GlobalHeap();
+  const int64_t now_ms = CoarseMilliseconds();
+  // With the setting `check`, threads have no caches that this thread could flush.
+  if (!IsTimeToStart(now_ms) || heap.settings.check ||
+      heap.page_heap.governor()->release_rate() <= 0) {
+    return;
+  }
+  const ErrnoKeeper keeper;
+  const BlockedSignals blocked;
+  if (!BeginStart()) return;
+  started_ms.store(now_ms, std::memory_order_relaxed);
+  starts.fetch_add(1, std::memory_order_relaxed);
+  arrived.store(0, std::memory_order_relaxed);
+  stop.store(0, std::memory_order_relaxed);
+  if (!StartJoinableThread(create, &Run, &thread)) {
+    worker.store(kNone, std::memory_order_release);
+    FutexWakeAll(&worker);
+    return;
+  }
+  while (arrived.load(std::memory_order_acquire) == 0) FutexWait(&arrived, 0);
+  SetWorker(kJoinable);
+  StopIfDue();
+}
+
+}  // namespace
+
+void AllowBackgroundThread() {
+  main_thread = pthread_self();
+  allowed.store(true, std::memory_order_seq_cst);
+  if (created.load(std::memory_order_relaxed) > 0) StartIfDue(&pthread_create);
+}
+
+bool StartBackgroundThread() {
+  const BlockedSignals blocked;
+  if (!BeginStart()) return true;
+  if (!StartDetachedThread(&Run, "tcmalloc")) {
+    worker.store(kNone, std::memory_order_relaxed);
+    return false;
+  }
+  SetWorker(kPermanent);
+  return true;
+}
+
+void OnThreadStarting(CreateThreadFunction create) {
+  if (InStrayChild()) return;
+  created.fetch_add(1, std::memory_order_seq_cst);
+  StartIfDue(create);
+}
+
+bool OnThreadNotStarted() {
+  if (InStrayChild()) return false;
+  created.fetch_sub(1, std::memory_order_seq_cst);
+  return StopIfDue();
+}
+
+void OnThreadBegins() { current_slot.is_counted = 1; }
+
+void OnThreadEnds() {
+  if (current_slot.is_counted != 0) {
+    current_slot.is_counted = 0;
+    created.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  if (pthread_equal(pthread_self(), main_thread)) {
+    allowed.store(false, std::memory_order_seq_cst);
+  }
+  if (worker.load(std::memory_order_seq_cst) == kJoinable) StopIfDue();
+}
+
+bool ClaimIdleRelease() {
+  if (!BeginStart()) return false;
+  SetWorker(kPermanent);
+  return true;
+}
+
+void OnPagesFreed() { WakeIfAsleep(); }
+
+uint32_t NumFrees() { return frees.load(std::memory_order_relaxed); }
+
+void ResetBackgroundThreadInChild() {
+  main_thread = pthread_self();
+  asleep.store(kAwake, std::memory_order_relaxed);
+  created.store(0, std::memory_order_relaxed);
+  current_slot.is_counted = 0;
+  starts.store(0, std::memory_order_relaxed);
+  ClearWorker();
+}
+
+}  // namespace tcmalloc

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Before fork the heap is held (process/heap_hold.h). Handlers of other libraries may run
+// meanwhile: if they registered first, their prepare handlers run after ours, and their parent and
+// child handlers before ours. They may allocate, and pass through the locks. Objects that other
+// threads have outside of locks at the moment of fork are on their stacks, and the child leaks
+// them: a few objects per thread, or the contents of the caches that a thread is emptying. The
+// child takes back memory that was being released at that moment, since it is on record.
+//
+// Why fork returns although signal handlers fork. Let thread A have a lock of the heap, in a
+// section that its signal handler interrupted, and let the handler fork. A's hold waits for each
+// lock only for a limited time (os/spinlock.h). But before it, fork waits for locks that are not
+// ours: the C library's list of files, and locks of other libraries' prepare handlers. Let thread B
+// have one of them when it comes to our handler. There A waits for B, and B for the heap.
+//   * B has the list of files, which our handler takes. B waits for the heap until a deadline. Then
+//     it lets go of the heap and of the list, sleeps, and tries again. While B sleeps, A takes the
+//     list, holds what it can, forks, and returns to its section, which frees the lock.
+//   * B has a lock that our handler did not take: of another library's handler, of an outer fork
+//     that the signal interrupted, or the one on handlers that glibc before 2.36 keeps while they
+//     run. B cannot let it go. After the last try B forks without the heap, and its child is a
+//     stray one (process/stray_child.h).
+// Each pause and each patience is twice as long as the one before, so that on a busy machine A runs
+// during a pause, and B can hold a heap that many threads use. So B waits for the heap for a few
+// seconds at most (Tuning::Locks), and for the list while others have it.
+//
+// Not covered: A waits for the list of files, which another thread has in fflush(NULL). That thread
+// waits for a file, whose owner waits for A's section. No thread waits in our handler, and with the
+// C library's malloc such a program hangs too.
+#include "process/fork.h"
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "base/tuning.h"
+#include "os/clock.h"
+#include "os/fork_handlers.h"
+#include "os/spinlock.h"
+#include "os/stdio_lock.h"
+#include "os/thread_number.h"
+#include "process/background_thread.h"
+#include "process/current_thread.h"
+#include "process/heap.h"
+#include "process/heap_hold.h"
+#include "process/helper_thread.h"
+#include "process/stray_child.h"
+
+namespace tcmalloc {
+namespace {
+
+// The thread that sets it registers the handlers. No other data depends on it.
+constinit std::atomic<bool> handlers_installed{false};
+
+// The prepare handler. It runs last if it was registered first; then no handler of another library
+// runs after it and waits for a thread that waits for the list of files.
+void Prepare() {
+  // A stray child does not use the heap, nor do its children.
+  if (InStrayChild()) return;
+  for (int failed = 0;; ++failed) {
+    StdioListLock::Lock();
+    const std::optional<bool> held =
+        TryHoldHeap(CoarseMilliseconds() + (int64_t{kTuning.locks.fork_patience_ms} << failed));
+    if (held == true) thread_numbers.NoteFork();
+    if (held.has_value()) return;
+    if (failed + 1 == kTuning.locks.fork_tries) return HoldNothing();
+    StdioListLock::Unlock();
+    for (int ms = 0; ms < 1 << failed; ++ms) WaitMillisecond();
+  }
+}
+
+void Parent() {
+  if (InStrayChild()) return;
+  ReleaseHeap();
+  StdioListLock::Unlock();
+}
+
+void Child() {
+  if (InStrayChild()) return;
+  EndStrayWatchInChild();
+  const SpinLock::RanksSetAside ranks;
+  Heap& heap = GlobalHeap();
+  heap.memory.NoteForkedChild();
+  // If a signal handler interrupted a critical section, its work is half done, and its data stay as
+  // they are.
+  const bool complete = HoldIsComplete();
+  if (complete) heap.page_heap.address_space().RestoreAfterForkInChild();
+  if (complete && HoldsHeap()) {
+    heap.registry.OrphanOthersInChild(&current_slot);
+  } else {
+    heap.registry.OrphanOthersLater(&current_slot);
+  }
+  // The heap is still held, so that no thread looks for requests before the reset.
+  heap.control.ResetInChild();
+  const bool held = ReleaseHeapInForkedChild();
+  if (complete) heap.holes.ReturnOthersInChild();
+  ResetBackgroundThreadInChild();
+  if (held) CallChildHandlers();
+  StdioListLock::Reset();
+  // This is last, since the helper's tasks and the C library's function for threads need all the
+  // above.
+  RestartHelperInChild();
+}
+
+}  // namespace
+
+void InstallForkHandlers() {
+  if (handlers_installed.exchange(true, std::memory_order_relaxed)) return;
+  EnsureHeap();
+  RegisterForkHandlers(&Prepare, &Parent, &Child);
+}
+
+}  // namespace tcmalloc

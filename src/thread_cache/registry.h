@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Registry: all thread caches of a heap. It creates a cache when a thread first needs one, and ends
+// it when the thread ends. It handles the caches in a forked child, divides the budget, and lets
+// one thread empty the caches of others.
+//
+// Taking. A thread takes caches as thread_slot.h describes, and holds the registry's lock from the
+// first swap of a pointer until the last pointer is restored. Meanwhile the taker only detaches the
+// arrays from the bins; their objects go to the central cache afterwards, without the lock. So the
+// owner is without its cache for no longer than a membarrier and the detaching of a few caches
+// take, and neither fork nor a thread's end can happen in the middle of a taking.
+//
+// Invariants
+//   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
+//       detached; its slot is the memory of a thread that has not ended.
+//   R2 The claimed part of the budget is the sum of the listed caches' max_bytes.
+//   R3 inherited_bytes_ is the bytes that the caches in inherited_ claim; each of them claims some.
+//   R4 Each shard's num_threads() is the number of caches in caches_ and unregistered_ that refer
+//       to it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
+//   R5 Each cache that was made is in one list, or a thread is about to put it into unused_. Caches
+//       in unused_ are empty. record.listed is true for the caches in caches_.
+//   R6 all_.of_threads is the number of caches in caches_, all_.orphans the number in orphans_.
+//
+// Synchronization. LockRank::kRegistry guards the lists, the lifetimes and the budget. The only
+// system call under this lock is membarrier. Cost. Creating or destroying a cache takes a lock and
+// a few arena operations, and no system call in the steady state.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/intrusive_list.h"
+#include "os/spinlock.h"
+#include "thread_cache/all_caches.h"
+#include "thread_cache/cache_budget.h"
+#include "thread_cache/thread_cache.h"
+
+namespace tcmalloc {
+
+class Registry {
+ public:
+  // Makes every thread of the process execute a full barrier; false if the OS or a sandbox refuses,
+  // or a setting forbids the call.
+  using Barrier = bool (*)();
+
+  // The holder of a cache.
+  enum class Holder : uint8_t {
+    kThread,  // a thread that may be using it
+    kOrphan,  // a thread that exists in the parent process only
+    kNobody,  // it was left by a thread that ended, or is between Create and Register
+  };
+
+  Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
+      : central_(central),
+        arena_(arena),
+        barrier_(barrier),
+        budget_(central.Shares(0).thread_caches) {}
+
+  // Returns a cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new
+  // one; null when there is no memory for it.
+  ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
+  // Publishes a cache: its owner finds it through its slot, other threads find it through the list.
+  // The limit of an inherited cache is at least its claims, as far as bytes are unclaimed.
+  void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
+  // Ends a cache that was created and not registered; its objects go to the central cache.
+  void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // Ends a registered cache. The owner calls it, and its slot points to the empty bins from then
+  // on. If inheritance is on and the inherited caches' claims stay within their share
+  // (RetentionShares), the next thread that needs a cache inherits it as it is. Otherwise its
+  // objects go to the central cache.
+  void Destroy(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // Whether new threads inherit caches of ended ones; off at first.
+  void SetInheritance(bool on) { inheritance_.store(on, std::memory_order_relaxed); }
+
+  // Limits of the caches' sizes, in bytes (see CacheBudget). When the caches exceed a new total,
+  // those above an equal share of it lose the excess, and return objects at their next garbage
+  // collection. The total follows the caches' share (RetentionShares) until it is set, and again
+  // after a call with nullopt.
+  void SetTotalLimit(std::optional<size_t> bytes) TC_EXCLUDES(lock_);
+  // Adapts the total to the present share. RaiseLimit does so, too; this function serves while no
+  // thread calls RaiseLimit. Frees inherited caches above their share.
+  void FollowRetention() TC_EXCLUDES(lock_);
+  void SetMinPerCache(size_t bytes) TC_EXCLUDES(lock_);
+  // True if SetTotalLimit set the total: then it is no longer a share, and the caches must stay
+  // below it. Takes no lock; relaxed, since the limits that the thread reads are not exact either.
+  bool total_was_set() const { return total_was_set_.load(std::memory_order_relaxed); }
+  // CacheBudget::FreesShare. Takes no lock; relaxed, as above.
+  size_t frees_share() const { return frees_share_.load(std::memory_order_relaxed); }
+  struct Limits {
+    size_t total;
+    size_t min_per_cache;
+  };
+  Limits limits() TC_EXCLUDES(lock_);
+
+  enum class Budget : uint8_t {
+    kSpare,  // the limit grew without lowering another
+    kShort,  // the limit could not grow that way
+  };
+  // Raises a cache's limit from the unclaimed rest, or else by stealing from another cache. The
+  // owner calls it at a collection. Empties an idle cache that it finds on the way.
+  Budget RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // For a thread that will not need its cache for a while: empties the cache and makes its limit
+  // available to others. Returns the bytes of objects that it held.
+  size_t FlushAndYieldLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // Empties every thread's cache and the inherited ones; returns the bytes of objects that went to
+  // the central cache. `own` is the calling thread's cache, or null. A thread that is in the middle
+  // of an operation must flush its own cache at its next slow path, and so must every other thread
+  // if there is no barrier; the result does not include those bytes. Threads that start meanwhile
+  // may be missed.
+  size_t FlushAll(ThreadCache* own) TC_EXCLUDES(lock_);
+
+  struct IdleFlush {
+    size_t bytes;  // that were flushed
+    // True if a cache has changed since it was last examined, or was examined for the first time:
+    // it may hold memory when its thread becomes idle.
+    bool in_use;
+  };
+  // Flushes the caches of idle threads: those that have not changed since they were examined at
+  // least Tuning::ThreadCaches::idle_ms ago.
+  IdleFlush FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
+
+  // Bypass. While `wanted` returns true, no thread reaches its cache: every allocation and every
+  // free takes the slow path, which the central cache serves. Calls `wanted` and acts on the
+  // result. Call it whenever that result may have changed. `own` is the calling thread's cache, or
+  // null.
+  //
+  // Guarantee, after a change to true and with a barrier: every operation that begins after the
+  // return sees everything that the caller wrote before, and takes the slow path. Why: before the
+  // barrier, the pointers to all listed caches are replaced by the pointer to kEmptyBins. An access
+  // section that loads the pointer after the barrier finds kEmptyBins, and its thread then reads
+  // what was written before the barrier. An access section that loads the pointer before the
+  // barrier belongs to an operation that began before the return. It may end on the fast path, in
+  // bins that no other thread touches: nothing is taken out of them. Caches that are registered
+  // later see the result under the lock. Without a barrier the same is true a moment later, when
+  // the stores have become visible.
+  //
+  // Each owner reattaches its cache itself (Reattach), on the slow path, so that a thread's slot is
+  // written to only while it names the cache.
+  void UpdateBypass(bool (*wanted)(), ThreadCache* own) TC_EXCLUDES(lock_);
+  // The owner of a detached cache calls it on its slow path. Makes the cache reachable again unless
+  // the bypass continues. Cost during the bypass: a load.
+  void Reattach(ThreadCache* cache) TC_EXCLUDES(lock_);
+
+  // The owner of a detached cache calls it outside of access sections. Takes the arrays out of the
+  // cache; does nothing if the cache is not detached. No other thread touches the bins of a
+  // detached cache, and only the owner makes it reachable again. The lock orders this call after a
+  // taking that preceded the detaching.
+  void EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
+
+  // Makes the next allocation of nearly every thread take the slow path (see
+  // ThreadCache::Alarm).
+  void AlarmAll() TC_EXCLUDES(lock_);
+
+  // For readers without the lock.
+  const AllCaches& all() const { return all_; }
+
+  // Calls f(cache, its holder) for every cache but the unused ones, with the lock held.
+  template <typename F>
+  void ForEachCache(F f) TC_EXCLUDES(lock_) {
+    const SpinLockHolder holder(lock_);
+    for (const auto* list : {&caches_, &orphans_, &inherited_, &unregistered_}) {
+      for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
+        f(*cache, list == &caches_    ? Holder::kThread
+                  : list == &orphans_ ? Holder::kOrphan
+                                      : Holder::kNobody);
+      }
+    }
+  }
+
+  // In a forked child, its only thread calls it with the lock held. The caches of all other threads
+  // become orphans. `survivor` is the slot of the child's thread, or null.
+  void OrphanOthersInChild(const ThreadSlot* survivor);
+  // As OrphanOthersInChild, if the lock could not be held, or a change under it is unfinished. The
+  // work is done when the lock can next be taken. Until then nothing is taken from other threads'
+  // caches.
+  void OrphanOthersLater(const ThreadSlot* survivor);
+  // Collects the objects of one orphan; false when there is none.
+  bool AdoptOrphan() TC_EXCLUDES(lock_);
+  // The cheap form of AdoptOrphan, for slow paths. It collects one orphan at a time, so that a
+  // forked child that is about to exec does not touch every cache of its parent.
+  void AdoptOrphanIfAny() {
+    if (__builtin_expect(has_orphans_.load(std::memory_order_relaxed), false)) AdoptOrphan();
+  }
+
+  // Checks every cache, and R1 and R2. No owner may be running.
+  void CheckInvariants() TC_EXCLUDES(lock_);
+
+  SpinLock& lock() { return lock_; }
+
+ private:
+  friend struct FieldTable;
+
+  RetentionShares Shares() const { return central_.Shares(all_.of_threads.value()); }
+
+  // Sets the total and lowers the limits that are above an equal share of it.
+  void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);
+  // Called after each change of the total or of the number of caches.
+  void UpdateFreesShareLocked() TC_REQUIRES(lock_) {
+    frees_share_.store(budget_.FreesShare(), std::memory_order_relaxed);
+  }
+  void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
+  void AddOrphanLocked(ThreadCache* cache) TC_REQUIRES(lock_);
+  void OrphanOthersIfDueLocked() TC_REQUIRES(lock_);
+  // Makes a cache and puts it in unused_; false when there is no memory.
+  bool MakeCache() TC_EXCLUDES(lock_);
+  // Hands an inherited or an unused cache to the owner of `slot`. Null when there is none, or when
+  // the shard for it does not exist yet; with `any_shard` an existing one will do.
+  ThreadCache* TryHandOutLocked(ThreadSlot& slot, bool any_shard) TC_REQUIRES(lock_);
+  // Ends a cache that is in no list: moves its arrays to `arrays`, whose objects the caller returns
+  // to the central cache without the lock. It returns the shard under the same lock, so that a
+  // child that is forked meanwhile has no shard claimed for a cache that is in no list.
+  void RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) TC_REQUIRES(lock_);
+  // Ends inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
+  // of their objects.
+  size_t FreeInheritedAbove(size_t kept_bytes) TC_EXCLUDES(lock_);
+  // The next candidate of the round-robin; null when there are no caches.
+  ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
+  // True if the cache has not changed since it was examined at least Tuning::ThreadCaches::idle_ms
+  // ago.
+  static bool IsIdle(ThreadCache* cache, int64_t now_ms);
+  // The part of RaiseLimit for when nothing is unclaimed. Empties at most one cache, into `arrays`.
+  void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
+      TC_REQUIRES(lock_);
+  // As FlushAll, but skips `own`; with `idle_only` also the caches that are not idle.
+  IdleFlush FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
+  // Finds at most `n` caches to flush, from `*next` on, and moves `*next` past them. Looks at a
+  // bounded number of caches (Tuning::ThreadCaches::looked_at_once). Returns how many it found,
+  // and sets `*in_use` if `idle_only` made it skip one.
+  size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
+                              ThreadCache** victims, size_t n, bool* in_use) TC_REQUIRES(lock_);
+  // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.
+  // Requests a flush from owners of caches that cannot be taken. Takes nothing while the lock is
+  // held for fork.
+  bool TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlight* arrays)
+      TC_REQUIRES(lock_);
+
+  // Constant after construction.
+  CentralCache& central_;
+  MetadataArena& arena_;
+  const Barrier barrier_;
+
+  SpinLock lock_{LockRank::kRegistry};
+  IntrusiveList<ThreadCache> caches_ TC_GUARDED_BY(lock_);
+  IntrusiveList<ThreadCache> orphans_ TC_GUARDED_BY(lock_);
+  // Caches between Create and Register, or Discard.
+  IntrusiveList<ThreadCache> unregistered_ TC_GUARDED_BY(lock_);
+  // Caches that ended threads left for new ones. They are not in the budget.
+  IntrusiveList<ThreadCache> inherited_ TC_GUARDED_BY(lock_);
+  size_t inherited_bytes_ TC_GUARDED_BY(lock_) = 0;
+  // Empty caches without a shard.
+  IntrusiveList<ThreadCache> unused_ TC_GUARDED_BY(lock_);
+  CacheBudget budget_ TC_GUARDED_BY(lock_);
+  // A cache in caches_; null means to start at the beginning.
+  ThreadCache* next_victim_ TC_GUARDED_BY(lock_) = nullptr;
+
+  // Changed with lock_ held; read by any thread.
+  AllCaches all_;
+  // Written with lock_ held; read by any thread. No other data depends on it, so relaxed suffices.
+  std::atomic<bool> total_was_set_{false};
+  // The same.
+  std::atomic<size_t> frees_share_{0};
+
+  // Written with lock_ held; read without it as a hint.
+  std::atomic<bool> has_orphans_{false};
+  std::atomic<bool> bypass_{false};
+  // No other data depends on it, so relaxed suffices.
+  std::atomic<bool> inheritance_{false};
+
+  // True after OrphanOthersLater. Written and read in a child that still has one thread, and with
+  // lock_ held.
+  std::atomic<bool> orphans_due_{false};
+  const ThreadSlot* survivor_ = nullptr;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One thread uses every entry point, and the results are compared with a model that knows each live
+// object.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/size_classes.h"
+#include "malloc/program.h"
+#include "malloc/tc_names.h"
+#include "process/heap.h"
+#include "process/trim.h"
+#include "stats/stats.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+// Live objects by address; no two overlap.
+class ObjectsModel {
+ public:
+  void Add(const Held& held) {
+    ASSERT_NE(held.p, nullptr);
+    const uintptr_t start = reinterpret_cast<uintptr_t>(held.p);
+    // Objects of zero bytes have unique addresses, too.
+    const uintptr_t end = start + std::max<size_t>(held.size, 1);
+    const auto next = ends_.lower_bound(start);
+    ASSERT_TRUE(next == ends_.end() || end <= next->first) << "overlaps the next object";
+    ASSERT_TRUE(next == ends_.begin() || std::prev(next)->second <= start)
+        << "overlaps the previous object";
+    ends_[start] = end;
+    list_.push_back(held);
+    usable_bytes_ += tc_malloc_size(held.p);
+  }
+  Held TakeAny(SeededRandom& random) {
+    std::swap(list_[random.Below(list_.size())], list_.back());
+    const Held held = list_.back();
+    list_.pop_back();
+    ends_.erase(reinterpret_cast<uintptr_t>(held.p));
+    usable_bytes_ -= tc_malloc_size(held.p);
+    return held;
+  }
+  size_t size() const { return list_.size(); }
+  size_t usable_bytes() const { return usable_bytes_; }
+
+ private:
+  std::map<uintptr_t, uintptr_t> ends_;
+  std::vector<Held> list_;
+  size_t usable_bytes_ = 0;
+};
+
+TEST(ModelTest, RandomOperations) {
+  SeededRandom random(1234567);
+  EnsureHeap();
+  Heap& heap = GlobalHeap();
+  Trim(heap, 0);
+  const size_t in_use_before = CollectStats(heap).in_use_bytes;
+  ObjectsModel model;
+  for (int step = 0; step < 30000; ++step) {
+    const bool grow = (step / 3000) % 2 == 0;
+    if (model.size() == 0 || random.Below(10) < (grow ? 6u : 3u)) {
+      ASSERT_NO_FATAL_FAILURE(model.Add(AllocateAtRandom(random)));
+    } else if (random.OneIn(4)) {
+      Held held = model.TakeAny(random);
+      ASSERT_NO_FATAL_FAILURE(ReallocateAtRandom(&held, random));
+      ASSERT_NO_FATAL_FAILURE(model.Add(held));
+    } else {
+      FreeAtRandom(model.TakeAny(random), random);
+    }
+    if (step % 1000 == 0) {
+      // Compares with the heap's own statistics, which are independent of the program's records.
+      ASSERT_EQ(CollectStats(heap).in_use_bytes - in_use_before, model.usable_bytes());
+      ASSERT_EQ(tc_mallinfo2().uordblks - in_use_before, model.usable_bytes());
+      heap.CheckInvariants();
+    }
+    if (step % 5000 == 4999) tc_malloc_trim(random.Below(size_t{1} << 20));
+    ASSERT_FALSE(testing::Test::HasFailure()) << "at step " << step;
+  }
+  while (model.size() > 0) FreeAtRandom(model.TakeAny(random), random);
+  Trim(heap, 0);
+  heap.CheckInvariants();
+  const HeapStats s = CollectStats(heap);
+  EXPECT_EQ(s.in_use_bytes, in_use_before);
+  EXPECT_EQ(s.page_heap_free_bytes, 0u);
+}
+
+// The program uses parts of large objects, with the real OS: calloc must return zeroes, also where
+// the memory was released in part, is in hugepages, or was moved.
+TEST(ModelTest, LargeZeroedObjectsAreZero) {
+  SeededRandom random(77);
+  struct Object {
+    char* p;
+    size_t size;
+  };
+  std::vector<Object> live;
+  const auto use = [&random](const Object& object) {
+    if (random.OneIn(3)) memset(object.p, 'x', object.size);
+    for (size_t n = random.Below(20); n > 0; --n) object.p[random.Below(object.size)] = 'y';
+  };
+  size_t live_bytes = 0;
+  for (int step = 0; step < 600; ++step) {
+    if (live.empty() || (live_bytes < (size_t{80} << 20) && random.OneIn(2))) {
+      const size_t size =
+          random.Between(kMaxSmallSize + 1, size_t{random.OneIn(8) ? 40u : 6u} << 20);
+      const bool zeroed = random.Below(3) > 0;
+      const Object object = {static_cast<char*>(zeroed ? tc_calloc(1, size) : tc_malloc(size)),
+                             size};
+      ASSERT_NE(object.p, nullptr);
+      if (zeroed) {
+        ASSERT_TRUE(IsZero(object.p, size)) << "step " << step << ", " << size << " bytes";
+      }
+      use(object);
+      live.push_back(object);
+      live_bytes += size;
+      continue;
+    }
+    std::swap(live[random.Below(live.size())], live.back());
+    Object& object = live.back();
+    live_bytes -= object.size;
+    if (random.OneIn(4)) {
+      object.size = random.Between(kMaxSmallSize + 1, 2 * object.size);
+      object.p = static_cast<char*>(tc_realloc(object.p, object.size));
+      ASSERT_NE(object.p, nullptr);
+      use(object);
+      live_bytes += object.size;
+    } else {
+      tc_free(object.p);
+      live.pop_back();
+    }
+    if (random.OneIn(20)) tc_malloc_trim(random.Below(size_t{8} << 20));
+  }
+  for (const Object& object : live) tc_free(object.p);
+  GlobalHeap().CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc

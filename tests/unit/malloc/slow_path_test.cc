@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Misuse causes one line that names the pointer, its state and the expected state, then an abort.
+#include "malloc/slow_path.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/size_classes.h"
+#include "malloc/tc_names.h"
+#include "process/heap.h"
+#include "process/trim.h"
+#include "testing/heap_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+std::string Line(const void* p, const std::string& what) {
+  return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";
+}
+
+#define EXPECT_MISUSE(statement, line) \
+  EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line))
+
+constexpr char kNotInUse[] = "no object is in use there (freed before, or never the start of one)";
+
+std::string AlreadyFree(size_t size) {
+  return "double free, the object of " + std::to_string(size) + " bytes is already free";
+}
+
+TEST(SlowPathDeathTest, DoubleFreeOfSmallObjects) {
+  for (size_t i = 1; i < kNumSizeClasses; i += 6) {
+    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+    void* const kept = tc_malloc(size);
+    void* const p = tc_malloc(size);
+    tc_free(p);
+    // The thread's cache had no room for this large object, so it was alone in its span, which is
+    // free now.
+    const auto line = testing::AnyOf(Line(p, AlreadyFree(size)),
+                                     Line(p, size > 8192 ? kNotInUse : AlreadyFree(size)));
+    EXPECT_EXIT(tc_free(p), testing::KilledBySignal(SIGABRT), line);
+    EXPECT_EXIT(tc_free_sized(p, size), testing::KilledBySignal(SIGABRT), line);
+    tc_free(kept);
+  }
+}
+
+// After another free, flushing the cache detects it.
+TEST(SlowPathDeathTest, LateDoubleFreeIsFoundByTheFlush) {
+  void* const kept = tc_malloc(200);
+  void* const p = tc_malloc(200);
+  void* const q = tc_malloc(200);
+  EXPECT_MISUSE(
+      {
+        tc_free(p);
+        tc_free(q);
+        tc_free(p);
+        tc_malloc_trim(0);
+      },
+      Line(p, AlreadyFree(tc_malloc_size(p))));
+  for (void* const each : {kept, p, q}) tc_free(each);
+}
+
+TEST(SlowPathDeathTest, DoubleFreeOfALargeObject) {
+  void* const p = tc_malloc(1000000);
+  tc_free(p);
+  EXPECT_MISUSE(tc_free(p), Line(p, kNotInUse));
+  EXPECT_MISUSE(tc_free_sized(p, 1000000), Line(p, kNotInUse));
+  EXPECT_MISUSE(tc_realloc(p, 10), Line(p, kNotInUse));
+}
+
+TEST(SlowPathDeathTest, InteriorPointers) {
+  char* const large = static_cast<char*>(tc_malloc(1000000));
+  const size_t bytes = tc_malloc_size(large);
+  EXPECT_MISUSE(
+      tc_free(large + bytes - kPageSize),
+      Line(large + bytes - kPageSize, "not the start of an object, but a pointer into one of " +
+                                          std::to_string(bytes) + " bytes"));
+  tc_free(large);
+  char* const small = static_cast<char*>(tc_malloc(200));
+  EXPECT_MISUSE(
+      {
+        tc_free(small + 16);
+        tc_malloc_trim(0);
+      },
+      Line(small + 16, "not the start of an object, but a pointer into one of " +
+                           std::to_string(tc_malloc_size(small)) + " bytes"));
+  tc_free(small);
+}
+
+TEST(SlowPathDeathTest, WrongSizes) {
+  void* const small = tc_malloc(100);
+  const std::string size = std::to_string(tc_malloc_size(small));
+  const std::string wrong_size = "the object has " + size + " bytes, but the sized free says ";
+  EXPECT_MISUSE(tc_free_sized(small, 10), Line(small, wrong_size + "10"));
+  EXPECT_MISUSE(tc_delete_sized(small, 1000000), Line(small, wrong_size + "1000000"));
+  EXPECT_MISUSE(tc_free_aligned_sized(small, 8, 1000),
+                Line(small, wrong_size + "1000 with alignment 8"));
+  tc_free(small);
+  void* const large = tc_malloc(1000000);
+  const std::string wrong_large_size = "the object has " + std::to_string(tc_malloc_size(large)) +
+                                       " bytes, but the sized free says ";
+  EXPECT_MISUSE(tc_free_sized(large, 100), Line(large, wrong_large_size + "100"));
+  EXPECT_MISUSE(tc_free_sized(large, 2000000), Line(large, wrong_large_size + "2000000"));
+  tc_free_sized(large, 1000000);
+}
+
+// gperftools accepts frees with the size, but without the alignment, of objects that are aligned to
+// more than a page. Programs for it make them.
+TEST(SlowPathTest, SizedFreesMayLeaveOutAlignmentsOfMoreThanAPage) {
+  for (size_t alignment = 2 * kPageSize; alignment <= size_t{1} << 22; alignment *= 2) {
+    for (const size_t size : {size_t{1}, size_t{100}, kPageSize, size_t{20000}, size_t{32768},
+                              kMaxSmallSize, kMaxSmallSize + 1, size_t{1000000}}) {
+      const size_t before = tc_mallinfo2().uordblks;
+      tc_free_sized(tc_memalign(alignment, size), size);
+      tc_delete_sized(tc_memalign(alignment, size), size);
+      EXPECT_EQ(tc_mallinfo2().uordblks, before) << size << " at " << alignment;
+    }
+  }
+}
+
+TEST(SlowPathDeathTest, SizedFreesThatLeaveOutTheAlignment) {
+  // Other sizes are wrong with every alignment.
+  char* const pages = static_cast<char*>(tc_memalign(2 * kPageSize, 4 * kPageSize));
+  const std::string four_pages =
+      "the object has " + std::to_string(4 * kPageSize) + " bytes, but the sized free says ";
+  EXPECT_MISUSE(tc_free_sized(pages, kPageSize), Line(pages, four_pages + "8192"));
+  EXPECT_MISUSE(tc_free_sized(pages, 5 * kPageSize), Line(pages, four_pages + "40960"));
+  tc_free(pages);
+  // The smallest object whose class the alignment changes, and that is not aligned to pages.
+  size_t size = 1;
+  while (kSizeClasses.ClassOf(size) == kSizeClasses.ClassOf(size, 256) || size <= 256) ++size;
+  std::vector<void*> held;
+  do {
+    held.push_back(tc_memalign(256, size));
+  } while (reinterpret_cast<uintptr_t>(held.back()) % kPageSize == 0);
+  const std::string bytes = std::to_string(tc_malloc_size(held.back()));
+  EXPECT_MISUSE(
+      tc_free_sized(held.back(), size),
+      Line(held.back(), "the object has " + bytes + " bytes, but the sized free says " +
+                            std::to_string(size) + " without the alignment of the allocation"));
+  for (void* const p : held) tc_free_aligned_sized(p, 256, size);
+}
+
+TEST(SlowPathDeathTest, PointersToOtherThings) {
+  tc_free(tc_malloc(10));
+  static int in_the_image;
+  int on_the_stack = 0;
+  EXPECT_MISUSE(tc_free(&in_the_image),
+                Line(&in_the_image,
+                     "not an object, but a pointer into the image of the program or a library"));
+  void* volatile stack = &on_the_stack;
+  EXPECT_MISUSE(tc_free(stack), Line(stack, "not an object, but a pointer into a thread's stack"));
+}
+
+// The pointer is in the heap's memory, but not in a span in use.
+TEST(SlowPathDeathTest, FreePages) {
+  char* const p = static_cast<char*>(tc_malloc(1000000));
+  tc_free(p);
+  EXPECT_MISUSE(tc_free(p + 3 * kPageSize), Line(p + 3 * kPageSize, kNotInUse));
+}
+
+// Writes into freed objects of all classes, before and after their pages were released to the OS.
+void WriteIntoFreedObjects() {
+  std::vector<std::pair<unsigned char*, size_t>> freed;
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+      for (int j = 0; j < 20; ++j) {
+        freed.emplace_back(static_cast<unsigned char*>(tc_malloc(size)), size);
+      }
+    }
+    for (const auto& [p, size] : freed) tc_free(p);
+    for (const auto& [p, size] : freed) memset(p, 0xbb, size);
+    GlobalHeap().CheckInvariants();
+    if (round == 1) Trim(GlobalHeap(), 0);
+    for (const auto& [p, size] : freed) memset(p, 0x11 * round, size);
+    GlobalHeap().CheckInvariants();
+    freed.clear();
+  }
+}
+
+// Such writes have no effect, because the allocator stores nothing in free objects. They happen in
+// a child process, because calloc may rely on released pages being zero.
+TEST(SlowPathDeathTest, WritesIntoFreedObjectsDoNoHarm) {
+  EXPECT_EXIT(
+      {
+        WriteIntoFreedObjects();
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), testing::Eq(""));
+}
+
+TEST(SlowPathTest, UsableSizeIsTheClassOrThePages) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
+    void* const p = AllocateSlow(size - 1);
+    EXPECT_EQ(UsableSize(p), size - 1 == 0 ? size_t{8} : size);
+    tc_free(p);
+  }
+  void* const large = AllocateSlow(kMaxSmallSize + 1);
+  // Large objects occupy whole hardware pages.
+  const size_t unit = std::max(kPageSize, static_cast<size_t>(getauxval(AT_PAGESZ)));
+  EXPECT_EQ(UsableSize(large), kMaxSmallSize / unit * unit + unit);
+  tc_free(large);
+  EXPECT_EQ(UsableSize(nullptr), 0u);
+  EXPECT_EQ(AllocateSlow(kMaxRequest + 1), nullptr);
+  EXPECT_EQ(AllocateZeroed(SIZE_MAX), nullptr);
+  EXPECT_EQ(AllocateAligned(1, SIZE_MAX / 2 + 1), nullptr);
+}
+
+}  // namespace
+}  // namespace tcmalloc

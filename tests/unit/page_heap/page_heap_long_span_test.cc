@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tests how PageHeap releases long free spans, one part at a time.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "base/tuning.h"
+#include "page_heap/page_heap_fixture.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr Length kSlice = kTuning.release.slice;
+constexpr size_t kPart = kTuning.release.part_at_once;
+constexpr Length kEverything = SpanStore::kMaxLength;
+// A part of this length is ten slices.
+constexpr Length kLong(kSlice.pages() * kPart * 10);
+
+using Call = FakeVirtualMemory::Call;
+
+class LongSpanTest : public testing::Test {
+ protected:
+  LongSpanTest() {
+    heap_.governor()->SetReleaseRate(0);
+    Span* const span = heap_.New(kLong, SpanState::kLarge);
+    first_ = span->first_page;
+    // Keeps the last pages of the heap in use, so that the long span stays a free span of its own.
+    EXPECT_NE(heap_.New(Length(1), SpanState::kLarge), nullptr);
+    heap_.Delete(span);
+    vm_.RecordCalls();
+  }
+
+  // The length of the span that is being released.
+  Length InFlight() {
+    std::vector<SpanView> spans(100);
+    spans.resize(heap_.store()->ListSpans(PageId(), spans.data(), spans.size()));
+    for (const SpanView& span : spans) {
+      if (span.state == SpanState::kReleasing) return span.num_pages;
+    }
+    return Length(0);
+  }
+  static size_t Bytes(const std::vector<Call>& calls) {
+    size_t bytes = 0;
+    for (const Call& call : calls) {
+      EXPECT_LE(call.bytes, kSlice.bytes());
+      if (call.ok) bytes += call.bytes;
+    }
+    return bytes;
+  }
+
+  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(uint64_t{3} << 29)};
+  FakeVirtualMemory& vm_ = under_test_.vm;
+  PageHeap& heap_ = under_test_.heap;
+  PageId first_;
+};
+
+// Each slice needs a system call, but the span is cut only once for each part.
+TEST_F(LongSpanTest, EachSystemCallIsASliceAndMostOfTheSpanStaysFree) {
+  Length in_flight;
+  vm_.OnNextRelease([&] { in_flight = InFlight(); });
+  EXPECT_EQ(heap_.ReleaseAtLeast(Length(kLong.pages() / kPart)).pages(), kLong.pages() / kPart);
+  EXPECT_EQ(in_flight.pages(), kLong.pages() / kPart);
+  const std::vector<Call> calls = vm_.TakeCalls();
+  EXPECT_EQ(calls.size(), 10u);
+  EXPECT_EQ(Bytes(calls), kLong.bytes() / kPart);
+  EXPECT_EQ(heap_.GetStats().releases, 10u);
+  heap_.CheckInvariants();
+  heap_.ReleaseAtLeast(kEverything);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
+  EXPECT_EQ(heap_.GetStats().released_total_bytes, kLong.bytes());
+  heap_.CheckInvariants();
+}
+
+// A release takes no more pages out of the free spans than were asked for, rounded up to whole
+// pages.
+TEST_F(LongSpanTest, APartIsNoLongerThanTheRequest) {
+  EXPECT_EQ(heap_.ReleaseAtLeast(Length(3)), Length(3));
+  EXPECT_EQ(heap_.ReleaseAtLeast(kSlice + Length(1)), kSlice + Length(1));
+  EXPECT_EQ(vm_.TakeCalls().size(), 3u);
+}
+
+// A page that is locked in memory keeps its slice from being released, but not the rest of its
+// part.
+TEST_F(LongSpanTest, ARefusedSliceIsTheOnlyOneThatStays) {
+  const PageId locked = first_ + Length(kSlice.pages() * 7 + 5);
+  vm_.LockInMemory(locked.start_address(), kPageSize);
+  heap_.ReleaseAtLeast(kEverything);
+  const PageStats stats = heap_.GetStats();
+  EXPECT_GT(stats.free_backed_bytes, 0u);
+  EXPECT_LE(stats.free_backed_bytes, kSlice.bytes());
+  EXPECT_EQ(stats.free_backed_bytes + stats.released_total_bytes, kLong.bytes());
+  heap_.CheckInvariants();
+}
+
+TEST_F(LongSpanTest, AllIsRefused) {
+  vm_.FailRelease(1, FakeVirtualMemory::kForever);
+  EXPECT_EQ(heap_.ReleaseAtLeast(kEverything), Length(0));
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, kLong.bytes());
+  heap_.CheckInvariants();
+  // The OS refused the first slice as the beginning of a part, then each slice on its own.
+  EXPECT_EQ(vm_.release_failures(), kLong.pages() / kSlice.pages() + 1);
+}
+
+// At a limit, threads wait for pages that are being released, so only a slice is released at a
+// time.
+TEST_F(LongSpanTest, UnderALimitASliceAtOnce) {
+  SetLimit(heap_, LimitKind::kHard, kLong.bytes() * 2);
+  Length in_flight;
+  vm_.OnNextRelease([&] { in_flight = InFlight(); });
+  heap_.ReleaseAtLeast(kEverything);
+  EXPECT_EQ(in_flight, kSlice);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+// While a part is being released, other threads allocate from the rest of the span and free it
+// again.
+TEST_F(LongSpanTest, TheRestIsAllocatedMeanwhile) {
+  const size_t maps = vm_.map_calls();
+  vm_.OnNextRelease([&] {
+    Span* const rest = heap_.New(Length(kLong.pages() / kPart * (kPart - 1)), SpanState::kLarge);
+    ASSERT_NE(rest, nullptr);
+    heap_.Delete(rest);
+  });
+  heap_.ReleaseAtLeast(kEverything);
+  EXPECT_EQ(vm_.map_calls(), maps);
+  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A page heap for tests of its span pools.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "page_heap/page_heap.h"
+#include "page_heap/span_pool.h"
+#include "page_heap_fixture.h"
+#include "testing/fake_virtual_memory.h"
+
+namespace tcmalloc {
+
+// Tests pools as parts of a page heap, which provides and takes their spans.
+class SpanPoolTest : public testing::Test {
+ protected:
+  explicit SpanPoolTest(size_t hardware_page_size = 4096)
+      : under_test_(Options(hardware_page_size), {.now_ms = [] { return clock_ms_; }}) {
+    clock_ms_ = 1;
+    heap_.governor()->SetReleaseRate(0);
+  }
+
+  static FakeVirtualMemory::Options Options(size_t hardware_page_size) {
+    FakeVirtualMemory::Options options;
+    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
+    options.range_bytes = size_t{1} << 30;
+    options.hardware_page_size = hardware_page_size;
+    return options;
+  }
+
+  Span* New(size_t pages, size_t home = 0) {
+    Span* const span =
+        heap_.New(Length(pages), SpanState::kLarge, Length(1), &under_test_.homes[home]);
+    EXPECT_NE(span, nullptr);
+    EXPECT_TRUE(span->IsLargeAt(span->start_address()));
+    EXPECT_EQ(span->num_pages, heap_.RoundUp(Length(pages)));
+    return span;
+  }
+  // Allocates from the page heap itself, so that no pool takes a chunk.
+  Span* Direct(size_t pages) {
+    Span* const span = heap_.New(Length(pages), SpanState::kLarge);
+    EXPECT_NE(span, nullptr);
+    return span;
+  }
+  bool Resize(Span* span, size_t pages, void** sample = nullptr) {
+    return heap_.ResizeLargeAt(span, span->start_address(), Length(pages), sample);
+  }
+  bool Free(Span* span, size_t home = 0) {
+    return heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[home]);
+  }
+  SpanPool& Pool(size_t home = 0) { return under_test_.homes[home].pool; }
+
+  static inline int64_t clock_ms_ = 1;
+
+  PageHeapUnderTest under_test_;
+  PageHeap& heap_ = under_test_.heap;
+};
+
+}  // namespace tcmalloc

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "thread_cache/bin_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "testing/heap_fixture.h"
+#include "testing/random.h"
+#include "thread_cache/bin_array.h"
+
+namespace tcmalloc {
+namespace {
+
+using namespace bin_policy;  // NOLINT: what is tested
+
+constexpr uint64_t kPolicySeed = 2401;
+// How many collections ago a bin was used.
+constexpr uint8_t kUsed = 0;
+constexpr uint8_t kUnused = 1;
+
+std::vector<size_t> GrowthOf(size_t object_size) {
+  const SizeClass c = ClassForSize(object_size);
+  std::vector<size_t> sequence;
+  for (size_t limit = 0; LimitAfterUnderflow(c, limit) != limit;) {
+    limit = LimitAfterUnderflow(c, limit);
+    sequence.push_back(limit);
+  }
+  return sequence;
+}
+
+TEST(BinPolicyTest, GrowthOfSomeClasses) {
+  // The limit starts at a line batch, doubles up to a batch of 128, then grows by a batch at a time
+  // up to the most slots of an array.
+  EXPECT_EQ(GrowthOf(8),
+            (std::vector<size_t>{8,   16,   32,   64,   128,  256,  384,  512,  640,  768,
+                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
+  EXPECT_EQ(GrowthOf(64),
+            (std::vector<size_t>{4,   8,    16,   32,   64,   128,  256,  384,  512,  640, 768,
+                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
+  EXPECT_EQ(GrowthOf(256), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512}));
+  // A batch has 64 objects.
+  EXPECT_EQ(GrowthOf(1024), (std::vector<size_t>{4, 8, 16, 32, 64, 128}));
+  EXPECT_EQ(GrowthOf(2048), (std::vector<size_t>{2, 4, 8, 16, 32, 64}));
+  // Objects of twice the size have the same largest limit.
+  EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
+  EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
+  // Objects of 32 times the size have it, too. Their limit grows in batches of 8, the smallest
+  // number.
+  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64}));
+}
+
+TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const size_t size = kSizeClasses.size(c);
+    const size_t max = MaxLimit(c);
+    const size_t batch = Batch(c);
+    ASSERT_GE(max, 2u);
+    ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
+    if (size > kRules.long_bytes) {
+      ASSERT_LE(max * size, kRules.max_bytes_of_long);
+    } else {
+      ASSERT_TRUE(max * size <= kRules.max_bytes ||
+                  (max <= kRules.min_max_objects && max * size <= 2 * kRules.max_bytes));
+    }
+    ASSERT_LE(InitialLimit(c) * size, std::max<size_t>(4096, size));
+    for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max;
+         limit += kSizeClasses.line_objects(c)) {
+      const size_t next = LimitAfterUnderflow(c, limit);
+      ASSERT_LE(next, max);
+      ASSERT_EQ(next % kSizeClasses.line_objects(c), 0u);
+      ASSERT_TRUE(next > limit || limit == max) << "class " << i << " at " << limit;
+      ASSERT_LE(next, limit < batch ? 2 * limit : limit + kRules.growth_batches * batch);
+      const size_t refill = RefillCount(c, limit);
+      ASSERT_GE(refill, 1u);
+      ASSERT_LE(refill, std::min(limit, kRules.max_move_objects));
+      ASSERT_EQ(refill % kSizeClasses.line_objects(c), 0u) << "whole lines";
+      ASSERT_TRUE(limit < batch || refill % batch == 0) << "whole batches";
+      // A bin that may not grow moves half, in whole line batches.
+      const size_t line = kSizeClasses.line_objects(c);
+      const size_t half = MoveCountWithoutGrowth(c, limit);
+      ASSERT_GE(half, 1u);
+      ASSERT_LE(half, MoveCount(c, limit));
+      ASSERT_EQ(half % line, 0u);
+      ASSERT_LE(2 * half, limit + 2 * line);
+      ASSERT_TRUE(2 * half + 2 * line > limit || half == MoveCount(c, limit));
+      ASSERT_EQ(RefillCountWithoutGrowth(c, limit), std::min(half, kRules.max_move_objects));
+      for (uint8_t overages = 0; overages <= kRules.max_overages; ++overages) {
+        const Overflow overflow = DecideOverflow(c, limit, overages, true);
+        ASSERT_GE(overflow.release, 1u);
+        ASSERT_LE(overflow.release, limit);
+        ASSERT_TRUE(limit < batch || overflow.release % batch == 0 || overflow.release == limit);
+        // The remaining objects fit.
+        ASSERT_LE(limit - overflow.release + 1, overflow.limit) << size << " at " << limit;
+        ASSERT_LE(overflow.limit, max);
+        ASSERT_EQ(overflow.limit % kSizeClasses.line_objects(c), 0u);
+        ASSERT_LE(overflow.overages, kRules.max_overages);
+      }
+    }
+    // Without an array, a refill fetches only the one object that the caller needs.
+    ASSERT_EQ(RefillCount(c, 0), 1u);
+    ASSERT_EQ(RefillCountWithoutGrowth(c, 0), 1u);
+  }
+}
+
+// The rule for limits as the TCMalloc document states it, for a list whose unit is a step of growth
+// instead of one object.
+class DocumentsList {
+ public:
+  DocumentsList(size_t num_objects_to_move, size_t max) : num_(num_objects_to_move), max_(max) {}
+
+  void Underflow() {
+    if (max_length_ < num_) {
+      max_length_ = Step();
+    } else {
+      max_length_ = std::min(max_length_ + num_, max_);
+    }
+  }
+  void Overflow() {
+    if (max_length_ < num_) {
+      max_length_ = Step();
+    } else if (max_length_ > num_) {
+      overages_++;
+      if (overages_ > 3) {
+        max_length_ = std::max(max_length_ - num_, num_);
+        overages_ = 0;
+      }
+    }
+  }
+  void Start(size_t length) { max_length_ = length; }
+  size_t max_length() const { return max_length_; }
+
+ private:
+  size_t Step() const { return std::min(2 * max_length_, num_); }
+  const size_t num_;
+  const size_t max_;
+  size_t max_length_ = 0;
+  int overages_ = 0;
+};
+
+TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
+  SeededRandom random(kPolicySeed);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    DocumentsList list(Batch(c), MaxLimit(c));
+    size_t limit = LimitAfterUnderflow(c, 0);
+    uint8_t overages = 0;
+    list.Start(limit);
+    for (int step = 0; step < 3000; ++step) {
+      // In some phases underflows prevail, in others overflows.
+      if (random.OneIn(step / 300 % 2 == 0 ? 2 : 8)) {
+        list.Underflow();
+        limit = LimitAfterUnderflow(c, limit);
+      } else {
+        list.Overflow();
+        const Overflow overflow = DecideOverflow(c, limit, overages, true);
+        limit = overflow.limit;
+        overages = overflow.overages;
+      }
+      ASSERT_EQ(limit, list.max_length())
+          << "class " << i << " step " << step << " seed " << kPolicySeed;
+    }
+  }
+}
+
+// When a bin fetches objects first and returns no more than it fetched, its balance is never below
+// zero and equals the number of objects that it holds.
+TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
+  SeededRandom random(kPolicySeed + 1);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    int64_t balance = 0;
+    int64_t held = 0;
+    const auto move = [&](int64_t objects) {
+      balance = BalanceAfter(c, balance, objects);
+      held += objects;
+      ASSERT_EQ(balance, held) << "class " << i;
+    };
+    for (int step = 0; step < 300; ++step) {
+      // In some phases fetches prevail, in others returns.
+      if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
+        ASSERT_NO_FATAL_FAILURE(
+            move(static_cast<int64_t>(random.Between(1, kRules.max_move_objects))));
+      } else {
+        const int64_t most = std::min<int64_t>(held, kRules.max_objects);
+        ASSERT_NO_FATAL_FAILURE(
+            move(-static_cast<int64_t>(random.Between(1, static_cast<uint64_t>(most)))));
+      }
+    }
+    ASSERT_NO_FATAL_FAILURE(move(-held));
+    ASSERT_EQ(balance, 0);
+  }
+}
+
+// When a bin only returns objects, its balance is below zero at once. Soon after it has begun to
+// fetch, its balance is zero again, however many objects it returned.
+TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const int64_t batch = static_cast<int64_t>(Batch(c));
+    int64_t balance = 0;
+    for (int n = 0; n < 100; ++n) {
+      balance = BalanceAfter(c, balance, n == 0 ? -1 : -batch);
+      ASSERT_LT(balance, 0) << "class " << i;
+    }
+    ASSERT_EQ(balance, -kRules.max_batches_owed * batch);
+    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kRules.max_objects)), balance);
+    for (int n = 0; n < kRules.max_batches_owed; ++n) balance = BalanceAfter(c, balance, batch);
+    ASSERT_EQ(balance, 0) << "class " << i;
+  }
+}
+
+// What frees may fill: little, whatever the caches' share for it; and within the share up to a
+// batch.
+TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
+  const auto limit_of = [](SizeClass c, size_t share) {
+    if (!FreesMakeBin(c, 0, share)) return size_t{0};
+    size_t limit = InitialLimit(c);
+    for (int times_full = 0; times_full < 50; ++times_full) {
+      const bool may_grow = FreesMayFill(c, 2 * limit, limit * kSizeClasses.size(c), share);
+      const Overflow overflow = DecideOverflow(c, limit, 0, may_grow);
+      EXPECT_EQ(overflow.release, limit);
+      limit = overflow.limit;
+    }
+    return limit;
+  };
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const size_t size = kSizeClasses.size(c);
+    const size_t least = limit_of(c, 0);
+    EXPECT_LE(least * size, kRules.max_bytes_of_frees) << size;
+    EXPECT_EQ(least == 0, 2 * size > kRules.max_bytes_of_frees) << size;
+    // As large as it may become.
+    EXPECT_TRUE(least == 0 || least == Batch(c) || 2 * least * size > kRules.max_bytes_of_frees);
+    EXPECT_LE(limit_of(c, 64 << 10) * size, size_t{64} << 10);
+    EXPECT_GE(limit_of(c, 64 << 10), least);
+    EXPECT_EQ(limit_of(c, 4 << 20), Batch(c)) << size;
+  }
+}
+
+TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
+  const SizeClass c = ClassForSize(64);
+  const auto plan = [c](size_t count, size_t limit, bool touched) {
+    const Collection collection = DecideCollection(c, {count, limit, touched ? kUsed : kUnused, 0});
+    return std::pair(collection.release, collection.limit);
+  };
+  EXPECT_EQ(plan(100, 512, false), std::pair(size_t{50}, size_t{256}));
+  EXPECT_EQ(plan(101, 128, false), std::pair(size_t{50}, size_t{64}));
+  // The limit leaves room for the objects that stay.
+  EXPECT_EQ(plan(128, 128, false), std::pair(size_t{64}, size_t{64}));
+  EXPECT_EQ(plan(120, 121, false), std::pair(size_t{60}, size_t{60}));
+  EXPECT_EQ(plan(3, 4, false), std::pair(size_t{1}, size_t{2}));
+  // Finally the array is freed.
+  EXPECT_EQ(plan(1, 4, false), std::pair(size_t{1}, size_t{2}));
+  EXPECT_EQ(plan(0, 4, false), std::pair(size_t{0}, size_t{2}));
+  EXPECT_EQ(plan(0, 1, false), std::pair(size_t{0}, size_t{0}));
+  // A bin in use keeps everything.
+  EXPECT_EQ(plan(100, 512, true), std::pair(size_t{0}, size_t{512}));
+  EXPECT_EQ(plan(0, 64, true), std::pair(size_t{0}, size_t{64}));
+}
+
+TEST(BinPolicyTest, ABinOfFewBytesStaysUnusedForLonger) {
+  const SizeClass small = ClassForSize(64);
+  const SizeClass large = ClassForSize(4096);
+  const size_t max_bytes = 8 * 4096 * kRules.patience_part;
+  EXPECT_EQ(Patience(large, 16, max_bytes), 0);
+  EXPECT_EQ(Patience(large, 8, max_bytes), 1);
+  EXPECT_EQ(Patience(large, 2, max_bytes), 4);
+  EXPECT_EQ(Patience(small, 16, max_bytes), kRules.max_patience);
+  EXPECT_EQ(Patience(small, 0, max_bytes), kRules.max_patience);
+  // An idle cache was emptied, and has no limit.
+  EXPECT_EQ(Patience(small, 16, 0), 0);
+  for (uint8_t unused_for = 0; unused_for <= 4; ++unused_for) {
+    const Collection kept = DecideCollection(large, {2, 2, unused_for, 4});
+    EXPECT_EQ(kept.release, 0u);
+    EXPECT_EQ(kept.limit, 2u);
+  }
+  EXPECT_EQ(DecideCollection(large, {2, 2, 5, 4}).release, 1u);
+}
+
+// In each class, and for any limit of the cache: bins that claim less stay for at least as long,
+// and a bin that is never used loses all its objects after a bounded number of collections.
+TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    for (size_t max_bytes = 0; max_bytes <= (size_t{64} << 20); max_bytes = 2 * max_bytes + 1024) {
+      uint8_t shorter = 0;
+      for (size_t limit = MaxLimit(c); limit > 0; limit /= 2) {
+        const uint8_t patience = Patience(c, limit, max_bytes);
+        ASSERT_GE(patience, shorter);
+        ASSERT_LE(patience, kRules.max_patience);
+        shorter = patience;
+      }
+      size_t limit = MaxLimit(c);
+      size_t count = limit;
+      uint8_t unused_for = 0;
+      int collections = 0;
+      while (limit > 0) {
+        const Collection plan =
+            DecideCollection(c, {count, limit, unused_for, Patience(c, limit, max_bytes)});
+        ASSERT_LE(plan.release, count);
+        ASSERT_LE(count - plan.release, plan.limit);
+        ASSERT_LE(plan.limit, limit);
+        ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
+        count -= plan.release;
+        limit = plan.limit;
+        if (unused_for <= kRules.max_patience) ++unused_for;
+        ASSERT_LT(++collections, 16 + kRules.max_patience) << "class " << i;
+      }
+    }
+  }
+}
+
+TEST(BinPolicyTest, ArraysHaveRoomForOneMoreDoubling) {
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    for (size_t limit = InitialLimit(c);; limit = LimitAfterUnderflow(c, limit)) {
+      EXPECT_GE(CapacityFor(c, limit), limit);
+      EXPECT_GE(CapacityFor(c, limit), std::min(2 * limit, MaxLimit(c)));
+      EXPECT_LE(CapacityFor(c, limit), std::max(limit, MaxLimit(c)));
+      if (LimitAfterUnderflow(c, limit) == limit) break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "thread_cache/cache_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/tuning.h"
+#include "page_heap/retention.h"
+#include "testing/random.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint64_t kBudgetSeed = 3031;
+constexpr size_t kInitial = kTuning.cache_budget.initial_bytes;
+constexpr size_t kStep = kTuning.cache_budget.step_bytes;
+
+constexpr size_t kTotal = ShareRetention({}).thread_caches;
+
+// If a limit took a hundred collections to grow to some megabytes, they would empty bins that are
+// in use.
+TEST(CacheBudgetTest, StepsAreHalfTheLimitFromAStepToAMegabyte) {
+  CacheBudget budget(kTotal);
+  size_t limit = budget.AddCache();
+  size_t raises = 0;
+  while (limit < budget.total()) {
+    const size_t before = limit;
+    const size_t left = static_cast<size_t>(budget.unclaimed());
+    ASSERT_TRUE(budget.TryRaise(&limit));
+    const size_t half = before / 2 / kStep * kStep;
+    ASSERT_EQ(limit - before,
+              std::min(std::clamp(half, kStep, kTuning.cache_budget.max_step_bytes), left));
+    ++raises;
+  }
+  EXPECT_EQ(raises, 39u);
+}
+
+TEST(CacheBudgetTest, EveryNewCacheStartsWithTheSameLimit) {
+  CacheBudget budget(kTotal);
+  budget.SetTotal(3 * kInitial);
+  size_t first = budget.AddCache();
+  while (budget.TryRaise(&first)) {
+  }
+  EXPECT_EQ(first, 3 * kInitial);
+  EXPECT_EQ(budget.AddCache(), kInitial);
+  EXPECT_EQ(budget.unclaimed(), -static_cast<int64_t>(kInitial));
+}
+
+TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
+  CacheBudget budget(kTotal);
+  size_t large = budget.AddCache();
+  size_t small = budget.AddCache();
+  while (large < 100 * kStep) ASSERT_TRUE(budget.TryRaise(&large));
+  // While the total suffices for all, no limit is lowered.
+  const size_t had = large;
+  budget.LowerToShare(&large);
+  EXPECT_EQ(large, had);
+  budget.SetTotal(20 * kStep);
+  ASSERT_LT(budget.unclaimed(), 0);
+  budget.LowerToShare(&small);
+  EXPECT_EQ(small, kInitial);
+  budget.LowerToShare(&large);
+  EXPECT_EQ(large, 10 * kStep);
+  EXPECT_EQ(budget.unclaimed(), static_cast<int64_t>(20 * kStep - large - small));
+  // No limit is lowered below the initial one.
+  budget.SetTotal(0);
+  budget.LowerToShare(&large);
+  EXPECT_EQ(large, kInitial);
+}
+
+TEST(CacheBudgetTest, StealsDownToWhereEveryCacheStarts) {
+  CacheBudget budget(kTotal);
+  budget.SetTotal(4 * kInitial);
+  size_t victim = budget.AddCache();
+  while (budget.TryRaise(&victim)) {
+  }
+  size_t thief = budget.AddCache();
+  EXPECT_FALSE(budget.TryRaise(&thief));
+  EXPECT_TRUE(budget.TrySteal(&thief, &victim));
+  EXPECT_EQ(victim, 3 * kInitial);
+  EXPECT_EQ(thief, 2 * kInitial);
+  while (budget.TrySteal(&thief, &victim)) {
+  }
+  EXPECT_EQ(victim, kInitial);
+  EXPECT_EQ(thief, 4 * kInitial);
+}
+
+// The lower bound has an effect only if an equal share is below it.
+TEST(CacheBudgetTest, LowerBound) {
+  CacheBudget budget(kTotal);
+  budget.SetTotal(8 * kStep);
+  budget.SetMinPerCache(4 * kStep);
+  size_t one = budget.AddCache();
+  size_t two = budget.AddCache();
+  while (budget.TryRaise(&one)) {
+  }
+  ASSERT_EQ(one, 7 * kStep);
+  // A share is 4 steps, which is not below the bound.
+  EXPECT_EQ(budget.LowerBound(), kInitial);
+  EXPECT_FALSE(budget.TryRaise(&two));
+  size_t three = budget.AddCache();
+  // A third cache makes the share smaller than the bound.
+  EXPECT_EQ(budget.LowerBound(), 4 * kStep);
+  while (budget.TrySteal(&two, &one)) {
+  }
+  EXPECT_EQ(one, 4 * kStep);
+  while (budget.TryRaise(&three)) {
+  }
+  EXPECT_EQ(three, 4 * kStep) << "beyond the total, up to the bound";
+}
+
+TEST(CacheBudgetTest, HeadroomIsWhatIsUnfilledUpToBothBounds) {
+  constexpr size_t kMost = kTuning.cache_budget.max_unfilled_bytes;
+  EXPECT_EQ(CacheBudget::Headroom(kMost, 0), 0u);
+  EXPECT_EQ(CacheBudget::Headroom(kMost, 1000), 1000u);
+  EXPECT_EQ(CacheBudget::Headroom(kMost, kMost + 1), kMost);
+  EXPECT_EQ(CacheBudget::Headroom(1000, kMost), 1000 * kTuning.cache_budget.unfilled_part);
+  EXPECT_EQ(CacheBudget::Headroom(0, kMost), 0u) << "an idle cache was emptied";
+}
+
+// The first collections that find nothing unclaimed come soon after one another, so that limits
+// adapt to the first needs. Later ones are rare.
+TEST(CacheBudgetTest, BackoffDoublesEveryFewCollections) {
+  EXPECT_EQ(CacheBudget::BackoffDoublings(0), 0);
+  int last = 0;
+  for (uint8_t n = 1; n <= CacheBudget::kMostShort; ++n) {
+    const int now = CacheBudget::BackoffDoublings(n);
+    const bool doubles = (n - 1) % kTuning.cache_budget.collections_per_doubling == 0;
+    EXPECT_EQ(now, last + (doubles ? 1 : 0)) << int{n};
+    last = now;
+  }
+  EXPECT_EQ(last, kTuning.cache_budget.max_backoff_doublings);
+}
+
+// An idle cache loses its whole limit, and gets the first step again when its thread wakes.
+TEST(CacheBudgetTest, TakeAllAndBack) {
+  CacheBudget budget(kTotal);
+  budget.SetTotal(2 * kInitial);
+  size_t idle = budget.AddCache();
+  size_t busy = budget.AddCache();
+  budget.TakeAll(&idle);
+  EXPECT_EQ(idle, 0u);
+  EXPECT_TRUE(budget.TryRaise(&busy));
+  EXPECT_EQ(busy, 2 * kInitial);
+  EXPECT_FALSE(budget.TryRaise(&busy));
+  EXPECT_TRUE(budget.TryRaise(&idle)) << "every cache may have the first step";
+  EXPECT_EQ(idle, kInitial);
+}
+
+// Compares the unclaimed bytes with the sum of all limits, in any order of events.
+TEST(CacheBudgetTest, UnclaimedIsTheTotalWithoutTheLimits) {
+  CacheBudget budget(kTotal);
+  SeededRandom random(kBudgetSeed);
+  std::vector<size_t> limits;
+  for (int step = 0; step < 100000; ++step) {
+    switch (random.Below(7)) {
+      case 0:
+        limits.push_back(budget.AddCache());
+        break;
+      case 1:
+        if (limits.empty()) break;
+        budget.RemoveCache(limits.back());
+        limits.pop_back();
+        break;
+      case 2:
+        if (!limits.empty()) budget.TakeAll(&limits[random.Below(limits.size())]);
+        break;
+      case 3:
+        budget.SetTotal(random.Below(64) * kStep);
+        break;
+      case 4:
+        if (limits.size() < 2) break;
+        budget.TrySteal(&limits[0], &limits[random.Between(1, limits.size() - 1)]);
+        break;
+      default:
+        if (!limits.empty()) budget.TryRaise(&limits[random.Below(limits.size())]);
+    }
+    int64_t sum = 0;
+    for (const size_t limit : limits) sum += static_cast<int64_t>(limit);
+    ASSERT_EQ(budget.unclaimed(), static_cast<int64_t>(budget.total()) - sum)
+        << "step " << step << " seed " << kBudgetSeed;
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One thread uses the caches of others: flushes, steals, takes idle ones.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/raw_memory.h"
+#include "base/tuning.h"
+#include "testing/random.h"
+#include "thread_cache/bin_policy.h"
+#include "thread_cache/cache_fixture.h"
+#include "thread_cache/registry_totals.h"
+
+namespace tcmalloc {
+namespace {
+
+constexpr uint64_t kSharingSeed = 1140;
+
+class RegistrySharingTest : public testing::Test {
+ protected:
+  // Leaves objects of many classes in the thread's cache.
+  static void Fill(TestThread& thread) {
+    for (const size_t size : {8, 16, 48, 64, 256, 1024}) {
+      thread.Use(ClassForSize(size), 20);
+    }
+    ASSERT_GT(thread.cache()->table().CachedBytes(), 0u);
+  }
+  // Leaves as many objects of class `c` in the thread's cache, in a bin that nothing else uses.
+  static void LeaveStale(TestThread& thread, SizeClass c, int count) {
+    thread.Use(c, count);
+    ASSERT_GT(thread.cache()->table().CachedObjects(c), 16u);
+  }
+  // Makes the registry believe that it last checked the cache long ago.
+  static void PretendIdle(TestThread& thread) {
+    thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
+    thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
+  }
+
+  CacheTestHeap heap_;
+};
+
+// Returns the objects in the chains of arrays that marks on the calling thread's stack point to, up
+// to `end`.
+std::set<uintptr_t> MarkedObjects(uintptr_t end) {
+  std::set<uintptr_t> objects;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  for (uintptr_t at = start; at < end; at += sizeof(uintptr_t)) {
+    if (LoadRaw<uintptr_t>(at) != InFlightMark::TagAt(at)) continue;
+    const auto& in_flight = *reinterpret_cast<const BinArraysInFlight*>(at);
+    if (!in_flight.mark.Is(InFlightMark::Kind::kBinArrays)) continue;
+    for (const BinArray* array = in_flight.first(); array != nullptr;
+         array = reinterpret_cast<const BinArray*>(array->slots()[0])) {
+      objects.insert(array->slots() + 1, array->slots() + 1 + array->count);
+    }
+  }
+  return objects;
+}
+
+// While a thread empties a cache, each object is in a bitmap, or in an array that a mark points to.
+TEST_F(RegistrySharingTest, ObjectsInFlightFromACacheCanBeFound) {
+  heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
+  enum class By { kOwner, kAnother, kEnd };
+  for (const By by : {By::kOwner, By::kAnother, By::kEnd}) {
+    TestThread thread(heap_.registry);
+    Fill(thread);
+    std::set<uintptr_t> cached;
+    heap_.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder holder) {
+      EXPECT_EQ(holder, Registry::Holder::kThread);
+      cache.table().ForEachSlot([&](SizeClass, BinSlot object, ptrdiff_t above_top) {
+        if (above_top <= 0) cached.insert(object);
+      });
+    });
+    EXPECT_GE(cached.size(), 100u);
+    const uintptr_t end = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    size_t on_their_way = 0;
+    heap_.vm.OnNextRelease([&] {
+      std::set<uintptr_t> marked = MarkedObjects(end);
+      size_t listed = 0;
+      heap_.registry.ForEachCache([&](const ThreadCache& cache, Registry::Holder) {
+        cache.table().ForEachSlot([&](SizeClass, BinSlot, ptrdiff_t) { ++listed; });
+      });
+      EXPECT_EQ(listed, 0u);
+      for (const uintptr_t object : cached) {
+        const void* const p = reinterpret_cast<const void*>(object);
+        const SizeClass c = heap_.page_map.ClassOf(p);
+        if (c == SizeClass::kNone || !heap_.central.IsOut(c, p)) continue;
+        EXPECT_TRUE(marked.contains(object)) << p;
+        ++on_their_way;
+      }
+    });
+    if (by == By::kOwner) thread.cache()->Flush();
+    if (by == By::kAnother) heap_.registry.FlushAll(nullptr);
+    if (by == By::kEnd) thread.Exit();
+    EXPECT_GT(on_their_way, 0u);
+    EXPECT_TRUE(MarkedObjects(end).empty());
+    if (by != By::kEnd) thread.Exit();
+  }
+}
+
+TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
+  std::vector<std::unique_ptr<TestThread>> threads;
+  size_t cached = 0;
+  // There are more caches than are detached at once. No cache may be detached twice.
+  for (size_t i = 0; i < 3 * kTuning.thread_caches.detached_at_once + 1; ++i) {
+    threads.push_back(std::make_unique<TestThread>(heap_.registry));
+    if (i % 5 != 0) Fill(*threads.back());
+    cached += threads.back()->cache()->table().CachedBytes();
+  }
+  EXPECT_EQ(heap_.registry.FlushAll(threads[7]->cache()), cached);
+  const RegistryTotals totals = TotalsOf(heap_.registry);
+  EXPECT_EQ(totals.cached_bytes, 0u);
+  EXPECT_EQ(totals.array_bytes, 0u);
+  EXPECT_EQ(totals.caches, threads.size());
+  heap_.registry.CheckInvariants();
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
+  // The threads use their caches as before.
+  for (auto& thread : threads) Fill(*thread);
+  EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
+  for (auto& thread : threads) thread->Exit();
+  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
+  TestThread idle(heap_.registry);
+  EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
+  TestThread busy(heap_.registry);
+  EXPECT_GT(heap_.registry.all().of_threads.value(), 1u);
+  Fill(idle);
+  Fill(busy);
+  const size_t cached = idle.cache()->table().CachedBytes();
+  const Registry::IdleFlush first = heap_.registry.FlushIdle();
+  EXPECT_EQ(first.bytes, 0u) << "not known yet";
+  EXPECT_TRUE(first.in_use);
+  PretendIdle(idle);
+  PretendIdle(busy);
+  busy.Allocate(ClassForSize(8));
+  const Registry::IdleFlush second = heap_.registry.FlushIdle();
+  EXPECT_EQ(second.bytes, cached);
+  EXPECT_TRUE(second.in_use) << "the busy one";
+  EXPECT_EQ(idle.cache()->table().CachedBytes(), 0u);
+  EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
+  PretendIdle(busy);
+  EXPECT_FALSE(heap_.registry.FlushIdle().in_use);
+  EXPECT_EQ(busy.cache()->table().CachedBytes(), 0u);
+  heap_.registry.CheckInvariants();
+  busy.Exit();
+  EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
+}
+
+TEST_F(RegistrySharingTest, EachAllocationChangesTheStamp) {
+  TestThread thread(heap_.registry);
+  SeededRandom random(kSharingSeed);
+  std::set<uint64_t> stamps{thread.cache()->ActivityStamp()};
+  size_t steps = 0;
+  for (; steps < 2000; ++steps) {
+    const SizeClass c = ClassForSize(random.Between(1, 64));
+    if (random.OneIn(2)) {
+      thread.Allocate(c);
+    } else {
+      // Does what the entry points do for an allocation that they count on their slow path.
+      thread.cache()->CountAllocation(kSizeClasses.size(c));
+      thread.cache()->Allocate(c);
+    }
+    stamps.insert(thread.cache()->ActivityStamp());
+  }
+  EXPECT_EQ(stamps.size(), steps + 1);
+  thread.Exit();
+}
+
+TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
+  TestThread busy(heap_.registry);
+  TestThread idle(heap_.registry);
+  Fill(busy);
+  Fill(idle);
+  const size_t cached = busy.cache()->table().CachedBytes();
+  const size_t others = idle.cache()->table().CachedBytes();
+  busy.slot().BeginAccess();
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), others);
+  EXPECT_EQ(busy.cache()->table().CachedBytes(), cached);
+  EXPECT_EQ(busy.slot().bins.load(), &busy.cache()->table().bins()) << "put back";
+  busy.slot().EndAccess();
+  const SizeClass c = ClassForSize(32768);
+  void* const object = busy.cache()->Allocate(c);
+  EXPECT_EQ(busy.cache()->table().CachedBytes(), 0u);
+  // One request is enough.
+  Fill(busy);
+  const size_t again = busy.cache()->table().CachedBytes();
+  busy.cache()->Free(c, object);
+  EXPECT_GE(busy.cache()->table().CachedBytes(), again);
+}
+
+TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
+  TestHeap tiers;
+  Registry registry(tiers.central, tiers.arena, [] { return false; });
+  TestThread own(registry);
+  TestThread other(registry);
+  Fill(own);
+  Fill(other);
+  const size_t cached = other.cache()->table().CachedBytes();
+  const size_t mine = own.cache()->table().CachedBytes();
+  EXPECT_EQ(registry.FlushAll(own.cache()), mine);
+  EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
+  EXPECT_EQ(other.slot().bins.load(), &other.cache()->table().bins());
+  const SizeClass c = ClassForSize(32768);
+  other.cache()->Free(c, other.cache()->Allocate(c));
+  EXPECT_LE(other.cache()->table().CachedBytes(), 32768u);
+  registry.CheckInvariants();
+}
+
+TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  TestThread idle(heap_.registry);
+  TestThread busy(heap_.registry);
+  idle.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  Fill(idle);
+  const size_t cached = idle.cache()->table().CachedBytes();
+  // The first check records the state of the idle cache, and only lowers its limit.
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(idle.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  EXPECT_EQ(idle.cache()->table().CachedBytes(), cached);
+  PretendIdle(idle);
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(idle.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(idle.cache()->table().array_bytes(), 0u);
+  EXPECT_EQ(idle.cache()->max_bytes(), 0u);
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
+  // When the thread wakes, its cache starts again like a new one.
+  Fill(idle);
+  EXPECT_GE(idle.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  heap_.registry.CheckInvariants();
+}
+
+// A bin that is used as a stack has the same height at every check.
+TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  TestThread working(heap_.registry);
+  TestThread busy(heap_.registry);
+  working.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  Fill(working);
+  const size_t cached = working.cache()->table().CachedBytes();
+  heap_.registry.RaiseLimit(busy.cache());
+  ASSERT_EQ(working.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  PretendIdle(working);
+  const SizeClass c = ClassForSize(64);
+  const BinSlot* const top = working.cache()->table().bins().tops[Index(c)].load();
+  working.Free(c, working.Allocate(c));
+  ASSERT_EQ(working.cache()->table().bins().tops[Index(c)].load(), top);
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(working.cache()->table().CachedBytes(), cached);
+  EXPECT_EQ(working.cache()->max_bytes(), kTuning.cache_budget.step_bytes) << "as from any other";
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
+  heap_.registry.CheckInvariants();
+}
+
+// A thread that only frees is recognised by its overflows.
+TEST_F(RegistrySharingTest, AThreadWhoseBinsOverflowIsNotIdle) {
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  TestThread freeing(heap_.registry);
+  TestThread busy(heap_.registry);
+  Fill(freeing);
+  const SizeClass c = ClassForSize(64);
+  std::vector<void*> objects(1000);
+  for (void*& object : objects) ASSERT_EQ(heap_.central.Remove(c, &object, 1), 1u);
+  PretendIdle(freeing);
+  for (void* const object : objects) freeing.Free(c, object);
+  while (busy.cache()->max_bytes() < 3 * kTuning.cache_budget.step_bytes) {
+    heap_.registry.RaiseLimit(busy.cache());
+  }
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_GT(freeing.cache()->table().CachedBytes(), 0u);
+}
+
+// A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects,
+// and its limit is lowered no more than that of any other cache.
+TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  TestThread awake(heap_.registry);
+  TestThread busy(heap_.registry);
+  awake.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  Fill(awake);
+  const size_t cached = awake.cache()->table().CachedBytes();
+  PretendIdle(awake);
+  awake.slot().BeginAccess();
+  heap_.registry.RaiseLimit(busy.cache());
+  EXPECT_EQ(awake.cache()->table().CachedBytes(), cached);
+  EXPECT_EQ(awake.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  EXPECT_EQ(busy.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  awake.slot().EndAccess();
+  heap_.registry.CheckInvariants();
+}
+
+TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
+  static int barriers;
+  TestHeap tiers;
+  Registry registry(tiers.central, tiers.arena, [] {
+    ++barriers;
+    return CacheTestHeap::IssueBarrier();
+  });
+  // The limit of one idle cache does not suffice.
+  registry.SetTotalLimit(0);
+  TestThread busy(registry);
+  std::vector<std::unique_ptr<TestThread>> idle;
+  for (int i = 0; i < 4; ++i) {
+    idle.push_back(std::make_unique<TestThread>(registry));
+    Fill(*idle.back());
+  }
+  for (auto& thread : idle) PretendIdle(*thread);
+  for (int raise = 1; raise <= 6; ++raise) {
+    barriers = 0;
+    registry.RaiseLimit(busy.cache());
+    EXPECT_EQ(barriers, raise <= 4 ? 1 : 0) << "raise " << raise;
+    int emptied = 0;
+    for (auto& thread : idle) {
+      const bool empty = thread->cache()->claimed_bytes() == 0;
+      emptied += empty;
+      EXPECT_EQ(thread->cache()->max_bytes(), empty ? 0 : kTuning.cache_budget.initial_bytes);
+    }
+    EXPECT_EQ(emptied, std::min(raise, 4));
+  }
+  registry.CheckInvariants();
+}
+
+// A flush visits the caches that existed when it began, so that it ends although new threads start
+// all the time.
+TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
+  TestThread one(heap_.registry);
+  TestThread two(heap_.registry);
+  std::unique_ptr<TestThread> newcomer;
+  Fill(one);
+  Fill(two);
+  const SizeClass large = ClassForSize(kMaxSmallSize);
+  one.RaiseLimitTo(size_t{1} << 20);
+  one.Free(large, one.Allocate(large));
+  const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
+  size_t newcomers = 0;
+  // Free pages are released at once. So the hook runs between two acquisitions of the registry's
+  // lock.
+  heap_.page_heap.governor()->SetReleasing(Releasing::kEager);
+  heap_.vm.OnNextRelease([&] {
+    newcomer = std::make_unique<TestThread>(heap_.registry);
+    Fill(*newcomer);
+    newcomers = newcomer->cache()->table().CachedBytes();
+  });
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
+  ASSERT_NE(newcomer, nullptr);
+  EXPECT_EQ(one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(newcomer->cache()->table().CachedBytes(), newcomers);
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), newcomers);
+}
+
+// Fork handlers of other libraries may call any function. While the lock is held for fork, no cache
+// is detached except the caller's own.
+TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
+  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  TestThread own(heap_.registry);
+  TestThread other(heap_.registry);
+  other.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  Fill(own);
+  Fill(other);
+  const size_t mine = own.cache()->table().CachedBytes();
+  const size_t cached = other.cache()->table().CachedBytes();
+  PretendIdle(other);
+  heap_.registry.lock().HoldForFork();
+  SpinLock::BeginForkHold();
+  EXPECT_EQ(heap_.registry.FlushAll(own.cache()), mine);
+  heap_.registry.RaiseLimit(own.cache());
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
+  EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
+  EXPECT_GT(other.cache()->max_bytes(), 0u);
+  SpinLock::EndForkHold();
+  heap_.registry.lock().ReleaseAfterForkInParent();
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
+  heap_.registry.CheckInvariants();
+}
+
+TEST_F(RegistrySharingTest, StealsRoundRobin) {
+  constexpr size_t kVictims = 4;
+  // A cache's limit grows to 1, 2, 3, 4, 6, 9 and 13 steps; this is one of these numbers.
+  constexpr size_t kSteps = 13;
+  heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * kTuning.cache_budget.step_bytes);
+  std::vector<std::unique_ptr<TestThread>> victims;
+  for (size_t i = 0; i < kVictims; ++i) {
+    victims.push_back(std::make_unique<TestThread>(heap_.registry));
+    victims.back()->RaiseLimitTo(kSteps * kTuning.cache_budget.step_bytes);
+    ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * kTuning.cache_budget.step_bytes);
+  }
+  TestThread thief(heap_.registry);
+  while (heap_.registry.limits().total > 0 &&
+         thief.cache()->max_bytes() < 4 * kTuning.cache_budget.step_bytes) {
+    heap_.registry.RaiseLimit(thief.cache());
+  }
+  for (int round = 1; round <= 3; ++round) {
+    for (size_t i = 0; i < kVictims; ++i) heap_.registry.RaiseLimit(thief.cache());
+    for (auto& victim : victims) {
+      EXPECT_EQ(victim->cache()->max_bytes(),
+                (kSteps - static_cast<size_t>(round)) * kTuning.cache_budget.step_bytes);
+    }
+  }
+  // The thread of the next victim ends. The stealing continues with the one after it.
+  victims[1]->Exit();
+  heap_.registry.RaiseLimit(thief.cache());
+  heap_.registry.CheckInvariants();
+  for (const size_t i : {0, 2, 3}) victims[i]->Exit();
+  thief.Exit();
+}
+
+// Allocates and frees 30 objects of each of many classes; returns the largest claim.
+size_t LargestClaimOfManyClasses(TestThread& thread, int rounds) {
+  size_t largest = 0;
+  for (int round = 0; round < rounds; ++round) {
+    for (const size_t size : {256, 512, 768, 1024, 1536, 2048, 3072, 4096}) {
+      thread.Use(ClassForSize(size), 30);
+      largest = std::max(largest, thread.cache()->claimed_bytes());
+    }
+  }
+  return largest;
+}
+
+// While nothing is unclaimed, claims beyond the objects in a bin are not counted, up to the
+// headroom.
+TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
+  heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
+  TestThread thread(heap_.registry);
+  TestThread other(heap_.registry);
+  const size_t largest = LargestClaimOfManyClasses(thread, 100);
+  ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_GT(largest, thread.cache()->max_bytes());
+  const size_t limit = thread.cache()->max_bytes();
+  EXPECT_LE(largest, limit + CacheBudget::Headroom(limit, SIZE_MAX));
+  thread.cache()->table().CheckInvariants();
+  thread.Exit();
+  other.Exit();
+}
+
+// Setting a total takes away the headroom that caches already use.
+TEST_F(RegistrySharingTest, ATotalThatIsSetLaterHoldsAtOnce) {
+  heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
+  TestThread thread(heap_.registry);
+  TestThread other(heap_.registry);
+  ASSERT_GT(LargestClaimOfManyClasses(thread, 100), thread.cache()->max_bytes());
+  heap_.registry.SetTotalLimit(2 * kTuning.cache_budget.initial_bytes);
+  thread.cache()->Flush();
+  EXPECT_LE(LargestClaimOfManyClasses(thread, 1), thread.cache()->max_bytes());
+  thread.Exit();
+  other.Exit();
+}
+
+// Other bins claim the whole budget, and collections have become as rare as they can. Nevertheless
+// a class without a bin gets one after a few hundred slow calls.
+TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
+  for (const bool by_allocating : {true, false}) {
+    CacheTestHeap heap;
+    heap.registry.SetTotalLimit(0);
+    TestThread thread(heap.registry);
+    const SizeClass c = ClassForSize(16);
+    std::vector<void*> objects;
+    for (int i = 0; i < 2000; ++i) objects.push_back(thread.Allocate(c));
+    thread.cache()->Flush();
+    for (int round = 0; round < 100; ++round) {
+      for (const size_t size : {1024, 2048, 4096}) thread.Use(ClassForSize(size), 64);
+    }
+    ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+    // There is no room for another bin before the next collection.
+    thread.cache()->SetMaxBytes(thread.cache()->claimed_bytes());
+    size_t calls = 0;
+    while (thread.cache()->table().Array(Index(c)) == nullptr) {
+      if (by_allocating) {
+        thread.Allocate(c);
+      } else {
+        thread.Free(c, objects.back());
+        objects.pop_back();
+      }
+      ASSERT_LT(++calls, 300u);
+    }
+    RecordProperty(by_allocating ? "allocations" : "frees", static_cast<int>(calls));
+    thread.Exit();
+  }
+}
+
+TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass c = ClassForSize(4096);
+  std::vector<void*> objects;
+  for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
+  // Frees fill the bin beyond the limit that the budget allows.
+  size_t largest = 0;
+  size_t least_after = SIZE_MAX;
+  for (void* const object : objects) {
+    const size_t before = thread.cache()->table().CachedObjects(c);
+    thread.Free(c, object);
+    const size_t after = thread.cache()->table().CachedObjects(c);
+    largest = std::max(largest, before);
+    if (after < before) least_after = std::min(least_after, after);
+  }
+  ASSERT_LT(largest, bin_policy::Batch(c)) << "the limit is below a batch";
+  EXPECT_EQ(least_after, largest - bin_policy::MoveCountWithoutGrowth(c, largest) + 1);
+  // Allocations empty the bin. The next one fetches half of the limit.
+  while (thread.cache()->table().CachedObjects(c) > 0) thread.Allocate(c);
+  thread.Allocate(c);
+  EXPECT_EQ(thread.cache()->table().CachedObjects(c),
+            bin_policy::RefillCountWithoutGrowth(c, largest) - 1);
+  thread.Exit();
+}
+
+// The second collection takes a part of an unused bin, whose claim is too large to be spared for
+// longer. While nothing is unclaimed, collections become rarer, up to a maximum interval.
+TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass stale = ClassForSize(64);
+  const SizeClass busy = ClassForSize(2048);
+  std::vector<size_t> rounds_between;
+  for (int i = 0; i < 2 * CacheBudget::kMostShort; ++i) {
+    LeaveStale(thread, stale, 500);
+    const size_t left = thread.cache()->table().CachedObjects(stale);
+    size_t rounds = 0;
+    while (thread.cache()->table().CachedObjects(stale) == left) {
+      thread.Use(busy, 64);
+      ASSERT_LT(++rounds, 1000u);
+    }
+    rounds_between.push_back(rounds);
+  }
+  const size_t last = rounds_between.back();
+  EXPECT_GE(last, 3 * rounds_between.front());
+  EXPECT_LE(rounds_between[rounds_between.size() - 2], last + 1) << "a maximum";
+  EXPECT_LE(rounds_between[rounds_between.size() / 2], last + 1) << "a maximum";
+  thread.Exit();
+}
+
+// While nothing is unclaimed, an unused bin of few bytes keeps its objects when an unused bin of
+// many bytes loses some. Later it drains, too.
+TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass busy = ClassForSize(2048);
+  // Until a collection has found nothing unclaimed, no bin is spared.
+  for (int round = 0; round < 10; ++round) thread.Use(busy, 64);
+  const SizeClass few = ClassForSize(64);
+  const SizeClass many = ClassForSize(256);
+  LeaveStale(thread, few, 24);
+  LeaveStale(thread, many, 100);
+  const BinTable& table = thread.cache()->table();
+  const size_t of_few = table.CachedObjects(few);
+  const size_t of_many = table.CachedObjects(many);
+  size_t rounds = 0;
+  while (table.CachedObjects(many) == of_many) {
+    thread.Use(busy, 64);
+    ASSERT_LT(++rounds, 1000u);
+  }
+  EXPECT_EQ(table.CachedObjects(few), of_few);
+  while (table.CachedObjects(few) > 0) {
+    thread.Use(busy, 64);
+    ASSERT_LT(++rounds, 1000u);
+  }
+  EXPECT_EQ(table.CachedObjects(many), 0u);
+  thread.Exit();
+}
+
+// A bin that ran neither empty nor full loses half of its objects, no matter which objects were
+// popped and pushed meanwhile. The newest objects stay.
+TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
+  const SizeClass c = ClassForSize(64);
+  TestThread thread(heap_.registry);
+  thread.RaiseLimitTo(size_t{1} << 20);
+  std::vector<void*> objects;
+  for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
+  thread.cache()->Flush();
+  while (thread.cache()->table().CachedObjects(c) < 60) {
+    thread.Free(c, objects.back());
+    objects.pop_back();
+  }
+  void* newest = nullptr;
+  thread.cache()->CollectGarbage();  // finds that the bin was used
+  for (size_t count = thread.cache()->table().CachedObjects(c); count > 1;
+       count = (count + 1) / 2) {
+    ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
+    void* const object = thread.Allocate(c);
+    EXPECT_TRUE(newest == nullptr || object == newest);
+    newest = object;
+    thread.Free(c, object);
+    thread.cache()->CollectGarbage();
+    thread.cache()->table().CheckInvariants();
+  }
+  for (void* const object : objects) thread.Free(c, object);
+}
+
+TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
+  constexpr size_t kThreads = 8;
+  constexpr int kFlushes = 1000;
+  heap_.registry.SetTotalLimit(8 * kTuning.cache_budget.step_bytes);
+  std::atomic<bool> stop{false};
+  std::atomic<size_t> moved{0};
+  std::atomic<size_t> operations{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      SeededRandom random(kSharingSeed + t);
+      while (!stop.load(std::memory_order_relaxed)) {
+        TestThread thread(heap_.registry);
+        std::vector<std::pair<SizeClass, uint64_t*>> held;
+        for (int step = 0; step < 20000; ++step) {
+          if (held.empty() || (held.size() < 500 && random.OneIn(2))) {
+            const SizeClass c = ClassForSize(size_t{16} << random.Below(7));
+            uint64_t* const object = static_cast<uint64_t*>(thread.Allocate(c));
+            object[0] = reinterpret_cast<uint64_t>(object) ^ t;
+            object[1] = t;
+            held.emplace_back(c, object);
+            operations.fetch_add(1, std::memory_order_relaxed);
+          } else {
+            std::swap(held[random.Below(held.size())], held.back());
+            uint64_t* const object = held.back().second;
+            ASSERT_EQ(object[0], reinterpret_cast<uint64_t>(object) ^ t);
+            ASSERT_EQ(object[1], t);
+            thread.Free(held.back().first, object);
+            held.pop_back();
+          }
+        }
+        for (const auto& [c, object] : held) thread.Free(c, object);
+        thread.Exit();
+      }
+    });
+  }
+  std::vector<std::thread> flushers;
+  for (int f = 0; f < 2; ++f) {
+    flushers.emplace_back([&] {
+      for (int i = 0; i < kFlushes / 2; ++i) {
+        // Waits until the threads have done some operations since the last flush, even on a machine
+        // with few cores.
+        const size_t before = operations.load();
+        while (operations.load() < before + 50) sched_yield();
+        // Statistics may be read at any time.
+        EXPECT_LE(TotalsOf(heap_.registry).caches, kThreads);
+        ThreadStacksHold(heap_.registry, 0, UINTPTR_MAX);
+        moved += heap_.registry.FlushAll(nullptr);
+      }
+    });
+  }
+  for (std::thread& flusher : flushers) flusher.join();
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(moved.load(), 0u);
+  EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);
+  heap_.registry.CheckInvariants();
+  EXPECT_EQ(heap_.page_heap.GetStats().small_span_bytes, 0u);
+  heap_.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tcmalloc
