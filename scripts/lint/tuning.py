@@ -107,6 +107,8 @@ instruments/unwind/elf_image.cc: kMaxSegments kMaxNotes: format
 instruments/unwind/elf_image.h: kMaxBuildIdBytes: buffer
 instruments/unwind/elf_symbols.cc: kMaxName: buffer
 instruments/unwind/elf_symbols.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
+malloc/override_threads.cc: kMostStarts: buffer
+page_heap/regret_budget.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
 instruments/pressure/cgroup_directories.h: kMaxLength: buffer
 instruments/pressure/event_set.cc: kMaxEvents: buffer
