@@ -91,7 +91,9 @@ def fit(svg):
             space = room(group[0], text) if group[1] == "node" else None
             ends_at_text = space is not None and any(
                 abs(other.x - text.x - space) < 0.01 and other.y == text.y for other in map(Text, TEXT.finditer(group[0])))
-            length = text.natural if space is None else space if ends_at_text else min(text.natural, space)
+            length = text.natural
+            if space is not None and (ends_at_text or length > space):
+                length = space
             return (f'<text text-anchor="{text.anchor}" x="{text.x:g}" y="{text.y:g}"{text.attributes} '
                     f'font-size="{text.size:.2f}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs">'
                     f'{text.label}</text>')
@@ -105,8 +107,12 @@ def ill_fitting(svg):
     for group in GROUP.finditer(svg):
         for text in map(Text, TEXT.finditer(group[0])):
             space = room(group[0], text) if group[1] == "node" else None
-            if (text.length is None or (space is not None and text.length > space + 0.1)
-                    or text.length < LEAST_OF_LENGTH * text.natural):
+            if text.length is None:
+                fits = False
+            else:
+                overruns = space is not None and text.length > space + 0.1
+                fits = not overruns and text.length >= LEAST_OF_LENGTH * text.natural
+            if not fits:
                 found.append(text.label)
     return found
 

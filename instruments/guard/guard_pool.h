@@ -13,9 +13,8 @@
 //
 // Invariants
 //   G1  A slot is in the queue if and only if it is kUnused or kFreed.
-//   G2  GuardedSamples::objects, object_bytes and page_bytes are the number, the bytes and the
-//   pages
-//       of the others.
+//   G2  GuardedSamples::objects, object_bytes and page_bytes count the others: their number, their
+//       bytes and their pages.
 //
 // Synchronization: LockRank::kGuarded, held for some stores. Cost: O(1), FindSlot too.
 #pragma once

@@ -16,9 +16,8 @@
 // for a header.
 //   kLive      the program has the object; both red zones have their pattern
 //   kFreeing   a thread is freeing it
-//   kFreed     in the queue of freed objects (instruments/debug/free_queue.h); the object has the
-//   pattern of
-//              freed memory, if it is `filled`
+//   kFreed     in the queue of freed objects (instruments/debug/free_queue.h); if the object is
+//              `filled`, it has the pattern of freed memory
 //   kRecycled the memory is in the heap again; only a second free reads the state
 //
 // Synchronization. The thread that allocates writes all fields, then kLive (release). A thread that

@@ -96,7 +96,7 @@ def check_page(path, text, names, complaints):
         if not found and not PLAIN.search(here):
             complaints.add(path, line, "says neither what is here instead nor that there is none", here)
         if NO_REASON.search(here):
-            complaints.add(path, line, "does not say why there is none", here)
+            complaints.add(path, line, "says 'none' without a reason", here)
         for name in found:
             why = names.complaint(name)
             if why:

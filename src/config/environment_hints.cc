@@ -22,7 +22,7 @@ constexpr std::string_view kSizes =
 struct OthersVariable {
   SettingText<23> beginning;  // of the variable's name
   SettingText<14> allocator;
-  SettingText<8> guide;  // docs/migrating-from-GUIDE.md
+  SettingText<8> guide;  // the end of the name of its page, after docs/migrating-from-
 };
 consteval OthersVariable Of(const char* beginning, const char* allocator, const char* guide) {
   return {SettingText<23>(beginning), SettingText<14>(allocator), SettingText<8>(guide)};
@@ -39,7 +39,7 @@ constexpr OthersVariable kOthersVariables[] = {
     Of("MALLOC_CHECK_", "glibc's malloc", "glibc"),
 };
 
-// Names that are none of ours, and the setting that may be meant.
+// Names that no setting has, and the setting that may be meant.
 struct OtherName {
   SettingText<15> name;
   SettingText<37> setting;

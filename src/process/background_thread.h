@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which thread runs idle release (process/idle_release.h):
 //   * in a program with several threads, a thread of the library: the background thread;
-//   * the thread that listens to memory pressure (instruments/pressure/pressure.h), if there is
-//   one;
+//   * if there is a thread that listens to memory pressure, that thread
+//     (instruments/pressure/pressure.h);
 //   * none in a program with one thread, and where TCMALLOC_BACKGROUND=0 forbids it. Threads of the
 //     program then release what is due on their slow paths (PageHeap::ReleaseIdle).
 //

@@ -31,11 +31,10 @@
 //    /proc/PID/mem.)
 //  * The reply. Its ticket is 0 while the reply changes, and is stored last, with release. A reader
 //    that has found its ticket reads the rest, then compares the ticket again.
-//  * Fork. A child has its parent's record, and may have been forked at any point of Serve. Its
-//  only
-//    thread holds the heap until its handler has marked the request as taken and `busy_` as free
-//    (ResetInChild), so it carries nothing out before. An action that a thread of the parent had
-//    begun is as complete in the child as a call of the program in another thread would be.
+//  * Fork. A child has its parent's record, and may have been forked at any point of Serve. The
+//    child's thread holds the heap until its handler has marked the request as taken and `busy_` as
+//    free (ResetInChild), so it carries nothing out before. An action that a thread of the parent
+//    had begun is as complete in the child as a call of the program in another thread would be.
 //  * Exit. Nothing waits for a request. The writer sees that the process is gone.
 //
 // Cost where there is no request: two loads and a comparison in a slow path.

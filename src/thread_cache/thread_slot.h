@@ -6,8 +6,7 @@
 // and clears `busy` with a release store. Another thread that wants the cache (one at a time, under
 // the registry's lock)
 //   1. replaces the owner's `bins` by kEmptyBins,
-//   2. calls membarrier(PRIVATE_EXPEDITED), which makes every thread of the process execute a full
-//   barrier,
+//   2. calls membarrier(PRIVATE_EXPEDITED): every thread of the process executes a full barrier,
 //   3. reads `busy` (acquire).
 // Claim: if it reads 0, it has the cache until it stores the pointer back (release).
 // Argument. Take any access section of the owner: B (store busy = 1), L (load bins), work, E (store
