@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mark that each record of an allocation has (instruments/profiles/recording.h): the period in
-// which the object was allocated, and whether it must not be reported as leaked.
+// The mark that each record of an allocation has (instruments/profiles/record_session.h): the
+// period in which the object was allocated, and whether it must not be reported as leaked.
 #pragma once
 
 #include <cstdint>

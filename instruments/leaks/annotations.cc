@@ -6,7 +6,7 @@
 
 #include "instruments/annotations/ignored_addresses.h"
 #include "instruments/annotations/registered_roots.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"

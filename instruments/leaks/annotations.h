@@ -22,8 +22,8 @@
 
 namespace tcmalloc {
 
-// Starts recording with these marks (instruments/profiles/recording.h), unless it runs already.
-// False when that is impossible.
+// Starts recording with these marks (instruments/profiles/record_session.h), unless it runs
+// already. False when that is impossible.
 bool BeginRecording();
 // Begins a period and returns it: objects allocated from now on are of this period or a later one.
 uint32_t BeginPeriod();

@@ -9,7 +9,7 @@
 #include "instruments/leaks/check.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/leaks/program_check.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 #include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 #include "process/heap.h"

@@ -9,7 +9,7 @@
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/leak_collector.h"
 #include "instruments/leaks/program_object.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 
 namespace tcmalloc {
 

@@ -5,7 +5,7 @@
 
 #include "formats/marker/age_bucket.h"
 #include "instruments/leaks/annotations.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 #include "instruments/profiles/sample_table.h"
 
 namespace tcmalloc {

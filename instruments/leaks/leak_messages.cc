@@ -6,7 +6,6 @@
 #include "base/compiler.h"
 #include "instruments/leaks/check.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/profiles/output_path.h"
 #include "instruments/profiles/process.h"
 #include "instruments/profiles/profile_formats.h"
 #include "os/errno_keeper.h"

@@ -151,7 +151,7 @@ page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
 instruments/pressure/monitor.h: kMaxSources: buffer
-instruments/profiles/address_table.h: kFirstSlots: buffer
+instruments/profiles/format_proto.h: kFirstSlots: buffer
 instruments/profiles/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
     kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
     kFileOffset kFilename kBuildId kMappingId kAddress: format
@@ -159,10 +159,10 @@ instruments/unwind/mapped_libraries.cc: kFirstTextBytes: buffer
 instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
-instruments/profiles/proto_writer.h: kDelimited: format
+instruments/profiles/format_proto.h: kDelimited: format
 instruments/profiles/site_table.h: kNumBuckets: buffer
-instruments/profiles/heap_profile_name.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
-instruments/profiles/named_stack.cc: kBytesPerFrame: buffer
+instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
+instruments/profiles/profiles.cc: kBytesPerFrame: buffer
 instruments/profiles/profile_files.cc: kMaxName: buffer
 instruments/profiles/record_session.cc: kStaticSkip: protocol
 instruments/profiles/sampler.cc: kSampleStaticSkip: protocol

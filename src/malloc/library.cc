@@ -4,7 +4,7 @@
 #include "base/text_writer.h"
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/pressure/pressure.h"
-#include "instruments/profiles/profiler.h"
+#include "instruments/profiles/profiles.h"
 #include "os/c_library.h"
 #include "os/loaded_module.h"
 #include "os/log.h"

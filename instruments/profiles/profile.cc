@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/profiles/profile_memory.h"
+#include "instruments/profiles/profile.h"
 
 #include <algorithm>
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/profiles/heap_dump_schedule.h"
+#include "instruments/profiles/heap_dumps.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 namespace tcmalloc {
+
 namespace {
 
 class HeapDumpScheduleTest : public testing::Test {
@@ -48,4 +49,5 @@ TEST_F(HeapDumpScheduleTest, TrafficThreshold) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/profiles/profile_request.h"
+#include "instruments/profiles/profile_files.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,6 +7,7 @@
 #include <string>
 
 namespace tcmalloc {
+
 namespace {
 
 TEST(ProfileRequestTest, PathAndOptions) {
@@ -63,4 +64,5 @@ TEST(ProfileRequestTest, SyntaxErrors) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/profiles/output_path.h"
+#include "instruments/profiles/process.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include <string>
 
 namespace tcmalloc {
+
 namespace {
 
 class OutputPathTest : public testing::Test {
@@ -58,4 +59,5 @@ TEST_F(OutputPathTest, Errors) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

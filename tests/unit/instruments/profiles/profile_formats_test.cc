@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/profiles/profile_formats.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,11 +8,11 @@
 #include <utility>
 
 #include "instruments/profiles/profile_fixture.h"
-#include "instruments/profiles/profile_formats.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
 
 namespace tcmalloc {
+
 namespace {
 
 constexpr ProfileFormat kFormats[] = {ProfileFormat::kProto, ProfileFormat::kLegacyText,
@@ -74,5 +76,75 @@ TEST(WriteProfileTest, ToAFile) {
   close(full);
 }
 
+std::string WrittenFolded(const Profile& profile, std::string_view maps) {
+  SystemVirtualMemory vm;
+  MappedLibraries libraries(vm);
+  EXPECT_TRUE(libraries.Parse(maps, &ReadFakeImage));
+  Collector collector;
+  ByteSink sink(&Collector::Take, &collector);
+  WriteFoldedProfile(profile, libraries, &sink);
+  EXPECT_TRUE(sink.ok());
+  return collector.text;
+}
+
+TEST(FoldedFormatTest, OutermostFrameFirstWithFileOffsets) {
+  KnownProfile known(ProfileKind::kHeap);
+  // The second stack has no live objects.
+  EXPECT_EQ(WrittenFolded(known.profile(), kMaps),
+            "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 2040\n"
+            "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 100000\n");
+}
+
+TEST(FoldedFormatTest, AllocationsShowAllocatedBytes) {
+  for (const ProfileKind kind : {ProfileKind::kAllocations, ProfileKind::kGrowth}) {
+    KnownProfile known(kind);
+    EXPECT_EQ(WrittenFolded(known.profile(), kMaps),
+              "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 4800\n"
+              "0xabb;/bin/the program+0x2344;/lib/a_b.so+0x2010 100000\n"
+              "/bin/the program+0x2344;/bin/the program+0x2345 3000\n");
+  }
+}
+
+std::string WrittenText(const Profile& profile) {
+  Collector collector;
+  ByteSink sink(&Collector::Take, &collector);
+  WriteLegacyProfile(profile, &sink);
+  EXPECT_TRUE(sink.ok());
+  return collector.text;
+}
+
+TEST(LegacyFormatTest, SampledHeap) {
+  KnownProfile known(ProfileKind::kHeap, 524288);
+  constexpr char kExpected[] =
+      "heap profile: 3: 100096 [9: 100270] @ heap_v2/524288\n"
+      "2: 96 [5: 240] @ 0x701011 0x12345 0xabc\n"
+      "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
+      "0: 0 [3: 30] @ 0x12346 0x12345\n"
+      "\nMAPPED_LIBRARIES:\n";
+  EXPECT_EQ(WrittenText(known.profile()), kExpected);
+  known.profile().kind = ProfileKind::kPeakHeap;
+  EXPECT_EQ(WrittenText(known.profile()), kExpected);
+}
+
+TEST(LegacyFormatTest, FirstLinesOfOtherKinds) {
+  KnownProfile complete(ProfileKind::kHeap, 0);
+  EXPECT_TRUE(WrittenText(complete.profile())
+                  .starts_with("heap profile: 3: 100096 [9: 100270] @ heapprofile\n2: 96 [5: "));
+  KnownProfile allocations(ProfileKind::kAllocations);
+  EXPECT_TRUE(WrittenText(allocations.profile())
+                  .starts_with("heap profile: 9: 100270 [9: 100270] @ heap_v2/1000\n5: 240 [5: "));
+}
+
+TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
+  KnownProfile known(ProfileKind::kGrowth, 0);
+  EXPECT_EQ(WrittenText(known.profile()),
+            "heap profile: 9: 100270 [9: 100270] @ growth\n"
+            "5: 240 [5: 240] @ 0x701011 0x12345 0xabc\n"
+            "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
+            "3: 30 [3: 30] @ 0x12346 0x12345\n"
+            "\nMAPPED_LIBRARIES:\n");
+}
+
 }  // namespace
+
 }  // namespace tcmalloc
