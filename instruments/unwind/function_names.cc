@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "instruments/unwind/elf_symbols.h"
+#include "instruments/unwind/elf_image.h"
 #include "os/input_file.h"
 #include "os/stack_trace.h"
 

@@ -97,16 +97,16 @@ instruments/unwind/call_frame_entries.h: kHeaderBytes: format
 instruments/unwind/call_frame_info.h: kNumRegisters: format
 instruments/unwind/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
 instruments/unwind/call_frame_program.cc: kDeepest: buffer
-instruments/unwind/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
+instruments/unwind/call_frame_program.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
-instruments/unwind/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
+instruments/unwind/call_frame_program.h: kStackPointer kFramePointer kBase kReturn: format
 os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kRoom: buffer
 os/detached_thread.cc: kStackBytes: buffer
 instruments/unwind/elf_image.cc: kMaxSegments kMaxNotes: format
 instruments/unwind/elf_image.h: kMaxBuildIdBytes: buffer
-instruments/unwind/elf_symbols.cc: kMaxName: buffer
-instruments/unwind/elf_symbols.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
+instruments/unwind/elf_image.cc: kMaxName: buffer
+instruments/unwind/elf_image.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
 malloc/override_threads.cc: kMostStarts: buffer
 page_heap/regret_budget.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
@@ -128,9 +128,9 @@ os/memory/sbrk_memory.cc: kMaxBytes: bits
 os/signals.h: kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
-instruments/unwind/made_call_frame_table.cc: kMinLength: format
-instruments/unwind/stack_memory.h: kPage: system
-instruments/unwind/stack_walk.cc: kCallbackDepth: protocol
+instruments/unwind/call_frame_entries.cc: kMinLength: format
+instruments/unwind/frame_step.h: kPage: system
+instruments/unwind/stack_trace.cc: kCallbackDepth: protocol
 os/thread_exit.cc: kFirstInternalSignal kWantedKey: system
 os/thread_number.h: kThreadNumberBits: bits
 instruments/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system

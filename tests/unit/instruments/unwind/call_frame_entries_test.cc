@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/unwind/made_call_frame_table.h"
+#include "instruments/unwind/call_frame_entries.h"
 
 #include <gtest/gtest.h>
 #include <link.h>
@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "instruments/unwind/call_frame_entries.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -161,4 +160,5 @@ TEST_F(CallFrameSectionCopyTest, TruncatedAndWrongBytesDoNoHarm) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc
