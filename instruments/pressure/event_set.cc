@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <climits>
 
-#include "instruments/pressure/high_descriptor.h"
 #include "os/errno_keeper.h"
 #include "os/uncancelled_io.h"
 

@@ -13,7 +13,6 @@
 #include <optional>
 
 #include "base/tuning.h"
-#include "instruments/pressure/base64.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"
 #include "os/uncancelled_io.h"

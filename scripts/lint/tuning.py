@@ -110,7 +110,7 @@ instruments/unwind/elf_image.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMa
 malloc/override_threads.cc: kMostStarts: buffer
 page_heap/regret_budget.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
-instruments/pressure/cgroup_directories.h: kMaxLength: buffer
+instruments/pressure/cgroup_events.h: kMaxLength: buffer
 instruments/pressure/event_set.cc: kMaxEvents: buffer
 instruments/pressure/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
 os/memory/hugepages.h: kHugepageSize: system
