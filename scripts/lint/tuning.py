@@ -56,7 +56,7 @@ config/setting.h: kDebugLibrary: bits
 instruments/debug/stacks.cc: kStaticSkip: protocol
 instruments/red_zones/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
 instruments/debug/stack_table.cc: kBuckets: buffer
-instruments/debug/verify.cc: kSpansAtOnce: buffer
+instruments/debug/checks.cc: kSpansAtOnce: buffer
 instruments/gperftools/malloc_extension.cc: kMaxLists: buffer
 instruments/gperftools/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 instruments/gperftools/malloc_hook.cc: kStaticSkip: protocol
