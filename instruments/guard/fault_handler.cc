@@ -11,7 +11,6 @@
 #include <cstring>
 
 #include "base/tuning.h"
-#include "instruments/guard/thread_id.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/memory/virtual_memory.h"

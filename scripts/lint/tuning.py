@@ -67,7 +67,7 @@ process/control.h: kRelease kTrim kSet kStartProfile kStopProfile kTextWords kRe
 instruments/introspection/root.h: kFormat: format
 instruments/guard/guarded_objects.cc: kFreeStaticSkip: protocol
 instruments/guard/fault_handler.cc: kStackBytes: buffer
-instruments/guard/slack.h: kSlackByte: protocol
+instruments/guard/guard_layout.h: kSlackByte: protocol
 formats/marker/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
 instruments/annotations/ignored_addresses.h: kNumBuckets: buffer
 instruments/annotations/record_mark.h: kIgnoredMark: bits

@@ -51,7 +51,7 @@ VIRTUAL = re.compile(r"\b(virtual|override)\b")
 SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!function_names|mapped_libraries).*"
           r"|profiles/(probes|process)\.\w+|leaks/(backed_pages|main_start)\.\w+"
           r"|pressure/(cgroup_events|event_set|memory_figures|pressure_watch|psi)\.\w+"
-          r"|guard/(fault_handler|page_access|thread_id)\.\w+|red_zones/protection\.\w+)")
+          r"|guard/(fault_handler|page_access)\.\w+|red_zones/protection\.\w+)")
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/guard/slack.h"
+#include "instruments/guard/guard_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -50,4 +50,5 @@ TEST_P(SlackTest, TheNearestByteIsReported) {
 INSTANTIATE_TEST_SUITE_P(Places, SlackTest, ::testing::Values(0, 2000, 4096 - 112, 4096 - 100));
 
 }  // namespace
+
 }  // namespace tcmalloc
