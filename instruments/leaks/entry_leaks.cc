@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "formats/marker/age_bucket.h"
-#include "instruments/annotations/registered_roots.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/check.h"
 #include "instruments/leaks/found_leaks.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "formats/marker/add_roots.h"
-#include "instruments/annotations/registered_roots.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/leak_collector.h"
 #include "instruments/leaks/program_object.h"

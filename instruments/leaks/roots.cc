@@ -7,7 +7,7 @@
 #include "base/text_fields.h"
 #include "formats/marker/add_roots.h"
 #include "formats/marker/control_blocks.h"
-#include "instruments/annotations/registered_roots.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/program_memory.h"
 #include "os/errno_keeper.h"
 #include "os/input_file.h"

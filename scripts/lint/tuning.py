@@ -69,8 +69,8 @@ instruments/guard/guarded_objects.cc: kFreeStaticSkip: protocol
 instruments/guard/fault_handler.cc: kStackBytes: buffer
 instruments/guard/guard_layout.h: kSlackByte: protocol
 formats/marker/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
-instruments/annotations/ignored_addresses.h: kNumBuckets: buffer
-instruments/annotations/record_mark.h: kIgnoredMark: bits
+instruments/annotations/program_annotations.h: kNumBuckets: buffer
+instruments/annotations/program_annotations.h: kIgnoredMark: bits
 instruments/leaks/check_memory.h: kChunkBytes: buffer
 formats/marker/control_blocks.h: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes kListAlignment kMostListBytes kLeastLinkOffset kLengthAlignment: system
 instruments/leaks/found_leaks.cc: kFirstSlots: buffer
@@ -82,7 +82,7 @@ formats/marker/spans.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
 formats/marker/object_index.h: kClasses: bits
 instruments/leaks/object_index.h: kSpansAtOnce: buffer
 instruments/leaks/part_check.h: kMaxNameBytes: buffer
-instruments/annotations/registered_roots.h: kFirst: buffer
+instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/roots.cc: kFirstTextBytes: buffer
 malloc/entry_glibc.cc: kChunk: buffer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/annotations/registered_roots.h"
+#include "instruments/annotations/program_annotations.h"
 
 #include <algorithm>
 #include <cstring>
@@ -69,5 +69,7 @@ size_t RegisteredRoots::CopyTo(AddressRange* ranges, size_t n) {
   if (n > 0) memcpy(ranges, RangesLocked(), n * sizeof(AddressRange));
   return n;
 }
+
+constinit IgnoredAddresses process_ignored_addresses;
 
 }  // namespace tcmalloc
