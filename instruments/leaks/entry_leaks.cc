@@ -3,7 +3,7 @@
 #include <new>
 
 #include "base/compiler.h"
-#include "formats/marker/age_bucket.h"
+#include "formats/marker/sampled_sites.h"
 #include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/check.h"

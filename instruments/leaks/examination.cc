@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "formats/marker/add_roots.h"
+#include "formats/marker/root_map.h"
 #include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/leak_collector.h"

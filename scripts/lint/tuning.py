@@ -68,7 +68,7 @@ instruments/introspection/root.h: kFormat: format
 instruments/guard/guarded_objects.cc: kFreeStaticSkip: protocol
 instruments/guard/fault_handler.cc: kStackBytes: buffer
 instruments/guard/guard_layout.h: kSlackByte: protocol
-formats/marker/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
+formats/marker/sampled_sites.h: kNumAgeBuckets kAgeBucketStartsMs: format
 instruments/annotations/program_annotations.h: kNumBuckets: buffer
 instruments/annotations/program_annotations.h: kIgnoredMark: bits
 instruments/leaks/check_memory.h: kChunkBytes: buffer
@@ -78,7 +78,7 @@ instruments/leaks/found_leaks.h: kMaxWords: format
 formats/marker/mark_work.h: kKindShift: bits
 formats/marker/marker.h: kCopiedBytes: system
 formats/marker/marker.h: kMaxRecordBytes: buffer
-formats/marker/spans.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
+formats/marker/object_index.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
 formats/marker/object_index.h: kClasses: bits
 instruments/leaks/object_index.h: kSpansAtOnce: buffer
 instruments/leaks/part_check.h: kMaxNameBytes: buffer
