@@ -12,9 +12,9 @@
 
 #include "base/tuning.h"
 #include "os/clock.h"
+#include "os/environment.h"
 #include "os/errno_keeper.h"
 #include "os/memory/virtual_memory.h"
-#include "os/process_id.h"
 
 namespace tcmalloc {
 namespace {

@@ -8,9 +8,9 @@
 #include "instruments/unwind/function_names.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/clock.h"
+#include "os/environment.h"
 #include "os/log.h"
 #include "os/memory/virtual_memory.h"
-#include "os/process_id.h"
 #include "os/stack_trace.h"
 #include "process/heap.h"
 

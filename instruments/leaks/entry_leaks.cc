@@ -11,7 +11,7 @@
 #include "instruments/leaks/program_check.h"
 #include "instruments/profiles/record_session.h"
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 #include "process/heap.h"
 #include "tcmalloc/leak_checker.h"
 

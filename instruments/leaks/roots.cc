@@ -10,7 +10,7 @@
 #include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/program_memory.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
+#include "os/files.h"
 #include "os/memory_map.h"
 #include "process/heap.h"
 

@@ -16,8 +16,7 @@
 #include "instruments/pressure/memory_figures.h"
 #include "os/cgroup.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

@@ -11,7 +11,7 @@
 #include <climits>
 
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

@@ -10,7 +10,6 @@
 #include "instruments/pressure/psi.h"
 #include "os/clock.h"
 #include "os/environment.h"
-#include "os/error_text.h"
 #include "os/log.h"
 #include "process/heap.h"
 #include "process/trim.h"

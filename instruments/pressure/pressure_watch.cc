@@ -14,8 +14,7 @@
 
 #include "base/tuning.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

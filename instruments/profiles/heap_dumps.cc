@@ -11,9 +11,8 @@
 #include "instruments/profiles/profile_formats.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
-#include "os/error_text.h"
+#include "os/files.h"
 #include "os/log.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "os/process_id.h"
+#include "os/environment.h"
 
 namespace tcmalloc {
 

@@ -4,9 +4,8 @@
 #include "instruments/profiles/profile_formats.h"
 
 #include "base/text_writer.h"
-#include "os/input_file.h"
+#include "os/files.h"
 #include "os/stack_trace.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "instruments/unwind/elf_image.h"
-#include "os/input_file.h"
+#include "os/files.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {

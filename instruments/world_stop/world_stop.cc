@@ -22,8 +22,8 @@
 #include "instruments/world_stop/thread_status.h"
 #include "instruments/world_stop/thread_tracer.h"
 #include "os/errno_keeper.h"
+#include "os/files.h"
 #include "os/memory/virtual_memory.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {

@@ -89,7 +89,7 @@ malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
 instruments/leaks/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
 instruments/leaks/backed_pages.h: kEntries: buffer
-os/memory/backing_file.cc: kMaxOffset: bits
+os/memory/file_memory.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
 os/log.h: kAbortLineBytes: format
 instruments/unwind/call_frame_cache.h: kPairsShift: buffer
@@ -114,7 +114,7 @@ instruments/pressure/cgroup_events.h: kMaxLength: buffer
 instruments/pressure/event_set.cc: kMaxEvents: buffer
 instruments/pressure/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
 os/memory/hugepages.h: kHugepageSize: system
-os/input_file.h: kMaxPath: system
+os/files.h: kMaxPath: system
 instruments/leaks/main_start.cc: kStackOfConstructors: system
 os/memory/mapped_ranges.h: kFirst kSpare: buffer
 os/memory/file_memory.cc: kRandomCharacters kMaxName: buffer

@@ -6,7 +6,6 @@
 #include "instruments/pressure/pressure.h"
 #include "instruments/profiles/profiles.h"
 #include "os/c_library.h"
-#include "os/loaded_module.h"
 #include "os/log.h"
 #include "os/signals.h"
 #include "os/stack_trace.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which existing names are appended to, in a directory of several users and in the user's own.
-#include "os/appended_file.h"
+#include "os/files.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,14 +12,109 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "testing/fake_tree.h"
 
 namespace tcmalloc {
 namespace {
 
+// A pipe has less room than the text needs, and signals interrupt the writer repeatedly: writes are
+// short, or fail with EINTR.
+TEST(WriteAllToTest, WritesAllDespiteShortWritesAndSignals) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  ASSERT_GT(fcntl(pipe_ends[1], F_SETPIPE_SZ, 4096), 0);
+  std::string text;
+  for (size_t i = 0; i < 300'000; ++i) text += static_cast<char>('a' + i % 23);
+
+  static int signals;
+  signals = 0;
+  struct sigaction action = {}, before;
+  action.sa_handler = [](int) { ++signals; };  // without SA_RESTART
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  bool ok = false;
+  std::thread writer([&] { ok = WriteAllTo(pipe_ends[1], text.data(), text.size()); });
+  std::string read_back;
+  while (read_back.size() < text.size()) {
+    pthread_kill(writer.native_handle(), SIGUSR1);
+    char buffer[1000];
+    const ssize_t n = read(pipe_ends[0], buffer, sizeof(buffer));
+    if (n <= 0) break;
+    read_back.append(buffer, static_cast<size_t>(n));
+  }
+  close(pipe_ends[0]);
+  writer.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  close(pipe_ends[1]);
+  EXPECT_TRUE(ok);
+  EXPECT_GT(signals, 0);
+  EXPECT_TRUE(read_back == text) << read_back.size() << " of " << text.size();
+}
+
+TEST(WriteAllToTest, ReportsFailure) {
+  EXPECT_FALSE(WriteAllTo(-1, "a", 1));
+  EXPECT_EQ(errno, EBADF);
+  EXPECT_TRUE(WriteAllTo(-1, "a", 0));
+  const int full = OpenForWriting("/dev/full");
+  ASSERT_GE(full, 0);
+  EXPECT_FALSE(WriteAllTo(full, "a", 1));
+  EXPECT_EQ(errno, ENOSPC);
+  Close(full);
+}
+
+TEST(FilePathTest, JoinsAndReportsACut) {
+  const FilePath path("/a", "/b");
+  EXPECT_STREQ(path.c_str(), "/a/b");
+  EXPECT_EQ(path.text(), "/a/b");
+  EXPECT_TRUE(path.is_whole());
+  const std::string longest(kMaxPath - 3, 'x');
+  EXPECT_TRUE(FilePath(longest, "/b").is_whole());
+  EXPECT_FALSE(FilePath(longest, "/bc").is_whole());
+  EXPECT_FALSE(FilePath("", longest + "/bc").is_whole());
+}
+
+template <size_t kMaxLine>
+std::vector<std::string> LinesOf(const std::string& text) {
+  const FakeTree tree;
+  tree.Write("/file", text);
+  std::vector<std::string> lines;
+  const auto see = [](std::string_view line, void* context) {
+    static_cast<std::vector<std::string>*>(context)->emplace_back(line);
+  };
+  LineReader<kMaxLine> reader;
+  EXPECT_TRUE(reader.ForEachLine(tree.Path("/file").c_str(), see, &lines));
+  EXPECT_FALSE(reader.ForEachLine(tree.Path("/none").c_str(), see, &lines));
+  return lines;
+}
+
+TEST(LineReaderTest, ReadsLines) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(LinesOf<8>(""), Lines());
+  EXPECT_EQ(LinesOf<8>("\n"), Lines({""}));
+  EXPECT_EQ(LinesOf<8>("a\n\nbc\n"), Lines({"a", "", "bc"}));
+  EXPECT_EQ(LinesOf<8>("a\nbc"), Lines({"a", "bc"}));
+  // A line is read whole or not at all.
+  EXPECT_EQ(LinesOf<8>("12345678\n123456789\na\n123456789"), Lines({"12345678", "a"}));
+}
+
+// Lines are read correctly wherever read buffers end.
+TEST(LineReaderTest, ReadsLinesOfSeveralPieces) {
+  std::string text;
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < 300; ++i) {
+    lines.emplace_back(i, static_cast<char>('a' + i % 26));
+    text += lines.back() + "\n";
+  }
+  EXPECT_EQ(LinesOf<300>(text), lines);
+}
+
+// Which existing names are appended to, in a directory of several users and in the user's own.
 class AppendedFileTest : public testing::Test {
  protected:
   AppendedFileTest() {
-    char name[] = "/tmp/appended_file_test.XXXXXX";
+    char name[] = "/tmp/files_test.XXXXXX";
     folder_ = mkdtemp(name);
     std::ofstream(Path("precious")) << "precious";
   }
@@ -107,4 +203,5 @@ TEST_F(AppendedFileTest, Errors) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/appended_file.h"
+#include "os/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,9 +8,6 @@
 #include <unistd.h>
 
 #include <cstring>
-
-#include "os/input_file.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
