@@ -9,11 +9,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "formats/marker/add_roots.h"
 #include "formats/marker/marker.h"
-#include "formats/marker/marker_indirect.h"
 #include "formats/marker/marker_scan.h"
-#include "formats/marker/marker_stacks.h"
+#include "formats/marker/root_map.h"
 #include "formats/marker/sampled_sites.h"
 #include "heap/object_records.h"
 #include "heap/search_space.h"

@@ -9,21 +9,7 @@
 //   - conditional ranges, as a whole, once a scanned word points into them;
 //   - objects, once a scanned word points to their first max_pointer_offset + 1 bytes.
 //
-// Memory is the type by which it reads. It has Word the type of a pointer in the memory that is
-//   searched FindDirect(start, end, &by) whether all of [start, end) can be read by plain loads, at
-//                                 addresses that are larger by `by` (modulo 2^64)
-//   Copy(to, start, bytes) if it cannot: copies up to the first byte that cannot be read, and
-//                                 returns how many bytes that are
-//   Prefetch(address)
-//   TakeFirst(&rest, want, &part) sets `part` to the first part of `rest` with pages of that kind
-//                                 (WantedPages), and `rest` to what is after it; false when there
-//                                 is none
-//   in_flight()                   an InFlightLayout
-// Memory that FindDirect accepts must be readable, except for the parts of objects that
-// SetUnreadable names. Memory that is read by Copy need not be readable: the marker skips
-// unreadable bytes and counts them. In long ranges and objects it reads only backed pages, so it
-// makes no page resident that was never touched, unless the OS does not report which pages these
-// are.
+// Memory is the type by which it reads (formats/marker/searched_memory.h).
 //
 // Order. Objects that were found wait in a ring, first in, first out, and are prefetched before
 // their turn. The ring is small, so that it stays in the processor's caches. When it is full,
@@ -34,9 +20,8 @@
 // of 1 GiB in objects of 64 bytes took 1.8 s with a stack, where few objects ever wait, and takes
 // 0.9 s with the ring (bench/memory/leak_check.cc, Xeon at 2.8 GHz).
 //
-// Files: marker_scan.h finds and scans objects; marker_stacks.h scans stacks; marker_indirect.h
-// separates directly from indirectly leaked objects; mark_work.h has the structures for objects
-// that wait. A file that makes the code of a MarkerOf includes all of them.
+// formats/marker/marker_scan.h has the functions: a file that makes the code of a MarkerOf includes
+// it.
 //
 // Thread safety: none. The threads whose memory is scanned are stopped. It takes no lock and
 // touches no state of the heap; Memory may make system calls for long ranges. Cost: see
@@ -50,12 +35,10 @@
 #include "base/bitmap.h"
 #include "base/compiler.h"
 #include "base/tuning.h"
-#include "formats/marker/conditional_ranges.h"
-#include "formats/marker/in_flight_layout.h"
 #include "formats/marker/mark_work.h"
 #include "formats/marker/object_index.h"
-#include "formats/marker/scratch_array.h"
 #include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 
@@ -210,7 +193,7 @@ class MarkerOf {
   void ScanRange(const MarkRange& range);
   void ScanObject(MarkItem item);
 
-  // Scanning stacks: marker_stacks.h.
+  // Scanning stacks.
 
   void ScanStack(uintptr_t start, uintptr_t end);
   // Scans the record that begins with the mark at `at` on a stack that ends at `end`.

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of MarkerOf that find and scan objects. Files that use a MarkerOf include it.
+// The functions of MarkerOf that find and scan objects, scan stacks, and find indirect leaks. Files
+// that use a MarkerOf include it.
 //
 // Thread safety: none, as all of MarkerOf. Cost: see marker.h.
 #pragma once
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "base/address_range.h"
 #include "base/raw_memory.h"
 #include "base/tuning.h"
 #include "formats/marker/marker.h"
-#include "formats/marker/outside.h"
-#include "formats/marker/wanted_pages.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
+
 namespace mark {
 
 // Clears the bit; false when it was clear.
@@ -315,6 +318,139 @@ size_t MarkerOf<Geometry, Memory>::num_unmarked() const {
     n += static_cast<size_t>(std::popcount(unmarked_[w]));
   }
   return n;
+}
+
+// Scans stacks: the words that may be pointers, and the objects that functions of the allocator
+// have in flight there. While malloc returns a large object, or free gets it, a thread may refer to
+// it only by its span: by the address of the span's record, anywhere on the stack, or by the number
+// of its first page, in a register or in the innermost frames. Page numbers do not count in other
+// frames, where they are more likely to be numbers of the program.
+//
+// Cost: two passes over a stack; the second one looks up
+// each word among the records of large spans.
+template <typename Geometry, typename Memory>
+void MarkerOf<Geometry, Memory>::ScanStack(uintptr_t start, uintptr_t end) {
+  ScanWords(start, end);
+  const Word tag = static_cast<Word>(memory_.in_flight().tag);
+  const uintptr_t first = (start + sizeof(Word) - 1) & ~(sizeof(Word) - 1);
+  for (uintptr_t at = first; at + sizeof(Word) <= end; at += sizeof(Word)) {
+    const uintptr_t word = LoadWord(memory_, at);
+    if (word == static_cast<Word>(tag ^ at)) {
+      ScanMark(at, end);
+      continue;
+    }
+    const bool in_last_frames = at - first < kTuning.leak_check.allocator_stack_bytes;
+    const typename Index::SpanRecord* const large = index_.LargeKnownAs(word, in_last_frames);
+    if (large != nullptr) ConsiderWord(large->start);
+  }
+}
+
+template <typename Geometry, typename Memory>
+void MarkerOf<Geometry, Memory>::ScanMark(uintptr_t at, uintptr_t end) {
+  const InFlightLayout& layout = memory_.in_flight();
+  // The scan works on a copy, since a function whose thread could not be stopped may return
+  // meanwhile.
+  alignas(uintptr_t) char record[kMaxRecordBytes];
+  const auto copy = [&](size_t bytes) {
+    if (end - at < bytes || bytes > sizeof(record)) return false;
+    uintptr_t by = 0;
+    if (!memory_.FindDirect(at, at + bytes, &by)) return memory_.Copy(record, at, bytes) == bytes;
+    memcpy(record, reinterpret_cast<const void*>(at + by), bytes);
+    return true;
+  };
+  const auto word_at = [&](size_t offset) -> uint64_t {
+    return LoadRaw<Word>(reinterpret_cast<uintptr_t>(record) + offset);
+  };
+  if (!copy(2 * sizeof(Word))) return;
+  const uint64_t kind = word_at(sizeof(Word));
+  if (kind == layout.object_words_kind) {
+    if (copy(layout.object_words_bytes)) ScanClaimed(record);
+  } else if (kind == layout.bin_arrays_kind && copy(layout.bin_arrays_bytes)) {
+    ScanArrays(word_at(layout.chain_at));
+  }
+}
+
+template <typename Geometry, typename Memory>
+void MarkerOf<Geometry, Memory>::ScanClaimed(const char* record) {
+  const InFlightLayout& layout = memory_.in_flight();
+  const auto at = reinterpret_cast<uintptr_t>(record);
+  const size_t n = std::min<size_t>(LoadRaw<Word>(at + layout.num_words_at), layout.max_words);
+  for (size_t i = 0; i < n; ++i) {
+    const uintptr_t element = at + layout.words_at + i * layout.word_bytes;
+    const uintptr_t first = LoadRaw<Word>(element);
+    if (!heap_.Contain(first)) continue;
+    const uint64_t entry = index_.EntryOf(first);
+    if (entry == PageEntry::kNone || PageEntry::IsLarge(entry)) continue;
+    const size_t size = index_.ClassBytes(PageEntry::Class(entry));
+    for (uint64_t mask = LoadRaw<uint64_t>(element + layout.word_mask_at); mask != 0;
+         mask &= mask - 1) {
+      const uintptr_t object = first + static_cast<size_t>(std::countr_zero(mask)) * size;
+      if (heap_.Contain(object)) ConsiderWordInHeap(object);
+    }
+  }
+}
+
+template <typename Geometry, typename Memory>
+void MarkerOf<Geometry, Memory>::ScanArrays(uintptr_t first) {
+  const InFlightLayout& layout = memory_.in_flight();
+  uintptr_t at = first;
+  for (size_t i = 0; at != 0 && i < kTuning.leak_check.max_chain; ++i) {
+    const uintptr_t slots = at + layout.array_bytes;
+    const size_t count = static_cast<uint16_t>(LoadWord(memory_, at + layout.array_count_at));
+    for (size_t slot = 1; slot <= count; ++slot)
+      ConsiderWord(LoadWord(memory_, slots + slot * sizeof(Word)));
+    at = LoadWord(memory_, slots);
+  }
+}
+
+// Indirect leaks: finds the leaked objects that are reachable from other leaked objects, by two
+// searches with the scanner of MarkerOf over leaked objects only.
+//
+// Cost: each leaked object is scanned at most twice; two
+// bitmaps of all objects.
+template <typename Geometry, typename Memory>
+bool MarkerOf<Geometry, Memory>::FindIndirect() {
+  const size_t numbers = index_.num_numbers();
+  const size_t words = WordsForBits(numbers);
+  direct_ = scratch_.AllocateArray<uint64_t>(words);
+  uint64_t* const not_found = scratch_.AllocateArray<uint64_t>(words);
+  if (direct_ == nullptr || not_found == nullptr) return false;
+  const Counts counts = counts_;
+  conditional_.Suspend();
+  to_find_ = not_found;
+  const auto find_from = [&](size_t number) {
+    ClearBit(not_found, number);
+    ring_.Push(ItemWithNumber(number));
+    Drain();
+  };
+  // Pass 1, in ascending order, chooses each object that is not reachable from one chosen earlier.
+  // Then all objects are reachable from the chosen ones. Pass 2, in descending order, keeps the
+  // chosen objects that are not reachable from one kept earlier. Then all objects are still
+  // reachable from the kept ones, and no kept object is reachable from another.
+  std::copy_n(unmarked_, words, not_found);
+  for (size_t number = 0;; ++number) {
+    number = FindSetBit(not_found, number, numbers);
+    if (number == numbers) break;
+    SetBit(direct_, number);
+    find_from(number);
+  }
+  std::copy_n(unmarked_, words, not_found);
+  for (size_t w = words; w-- > 0;) {
+    for (uint64_t rest = direct_[w]; rest != 0;) {
+      const size_t bit = kBitsPerWord - 1 - static_cast<size_t>(std::countl_zero(rest));
+      rest ^= uint64_t{1} << bit;
+      const size_t number = w * kBitsPerWord + bit;
+      if (TestBit(not_found, number)) {
+        find_from(number);
+      } else {
+        ClearBit(direct_, number);
+      }
+    }
+  }
+  conditional_.Resume();
+  counts_ = counts;
+  to_find_ = unmarked_;
+  return true;
 }
 
 }  // namespace tcmalloc

@@ -12,9 +12,8 @@
 #include <string_view>
 
 #include "base/text_writer.h"
-#include "formats/marker/age_bucket.h"
+#include "formats/marker/sampled_sites.h"
 #include "instruments/leaks/check_memory.h"
-#include "instruments/profiles/byte_sink.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/unwind/function_names.h"
 #include "instruments/unwind/mapped_libraries.h"

@@ -6,7 +6,7 @@
 #include "base/text_writer.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/profiles/profile_formats.h"
-#include "os/error_text.h"
+#include "os/log.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "formats/marker/age_bucket.h"
+#include "formats/marker/sampled_sites.h"
 #include "instruments/leaks/annotations.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 #include "instruments/profiles/sample_table.h"
 
 namespace tcmalloc {

@@ -11,10 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "formats/marker/load_word.h"
-#include "formats/marker/marker_indirect.h"
 #include "formats/marker/marker_scan.h"
-#include "formats/marker/marker_stacks.h"
+#include "formats/marker/searched_memory.h"
 #include "instruments/leaks/check_memory.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/random.h"
