@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/memory_map.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -110,10 +109,6 @@ TEST(ParseMemoryMappingTest, RefusesMalformedLines) {
   }
 }
 
-bool Find(const void* address, MemoryMapping* mapping) {
-  return FindMemoryMapping(reinterpret_cast<uintptr_t>(address), mapping);
-}
-
 // The mapping is found by its first and last byte, but not by the next one. Inaccessible memory on
 // both sides keeps the kernel from merging mappings.
 TEST(FindMemoryMappingTest, FindsAllOfAMappingAndNoMore) {
@@ -133,28 +128,6 @@ TEST(FindMemoryMappingTest, FindsAllOfAMappingAndNoMore) {
   ASSERT_TRUE(FindMemoryMapping(start + 2 * page, &mapping));
   EXPECT_EQ(mapping.start, start + 2 * page);
   ASSERT_EQ(munmap(memory, 4 * page), 0);
-}
-
-// A line may be longer than the buffer: mappings after a file with a long path are found.
-TEST(FindMemoryMappingTest, ReadsPastLongLines) {
-  char directory[] = "/tmp/memory_map_test.XXXXXX";
-  ASSERT_NE(mkdtemp(directory), nullptr);
-  const std::string path = std::string(directory) + "/" + std::string(250, 'n');
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(ftruncate(fd, 4096), 0);
-  void* const file = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
-  ASSERT_NE(file, MAP_FAILED);
-  MemoryMapping mapping;
-  EXPECT_TRUE(Find(file, &mapping));
-  EXPECT_EQ(mapping.start, reinterpret_cast<uintptr_t>(file));
-  // The stack is the highest mapping: all lines were read before it.
-  EXPECT_TRUE(Find(__builtin_frame_address(0), &mapping));
-  EXPECT_TRUE(mapping.is_main_stack);
-  munmap(file, 4096);
-  close(fd);
-  unlink(path.c_str());
-  rmdir(directory);
 }
 
 }  // namespace
