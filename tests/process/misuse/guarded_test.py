@@ -42,7 +42,6 @@ def late(kind, call, place):
 
 OBJECT = r"an object of \d+ bytes?"
 AFTER = r"\d+ bytes? after the end of"
-BEFORE = r"\d+ bytes? before"
 DELETE, DELETE_ARRAY = "operator delete", r"operator delete\[\]"
 BUGS = {
     "ReadAfterFree": freed("read", "byte 3 of"),

@@ -8,20 +8,6 @@
 namespace tcmalloc {
 namespace {
 
-TEST(TextFieldsTest, FieldsUpToASeparator) {
-  std::string_view text = "a bc  d";
-  EXPECT_EQ(TakeField(&text, ' '), "a");
-  EXPECT_EQ(TakeField(&text, ' '), "bc");
-  EXPECT_EQ(TakeField(&text, ' '), "");
-  EXPECT_EQ(text, "d");
-  EXPECT_EQ(TakeField(&text, ' '), "d");
-  EXPECT_TRUE(text.empty());
-  EXPECT_EQ(TakeField(&text, ' '), "");
-  text = "a:";
-  EXPECT_EQ(TakeField(&text, ':'), "a");
-  EXPECT_TRUE(text.empty());
-}
-
 TEST(TextFieldsTest, ListMembers) {
   EXPECT_TRUE(ListHas("memory", "memory"));
   EXPECT_TRUE(ListHas("cpu,memory,pids", "memory"));

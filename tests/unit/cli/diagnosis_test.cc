@@ -7,7 +7,6 @@
 
 #include "heap/heap_use.h"
 #include "heap/process_use.h"
-#include "report/diagnosis_report.h"
 
 namespace cli {
 namespace {
@@ -128,15 +127,6 @@ TEST(DiagnosisTest, TheRemedyOfGrowthFitsTheProcess) {
   EXPECT_TRUE(says("'tcmalloc profile 7'"));
   EXPECT_FALSE(says("sampling=")) << "it samples already";
   EXPECT_FALSE(says("SAMPLE_PARAMETER")) << "it samples already";
-}
-
-TEST(DiagnosisTest, ACoreSaysHowMuchWasResidentAtLeast) {
-  Facts facts = Plain();
-  const auto text = [&facts] { return DiagnosisText(Diagnose(facts), facts, {.name = "server"}); };
-  EXPECT_EQ(text().find("at least"), std::string::npos) << text();
-  facts.resident_is_minimum = true;
-  EXPECT_NE(text().find("server: at least 103.2 MiB resident"), std::string::npos) << text();
-  EXPECT_NE(text().find("at least, resident memory of the process\n"), std::string::npos) << text();
 }
 
 TEST(DiagnosisTest, NotableGrowthComesFirst) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/memory_map.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -112,10 +111,6 @@ TEST(ParseMemoryMappingTest, RefusesMalformedLines) {
         "1000-2000 rw-p 0 08:01 ", "1000-2000 rw-p g 08:01 7 /x", "1000-2000 r-x 0 08:01 7 /x"}) {
     EXPECT_FALSE(ParseMemoryMapping(line, &mapping)) << '"' << line << '"';
   }
-}
-
-bool Find(const void* address, MemoryMapping* mapping) {
-  return FindMemoryMapping(reinterpret_cast<uintptr_t>(address), mapping);
 }
 
 // The mapping is found by its first and last byte, but not by the next one. Inaccessible memory on

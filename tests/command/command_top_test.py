@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tcmalloc top in a terminal, driven by keys.
 
-  top_test.py COMMAND PROGRAM LIBRARY
+  command_top_test.py top COMMAND PROGRAM LIBRARY
 
 PROGRAM is doctor_situations.c. The terminal is a window of tmux, which has a server of its own.
 """
@@ -126,5 +126,4 @@ def test_top(test):
 
 
 if __name__ == "__main__":
-    sys.argv.insert(1, "top")
     run_test(globals(), Test)

@@ -1,21 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcmalloc leaks on processes and core files.
+"""tcmalloc leaks on processes and core files: finds what leaks.cc leaks, as leaks_test.py expects of the library's checker.
 
-  leaks_command_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  same      finds the objects that leaks.cc leaks, as leaks_test.py expects of the library's checker
-  dead      as same, with a leaked object to which only the stack of an ended thread points
-  forked    as same, with --snapshot; leaks_fork_test.py tests what the process notices of it
-  recorded  as same, while the library records allocations (HEAPCHECK): without samples, and a Disabler counts
-  guarded   as same, with every object in pages of its own
-  memfs     as same, with the heap in a file of shared memory
-  running   as same, with --no-stop: the answer is probable
-  kernel    as same, on a core file of the kernel; core_matrix_test.py has other cores, also truncated ones
-  snapshot  as same, on a snapshot with all memory
-  denied    without the rights of a debugger: an error, never "no leaks"
-  busy      eight threads allocate and free: no object is reported
-  busy_forked  as busy, with --snapshot
+  command_leaks_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import pathlib
@@ -120,12 +107,6 @@ def test_recorded(test):
         report["sites"] = [site for site in report["sites"] if site["frames"] and "EarlyLost" not in find_functions([site])]
         program.told.pop("EarlyLost")
         compare(test, report, program.told, LOST_WITH_RECORDS)
-
-
-def test_guarded(test):
-    with Leaking(test, TCMALLOC_GUARDED_SAMPLE="1") as program:
-        compare(test, leaks(test, program.pid), program.told)
-        test.expect(test.json("stats", program.pid)["guarded_bytes"] > 0, "some objects are guarded")
 
 
 def test_memfs(test):
