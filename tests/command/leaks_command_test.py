@@ -16,6 +16,7 @@
   denied    without the rights of a debugger: an error, never "no leaks"
   busy      eight threads allocate and free: no object is reported
   busy_forked  as busy, with --snapshot
+  busy_long    as busy, 200 times
 """
 
 import pathlib
@@ -24,7 +25,7 @@ import re
 from cores import crash
 from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, new_folder, run_test
 
-CHECKS = 25
+CHECKS, MANY_CHECKS = 25, 200
 # The ways of leaks.cc whose objects are leaked before the end of main, by rules without records. Objects that it
 # allocates while the checker is disabled count as leaked: only records show that they are not.
 LOST = ("Lose", "Far", "Early", "HoldToldDisabled")
@@ -143,10 +144,10 @@ def test_running(test):
             test.expect_equal(found.get(name), program.told[name], name)
 
 
-def test_busy(test, *options):
+def test_busy(test, *options, checks=CHECKS):
     with Target(test) as target:
         target.tell("busy 8")
-        for i in range(CHECKS):
+        for i in range(checks):
             report = leaks(test, target.pid, *options, status=0)
             test.expect(report.get("objects") == 0, f"check {i}: {str(report)[:2000]}")
         test.expect(target.tell("rest") == "done\n", "the threads go on")
@@ -154,6 +155,10 @@ def test_busy(test, *options):
 
 def test_busy_forked(test):
     test_busy(test, "--snapshot")
+
+
+def test_busy_long(test):
+    test_busy(test, checks=MANY_CHECKS)
 
 
 def test_kernel(test):
