@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Indirect leaks: finds the leaked objects that are reachable from other leaked objects, by two
-// searches with the scanner of MarkerOf over leaked objects only.
+// Searches among leaked objects, with the scanner of MarkerOf. FindReachedFar finds those that are
+// reachable if pointers count everywhere in an object. FindIndirect finds those that are reachable
+// from other leaked objects.
 //
-// Thread safety: none, as all of MarkerOf. Cost: each leaked object is scanned at most twice; two
-// bitmaps of all objects.
+// Thread safety: none, as all of MarkerOf. Cost: FindReachedFar scans each leaked object at most
+// once, and conditional ranges that were not reached before; FindIndirect scans each leaked object
+// at most twice. A bitmap of all objects for the one, two for the other.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +14,30 @@
 #include "formats/marker/marker.h"
 
 namespace tcmalloc {
+
+template <typename Geometry, typename Memory>
+bool MarkerOf<Geometry, Memory>::FindReachedFar() {
+  const size_t words = WordsForBits(index_.num_numbers());
+  not_far_ = scratch_.AllocateArray<uint64_t>(words);
+  if (not_far_ == nullptr) return false;
+  std::copy_n(unmarked_, words, not_far_);
+  const Counts counts = counts_;
+  to_find_ = not_far_;
+  max_offset_ = kAnyOffset;
+  for (size_t w = 0; w < words; ++w) {
+    while (const uint64_t rest = far_[w] & not_far_[w]) {
+      const size_t number = w * kBitsPerWord + static_cast<size_t>(std::countr_zero(rest));
+      ClearBit(not_far_, number);
+      ring_.Push(ItemWithNumber(number));
+      Drain();
+    }
+  }
+  DrainReached();
+  max_offset_ = options_.max_pointer_offset;
+  to_find_ = unmarked_;
+  counts_ = counts;
+  return !conditional_.lacked_memory();
+}
 
 template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::FindIndirect() {

@@ -31,7 +31,8 @@ template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::Prepare() {
   const size_t words = WordsForBits(index_.num_numbers());
   unmarked_ = scratch_.AllocateArray<uint64_t>(words);
-  if (unmarked_ == nullptr || !noted_.Prepare(scratch_, index_.num_numbers()) ||
+  far_ = scratch_.AllocateArray<uint64_t>(words);
+  if (unmarked_ == nullptr || far_ == nullptr || !noted_.Prepare(scratch_, index_.num_numbers()) ||
       !ring_.Prepare(scratch_, options_.ring_objects)) {
     return false;
   }
@@ -87,18 +88,23 @@ bool MarkerOf<Geometry, Memory>::FindTarget(uintptr_t word, Target* target, bool
   if (!*in_pages) return false;
   if (__builtin_expect(!PageEntry::IsLarge(entry), true)) {
     const typename Index::Place place = index_.PlaceIn(entry, word);
-    if (place.offset > options_.max_pointer_offset) return false;
     if (place.index >= index_.objects_per_span(PageEntry::Class(entry))) return false;
     target->start = word - place.offset;
     target->number = PageEntry::Payload(entry) + place.index;
-    return true;
+    return place.offset <= max_offset_ || NoteFar(target->number);
   }
   const typename Index::SpanRecord& record = index_.RecordOf(entry);
   const size_t offset = word - record.start;
-  if (offset >= record.object_bytes || offset > options_.max_pointer_offset) return false;
+  if (offset >= record.object_bytes) return false;
   target->start = record.start;
   target->number = record.first_number;
-  return true;
+  return offset <= max_offset_ || NoteFar(target->number);
+}
+
+template <typename Geometry, typename Memory>
+bool MarkerOf<Geometry, Memory>::NoteFar(size_t number) const {
+  SetBit(far_, number);
+  return false;
 }
 
 template <typename Geometry, typename Memory>
@@ -150,6 +156,7 @@ void MarkerOf<Geometry, Memory>::ScanWords(uintptr_t start, uintptr_t end) {
   if (__builtin_expect(!memory_.FindDirect(start, end, &by), false)) return ScanCopied(start, end);
   const uintptr_t first = ((start + step - 1) & ~(step - 1)) + by;
   const uintptr_t last = end - sizeof(Word) + by;
+  if (first <= last) counts_.words += (last - first) / step + 1;
   if (sweeping_) {
     for (uintptr_t at = first; at <= last; at += step) ConsiderLater(LoadRaw<Word>(at));
   } else if (step == sizeof(Word)) {
@@ -169,6 +176,7 @@ void MarkerOf<Geometry, Memory>::ScanCopied(uintptr_t start, uintptr_t end) {
     const uintptr_t page_end = ((at + overlap) / kCopiedBytes + 1) * kCopiedBytes;
     const uintptr_t stop = std::min(end, page_end);
     const size_t n = memory_.Copy(copied_, at, stop - at);
+    if (n >= sizeof(Word)) counts_.words += (n - sizeof(Word)) / step + 1;
     for (size_t i = 0; i + sizeof(Word) <= n; i += step) {
       const uintptr_t word = LoadRaw<Word>(reinterpret_cast<uintptr_t>(copied_) + i);
       if (sweeping_) {
@@ -301,11 +309,16 @@ bool MarkerOf<Geometry, Memory>::Run() {
   }
   ranges_.Clear();
   Drain();
+  DrainReached();
+  return !conditional_.lacked_memory();
+}
+
+template <typename Geometry, typename Memory>
+void MarkerOf<Geometry, Memory>::DrainReached() {
   while (const MarkRange* const range = conditional_.TakeReached()) {
     ScanRange(*range);
     Drain();
   }
-  return !conditional_.lacked_memory();
 }
 
 template <typename Geometry, typename Memory>

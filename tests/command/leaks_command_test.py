@@ -94,9 +94,13 @@ def test_same(test, *options):
         listed = [address for site in report["sites"] for address in site["addresses"]]
         test.expect(len(listed) == len(set(listed)) == report["objects"], "the list of objects")
         text = test.ask("leaks", program.pid, *options, status=LEAKS).stdout
+        test.expect(re.search(r"^Missed by chance: .*%.* of leaked objects of 1024 bytes \(\d+ words searched\)", text, re.M), text)
         test.expect("has leaked" in text and "was stopped for" in text, text)
         far = leaks(test, program.pid, *options, "--max-pointer-offset", 1 << 20)
         test.expect_equal(far["objects"], report["objects"] - 1, "a pointer far into an object counts on request")
+        test.expect_equal((report["reached_far_objects"], far["reached_far_objects"]), (1, 0), "the report says how many such pointers hold")
+        test.expect(re.search(r"^Of these, \d+ bytes in 1 object are reachable by pointers beyond byte 1024 of", text, re.M), text)
+        test.expect_equal(leaks(test, program.pid, *options, "--max-pointer-offset=-1")["objects"], far["objects"], "-1: anywhere")
         if not minimal and has_names(test):
             cycle = next(site for site in report["sites"] if find_functions([site]).get("LoseCycle"))
             test.expect(cycle["direct_objects"] <= 1, f"of a cycle, one object is leaked directly: {cycle}")
