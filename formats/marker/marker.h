@@ -70,6 +70,7 @@ class MarkerOf {
       : index_(index),
         scratch_(scratch),
         options_(options),
+        max_offset_(options.max_pointer_offset),
         heap_(index.bounds()),
         memory_(static_cast<Arguments&&>(arguments)...),
         conditional_(scratch) {}
@@ -118,6 +119,13 @@ class MarkerOf {
     index_.ForEachIn(unmarked_, f);
   }
 
+  // Finds the unmarked objects that would be marked if pointers counted everywhere in an object.
+  // Called at most once, after the last Run and before FindIndirect; false when the system has no
+  // memory.
+  [[nodiscard]] bool FindReachedFar();
+  // Requires: FindReachedFar has succeeded; the object is unmarked.
+  bool IsReachedFar(size_t number) const { return !TestBit(not_far_, number); }
+
   // Separates leaked objects that are reachable from another leaked object (indirect) from others.
   // Afterwards each unmarked object is reachable from one that is not indirect. In a leaked cycle
   // to which no object outside of it points, exactly one object is not indirect. Called once, after
@@ -131,6 +139,8 @@ class MarkerOf {
     size_t objects = 0;
     size_t object_bytes = 0;
     size_t range_bytes = 0;
+    // Words that were read, each time that they were.
+    size_t words = 0;
     // Objects that were noted because the ring did not accept them.
     size_t overflows = 0;
     // Bytes that were not scanned because they could not be read.
@@ -175,6 +185,8 @@ class MarkerOf {
   // Finds the object that a word in the range of the heap's objects points to. False when there is
   // none; then `*in_pages` is true if the word is at least in a page of objects.
   TC_FAST_PATH bool FindTarget(uintptr_t word, Target* target, bool* in_pages) const;
+  // Notes that a pointer into the object does not count. Returns false.
+  bool NoteFar(size_t number) const;
   // Adds the word to the batch.
   TC_FAST_PATH void ConsiderLater(uintptr_t word);
   void ConsiderBatch();
@@ -205,6 +217,8 @@ class MarkerOf {
   // Scans all objects that were found, until none is left.
 
   void Drain();
+  // Scans the conditional ranges that were reached, and all objects that they lead to.
+  void DrainReached();
   void DrainRing();
   // Moves noted objects to the ring, which is empty.
   void TakeNoted();
@@ -215,6 +229,8 @@ class MarkerOf {
   const Index& index_;
   ScratchMemory& scratch_;
   const Options options_;
+  // options_.max_pointer_offset, except while FindReachedFar searches.
+  size_t max_offset_;
   const typename Index::Bounds heap_;
   Memory memory_;
   // The number of noted objects from which on the marker sweeps.
@@ -225,8 +241,14 @@ class MarkerOf {
   // Bitmaps of objects, by number.
   // Objects in use that were not reached.
   uint64_t* unmarked_ = nullptr;
-  // Objects that the present search has not found yet: unmarked_, or a copy for FindIndirect.
+  // Objects that the present search has not found yet: unmarked_, or a copy for FindReachedFar or
+  // FindIndirect.
   uint64_t* to_find_ = nullptr;
+  // Objects into which a word points that was scanned, but not to their first max_offset_ + 1
+  // bytes.
+  uint64_t* far_ = nullptr;
+  // Unmarked objects that FindReachedFar did not find.
+  uint64_t* not_far_ = nullptr;
   // Objects that are unmarked and not indirect.
   uint64_t* direct_ = nullptr;
 

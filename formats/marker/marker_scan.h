@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of MarkerOf that find and scan objects, scan stacks, and find indirect leaks. Files
-// that use a MarkerOf include it.
+// The functions of MarkerOf that find and scan objects, scan stacks, and search among leaked
+// objects. Files that use a MarkerOf include it.
 //
 // Thread safety: none, as all of MarkerOf. Cost: see marker.h.
 #pragma once
@@ -34,7 +34,8 @@ template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::Prepare() {
   const size_t words = WordsForBits(index_.num_numbers());
   unmarked_ = scratch_.AllocateArray<uint64_t>(words);
-  if (unmarked_ == nullptr || !noted_.Prepare(scratch_, index_.num_numbers()) ||
+  far_ = scratch_.AllocateArray<uint64_t>(words);
+  if (unmarked_ == nullptr || far_ == nullptr || !noted_.Prepare(scratch_, index_.num_numbers()) ||
       !ring_.Prepare(scratch_, options_.ring_objects)) {
     return false;
   }
@@ -90,18 +91,23 @@ bool MarkerOf<Geometry, Memory>::FindTarget(uintptr_t word, Target* target, bool
   if (!*in_pages) return false;
   if (__builtin_expect(!PageEntry::IsLarge(entry), true)) {
     const typename Index::Place place = index_.PlaceIn(entry, word);
-    if (place.offset > options_.max_pointer_offset) return false;
     if (place.index >= index_.objects_per_span(PageEntry::Class(entry))) return false;
     target->start = word - place.offset;
     target->number = PageEntry::Payload(entry) + place.index;
-    return true;
+    return place.offset <= max_offset_ || NoteFar(target->number);
   }
   const typename Index::SpanRecord& record = index_.RecordOf(entry);
   const size_t offset = word - record.start;
-  if (offset >= record.object_bytes || offset > options_.max_pointer_offset) return false;
+  if (offset >= record.object_bytes) return false;
   target->start = record.start;
   target->number = record.first_number;
-  return true;
+  return offset <= max_offset_ || NoteFar(target->number);
+}
+
+template <typename Geometry, typename Memory>
+bool MarkerOf<Geometry, Memory>::NoteFar(size_t number) const {
+  SetBit(far_, number);
+  return false;
 }
 
 template <typename Geometry, typename Memory>
@@ -153,6 +159,7 @@ void MarkerOf<Geometry, Memory>::ScanWords(uintptr_t start, uintptr_t end) {
   if (__builtin_expect(!memory_.FindDirect(start, end, &by), false)) return ScanCopied(start, end);
   const uintptr_t first = ((start + step - 1) & ~(step - 1)) + by;
   const uintptr_t last = end - sizeof(Word) + by;
+  if (first <= last) counts_.words += (last - first) / step + 1;
   if (sweeping_) {
     for (uintptr_t at = first; at <= last; at += step) ConsiderLater(LoadRaw<Word>(at));
   } else if (step == sizeof(Word)) {
@@ -172,6 +179,7 @@ void MarkerOf<Geometry, Memory>::ScanCopied(uintptr_t start, uintptr_t end) {
     const uintptr_t page_end = ((at + overlap) / kCopiedBytes + 1) * kCopiedBytes;
     const uintptr_t stop = std::min(end, page_end);
     const size_t n = memory_.Copy(copied_, at, stop - at);
+    if (n >= sizeof(Word)) counts_.words += (n - sizeof(Word)) / step + 1;
     for (size_t i = 0; i + sizeof(Word) <= n; i += step) {
       const uintptr_t word = LoadRaw<Word>(reinterpret_cast<uintptr_t>(copied_) + i);
       if (sweeping_) {
@@ -304,11 +312,16 @@ bool MarkerOf<Geometry, Memory>::Run() {
   }
   ranges_.Clear();
   Drain();
+  DrainReached();
+  return !conditional_.lacked_memory();
+}
+
+template <typename Geometry, typename Memory>
+void MarkerOf<Geometry, Memory>::DrainReached() {
   while (const MarkRange* const range = conditional_.TakeReached()) {
     ScanRange(*range);
     Drain();
   }
-  return !conditional_.lacked_memory();
 }
 
 template <typename Geometry, typename Memory>
@@ -403,11 +416,37 @@ void MarkerOf<Geometry, Memory>::ScanArrays(uintptr_t first) {
   }
 }
 
-// Indirect leaks: finds the leaked objects that are reachable from other leaked objects, by two
-// searches with the scanner of MarkerOf over leaked objects only.
+// Searches among leaked objects, with the scanner of MarkerOf. FindReachedFar finds those that are
+// reachable if pointers count everywhere in an object. FindIndirect finds those that are reachable
+// from other leaked objects.
 //
-// Cost: each leaked object is scanned at most twice; two
-// bitmaps of all objects.
+// Cost: FindReachedFar scans each leaked object at most
+// once, and conditional ranges that were not reached before; FindIndirect scans each leaked object
+// at most twice. A bitmap of all objects for the one, two for the other.
+template <typename Geometry, typename Memory>
+bool MarkerOf<Geometry, Memory>::FindReachedFar() {
+  const size_t words = WordsForBits(index_.num_numbers());
+  not_far_ = scratch_.AllocateArray<uint64_t>(words);
+  if (not_far_ == nullptr) return false;
+  std::copy_n(unmarked_, words, not_far_);
+  const Counts counts = counts_;
+  to_find_ = not_far_;
+  max_offset_ = kAnyOffset;
+  for (size_t w = 0; w < words; ++w) {
+    while (const uint64_t rest = far_[w] & not_far_[w]) {
+      const size_t number = w * kBitsPerWord + static_cast<size_t>(std::countr_zero(rest));
+      ClearBit(not_far_, number);
+      ring_.Push(ItemWithNumber(number));
+      Drain();
+    }
+  }
+  DrainReached();
+  max_offset_ = options_.max_pointer_offset;
+  to_find_ = unmarked_;
+  counts_ = counts;
+  return !conditional_.lacked_memory();
+}
+
 template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::FindIndirect() {
   const size_t numbers = index_.num_numbers();

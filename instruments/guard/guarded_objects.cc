@@ -147,6 +147,16 @@ bool SizeFits(const GuardSlot& slot, const FreeCall& call) {
              kSizeClasses.ClassOf(slot.requested_bytes, slot.alignment);
 }
 
+// Whether the program wrote nothing beside the object; if it did, fills in `error`.
+bool IsSlackWhole(const GuardSlot& slot, GuardError* error) {
+  const uintptr_t written = FindWrittenSlack(slot.place, slot.requested_bytes);
+  if (written == 0) return true;
+  error->address = written;
+  error->kind =
+      written < slot.place.object ? GuardErrorKind::kWrittenBefore : GuardErrorKind::kWrittenAfter;
+  return false;
+}
+
 // Whether this call may free the claimed object; if not, fills in `error`.
 bool MayFreeSlot(const GuardSlot& slot, const FreeCall& call, GuardError* error) {
   error->address = slot.place.object;
@@ -160,12 +170,7 @@ bool MayFreeSlot(const GuardSlot& slot, const FreeCall& call, GuardError* error)
     error->alignment = call.alignment;
     return false;
   }
-  const uintptr_t written = FindWrittenSlack(slot.place, slot.requested_bytes);
-  if (written == 0) return true;
-  error->address = written;
-  error->kind =
-      written < slot.place.object ? GuardErrorKind::kWrittenBefore : GuardErrorKind::kWrittenAfter;
-  return false;
+  return IsSlackWhole(slot, error);
 }
 
 }  // namespace
@@ -265,6 +270,8 @@ size_t GuardedBytesToReallocate(Heap& heap, void* p) {
   } else if (!MayFree(AllocationKind::kMalloc, slot->kind)) {
     error.kind = GuardErrorKind::kMismatchedFree;
     error.address = slot->place.object;
+    error.slot = static_cast<uint32_t>(pool.IndexOf(slot));
+  } else if (!IsSlackWhole(*slot, &error)) {
     error.slot = static_cast<uint32_t>(pool.IndexOf(slot));
   }
   if (error.kind == GuardErrorKind::kNone) return slot->requested_bytes;

@@ -164,6 +164,7 @@ TEST_P(OtherProcessTest, FollowsWordsOfFourBytes) {
   Store(kRoots + 8, static_cast<uint32_t>(Small(0)));  // free
   Store(kRoots + 12, static_cast<uint32_t>(kLarge) - 1);
   EXPECT_EQ(Marked(), (Addresses{Small(7), Medium(3), kLarge, Small(9)}));
+  EXPECT_EQ(marker_->counts().words, (4096 + 24 + 512 + 16384 + 4096 + 24) / 4u);
 }
 
 TEST_P(OtherProcessTest, ObjectsInFlight) {
@@ -233,6 +234,7 @@ TEST_P(OtherProcessTest, MissingMemoryIsCounted) {
   pieces_.erase(kLarge);
   EXPECT_EQ(Marked(), (Addresses{Small(7), kLarge}));
   EXPECT_EQ(marker_->counts().unread_bytes, 16384u);
+  EXPECT_EQ(marker_->counts().words, (4096 + 24) / 4u);
 }
 
 INSTANTIATE_TEST_SUITE_P(MarkTest, OtherProcessTest, testing::Bool());
