@@ -20,8 +20,8 @@
 // of 1 GiB in objects of 64 bytes took 1.8 s with a stack, where few objects ever wait, and takes
 // 0.9 s with the ring (bench/memory/leak_check.cc, Xeon at 2.8 GHz).
 //
-// formats/marker/marker_scan.h has the functions: a file that makes the code of a MarkerOf includes
-// it.
+// marker_scan.h and marker_leaked.h have the functions: a file that makes the code of a MarkerOf
+// includes both.
 //
 // Thread safety: none. The threads whose memory is scanned are stopped. It takes no lock and
 // touches no state of the heap; Memory may make system calls for long ranges. Cost: see
@@ -70,9 +70,9 @@ class MarkerOf {
       : index_(index),
         scratch_(scratch),
         options_(options),
-        max_offset_(options.max_pointer_offset),
         heap_(index.bounds()),
         memory_(static_cast<Arguments&&>(arguments)...),
+        far_{.max_offset = options.max_pointer_offset},
         conditional_(scratch) {}
   MarkerOf(const MarkerOf&) = delete;
   MarkerOf& operator=(const MarkerOf&) = delete;
@@ -124,7 +124,7 @@ class MarkerOf {
   // memory.
   [[nodiscard]] bool FindReachedFar();
   // Requires: FindReachedFar has succeeded; the object is unmarked.
-  bool IsReachedFar(size_t number) const { return !TestBit(not_far_, number); }
+  bool IsReachedFar(size_t number) const { return !TestBit(far_.unreached, number); }
 
   // Separates leaked objects that are reachable from another leaked object (indirect) from others.
   // Afterwards each unmarked object is reachable from one that is not indirect. In a leaked cycle
@@ -225,12 +225,20 @@ class MarkerOf {
   // Scans the noted objects in address order, once, and notes the objects that they point to.
   void SweepNoted();
 
+  // Pointers that do not count, since they point too far into an object.
+  struct FarPointers {
+    // options_.max_pointer_offset, except while FindReachedFar searches.
+    size_t max_offset;
+    // Bitmaps of objects: those into which such a word points, and the unmarked ones that
+    // FindReachedFar did not find.
+    uint64_t* pointed_to = nullptr;
+    uint64_t* unreached = nullptr;
+  };
+
   // Constant after construction and Prepare.
   const Index& index_;
   ScratchMemory& scratch_;
   const Options options_;
-  // options_.max_pointer_offset, except while FindReachedFar searches.
-  size_t max_offset_;
   const typename Index::Bounds heap_;
   Memory memory_;
   // The number of noted objects from which on the marker sweeps.
@@ -244,13 +252,9 @@ class MarkerOf {
   // Objects that the present search has not found yet: unmarked_, or a copy for FindReachedFar or
   // FindIndirect.
   uint64_t* to_find_ = nullptr;
-  // Objects into which a word points that was scanned, but not to their first max_offset_ + 1
-  // bytes.
-  uint64_t* far_ = nullptr;
-  // Unmarked objects that FindReachedFar did not find.
-  uint64_t* not_far_ = nullptr;
   // Objects that are unmarked and not indirect.
   uint64_t* direct_ = nullptr;
+  FarPointers far_;
 
   // Objects that were found and not scanned yet.
   MarkRing ring_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of MarkerOf that find and scan objects, scan stacks, and search among leaked
-// objects. Files that use a MarkerOf include it.
+// The functions of MarkerOf that find and scan objects and scan stacks. Files that use a MarkerOf
+// include it.
 //
 // Thread safety: none, as all of MarkerOf. Cost: see marker.h.
 #pragma once
@@ -34,8 +34,9 @@ template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::Prepare() {
   const size_t words = WordsForBits(index_.num_numbers());
   unmarked_ = scratch_.AllocateArray<uint64_t>(words);
-  far_ = scratch_.AllocateArray<uint64_t>(words);
-  if (unmarked_ == nullptr || far_ == nullptr || !noted_.Prepare(scratch_, index_.num_numbers()) ||
+  far_.pointed_to = scratch_.AllocateArray<uint64_t>(words);
+  if (unmarked_ == nullptr || far_.pointed_to == nullptr ||
+      !noted_.Prepare(scratch_, index_.num_numbers()) ||
       !ring_.Prepare(scratch_, options_.ring_objects)) {
     return false;
   }
@@ -94,19 +95,19 @@ bool MarkerOf<Geometry, Memory>::FindTarget(uintptr_t word, Target* target, bool
     if (place.index >= index_.objects_per_span(PageEntry::Class(entry))) return false;
     target->start = word - place.offset;
     target->number = PageEntry::Payload(entry) + place.index;
-    return place.offset <= max_offset_ || NoteFar(target->number);
+    return place.offset <= far_.max_offset || NoteFar(target->number);
   }
   const typename Index::SpanRecord& record = index_.RecordOf(entry);
   const size_t offset = word - record.start;
   if (offset >= record.object_bytes) return false;
   target->start = record.start;
   target->number = record.first_number;
-  return offset <= max_offset_ || NoteFar(target->number);
+  return offset <= far_.max_offset || NoteFar(target->number);
 }
 
 template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::NoteFar(size_t number) const {
-  SetBit(far_, number);
+  SetBit(far_.pointed_to, number);
   return false;
 }
 
@@ -414,82 +415,6 @@ void MarkerOf<Geometry, Memory>::ScanArrays(uintptr_t first) {
       ConsiderWord(LoadWord(memory_, slots + slot * sizeof(Word)));
     at = LoadWord(memory_, slots);
   }
-}
-
-// Searches among leaked objects, with the scanner of MarkerOf. FindReachedFar finds those that are
-// reachable if pointers count everywhere in an object. FindIndirect finds those that are reachable
-// from other leaked objects.
-//
-// Cost: FindReachedFar scans each leaked object at most
-// once, and conditional ranges that were not reached before; FindIndirect scans each leaked object
-// at most twice. A bitmap of all objects for the one, two for the other.
-template <typename Geometry, typename Memory>
-bool MarkerOf<Geometry, Memory>::FindReachedFar() {
-  const size_t words = WordsForBits(index_.num_numbers());
-  not_far_ = scratch_.AllocateArray<uint64_t>(words);
-  if (not_far_ == nullptr) return false;
-  std::copy_n(unmarked_, words, not_far_);
-  const Counts counts = counts_;
-  to_find_ = not_far_;
-  max_offset_ = kAnyOffset;
-  for (size_t w = 0; w < words; ++w) {
-    while (const uint64_t rest = far_[w] & not_far_[w]) {
-      const size_t number = w * kBitsPerWord + static_cast<size_t>(std::countr_zero(rest));
-      ClearBit(not_far_, number);
-      ring_.Push(ItemWithNumber(number));
-      Drain();
-    }
-  }
-  DrainReached();
-  max_offset_ = options_.max_pointer_offset;
-  to_find_ = unmarked_;
-  counts_ = counts;
-  return !conditional_.lacked_memory();
-}
-
-template <typename Geometry, typename Memory>
-bool MarkerOf<Geometry, Memory>::FindIndirect() {
-  const size_t numbers = index_.num_numbers();
-  const size_t words = WordsForBits(numbers);
-  direct_ = scratch_.AllocateArray<uint64_t>(words);
-  uint64_t* const not_found = scratch_.AllocateArray<uint64_t>(words);
-  if (direct_ == nullptr || not_found == nullptr) return false;
-  const Counts counts = counts_;
-  conditional_.Suspend();
-  to_find_ = not_found;
-  const auto find_from = [&](size_t number) {
-    ClearBit(not_found, number);
-    ring_.Push(ItemWithNumber(number));
-    Drain();
-  };
-  // Pass 1, in ascending order, chooses each object that is not reachable from one chosen earlier.
-  // Then all objects are reachable from the chosen ones. Pass 2, in descending order, keeps the
-  // chosen objects that are not reachable from one kept earlier. Then all objects are still
-  // reachable from the kept ones, and no kept object is reachable from another.
-  std::copy_n(unmarked_, words, not_found);
-  for (size_t number = 0;; ++number) {
-    number = FindSetBit(not_found, number, numbers);
-    if (number == numbers) break;
-    SetBit(direct_, number);
-    find_from(number);
-  }
-  std::copy_n(unmarked_, words, not_found);
-  for (size_t w = words; w-- > 0;) {
-    for (uint64_t rest = direct_[w]; rest != 0;) {
-      const size_t bit = kBitsPerWord - 1 - static_cast<size_t>(std::countl_zero(rest));
-      rest ^= uint64_t{1} << bit;
-      const size_t number = w * kBitsPerWord + bit;
-      if (TestBit(not_found, number)) {
-        find_from(number);
-      } else {
-        ClearBit(direct_, number);
-      }
-    }
-  }
-  conditional_.Resume();
-  counts_ = counts;
-  to_find_ = unmarked_;
-  return true;
 }
 
 }  // namespace tcmalloc

@@ -4,8 +4,8 @@
 // bug; without one the program lists them. Each bug touches memory outside of
 // an object, after its free, or frees it wrongly. Exits with 3 if the bug was
 // not noticed. With a second argument an object may lie anywhere in its pages:
-// the library has no guarded samples. With CORES the program writes a core, and prints which process
-// does if that is a child.
+// the library has no guarded samples. With CORES the program writes a core, and prints which
+// process does if that is a child.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
