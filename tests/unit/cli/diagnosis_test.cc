@@ -145,15 +145,6 @@ TEST(DiagnosisTest, ARequestIsARemedyIfTheProcessCarriesItOut) {
             0u);
 }
 
-TEST(DiagnosisTest, ACoreSaysHowMuchWasResidentAtLeast) {
-  Facts facts = Plain();
-  const auto text = [&facts] { return DiagnosisText(Diagnose(facts), facts, {.name = "server"}); };
-  EXPECT_EQ(text().find("at least"), std::string::npos) << text();
-  facts.resident_is_minimum = true;
-  EXPECT_NE(text().find("server: at least 103.2 MiB resident"), std::string::npos) << text();
-  EXPECT_NE(text().find("at least, resident memory of the process\n"), std::string::npos) << text();
-}
-
 TEST(DiagnosisTest, NotableGrowthComesFirst) {
   Facts facts = Plain();
   facts.heap.fragmentation = 150 * kMiB;
