@@ -145,10 +145,10 @@ TEST(FindMemoryMappingTest, ReadsPastLongLines) {
   void* const file = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
   ASSERT_NE(file, MAP_FAILED);
   MemoryMapping mapping;
-  EXPECT_TRUE(Find(file, &mapping));
+  EXPECT_TRUE(FindMemoryMapping(reinterpret_cast<uintptr_t>(file), &mapping));
   EXPECT_EQ(mapping.start, reinterpret_cast<uintptr_t>(file));
   // The stack is the highest mapping: all lines were read before it.
-  EXPECT_TRUE(Find(__builtin_frame_address(0), &mapping));
+  EXPECT_TRUE(FindMemoryMapping(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)), &mapping));
   EXPECT_TRUE(mapping.is_main_stack);
   munmap(file, 4096);
   close(fd);
