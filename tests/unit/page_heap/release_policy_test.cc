@@ -62,7 +62,7 @@ TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
   EXPECT_EQ(Decide(61'000 + kTuning.release.memory_ms), Mib(90));
 }
 
-// The budget is that of regret_budget_test.cc, times the rate.
+// The budget is that of RegretBudget, times the rate.
 TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
   for (const double rate : {0.25, 1.0, 3.0}) {
     policy_ = ReleasePolicy();
