@@ -11,7 +11,6 @@
 #include <cstddef>
 
 #include "base/counters.h"
-#include "base/step_counts.h"
 #include "base/units.h"
 #include "page_heap/span_cache.h"
 #include "page_heap/span_pool.h"

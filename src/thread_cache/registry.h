@@ -36,7 +36,6 @@
 #include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "base/size_classes.h"
-#include "base/step_counts.h"
 #include "os/spinlock.h"
 #include "thread_cache/cache_budget.h"
 #include "thread_cache/thread_cache.h"

@@ -40,7 +40,7 @@ LEVELS = (
 CLI_FOLDERS = ("image", "heap", "report", "commands")
 # What the command shares with the library: the rules of the marker, of near names and of hints about variables, plain data,
 # the names of settings.
-CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|mapping_line|near_name|text_writer)\.h"
+CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|near_name|text_writer)\.h"
                         r"|config/(environment_hints|settings_table)\.h")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
@@ -67,10 +67,8 @@ EXCEPTIONS = {
         "offers mmap and munmap to programs as they are",
     ("system header", "malloc/oom_policy.cc"):
         "asks dlopen for the C++ runtime; os/ does not know that there is such a thing",
-    ("system header", "malloc/override_atfork.cc"):
-        "asks dlsym for the function that it stands before",
     ("system header", "malloc/override_threads.cc"):
-        "asks dlsym for the function that it stands before",
+        "asks dlsym for the functions that it stands before",
 }
 
 # (header, header that it must not include, not even by a detour, with the reason).
