@@ -37,7 +37,7 @@ CONSTANTS = """
 base/bitmap.h: kBitsPerWord: bits
 base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
 base/in_flight.h: kObjectWords kBinArrays: protocol
-base/near_name.h: kMaxComparedName: buffer
+config/environment_hints.h: kMaxComparedName: buffer
 base/sample_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer
@@ -160,7 +160,7 @@ instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
 instruments/profiles/format_proto.h: kDelimited: format
-instruments/profiles/site_table.h: kNumBuckets: buffer
+instruments/profiles/object_table.h: kNumBuckets: buffer
 instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
 instruments/profiles/profiles.cc: kBytesPerFrame: buffer
 instruments/profiles/profile_files.cc: kMaxName: buffer

@@ -62,8 +62,7 @@ constexpr bool TakeNumber(std::string_view* text, uint64_t* value) {
 }
 
 // Parses all of `text`, an integer and a unit (ms, s, m, h; seconds without a unit), into
-// milliseconds. False for a malformed duration, or one outside the limits
-// of Tuning::Reports.
+// milliseconds. False for a malformed duration, or one outside the limits of Tuning::Reports.
 constexpr bool ParseInterval(std::string_view text, int64_t* ms) {
   uint64_t number = 0;
   if (!TakeNumber(&text, &number) || number > kTuning.reports.max_interval_ms) return false;

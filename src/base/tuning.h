@@ -660,7 +660,7 @@ struct Tuning {
     uintptr_t max_simple_frame_bytes = 2048;
   } stack_traces;
 
-  // The heap profiler (instruments/profiles/heap_profiler.h, instruments/profiles/site_table.h).
+  // The heap profiler (instruments/profiles/heap_profiler.h, instruments/profiles/object_table.h).
   struct HeapProfiler {
     // Defaults of HEAP_PROFILE_ALLOCATION_INTERVAL and HEAP_PROFILE_INUSE_INTERVAL, as in
     // gperftools: a file each time this many more bytes were allocated or are in use. Range: 0
@@ -800,7 +800,7 @@ struct Tuning {
     int max_write_wait_ms = 10'000;
   } reports;
 
-  // Misspelt names of settings (base/near_name.h).
+  // Misspelt names of settings (config/environment_hints.h).
   struct NearNames {
     // Shorter names have no near names. Range: 4 to 20.
     size_t shortest = 8;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/near_name.h"
 #include "base/text_fields.h"
 #include "config/environment_hints.h"
 #include "config/setting.h"

@@ -11,8 +11,10 @@
 // functions beyond kMostStarts are not counted.
 //
 // This file is in the shared libraries only: a statically linked program has one such function, the
-// C library's. So it has one __register_atfork, which this file replaces too (below). Threads of
-// thrd_create, and those that the C library creates for itself, are not counted either.
+// C library's. Threads of thrd_create, and those that the C library creates for itself, are not
+// counted either.
+//
+// The second function of this file, __register_atfork, has its explanation below.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -122,9 +124,8 @@ int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start star
 // allocator's locks, no other handler runs that could wait for a thread which waits for these
 // locks. In the parent and the child our handlers run first.
 //
-// A library that was loaded earlier may be bound to the C library's
-// function. Its prepare handler then runs after ours: it may allocate, but must not wait for a
-// thread that allocates.
+// A library that was loaded earlier may be bound to the C library's function. Its prepare handler
+// then runs after ours: it may allocate, but must not wait for a thread that allocates.
 extern "C" TC_EXPORT TC_RUNS_AT_START int __register_atfork(Handler prepare, Handler parent,
                                                             Handler child, void* dso) {
   // The first call of InstallForkHandlers registers our handlers by this same function, in which

@@ -25,8 +25,8 @@ constexpr bool SavesSpace(Length system, Length most_in_use, Length spare) {
          most_in_use + Length(most_in_use.pages() / kTuning.placement.spare_space_part) + spare;
 }
 
-// How long near runs are: the runs of pages in which the spans of one shard follow each
-// other.
+// How long near runs are: the runs of pages in which the spans of one shard follow
+// each other.
 //
 // Why there are runs, and why they are longer in heaps with more in use: Tuning::Placement.
 //

@@ -13,13 +13,11 @@
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
 //       detached; its slot is the memory of a thread that has not ended.
 //   R2  The claimed part of the budget is the sum of the listed caches' max_bytes.
-//   R3  inherited_bytes_ is the bytes that the caches in inherited_ claim; each of them claims
-//   some. R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that
-//   refer
+//   R3  inherited_bytes_ is the bytes that the caches in inherited_ claim; each claims some.
+//   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that refer
 //       to it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
 //   R5  Each cache that was made is in one list, or a thread is about to put it into unused_.
-//   Caches
-//       in unused_ are empty. record.listed is true for the caches in caches_.
+//       Caches in unused_ are empty. record.listed is true for the caches in caches_.
 //   R6  all_.of_threads is the number of caches in caches_, all_.orphans the number in orphans_.
 //
 // Synchronization. LockRank::kRegistry guards the lists, the lifetimes and the budget. The only
