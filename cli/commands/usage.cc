@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/near_name.h"
 #include "commands/commands.h"
+#include "config/environment_hints.h"
 #include "image/image.h"
 
 namespace cli {

@@ -27,7 +27,6 @@
 #include <cstdint>
 
 #include "base/address_range.h"
-#include "base/mapping_line.h"
 #include "formats/marker/scratch_memory.h"
 #include "formats/marker/searched_memory.h"
 #include "formats/marker/stopped_threads.h"

@@ -8,7 +8,6 @@
 #include "base/text_writer.h"
 #include "base/units.h"
 #include "config/setting.h"
-#include "config/setting_values.h"
 #include "config/settings.h"
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/profiles/sampler.h"

@@ -5,7 +5,6 @@
 
 #include "instruments/guard/fault_handler.h"
 #include "instruments/guard/guard_pool.h"
-#include "instruments/unwind/function_names.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/clock.h"
 #include "os/environment.h"

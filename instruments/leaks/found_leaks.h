@@ -15,7 +15,6 @@
 #include "formats/marker/sampled_sites.h"
 #include "instruments/leaks/check_memory.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/unwind/function_names.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/memory/mapped_array.h"
 

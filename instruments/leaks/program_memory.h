@@ -15,7 +15,7 @@
 #include "formats/marker/searched_memory.h"
 #include "instruments/leaks/backed_pages.h"
 #include "instruments/world_stop/memory_reader.h"
-#include "thread_cache/bin_array.h"
+#include "thread_cache/bin_table.h"
 
 namespace tcmalloc {
 

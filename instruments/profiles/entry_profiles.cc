@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of include/tcmalloc/tcmalloc.h and of gperftools/heap-profiler.h for profiles, in
-// the full library only. A tcmalloc_profile is in the metadata arena; its entries
-// have their own mapping.
+// the full library only. A tcmalloc_profile is in the metadata arena; its entries have their own
+// mapping.
 #include <atomic>
 #include <cstring>
 #include <new>

@@ -12,7 +12,6 @@
 #include "config/settings.h"
 #include "instruments/profiles/object_table.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/profiles/site_table.h"
 #include "os/clock.h"
 #include "os/memory/mapped_array.h"
 #include "process/heap.h"

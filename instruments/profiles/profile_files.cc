@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "base/compiler.h"
-#include "base/duration.h"
 #include "base/text_fields.h"
 #include "base/text_writer.h"
 #include "base/tuning.h"

@@ -5,13 +5,12 @@
 #include <new>
 
 #include "base/text_writer.h"
-#include "instruments/profiles/growth_table.h"
 #include "instruments/profiles/heap_profiler.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/profiles/profile_files.h"
 #include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/sample_table.h"
 #include "instruments/profiles/sampler.h"
-#include "instruments/unwind/function_names.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"

@@ -17,7 +17,6 @@
 #include <cstdint>
 
 #include "instruments/profiles/object_table.h"
-#include "instruments/profiles/site_table.h"
 #include "process/heap.h"
 
 namespace tcmalloc {

@@ -37,7 +37,7 @@ CONSTANTS = """
 base/bitmap.h: kBitsPerWord: bits
 base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
 base/in_flight.h: kObjectWords kBinArrays: protocol
-base/near_name.h: kMaxComparedName: buffer
+config/environment_hints.h: kMaxComparedName: buffer
 base/sample_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer
@@ -108,7 +108,7 @@ instruments/unwind/elf_image.h: kMaxBuildIdBytes: buffer
 instruments/unwind/elf_image.cc: kMaxName: buffer
 instruments/unwind/elf_image.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
 malloc/override_threads.cc: kMostStarts: buffer
-page_heap/regret_budget.h: kNever: protocol
+page_heap/release_policy.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
 instruments/pressure/cgroup_events.h: kMaxLength: buffer
 instruments/pressure/event_set.cc: kMaxEvents: buffer
@@ -146,7 +146,7 @@ page_heap/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSize
 page_heap/page_map.h: kLeafBits kLeavesAtOnce: bits
 page_heap/page_map.h: kMaxHardwarePage: system
 page_heap/page_state.h: kRecordsPerMove: protocol
-page_heap/small_places.h: kBits: buffer
+page_heap/hugepage_counts.h: kBits: buffer
 page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
@@ -160,7 +160,7 @@ instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
 instruments/profiles/format_proto.h: kDelimited: format
-instruments/profiles/site_table.h: kNumBuckets: buffer
+instruments/profiles/object_table.h: kNumBuckets: buffer
 instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
 instruments/profiles/profiles.cc: kBytesPerFrame: buffer
 instruments/profiles/profile_files.cc: kMaxName: buffer

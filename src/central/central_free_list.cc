@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "page_heap/hugepage_policy.h"
+#include "page_heap/hugepage.h"
 
 namespace tcmalloc {
 namespace {

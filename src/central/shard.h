@@ -17,7 +17,6 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/size_classes.h"
-#include "base/step_counts.h"
 #include "central/ranked_spans.h"
 #include "os/gated_lock.h"
 #include "page_heap/span_home.h"

@@ -34,8 +34,8 @@
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "base/counters.h"
 #include "base/size_classes.h"
-#include "base/step_counts.h"
 #include "base/tuning.h"
 #include "central/shard.h"
 #include "central/span_owner.h"

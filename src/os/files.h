@@ -101,8 +101,8 @@ class FilePath {
   TextWriter writer_;
 };
 
-// A file open for reading, piece by piece. Changes errno. Not thread-safe; if it is not open, errno
-// says why.
+// A file open for reading, piece by piece; if it is not open, errno says why. Changes errno. Not
+// thread-safe.
 class InputFile {
  public:
   explicit InputFile(const char* path) {

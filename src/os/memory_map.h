@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/mapping_line.h"
+#include "base/address_range.h"
 
 namespace tcmalloc {
 

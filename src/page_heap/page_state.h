@@ -20,7 +20,7 @@
 #include "page_heap/governor.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_map.h"
-#include "page_heap/sampled_objects.h"
+#include "page_heap/page_stats.h"
 #include "page_heap/span.h"
 #include "page_heap/span_home.h"
 #include "page_heap/span_store.h"

@@ -14,7 +14,7 @@
 #include "process/heap_hold.h"
 #include "process/idle_release.h"
 #include "process/stray_child.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

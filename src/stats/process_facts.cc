@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/compiler.h"
-#include "base/utc_time.h"
+#include "base/text_writer.h"
 #include "config/settings.h"
 #include "os/clock.h"
 #include "os/environment.h"

@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "base/compiler.h"
-#include "base/duration.h"
 #include "base/text_fields.h"
 #include "base/text_writer.h"
 #include "os/files.h"

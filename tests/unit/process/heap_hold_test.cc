@@ -21,7 +21,7 @@
 #include "process/stray_child.h"
 #include "testing/in_child.h"
 #include "testing/thread_state.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
-#include "thread_cache/bin_array.h"
+#include "thread_cache/bin_table.h"
 
 namespace tcmalloc {
 namespace {

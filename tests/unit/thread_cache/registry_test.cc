@@ -11,7 +11,6 @@
 #include "base/tuning.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/cache_fixture.h"
-#include "thread_cache/registry_totals.h"
 
 namespace tcmalloc {
 namespace {

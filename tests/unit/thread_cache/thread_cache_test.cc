@@ -19,7 +19,7 @@
 #include "testing/touch_watch.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/cache_fixture.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

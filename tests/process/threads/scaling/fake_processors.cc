@@ -18,7 +18,7 @@
 #include <ctime>
 #include <memory>
 
-#include "base/step_counts.h"
+#include "base/counters.h"
 #include "os/processor.h"
 #include "process/heap.h"
 #include "process/heap_hold.h"

@@ -15,7 +15,7 @@
 #include "process/trim.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

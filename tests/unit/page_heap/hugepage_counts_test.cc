@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "page_heap/small_places.h"
+#include "page_heap/hugepage_counts.h"
 
 #include <gtest/gtest.h>
 
@@ -159,4 +159,5 @@ TEST(SmallPlacesOfAHeapTest, MarksFollowTheSpans) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "page_heap/near_run.h"
+#include "page_heap/placement.h"
 
 #include <gtest/gtest.h>
 
+#include "base/tuning.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
 namespace {
+
+TEST(SpacePolicyTest, WhatIsSpareIsNotSaved) {
+  EXPECT_FALSE(SavesSpace(MiB(0), MiB(0), kTuning.placement.spare_space));
+  EXPECT_FALSE(SavesSpace(MiB(64), MiB(0), kTuning.placement.spare_space));
+  EXPECT_TRUE(SavesSpace(MiB(64) + Length(1), MiB(0), kTuning.placement.spare_space));
+}
+
+TEST(SpacePolicyTest, NorIsASixteenthOfWhatWasNeeded) {
+  EXPECT_FALSE(SavesSpace(MiB(160 + 10 + 64), MiB(160), kTuning.placement.spare_space));
+  EXPECT_TRUE(SavesSpace(MiB(160 + 10 + 64) + Length(1), MiB(160), kTuning.placement.spare_space));
+  EXPECT_FALSE(SavesSpace(MiB(102400), MiB(100000), kTuning.placement.spare_space));
+  EXPECT_TRUE(SavesSpace(MiB(106400), MiB(100000), kTuning.placement.spare_space));
+}
 
 constexpr Length KiB(size_t n) { return Length((n << 10) >> kPageShift); }
 
@@ -35,4 +49,5 @@ TEST(NearRunTest, Bounds) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

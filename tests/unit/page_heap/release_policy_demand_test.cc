@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "page_heap/demand_history.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "base/tuning.h"
+#include "page_heap/release_policy.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -52,4 +51,5 @@ TEST(DemandHistoryTest, AgreesWithAList) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "page_heap/hugepage_policy.h"
+#include "page_heap/hugepage.h"
 
 #include <gtest/gtest.h>
-
-#include "page_heap/hugepage.h"
 
 namespace tcmalloc::hugepage_policy {
 namespace {
@@ -42,4 +40,5 @@ TEST(HugepageTest, StartAndEndAreMultiplesOfItsSize) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc::hugepage_policy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "config/setting_values.h"
+#include "config/setting.h"
 
 #include <gtest/gtest.h>
 
@@ -128,4 +128,5 @@ TEST(SettingValuesTest, NumbersBelowZero) {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The figures of the statistics, and the formats of machines: JSON, OpenMetrics, and the XML of
+// malloc_info. The text is in stats/stats_text.cc.
 #include "stats/stats_formats.h"
 
 namespace tcmalloc {
@@ -136,8 +138,184 @@ constexpr StatsFigure kFigures[] = {
      &Figure<&HeapStats::pressure_moved_bytes>},
 };
 
+// Writes a comma before each member of an object or array but the first.
+class Separator {
+ public:
+  TextWriter& Next(TextWriter* out) {
+    if (any_) out->Text(",");
+    any_ = true;
+    return *out;
+  }
+
+ private:
+  bool any_ = false;
+};
+
+void WriteClasses(const HeapSnapshot& snapshot, TextWriter* out) {
+  out->Text("[");
+  Separator separator;
+  for (const SizeClassStats& s : snapshot.classes) {
+    if (!s.any()) continue;
+    separator.Next(out).Text("{\"object_size_bytes\":").Number(s.object_size);
+    out->Text(",\"spans\":").Number(s.spans);
+    out->Text(",\"in_use_objects\":").Number(s.in_use_objects);
+    out->Text(",\"thread_cache_objects\":").Number(s.thread_cache_objects);
+    out->Text(",\"central_cache_objects\":").Number(s.central_objects).Text("}");
+  }
+  out->Text("]");
+}
+
+void WriteCount(const FreeSpanCounts::Count& count, TextWriter* out) {
+  out->Text(",\"free_spans\":").Number(count.backed);
+  out->Text(",\"released_spans\":").Number(count.released);
+}
+
+void WriteLengths(const FreeSpanCounts& lengths, TextWriter* out) {
+  out->Text("[");
+  Separator separator;
+  for (size_t i = 0; i < lengths.exact.size(); ++i) {
+    const FreeSpanCounts::Count& count = lengths.exact[i];
+    if (count.backed == 0 && count.released == 0) continue;
+    separator.Next(out).Text("{\"pages\":").Number(i + 1);
+    WriteCount(count, out);
+    out->Text("}");
+  }
+  out->Text("],\"longer_free_spans\":{\"more_than_pages\":").Number(lengths.exact.size());
+  WriteCount(lengths.longer, out);
+  out->Text(",\"free_bytes\":").Number(lengths.longer_backed_bytes);
+  out->Text(",\"released_bytes\":").Number(lengths.longer_released_bytes).Text("}");
+}
+
+void WriteHead(std::string_view name, const char* type, const char* help, TextWriter* out) {
+  out->Text("# TYPE tcmalloc_").Text(name).Text(" ").Text(type).Text("\n");
+  if (name.ends_with("_bytes")) out->Text("# UNIT tcmalloc_").Text(name).Text(" bytes\n");
+  out->Text("# HELP tcmalloc_").Text(name).Text(" ").Text(help).Text("\n");
+}
+
+void WriteClassMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
+  struct State {
+    const char* name;
+    size_t SizeClassStats::* objects;
+  };
+  constexpr State kStates[] = {{"in_use", &SizeClassStats::in_use_objects},
+                               {"thread_cache", &SizeClassStats::thread_cache_objects},
+                               {"central_cache", &SizeClassStats::central_objects}};
+  WriteHead("size_class_spans", "gauge", "Runs of pages that are cut into objects of a size.", out);
+  for (const SizeClassStats& s : snapshot.classes) {
+    if (!s.any()) continue;
+    out->Text("tcmalloc_size_class_spans{object_size=\"").Number(s.object_size);
+    out->Text("\"} ").Number(s.spans).Text("\n");
+  }
+  WriteHead("size_class_objects", "gauge", "Objects of a size, by where they are.", out);
+  for (const SizeClassStats& s : snapshot.classes) {
+    if (!s.any()) continue;
+    for (const State& state : kStates) {
+      out->Text("tcmalloc_size_class_objects{object_size=\"").Number(s.object_size);
+      out->Text("\",state=\"").Text(state.name).Text("\"} ").Number(s.*state.objects).Text("\n");
+    }
+  }
+}
+
+void WriteLength(size_t pages, bool longer, const FreeSpanCounts::Count& count, TextWriter* out) {
+  if (count.backed == 0 && count.released == 0) return;
+  for (const bool released : {false, true}) {
+    out->Text("tcmalloc_free_spans{pages=\"").Text(longer ? ">" : "").Number(pages);
+    out->Text("\",state=\"").Text(released ? "released" : "free").Text("\"} ");
+    out->Number(released ? count.released : count.backed).Text("\n");
+  }
+}
+
+void WriteLengthMetrics(const FreeSpanCounts& lengths, TextWriter* out) {
+  WriteHead("free_spans", "gauge", "Free runs of pages, by their length.", out);
+  for (size_t i = 0; i < lengths.exact.size(); ++i) {
+    WriteLength(i + 1, false, lengths.exact[i], out);
+  }
+  WriteLength(lengths.exact.size(), true, lengths.longer, out);
+}
+
+void WriteAttribute(const char* name, size_t value, TextWriter* out) {
+  out->Text(" ").Text(name).Text("=\"").Number(value).Text("\"");
+}
+
+void WriteTotal(const char* type, size_t count, size_t bytes, TextWriter* out) {
+  out->Text("<total type=\"").Text(type).Text("\"");
+  WriteAttribute("count", count, out);
+  WriteAttribute("size", bytes, out);
+  out->Text("/>\n");
+}
+
+void WriteSystem(const char* type, size_t bytes, TextWriter* out) {
+  out->Text("<system type=\"").Text(type).Text("\"");
+  WriteAttribute("size", bytes, out);
+  out->Text("/>\n");
+}
+
+void WriteClass(const SizeClassStats& s, TextWriter* out) {
+  const size_t free_objects = s.thread_cache_objects + s.central_objects;
+  out->Text("<size");
+  WriteAttribute("to", s.object_size, out);
+  WriteAttribute("total", free_objects * s.object_size, out);
+  WriteAttribute("count", free_objects, out);
+  WriteAttribute("in_use", s.in_use_objects, out);
+  WriteAttribute("spans", s.spans, out);
+  out->Text("/>\n");
+}
+
 }  // namespace
 
 std::span<const StatsFigure> AllStatsFigures() { return kFigures; }
+
+void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts, TextWriter* out) {
+  out->Text("{");
+  if (facts != nullptr) WriteFactsAsJson(*facts, out);
+  Separator separator;
+  for (const StatsFigure& figure : AllStatsFigures()) {
+    separator.Next(out).Text("\"").Text(figure.name).Text(figure.suffix()).Text("\":");
+    out->Number(figure.value(snapshot.totals));
+  }
+  out->Text(",\"hugepages\":{\"mode\":\"");
+  out->Text(HugepageModeName(snapshot.totals.hugepages.mode)).Text("\"}");
+  out->Text(",\"size_classes\":");
+  WriteClasses(snapshot, out);
+  out->Text(",\"free_spans_by_length\":");
+  WriteLengths(snapshot.free_spans, out);
+  out->Text("}");
+}
+
+// A metric has the name of the figure with the prefix "tcmalloc_".
+void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
+  WriteHead("build", "info", "The library.", out);
+  out->Text("tcmalloc_build_info{version=\"").Text(kLibraryVersion).Text("\"} 1\n");
+  for (const StatsFigure& figure : AllStatsFigures()) {
+    WriteHead(figure.name, figure.kind == StatsFigure::Kind::kCounter ? "counter" : "gauge",
+              figure.help, out);
+    out->Text("tcmalloc_").Text(figure.name).Text(figure.suffix()).Text(" ");
+    out->Number(figure.value(snapshot.totals)).Text("\n");
+  }
+  WriteHead("hugepages", "info", "The OS's setting for transparent hugepages.", out);
+  out->Text("tcmalloc_hugepages_info{mode=\"");
+  out->Text(HugepageModeName(snapshot.totals.hugepages.mode)).Text("\"} 1\n");
+  WriteClassMetrics(snapshot, out);
+  WriteLengthMetrics(snapshot.free_spans, out);
+  out->Text("# EOF\n");
+}
+
+void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out) {
+  const HeapStats& s = snapshot.totals;
+  out->Text("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
+  for (const SizeClassStats& of_class : snapshot.classes) {
+    if (of_class.any()) WriteClass(of_class, out);
+  }
+  out->Text("</sizes>\n");
+  WriteTotal("fast", s.thread_caches, s.thread_cache_bytes, out);
+  WriteTotal("rest", 0, s.free_in_spans_bytes() + s.page_heap_free_bytes, out);
+  WriteTotal("mmap", s.large_objects, s.large_bytes, out);
+  out->Text("</heap>\n");
+  WriteTotal("in_use", 0, s.in_use_bytes, out);
+  WriteSystem("current", s.actual_bytes() - s.metadata_bytes, out);
+  WriteSystem("released", s.unmapped_bytes(), out);
+  WriteSystem("metadata", s.metadata_bytes, out);
+  out->Text("</malloc>\n");
+}
 
 }  // namespace tcmalloc
