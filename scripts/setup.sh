@@ -56,7 +56,7 @@ entries() {
       echo "g++-12-multilib g++-12-aarch64-linux-gnu=aarch64-linux-gnu-g++-12 googletest qemu-user-static"
       echo "dpkg-dev python3-venv spin openssl libpython3.11-testsuite redis-tools nginx curl=curl"
       echo "debootstrap debian-archive-keyring"  # a system for the Debian packages
-      echo "default-jdk-headless=javac nodejs=node"
+      echo "default-jdk-headless=javac nodejs=node swi-prolog-nox=swipl swi-prolog-test"
       # Two readers of profiles: gperftools' pprof, and the sources of Go's pprof with a compiler for them.
       echo "google-perftools golang-1.19-go golang-github-google-pprof-dev"
       echo "python3-setuptools python3-wheel"  # the wheel

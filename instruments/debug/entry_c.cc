@@ -10,8 +10,8 @@
 
 #include "base/compiler.h"
 #include "instruments/debug/allocation.h"
+#include "instruments/debug/checks.h"
 #include "instruments/debug/free_queue.h"
-#include "instruments/debug/verify.h"
 #include "malloc/fast_path.h"
 #include "malloc/library.h"
 #include "malloc/oom_policy.h"

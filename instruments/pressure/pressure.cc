@@ -16,7 +16,6 @@
 #include "instruments/pressure/listening.h"
 #include "os/clock.h"
 #include "os/detached_thread.h"
-#include "os/error_text.h"
 #include "os/log.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "instruments/profiles/profile_memory.h"
+#include "instruments/profiles/profile.h"
 #include "os/spinlock.h"
 #include "page_heap/metadata_arena.h"
 

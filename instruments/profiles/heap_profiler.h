@@ -6,7 +6,7 @@
 // not in the profiles, and their frees change nothing.
 //
 // Parts: instruments/profiles/record_session.h has the hooks and tables,
-// instruments/profiles/heap_dump_schedule.h decides when a file is due,
+// instruments/profiles/heap_dumps.h decides when a file is due,
 // instruments/profiles/heap_dumps.h writes it. The thread whose hook finds that a file is due
 // writes it, without locks; other threads continue. Nothing here calls malloc: memory comes from
 // the heap's arena and from the OS.
@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "config/settings.h"
-#include "instruments/profiles/byte_sink.h"
+#include "instruments/profiles/profile.h"
 
 namespace tcmalloc {
 

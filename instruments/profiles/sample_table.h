@@ -22,7 +22,6 @@
 
 #include "base/intrusive_list.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/profiles/profile_memory.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
 #include "page_heap/metadata_arena.h"

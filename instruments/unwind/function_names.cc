@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "instruments/unwind/elf_symbols.h"
-#include "os/input_file.h"
+#include "instruments/unwind/elf_image.h"
+#include "os/files.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {

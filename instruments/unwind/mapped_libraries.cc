@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/unwind/mapped_libraries.h"
 
-#include "os/input_file.h"
+#include "os/files.h"
 #include "os/memory_map.h"
 
 namespace tcmalloc {

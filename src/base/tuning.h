@@ -565,7 +565,7 @@ struct Tuning {
     size_t span_records_bytes = 4_KiB;
   } metadata;
 
-  // Memory from files and devices (os/memory/backing_file.h).
+  // Memory from files and devices (os/memory/file_memory.h).
   struct BackingFiles {
     // The longest piece for which the file system must reserve memory. A longer one may be meant to
     // stay mostly empty. Not measured. Range: 1 MiB to 1 GiB.

@@ -76,7 +76,7 @@ struct PageState {
             .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
                             arena.mapped_bytes()};
   }
-  // More is in use, of which `fresh` pages were not backed. Where there are any, the free backed
+  // More is in use, and `fresh` pages of it were not backed. Where there are any, the free backed
   // memory counts as needed too: no part of it was long enough. `now_ms`: 0 if it is not known.
   void NoteDemand(Length fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
     const Length in_use = store.NoteInUse();

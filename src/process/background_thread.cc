@@ -6,10 +6,10 @@
 #include <atomic>
 
 #include "base/tuning.h"
-#include "os/blocked_signals.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/futex.h"
+#include "os/signals.h"
 #include "process/heap.h"
 #include "process/heap_hold.h"
 #include "process/idle_release.h"

@@ -11,7 +11,7 @@ import re
 from cores import crash
 from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, new_folder, run_test
 
-CHECKS = 25
+CHECKS, MANY_CHECKS = 25, 200
 # The ways of leaks.cc whose objects are leaked before the end of main, by rules without records. Objects that it
 # allocates while the checker is disabled count as leaked: only records show that they are not.
 LOST = ("Lose", "Far", "Early", "HoldToldDisabled")
@@ -80,9 +80,13 @@ def test_same(test, *options):
         listed = [address for site in report["sites"] for address in site["addresses"]]
         test.expect(len(listed) == len(set(listed)) == report["objects"], "the list of objects")
         text = test.ask("leaks", program.pid, *options, status=LEAKS).stdout
+        test.expect(re.search(r"^Missed by chance: .*%.* of leaked objects of 1024 bytes \(\d+ words searched\)", text, re.M), text)
         test.expect("has leaked" in text and "was stopped for" in text, text)
         far = leaks(test, program.pid, *options, "--max-pointer-offset", 1 << 20)
         test.expect_equal(far["objects"], report["objects"] - 1, "a pointer far into an object counts on request")
+        test.expect_equal((report["reached_far_objects"], far["reached_far_objects"]), (1, 0), "the report says how many such pointers hold")
+        test.expect(re.search(r"^Of these, \d+ bytes in 1 object are reachable by pointers beyond byte 1024 of", text, re.M), text)
+        test.expect_equal(leaks(test, program.pid, *options, "--max-pointer-offset=-1")["objects"], far["objects"], "-1: anywhere")
         if not minimal and has_names(test):
             cycle = next(site for site in report["sites"] if find_functions([site]).get("LoseCycle"))
             test.expect(cycle["direct_objects"] <= 1, f"of a cycle, one object is leaked directly: {cycle}")
@@ -124,10 +128,10 @@ def test_running(test):
             test.expect_equal(found.get(name), program.told[name], name)
 
 
-def test_busy(test, *options):
+def test_busy(test, *options, checks=CHECKS):
     with Target(test) as target:
         target.tell("busy 8")
-        for i in range(CHECKS):
+        for i in range(checks):
             report = leaks(test, target.pid, *options, status=0)
             test.expect(report.get("objects") == 0, f"check {i}: {str(report)[:2000]}")
         test.expect(target.tell("rest") == "done\n", "the threads go on")
@@ -135,6 +139,10 @@ def test_busy(test, *options):
 
 def test_busy_forked(test):
     test_busy(test, "--snapshot")
+
+
+def test_busy_long(test):
+    test_busy(test, checks=MANY_CHECKS)
 
 
 def test_kernel(test):

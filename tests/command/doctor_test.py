@@ -78,6 +78,11 @@ def check(test, situation, pid):
         test.expect_equal([note for note in found["notes"] if note.startswith("Environment: ")], HINTS, "the hints")
     elif situation != "other":
         test.expect("Environment: " not in text, text)
+    remedies = {share["name"]: share["remedy"] for share in found["shares"]}
+    if situation == "survivors":
+        test.expect(f"tcmalloc trim {pid}' (carried out when the process allocates next; at once if " in found["remedy"], f"{found}")
+    if situation == "stacks":
+        test.expect(remedies["thread_caches"].startswith(f"run 'tcmalloc flush {pid}', or lower"), f"{remedies}")
     if situation == "other":
         test.expect("glibc" in found["allocator"], f"allocator {found['allocator']}")
 

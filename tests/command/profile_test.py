@@ -17,7 +17,8 @@ import subprocess
 import xml.etree.ElementTree
 
 import harness
-from harness import Process, build_id, clean_environment, debuginfod, new_folder, run_test, wait_for_mapping
+from harness import (Process, build_id, children_of, clean_environment, debuginfod, namespace, needs, new_folder, run_test,
+                     wait_for_mapping)
 
 INTERVAL = 65536
 HIDDEN = "(anonymous namespace)::Hidden"
@@ -201,6 +202,38 @@ def test_run(test):
         test.expect_equal(report["sampling_interval_bytes"], INTERVAL, "interval")
     done = test.ask("run", "--library", test.library, test.program, input="\n")
     test.expect("one per 512.0 KiB" in done.stderr, done.stderr)
+
+
+def test_rust(test):
+    needs("rustc")
+    source = pathlib.Path(__file__).parent / "profile_names.rs"
+    with new_folder() as folder:
+        for mangling in ("v0", "legacy"):
+            program = f"{folder}/names_{mangling}"
+            done = subprocess.run(["rustc", "-O", "-g", "--crate-name", "names", "-C", f"symbol-mangling-version={mangling}", "-o", program, source],
+                                  capture_output=True, text=True, check=False)
+            if "legacy" in done.stderr and done.returncode != 0:
+                print(f"this rustc has no {mangling} names")
+                continue
+            test.expect(done.returncode == 0, done.stderr)
+            with Target(test.library, program) as target:
+                sites = test.sites(target.pid)
+                found = functions(sites)
+                for wanted in ("names::grow", "names::main", ".*names::shop::Store<.*fill.*", ".*names::shop::Store<.*put"):
+                    test.expect(any(re.fullmatch(wanted, name) for name in found), f"{mangling}: no function is {wanted}: {sorted(found)}")
+                mangled = [name for name in found if re.search(r"17h[0-9a-f]{16}|^_R|^_ZN", name)]
+                test.expect_equal(mangled, [], mangling)
+                test.expect("profile_names.rs" in str(sites), "files")
+
+
+def test_namespace(test):
+    prefix = namespace("--mount")
+    with new_folder() as folder:
+        script = f"mount -t tmpfs none {folder} && cp {test.program} {folder}/inner && exec {folder}/inner"
+        with Target(test.library, *prefix, "sh", "-c", script) as target:
+            inner, = children_of(target.pid)
+            test.expect(not os.listdir(folder), "the program has a name here")
+            test.expect_stack(test.sites(inner), [HIDDEN, "main"], "in another mount namespace")
 
 
 if __name__ == "__main__":

@@ -49,9 +49,9 @@ VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
 # Files with system calls and with code that differs between systems and machines.
 SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!function_names|mapped_libraries).*"
-          r"|profiles/(output_path|probes|process|signal_number)\.\w+|leaks/(backed_pages|main_start)\.\w+"
-          r"|pressure/(base64|cgroup_\w+|event_set|high_descriptor|memory_figures|pressure_watch|psi)\.\w+"
-          r"|guard/(fault_handler|page_access|thread_id)\.\w+|red_zones/protection\.\w+)")
+          r"|profiles/(probes|process)\.\w+|leaks/(backed_pages|main_start)\.\w+"
+          r"|pressure/(cgroup_events|event_set|memory_figures|pressure_watch|psi)\.\w+"
+          r"|guard/(fault_handler|page_access)\.\w+|red_zones/protection\.\w+)")
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.

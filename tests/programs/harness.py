@@ -15,6 +15,10 @@ three sources:
                        largest figure in them must reach the heap that the workload needs.
   the kernel           /proc/<pid>/maps of each server process must show the library.
 
+For a program that is linked with gperftools' library of the same name (main's `linked`), our library
+is not preloaded: LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then only
+the bindings of the object of that name count, and the path shows whose library it is.
+
 Exit status: 0 equal and proved, 1 anything else, 77 a program that the test needs is not installed.
 """
 
@@ -49,7 +53,7 @@ _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
 # library looks `free` up in the C library's own handle, for objects that are not its own, and must
 # find the C library's function.
 _BINDING = re.compile(
-    r"^\s*\d+:\s+binding file .+? \[\d+\] to (?P<provider>.+?) \[\d+\]: "
+    r"^\s*\d+:\s+binding file (?P<binder>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
     r"normal symbol `(?P<symbol>malloc|free)' \[",
     re.MULTILINE,
 )
@@ -79,9 +83,15 @@ class Completed:
 class Side:
     """One of the two runs: the preloaded malloc, the folder of the run and its evidence."""
 
-    def __init__(self, is_reference, provider, preload, directory, evidence):
+    def __init__(self, is_reference, provider, preload, directory, evidence, linked=None,
+                 binder=None):
         self.is_reference = is_reference
         self.name = "C library" if is_reference else provider
+        # The beginning of the library's name, if programs are linked with it; the same on both sides.
+        self.linked = linked
+        self.binder = binder
+        if linked is not None:
+            self.name = f"the system's {provider}" if is_reference else str(linked)
         self.provider = (
             provider  # File name (no path) of the shared object that has to serve malloc.
         )
@@ -106,6 +116,8 @@ class Side:
         }
         if self.preload is not None:
             env["LD_PRELOAD"] = str(self.preload)
+        if self.linked is not None and not self.is_reference:
+            env["LD_LIBRARY_PATH"] = str(self.linked.parent)
         if not self.is_reference:
             env.update({k: v for k, v in os.environ.items() if k.startswith("TCMALLOC_")})
             if stats:
@@ -193,7 +205,10 @@ class Side:
             text = record.read_text(errors="replace")
             providers = {}
             for m in _BINDING.finditer(text):
-                providers.setdefault(m["symbol"], set()).add(os.path.basename(m["provider"]))
+                if self.binder is None or os.path.basename(m["binder"]).startswith(self.binder):
+                    providers.setdefault(m["symbol"], set()).add(self._provider(m["provider"]))
+            if self.binder is not None and not providers:
+                continue  # a process without such an object, for example a shell
             # References to functions whose address a program at a fixed address takes are bound to the
             # program. Its own calls are then bound like any other call, so only shared objects count.
             for symbol in ("malloc", "free"):
@@ -220,6 +235,14 @@ class Side:
                 f", {self.stats_seen} figures reported, largest {self.largest_heap / 2**20:.1f} MiB"
             )
         print(note, flush=True)
+
+    def _provider(self, path):
+        """The name that identifies a provider: two libraries have the name of the linked library."""
+        name = os.path.basename(path)
+        if self.linked is None or name != self.provider:
+            return name
+        is_ours = os.path.realpath(path) == os.path.realpath(self.linked)
+        return name if is_ours != self.is_reference else path
 
     def _count_stats(self, stderr):
         self.stats_seen += len(_STATS_FIGURE.findall(stderr))
@@ -326,8 +349,10 @@ def main(
     min_processes=1,
     reference_preload=None,
     deadline_s=540,
+    linked=None,
 ):
-    """Runs `workload` on both sides."""
+    """Runs `workload` on both sides. `linked` is the beginning of the name of the object that is itself linked with a
+    library of this name."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument(
         "--library", required=True, type=pathlib.Path, help="the shared library to preload"
@@ -355,18 +380,18 @@ def main(
     signal.alarm(deadline_s)
     try:
         with tempfile.TemporaryDirectory(prefix="tcmalloc-programs-") as top:
-            _compare(workload, pathlib.Path(top), library, reference_preload, min_heap_mib, min_processes)
+            _compare(workload, pathlib.Path(top), library, reference_preload, min_heap_mib, min_processes, linked)
     except Failure as failure:
         print(f"FAIL: {failure}", flush=True)
         sys.exit(1)
     print("PASS")
 
 
-def _compare(workload, top, library, reference_preload, min_heap_mib, min_processes):
+def _compare(workload, top, library, reference_preload, min_heap_mib, min_processes, linked):
     outputs = []
     for is_reference, provider, preload in (
-        (True, "libc.so.6", reference_preload),
-        (False, library.name, library),
+        (True, library.name if linked else "libc.so.6", reference_preload),
+        (False, library.name, None if linked else library),
     ):
         directory = (
             top / "run"
@@ -374,7 +399,7 @@ def _compare(workload, top, library, reference_preload, min_heap_mib, min_proces
         evidence = top / f"evidence-{len(outputs)}"
         directory.mkdir()
         evidence.mkdir()
-        side = Side(is_reference, provider, preload, directory, evidence)
+        side = Side(is_reference, provider, preload, directory, evidence, linked=library if linked else None, binder=linked)
         begin = time.monotonic()
         try:
             outputs.append(workload(side))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""'tcmalloc leaks' on servers under load finds what the library's own leak checker finds.
+"""'tcmalloc leaks' on real programs under load finds what the library's own leak checker finds.
 
-  leaks_test.py PROGRAM COMMAND LIBRARY CHECK_INSIDE SERVER
+  leaks_test.py PROGRAM COMMAND LIBRARY CHECK_INSIDE [SERVER]
 
-PROGRAM: cxx (the server SERVER) or rust (the server of leaks/server.rs). It runs with LIBRARY and CHECK_INSIDE
-(leaks/check_inside.c) preloaded. While clients keep it busy, it is checked in turns from outside, from inside, and from
+PROGRAM: redis, python, sqlite, cxx (the server SERVER) or rust (the server of leaks/server.rs). The program runs with
+LIBRARY and CHECK_INSIDE (leaks/check_inside.c) preloaded. While clients keep it busy, it is checked in turns from outside, from inside, and from
 outside again. Leaked objects stay leaked, so each check's objects must be among those of the next one. The servers leak
 objects on request, which must be found.
 
@@ -31,6 +31,21 @@ TIMEOUT_S = 60
 SEED = 20261126
 STATUSES = (0, 4)
 
+PYTHON = """
+import json, sys, threading
+kept = {}
+def work(seed):
+    i = 0
+    while True:
+        i += 1
+        key = f"{seed} {i % 1000}"
+        kept[key] = json.loads(json.dumps({"key": key, "list": [str(n) for n in range(i % 50)]}))
+for seed in range(4):
+    threading.Thread(target=work, args=(seed,), daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
 
 class Failed(Exception):
     pass
@@ -39,13 +54,17 @@ class Failed(Exception):
 class Program:
     """A process that makes leak checks from inside on request."""
 
-    def __init__(self, library, check_inside, folder, server):
+    options = ()  # of the command
+
+    def __init__(self, library, check_inside, folder, argv, **variables):
         self.name = f"{folder}/inside"
         for end in ("ask", "answer"):
             os.mkfifo(f"{self.name}.{end}")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TCMALLOC_", "HEAP"))}
-        self.process = subprocess.Popen([server], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        env={**kept, "LD_PRELOAD": f"{library}:{check_inside}", "CHECK_INSIDE": self.name})
+        self.process = subprocess.Popen(argv, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL,
+                                        env={**kept, "LD_PRELOAD": f"{library}:{check_inside}", "CHECK_INSIDE": self.name,
+                                             **variables})
         self.pid = self.process.pid
         self.stopping = threading.Event()
         self.clients = []
@@ -79,7 +98,7 @@ class Program:
 
 
 def outside(command, program):
-    run = subprocess.run([command, "leaks", str(program.pid), "--json", "--objects"], stdout=subprocess.PIPE,
+    run = subprocess.run([command, "leaks", str(program.pid), "--json", "--objects", *program.options], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=False)
     if run.returncode not in STATUSES:
         raise Failed(f"exit status {run.returncode}: {run.stdout[-1000:]}{run.stderr}")
@@ -100,7 +119,7 @@ class Connection:
         return [self.file.readline() for _ in lines]
 
 
-def serve(program):
+def serve(program, lose):
     port = int(program.process.stdout.readline())
     rng = random.Random(SEED)
 
@@ -109,10 +128,10 @@ def serve(program):
         for _ in range(20):
             connection.ask(*(f"{rng.choice(('set', 'get'))} key{rng.randrange(500)} {rng.randrange(5000)}"
                              for _ in range(50)))
-    # The objects are lost before other threads have had memory at their addresses, which may still be on their stacks.
+    # The server leaks the objects before other threads have had memory at their addresses, which may still be on their stacks.
     # The connection's thread stays, so the words that are still on its stack are the same in all checks.
     program.losing = Connection(port)
-    lose_objects(program.losing)
+    lose(program.losing)
     program.load(client, client, client, client)
 
 
@@ -123,10 +142,65 @@ def lose_objects(connection):
         connection.ask(f"set other{i} 100", f"get other{i}")
 
 
-def compile_rust(folder):
+def start_cxx(start, folder, server):
+    program = start([server])
+    serve(program, lose_objects)
+    return program
+
+
+def start_python(start, folder, _):
+    program = start(["/usr/bin/python3", "-c", PYTHON], PYTHONMALLOC="malloc")
+    program.process.stdout.readline()
+    return program
+
+
+def start_sqlite(start, *_):
+    # SQLite refers to a page of a database by the header at its end.
+    program = start(["sqlite3", ":memory:"], HEAP_CHECK_MAX_POINTER_OFFSET="-1")
+    program.options = ("--max-pointer-offset=-1",)
+    ask = program.process.stdin.write
+    ask(b"create table t(k integer primary key, v text);\n.print ready\n")
+    program.process.stdin.flush()
+    program.process.stdout.readline()
+    rng = random.Random(SEED)
+
+    def work():
+        for _ in range(50):
+            k = rng.randrange(2000)
+            ask(f"insert or replace into t values({k}, '{'x' * rng.randrange(500)}');\n".encode())
+        ask(b"select k, group_concat(v) from t group by k % 7 order by v;\n")
+        program.process.stdin.flush()
+    program.load(work, program.process.stdout.readline)
+    return program
+
+
+def start_rust(start, folder, _):
     source = pathlib.Path(__file__).parent / "leaks" / "server.rs"
     subprocess.run(["rustc", "-O", "--edition", "2021", "-o", f"{folder}/server", source], check=True)
-    return f"{folder}/server"
+    program = start([f"{folder}/server"])
+    serve(program, lose_objects)
+    return program
+
+
+def start_redis(start, folder, _):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = start(["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--io-threads", "2"])
+    while b"Ready to accept" not in program.process.stdout.readline():
+        if program.process.poll() is not None:
+            raise Failed("redis-server did not start")
+    program.load(lambda: program.process.stdout.readline(),
+                 lambda: subprocess.run(["redis-benchmark", "-p", str(port), "-q", "-n", "20000", "-c", "20", "-P", "8",
+                                         "-d", "300", "-r", "10000", "-t", "set,get,lpush,lpop,hset,zadd"],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False))
+    return program
+
+
+PROGRAMS = {"redis": (start_redis, "redis-server"), "python": (start_python, "/usr/bin/python3"), "cxx": (start_cxx, "true"),
+            "sqlite": (start_sqlite, "sqlite3"), "rust": (start_rust, "rustc")}
+
+SERVERS = ("cxx", "rust")
 
 
 def compare(program, name, command):
@@ -141,33 +215,40 @@ def compare(program, name, command):
                 raise Failed(f"round {i}: {len(strange)} of {len(less)} objects are leaked only {label}: {strange[:10]}")
         print(f"{name}: {len(before)}, {len(inside)} and {len(after)} objects of {report['objects_in_use']}; "
               f"stopped for {report['stopped_ms']:.1f} ms")
-        lost = sum(size >= LOST_BYTES for size in inside.values())
-        if not LOST_OBJECTS - 1 <= lost <= LOST_OBJECTS:
-            raise Failed(f"{lost} objects of {LOST_BYTES} bytes are leaked, not {LOST_OBJECTS}")
+        if name in SERVERS:
+            lost = sum(size >= LOST_BYTES for size in inside.values())
+            if not LOST_OBJECTS - 1 <= lost <= LOST_OBJECTS:
+                raise Failed(f"{lost} objects of {LOST_BYTES} bytes are leaked, not {LOST_OBJECTS}")
     if program.process.poll() is not None:
         raise Failed(f"the program ended: {program.process.returncode}")
 
 
 def main():
-    name, command, library, check_inside, server = sys.argv[1:]
+    name, command, library, check_inside, *rest = sys.argv[1:]
     # A program runs without a preloaded library that is not there, and then nobody would answer.
     if not pathlib.Path(check_inside).is_file():
         print(f"FAILED: {check_inside} is not built")
         return 1
-    if name == "rust" and shutil.which("rustc") is None:
-        print("SKIP: rustc is not installed")
+    starter, needed = PROGRAMS[name]
+    if shutil.which(needed) is None:
+        print(f"SKIP: {needed} is not installed")
         return SKIPPED
+    program = None
     print(f"seed {SEED}")
     with tempfile.TemporaryDirectory() as folder:
-        program = Program(library, check_inside, folder, compile_rust(folder) if name == "rust" else server)
+        def start(argv, **variables):
+            nonlocal program
+            program = Program(library, check_inside, folder, argv, **variables)
+            return program
         try:
-            serve(program)
+            starter(start, folder, rest[0] if rest else None)
             compare(program, name, command)
         except Failed as failure:
             print(f"FAILED: {name}: {failure}")
             return 1
         finally:
-            program.end()
+            if program is not None:
+                program.end()
     return 0
 
 

@@ -215,5 +215,18 @@ TEST(SnapshotTest, ADamagedNoteIsQuotedWithoutItsEscapes) {
   }
 }
 
+TEST(SnapshotTest, EachNumberIsWhole) {
+  const std::string text = SnapshotText({});
+  static_cast<void>(ParseSnapshot(text));
+  size_t numbers = 0;
+  for (size_t at = text.find(":0"); at != std::string::npos; at = text.find(":0", at + 1)) {
+    std::string changed = text;
+    changed.replace(at + 1, 1, "6e30");
+    EXPECT_THROW(ParseSnapshot(changed), BadImage) << changed;
+    ++numbers;
+  }
+  EXPECT_GT(numbers, 8u);
+}
+
 }  // namespace
 }  // namespace cli

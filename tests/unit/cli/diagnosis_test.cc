@@ -129,6 +129,22 @@ TEST(DiagnosisTest, TheRemedyOfGrowthFitsTheProcess) {
   EXPECT_FALSE(says("SAMPLE_PARAMETER")) << "it samples already";
 }
 
+TEST(DiagnosisTest, ARequestIsARemedyIfTheProcessCarriesItOut) {
+  Facts facts = Plain();
+  facts.target = "7";
+  facts.heap.free_pages = 150 * kMiB;
+  const auto remedy = [&facts](RequestTime when) {
+    facts.requests = when;
+    return Diagnose(facts).remedy;
+  };
+  EXPECT_EQ(remedy(RequestTime::kNever).find("call tcmalloc_release_free_memory(), lower"), 0u);
+  EXPECT_EQ(remedy(RequestTime::kAtOnce).find("run 'tcmalloc release 7', lower"), 0u);
+  EXPECT_EQ(remedy(RequestTime::kAtNextAllocation)
+                .find("run 'tcmalloc release 7' (carried out when the process allocates next; at "
+                      "once if it is started with TCMALLOC_BACKGROUND=1), lower"),
+            0u);
+}
+
 TEST(DiagnosisTest, NotableGrowthComesFirst) {
   Facts facts = Plain();
   facts.heap.fragmentation = 150 * kMiB;

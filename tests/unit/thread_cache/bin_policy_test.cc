@@ -30,8 +30,8 @@ std::vector<size_t> GrowthOf(size_t object_size) {
   return sequence;
 }
 
-// The limit starts at a line batch, doubles up to a batch, then grows by a batch at a time up to the
-// most that the class may have.
+// The limit starts at a line batch, doubles up to a batch, then grows by a batch at a time up to
+// the most that the class may have.
 TEST(BinPolicyTest, GrowthOfSomeClasses) {
   EXPECT_EQ(GrowthOf(256), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512}));
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/compiler.h"
-#include "instruments/unwind/elf_symbols.h"
+#include "instruments/unwind/elf_image.h"
 
 extern "C" TC_OUT_OF_LINE int function_names_test_function(int n) { return n * 3 + 1; }
 
