@@ -41,7 +41,8 @@ EXPECTED = {
 # The innermost function of the program, main by default. On 32 bits the processor returns to the address before it faults, and
 # the caller's address is gone.
 FUNCTIONS = {"freed": ("ReadNode",), "wild": ("ReadInt",), "write": ("WriteInt",), "stack": ("Recurse",), "jump": ("Jump",),
-             "allocator": ("Allocator",), "double": ("Double",), "thread-stack": ("Recurse",), "return": ("Return", "_start")}
+             "allocator": ("Allocator",), "double": ("Double",), "interior": ("Interior",), "thread-stack": ("Recurse",),
+             "return": ("Return", "_start")}
 
 
 def crash_of(test, what, **options):
