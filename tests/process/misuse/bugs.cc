@@ -26,7 +26,6 @@ namespace {
 // The compiler cannot optimise calls through these pointers.
 void* (*volatile Malloc)(size_t) = malloc;
 void (*volatile Free)(void*) = free;
-void* (*volatile Calloc)(size_t, size_t) = calloc;
 void* (*volatile Realloc)(void*, size_t) = realloc;
 void* (*volatile Memset)(void*, int, size_t) = memset;
 void* (*volatile New)(size_t) = ::operator new;
