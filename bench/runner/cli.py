@@ -125,7 +125,7 @@ def plan(options, started):
     stages = [
         (memory.memory_rows(), steady),
         (memory.course_rows(quick) + programs.sweep_rows(quick), once),
-        (curves.point_rows(processors, quick), points),
+        (curves.point_rows(processors, quick) + programs.latency_rows(processors, quick), points),
         (programs.micro_rows() + programs.program_rows(counts, processors)
          + apps.app_rows(quick), timed),
     ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Everything in the documents that comes from benchmark data, made from the data.
 
-* bench/results/README.md, whole, and beside it the pictures and the raw lines of t-test1: from the
-  one run in that folder, which is the newest full one. Earlier runs are in history/.
+* bench/results/README.md and tables.md, whole, and beside them the pictures and the raw lines of
+  t-test1: from the one run in that folder, which is the newest full one. Earlier runs are in history/.
 * The parts of README.md and docs/ between two marks. The first mark names what is made, and the
   data if that is another run's:
 
@@ -70,8 +70,9 @@ def results_files(folder, json_path, data, derived):
     reading = folder / READING
     files["README.md"] = report.page(
         data, derived, plots.drawn_from(folder, json_path.name), json_path.name,
-        reading.read_text().strip() if reading.is_file() else "",
-        "t-test1.times.txt" if times else "")
+        reading.read_text().strip() if reading.is_file() else "")
+    files[report.TABLES] = report.tables(data, derived, json_path.name,
+                                         "t-test1.times.txt" if times else "")
     return files
 
 
@@ -164,7 +165,7 @@ def in_short_part(data, path, folder):
     timed = [row for row in data["rows"] if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
     lines += ["", f"Below 1 this library needs less. Geometric means of the medians, run of {data['machine']['time'][:10]}, "
               f"{data['machine']['processors']} CPUs. {losses(timed, derived, ours)} "
-              f"[All rows]({link(folder, path.parent / 'README.md')})."]
+              f"[All rows]({link(folder, path.parent / report.TABLES)})."]
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ def available():
 
 # Titles by file, in the order of a page.
 PICTURES = {
-    **{file: title for group, name in GROUP_TITLES.items() for file, title in (
+    **{file: title for group, name in GROUP_TITLES.items() if group != "latency" for file, title in (
         (f"{group}.svg", f"{name}: cost relative to the reference"),
         (f"{group}-rss.svg", f"{name}: peak RSS relative to the leanest peer"))},
     "t-test1-elapsed.svg":
@@ -30,6 +30,7 @@ PICTURES = {
     "t-test1-cpu.svg": "t-test1: million operations per CPU second against the number of threads",
     "over-threads.svg": "Cost over threads, at the parameters of the report on false sharing",
     "large-objects.svg": "Objects of 16 KiB to 1 MiB: cost relative to the best peer",
+    "call-latency.svg": "Single calls of malloc and free: the share of calls that take longer than a time",
     "rss-over-time.svg": "RSS over time",
     "index-build.svg": "An index rebuilt by threads that take turns: RSS over time",
 }
@@ -63,7 +64,7 @@ def draw_all(data, derived, folder, json_name):
         import matplotlib.pyplot as pyplot
         pyplot.close(figure)
 
-    for group in GROUP_TITLES:
+    for group in (group for group in GROUP_TITLES if group != "latency"):
         save(bars(data, derived, group, style), f"{group}.svg")
         if group in ("programs", "apps"):
             save(bars(data, derived, group, style, peaks=True), f"{group}-rss.svg")
@@ -72,6 +73,7 @@ def draw_all(data, derived, folder, json_name):
     save(throughput_by_threads(points, style), "t-test1-cpu.svg")
     save(cost_over_threads(data, style), "over-threads.svg")
     save(cost_over_sizes(data, style), "large-objects.svg")
+    save(call_latency(data, style), "call-latency.svg")
     save(memory_over_time(data, style), "rss-over-time.svg")
     save(index_build(data, style), "index-build.svg")
     return drawn
@@ -275,8 +277,8 @@ def courses(data):
 
 def memory_over_time(data, style):
     """A panel for each row that reports resident memory and nothing else."""
-    panels = {row: by_name for row, by_name in courses(data).items()
-              if row not in INDEX_BUILD_ROWS}
+    memory = {row["name"] for row in rows_of(data, "memory")} - {*INDEX_BUILD_ROWS}
+    panels = {row: by_name for row, by_name in courses(data).items() if row in memory}
     if not panels:
         return None
     figure, axes = _grid(len(panels), 3.5, columns=1)
@@ -287,6 +289,26 @@ def memory_over_time(data, style):
                 axis.plot(*seconds_and_mib(by_name[name], "rss_kib"),
                           **{**style.line(name), "marker": None})
         label_memory(axis, row)
+    return figure
+
+
+def call_latency(data, style):
+    """The shares of slower calls over the time, both logarithmic, for the row with the most threads."""
+    rows = rows_of(data, "latency")
+    by_name = courses(data).get(rows[-1]["name"]) if rows else None
+    if not by_name:
+        return None
+    figure, axes = _grid(2, 4, columns=2)
+    figure.set_figwidth(11)
+    for axis, column, title in zip(axes, ("slower_mallocs", "slower_frees"), ("malloc", "free")):
+        for name in style.names:
+            if name in by_name:
+                columns, points = by_name[name]
+                at = columns.index(column)
+                axis.plot(*zip(*((point[0], point[at]) for point in points if point[at] > 0)),
+                          **{**style.line(name), "marker": None})
+        axis.set(xscale="log", yscale="log", title=f"{title}, {rows[-1]['name']}", xlabel="ns", ylabel="share of calls that take longer")
+        axis.legend(fontsize=6)
     return figure
 
 

@@ -228,6 +228,13 @@ def program_rows(threads, processors):
     ]
 
 
+def latency_rows(processors, quick):
+    """The times of single calls. Their first figure, which is compared, is the p99.9 of malloc."""
+    calls = 100_000 if quick else 3_000_000
+    return [ProgramRow(f"call-latency-{threads}", "call-latency", (threads, 20_000, calls),
+                       group="latency", nominal_s=2) for threads in (1, max(processors, 2))]
+
+
 # The two figure sets of the TCMalloc document: throughput against the largest size for each number
 # of threads, and throughput per CPU second against the number of threads for each size. The
 # document ends at 128 KiB.

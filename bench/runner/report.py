@@ -14,8 +14,14 @@ GROUP_TITLES = {
     "micro": "Pairs of malloc and free",
     "programs": "Benchmark programs",
     "apps": "Real programs",
+    "latency": "Single calls: 99.9 % of those of malloc take at most",
     "memory": "Memory",
 }
+TABLES = "tables.md"
+LATENCY = (
+    "`call-latency`: threads replace random objects, most of them of up to 1 KiB and 2 of 1,000 of up to 1 MiB, "
+    "and time every call on its own. `p999` is the time that 99.9 % of the calls do not exceed. The worst call "
+    "is often one during which the kernel gave the CPU to another thread.")
 LEGEND = (
     "An allocator's column is its cost divided by the reference's (below 1 is better): the median "
     "of the rounds' own ratios. The reference is the best peer of a pilot round, which is not used "
@@ -262,11 +268,11 @@ def aligned(heading, table, last_left=False):
             for row in (heading, *table)]
 
 
-# ---- The page. ----
+# ---- The pages. ----
 
 
-def page(data, derived, plots, json_name, reading="", times_name=""):
-    """The text of the README. `plots` are pairs of a title and a file name."""
+def page(data, derived, plots, json_name, reading=""):
+    """The page that a reader takes in. `plots` are pairs of a title and a file name."""
     machine = data["machine"]
     parts = [
         "# Benchmark results",
@@ -274,15 +280,30 @@ def page(data, derived, plots, json_name, reading="", times_name=""):
         f"Run of {machine['time'][:10]} on {machine['processors']} CPUs ({machine['processor']}), "
         f"{machine['kernel']}, "
         f"{machine['distribution']}, transparent hugepages `{machine['hugepages']}`. "
-        f"All measurements: [{json_name}]({json_name}). "
+        f"[All tables]({TABLES}), with every row and every figure; all measurements: [{json_name}]({json_name}). "
         "`make bench` generates this page from that file; do not edit it.",
         *(["## Reading", reading] if reading else []),
         "## Geometric means",
         "Means over the benchmark programs and the real programs. Time is relative to each row's "
         "reference, peak RSS to the peer with the smallest peak. The mean of an allocator leaves "
         "out rows in which it failed, in its favour.",
-        *markdown(*mean_table(data, derived)), *without_the_outlier(data, derived),
-        "## Row by row", LEGEND]
+        *markdown(*mean_table(data, derived)), *without_the_outlier(data, derived)]
+    rows = [row["name"] for row in rows_of(data, "latency")]
+    for row in rows[-1:]:
+        if details := details_table(data, row):
+            parts += ["## How long single calls take", LATENCY, *markdown(*details)]
+    if plots:
+        parts.append("## Pictures")
+        parts += [f"![{title}]({file})" for title, file in plots]
+    return "\n\n".join(parts) + "\n"
+
+
+def tables(data, derived, json_name, times_name=""):
+    """The page with every table."""
+    machine = data["machine"]
+    parts = ["# Benchmark results: all tables",
+             f"The [page of results](README.md) has the means and the pictures. This page, too, is generated from [{json_name}]({json_name}).",
+             "## Row by row", LEGEND]
     for group, title in GROUP_TITLES.items():
         heading, table = ratio_table(data, derived, group)
         if table:
@@ -292,9 +313,6 @@ def page(data, derived, plots, json_name, reading="", times_name=""):
     found = notes(data, derived)
     if found:
         parts += ["## Failed, missing, uncertain", "\n".join(f"* {line}" for line in found)]
-    if plots:
-        parts.append("## Pictures")
-        parts += [f"![{title}]({file})" for title, file in plots]
     parts.append("## Figures")
     for group, title in GROUP_TITLES.items():
         heading, table = figure_table(data, derived, group)

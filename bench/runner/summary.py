@@ -12,7 +12,7 @@ from . import statistics
 
 # Groups of rows that are points of curves (curves.py). They have ratios like others, but do not count in means.
 POINT_GROUPS = ("over-threads", "large-objects")
-GROUPS = ("micro", "programs", "apps", "memory", *POINT_GROUPS)
+GROUPS = ("micro", "programs", "apps", "latency", "memory", *POINT_GROUPS)
 # Groups of rows whose figure is a time or a rate; the figure of the others is memory itself.
 TIMED_GROUPS = ("micro", "programs", "apps")
 

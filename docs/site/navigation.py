@@ -99,6 +99,7 @@ SECTIONS = (
         ("Deliberate faults", "tests/faults/README.md"),
         ("Benchmarks", "bench/runner/README.md"),
         ("Benchmark programs", "bench/programs/README.md"),
+        ("All tables of the figures", "bench/results/tables.md"),
         ("Earlier runs", "bench/results/history/README.md"),
         ("Release a version", "RELEASING.md"),
     )),
