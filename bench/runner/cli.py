@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from . import (apps, comparison, curves, documents, machine, memory, peers, plots, programs, report,
-               statistics, summary)
+               server, statistics, summary)
 from .process import BenchError
 from .progress import Progress
 
@@ -66,6 +66,9 @@ def parse_arguments(arguments):
     parser.add_argument("--documents", action="store_true",
                         help="measure nothing: make bench/results/README.md and the marked parts "
                              "of README.md and docs/ from the newest full run")
+    parser.add_argument("--server", type=positive, metavar="MINUTES",
+                        help="instead of the rows: a redis-server on each allocator for that long, all "
+                             "at the same time, and their memory over time; 60 is a full run")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="the file for the raw data")
     parser.add_argument("--output", type=pathlib.Path, metavar="FOLDER",
                         help="the folder for all output")
@@ -261,6 +264,24 @@ def plain(value):
     return value
 
 
+def measure_server(options, progress):
+    """Runs the servers, and returns the lines to print."""
+    allocators = [one for one in find_allocators(options, progress) if not one.missing]
+    facts = machine.describe()
+    with tempfile.TemporaryDirectory(prefix="tcmalloc-bench-") as folder:
+        records = server.run(allocators, options.server, options.seed, pathlib.Path(folder), progress)
+    progress.end()
+    data = {"format": 1, "minutes": options.server, "seed": options.seed, "machine": facts,
+            "allocators": [vars(allocator) for allocator in allocators], "columns": server.COLUMNS, "records": records}
+    full = options.server >= server.FULL_MINUTES and not options.without
+    folder = options.output or (RESULTS_FOLDER if full else QUICK_FOLDER) / documents.SERVER
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / documents.SERVER_DATA).write_text(json.dumps(plain(data)) + "\n")
+    drawn = plots.available() and plots.draw_server(data, folder)
+    return [*report.aligned(*server.table(data)), "", f"data: {folder / documents.SERVER_DATA}",
+            f"plot: {folder / drawn}" if drawn else "no plot: matplotlib is not installed for this Python"]
+
+
 def print_list(options, progress):
     allocators = find_allocators(options, progress)
     context = programs.Context(options.bin.absolute(), pathlib.Path("WORK"), options.quick)
@@ -284,6 +305,9 @@ def main(arguments=None):
             return 0
         if options.documents:
             print("\n".join(write_documents()))
+            return 0
+        if options.server:
+            print("\n".join(measure_server(options, progress)))
             return 0
         old = documents.load(options.compare) if options.compare else None
         data = documents.load(options.report) if options.report else measure(options, progress)

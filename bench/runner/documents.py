@@ -21,11 +21,13 @@ import os
 import re
 import textwrap
 
-from . import curves, pauses, plots, report, statistics, summary
+from . import curves, pauses, plots, report, server, statistics, summary
 from .process import BenchError
 
 RESULTS = "bench/results"
 HISTORY = "history"
+SERVER = "server"  # the folder of the run of servers (server.py), beside the other run
+SERVER_DATA = "memory.json"
 READING = "reading.md"
 # The limit keeps the text short enough to be read.
 MOST_READING_LINES = 30
@@ -70,10 +72,21 @@ def results_files(folder, json_path, data, derived):
     reading = folder / READING
     files["README.md"] = report.page(
         data, derived, plots.drawn_from(folder, json_path.name), json_path.name,
-        reading.read_text().strip() if reading.is_file() else "")
+        reading.read_text().strip() if reading.is_file() else "", server_parts(folder))
     files[report.TABLES] = report.tables(data, derived, json_path.name,
                                          "t-test1.times.txt" if times else "")
     return files
+
+
+def server_parts(folder):
+    """The section about the run of servers; nothing if there is none."""
+    if not (folder / SERVER / SERVER_DATA).is_file():
+        return []
+    data = json.loads((folder / SERVER / SERVER_DATA).read_text())
+    revision = next(allocator["version"] for allocator in data["allocators"] if allocator["ours"])
+    return [f"## A server for {data['minutes']} minutes", f"A redis-server on each allocator, all under the same load at the same time; run of "
+            f"{data['machine']['time'][:10]}, tcmalloc {revision}. *Objects*: what is in use, as redis counts it.",
+            *report.markdown(*server.table(data)), f"![resident memory over time]({SERVER}/{plots.SERVER_PICTURE})"]
 
 
 def marked_documents(root):

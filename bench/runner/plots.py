@@ -3,7 +3,7 @@
 
 import math
 
-from . import curves, statistics, summary
+from . import curves, server, statistics, summary
 from .report import GROUP_TITLES, rows_of
 
 # Bars beyond this many times the reference are cut, with their figure written on them.
@@ -20,6 +20,7 @@ def available():
     return matplotlib.__version__
 
 
+SERVER_PICTURE = "memory.svg"
 # Titles by file, in the order of a page.
 PICTURES = {
     **{file: title for group, name in GROUP_TITLES.items() if group != "latency" for file, title in (
@@ -336,6 +337,25 @@ def index_build(data, style):
     axis.fill_between(*seconds_and_mib(live, "live_kib"), color="lightgrey", label="live")
     label_memory(axis, "index-build: four shards, sixteen threads that take turns")
     return figure
+
+
+def draw_server(data, folder):
+    """Draws the memory of redis-servers over time (server.py) and returns the name of the file."""
+    import matplotlib
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "tcmalloc", "font.size": 8})
+    style = Style({**data, "records": [{"allocator": name} for name in data["records"]]})
+    figure, axes = _grid(1, 4.5, columns=1)
+    figure.set_figwidth(10)
+    axis = axes[0]
+    for name, rows in data["records"].items():
+        axis.plot([row[0] / 60 for row in rows], [row[1] / 1024 for row in rows], **{**style.line(name), "marker": None})
+    times, kib = zip(*server.live(data["records"]))
+    axis.fill_between([time / 60 for time in times], [value / 1024 for value in kib], color="lightgrey", label="objects")
+    label_memory(axis, "a redis-server under a load that changes every tenth of the time")
+    axis.set_xlabel("minutes")
+    figure.savefig(folder / SERVER_PICTURE, metadata={"Date": None})
+    return SERVER_PICTURE
 
 
 def seconds_and_mib(course, column):

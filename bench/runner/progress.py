@@ -57,6 +57,12 @@ class Progress:
         self._stream.write(f"\r\033[K{text}\n" if self._is_terminal else f"{text}\n")
         self._stream.flush()
 
+    def note(self, text):
+        """Shows the text in place of the line before, on a terminal only."""
+        if self._is_terminal:
+            self._stream.write(f"\r\033[K{text}")
+            self._stream.flush()
+
     def end(self):
         if self._is_terminal:
             self._stream.write("\r\033[K")

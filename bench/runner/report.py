@@ -271,7 +271,7 @@ def aligned(heading, table, last_left=False):
 # ---- The pages. ----
 
 
-def page(data, derived, plots, json_name, reading=""):
+def page(data, derived, plots, json_name, reading="", server=()):
     """The page that a reader takes in. `plots` are pairs of a title and a file name."""
     machine = data["machine"]
     parts = [
@@ -292,6 +292,7 @@ def page(data, derived, plots, json_name, reading=""):
     for row in rows[-1:]:
         if details := details_table(data, row):
             parts += ["## How long single calls take", LATENCY, *markdown(*details)]
+    parts += server
     if plots:
         parts.append("## Pictures")
         parts += [f"![{title}]({file})" for title, file in plots]

@@ -35,6 +35,7 @@ def rate(arguments, metric, mallocs):
 CASES = {
     "cache-scratch": time("2 100 8 100", 202),
     "cache-thrash": time("2 100 8 100", 200),
+    "call-latency": memory("2 100 1000", "malloc_p999_ns", "ns", 2 * 1000),
     "containers": time("2 300 2", 2 * 2 * 300 * 4),
     "fork-cost": memory("2 5", "fork_and_wait_us", "us", 2 * 24 * 60),
     "fragmentation": memory("5000 1", "regrown_ratio", "1", 5000 + 1800),
