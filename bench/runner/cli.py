@@ -53,7 +53,8 @@ def parse_arguments(arguments):
     parser.add_argument("--ours", action="append", type=named_path, default=[],
                         metavar="NAME=PATH", help="measure this library as ours; repeatable")
     parser.add_argument("--peer", action="append", type=named_path, default=[],
-                        metavar="NAME=PATH", help="also measure this library, as a peer; repeatable")
+                        metavar="NAME[@VERSION]=PATH",
+                        help="also measure this library, as a peer, in place of the usual one of that name; repeatable")
     parser.add_argument("--without", action="append", default=[], metavar="NAME",
                         help="leave this peer out; repeatable")
     parser.add_argument("--threads", type=positive, action="append",

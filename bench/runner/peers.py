@@ -44,7 +44,11 @@ class Allocator:
 
 def find(build_folder, peers_folder, ours=(), extra=(), build_sources=True, jobs=1,
          say=lambda text: None):
-    """All allocators, ours first. `ours` and `extra` are pairs of a name and a path."""
+    """All allocators, ours first. `ours` and `extra` are pairs of a name and a path.
+
+    One of `extra` takes the place of the usual peer of its name. Its name may end in @VERSION, which the tables show.
+    """
+    given = {name.partition("@")[0] for name, _ in extra}
     ours = ours or [("tcmalloc", build_folder / "lib" / "libtcmalloc_minimal.so.4")]
     allocators = [_from_file(name, path, f"expected at {path}", ours=True) for name, path in ours]
     for allocator in allocators:
@@ -54,11 +58,15 @@ def find(build_folder, peers_folder, ours=(), extra=(), build_sources=True, jobs
         name=C_LIBRARY, library=c_library, source="the C library",
         version=_package_version("libc6") or " ".join(platform.libc_ver())))
     for name, package, files in PACKAGED:
-        allocators.append(_packaged(name, package, files, c_library))
+        if name not in given:
+            allocators.append(_packaged(name, package, files, c_library))
     for peer in peer_sources.SOURCE_PEERS:
-        allocators += _from_sources(peer, peers_folder, build_sources, jobs, say)
+        if peer.name not in given:
+            allocators += _from_sources(peer, peers_folder, build_sources, jobs, say)
     for name, path in extra:
+        name, _, version = name.partition("@")
         allocators.append(_from_file(name, path, f"expected at {path}"))
+        allocators[-1].version = version
     names = [allocator.name for allocator in allocators]
     for name in names:
         if names.count(name) > 1:
