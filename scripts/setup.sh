@@ -64,6 +64,7 @@ entries() {
       echo "rustc=rustc cargo=cargo"  # the crates; programs of Rust in other tests
       echo "chromium=chromium"  # shows the HTML page of the tcmalloc command
       echo "heaptrack"  # beside the library
+      echo "liblzma-dev libbz2-dev"  # the statically linked command
       echo "prometheus=promtool prometheus-node-exporter postgresql systemd dbus"
       echo "podman runc catatonit"
       ;;

@@ -4,8 +4,10 @@
     cmake --preset release && cmake --build --preset release
     pip wheel --no-build-isolation --no-deps packaging/python
 
-TCMALLOC_BUILD names another build folder. The wheel is for this machine's kind of Linux, not a "manylinux" one: the command
-needs libraries of the distribution (libdw, libfmt, libncurses).
+TCMALLOC_BUILD names another build folder, TCMALLOC_COMMAND another file of the command. With the usual command the wheel is for
+this machine's kind of Linux: the command needs libraries of the distribution (libdw, libfmt, libncurses). With a statically
+linked one, or without, it is a "manylinux" wheel (PEP 600), for every system whose C library is not older than the functions
+that libtcmalloc.so.4 calls.
 """
 
 import os
@@ -24,18 +26,34 @@ SOURCE = pathlib.Path(os.environ.get("TCMALLOC_SOURCE", HERE.parent.parent))
 BUILD = pathlib.Path(os.environ.get("TCMALLOC_BUILD", SOURCE / "build/release"))
 
 
+LIBRARY = BUILD / "lib/libtcmalloc.so.4"
+COMMAND = pathlib.Path(os.environ.get("TCMALLOC_COMMAND", BUILD / "bin/tcmalloc"))
+
+
+def readelf(option, path):
+    return subprocess.run(["readelf", "--wide", option, path], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def platform_tag(usual):
+    """The tag of the wheel, where that of a wheel for this system is `usual`."""
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", LIBRARY))
+    if needed != ["libc.so.6"] or (COMMAND.exists() and "(NEEDED)" in readelf("--dynamic", COMMAND)):
+        return usual
+    newest = max(int(minor) for minor in re.findall(r"Name: GLIBC_2\.(\d+)", readelf("--version-info", LIBRARY)))
+    return usual.replace("linux_", f"manylinux_2_{newest}_", 1)
+
+
 class BuildWithLibrary(build_py):
     def run(self):
         super().run()
         native = pathlib.Path(self.build_lib) / "tcmalloc/native"
         native.mkdir(parents=True, exist_ok=True)
-        library, command = BUILD / "lib/libtcmalloc.so.4", BUILD / "bin/tcmalloc"
-        if not library.exists():
-            raise SystemExit(f"{library} does not exist: build the library, or set TCMALLOC_BUILD to its build folder")
-        for path in (library, command):
+        if not LIBRARY.exists():
+            raise SystemExit(f"{LIBRARY} does not exist: build the library, or set TCMALLOC_BUILD to its build folder")
+        for path, name in ((LIBRARY, "libtcmalloc.so.4"), (COMMAND, "tcmalloc")):
             if path.exists():
-                shutil.copy(path, native / path.name)
-                subprocess.run(["strip", "--strip-unneeded", native / path.name], check=True)
+                shutil.copy(path, native / name)
+                subprocess.run(["strip", "--strip-unneeded", native / name], check=True)
             else:
                 print(f"{path} does not exist: the wheel has no tcmalloc command, and cannot take profiles")
 
@@ -48,7 +66,7 @@ class OfOneMachine(Distribution):
 class WheelOfOneMachine(bdist_wheel):
     def get_tag(self):
         # The library is loaded by the dynamic linker, not by the interpreter: any Python 3 may run it.
-        return "py3", "none", super().get_tag()[2]
+        return "py3", "none", platform_tag(super().get_tag()[2])
 
 
 setup(version=re.search(r"project\(tcmalloc VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text())[1],

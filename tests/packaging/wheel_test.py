@@ -5,6 +5,7 @@
 Usage: wheel_test.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER
 
 * The wheel has the library, the licence and, where it was built, the command. Its tag names this kind of machine.
+* A wheel without the command, which needs libraries of the distribution, is a manylinux one, and pip installs it.
 * A script under "python -m tcmalloc run" is served by TCMalloc; without that, calls say what to do.
 * The example prints what docs/python.md shows. Each format of a profile is written; the flame graph names functions.
 * With a Python 3.12 or newer, if there is one, --names names the Python function that allocated.
@@ -123,27 +124,35 @@ def run(*arguments, status=0, **options):
     return done.stdout
 
 
-def build_wheel(source, build, work):
-    """A virtual environment with the wheel's build tools, and the wheel."""
+def lacks_tools():
+    return subprocess.run([PYTHON, "-c", "import setuptools, wheel, venv, ensurepip"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode != 0
+
+
+def build_wheel(source, build, work, command=None):
+    """Makes a virtual environment with the wheel's build tools in `work`, and the wheel; with another file of the command, which
+    needs no library of the distribution."""
     # Building leaves files beside setup.py.
     shutil.copytree(source / "packaging/python", work / "source")
     run(PYTHON, "-m", "venv", "--system-site-packages", work / "tools")
     run(work / "tools/bin/pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", work / "dist", work / "source",
-        env={**os.environ, "TCMALLOC_SOURCE": str(source), "TCMALLOC_BUILD": str(build)})
+        env={**os.environ, "TCMALLOC_SOURCE": str(source), "TCMALLOC_BUILD": str(build)} | (
+            {"TCMALLOC_COMMAND": str(command)} if command else {}))
     wheels = list((work / "dist").glob("*.whl"))
     expect(len(wheels) == 1, f"there are {len(wheels)} wheels")
     version = re.search(r"project\(tcmalloc VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text())[1]
-    name = f"tcmalloc-{version}-py3-none-linux_{platform.machine()}.whl"
-    expect(wheels[0].name == name, f"the wheel is {wheels[0].name}, not {name}")
+    system = r"manylinux_2_\d+" if command else "linux"
+    name = rf"tcmalloc-{re.escape(version)}-py3-none-{system}_{platform.machine()}\.whl"
+    expect(re.fullmatch(name, wheels[0].name), f"the wheel is {wheels[0].name}, not {name}")
     files = set(zipfile.ZipFile(wheels[0]).namelist())
     wanted = {"tcmalloc/native/libtcmalloc.so.4"} | {f"tcmalloc/{path.name}"
                                                     for path in (source / "packaging/python/tcmalloc").glob("*.py")}
-    if (build / "bin/tcmalloc").exists():
+    if (command or build / "bin/tcmalloc").exists():
         wanted.add("tcmalloc/native/tcmalloc")
     expect(wanted == {file for file in files if file.startswith("tcmalloc/")}, f"the wheel has {sorted(files)}")
     licences = [zipfile.ZipFile(wheels[0]).read(file) for file in files if file.endswith("/LICENSE")]
     expect(licences == [(source / "LICENSE").read_bytes()], f"the wheel's licences are {licences}")
-    print(f"{name}: {wheels[0].stat().st_size} bytes")
+    print(f"{wheels[0].name}: {wheels[0].stat().st_size} bytes")
     return wheels[0]
 
 
@@ -177,8 +186,7 @@ def check_names(wheel, work, source):
 
 def main():
     source, build, work = (pathlib.Path(name).resolve() for name in sys.argv[1:4])
-    if subprocess.run([PYTHON, "-c", "import setuptools, wheel, venv, ensurepip"], stdout=subprocess.DEVNULL,
-                      stderr=subprocess.DEVNULL).returncode:
+    if lacks_tools():
         print("SKIP: python3-setuptools, python3-wheel or python3-venv is not installed")
         return SKIPPED
     shutil.rmtree(work, ignore_errors=True)
@@ -192,6 +200,9 @@ def main():
         expect("run needs a script" in run(python, "-m", "tcmalloc", "run", status=1), "no message without a script")
         run(python, "-m", "tcmalloc", "run", "-c", "raise SystemExit(7)", status=7)
         run(python, "-c", NAMES)
+        (work / "without").mkdir()
+        without = install(PYTHON, build_wheel(source, build, work / "without", work / "no_command"), work / "without/user")
+        print(run(without, "-m", "tcmalloc", "run", "-c", STATISTICS))
         if (build / "bin/tcmalloc").exists():
             expect("Usage: tcmalloc" in run(python, "-m", "tcmalloc", "stats", "--help"), "the command does not run")
             check_profiles(python, work, shown.Page(source / "docs/python.md"), source)
