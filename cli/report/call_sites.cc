@@ -46,6 +46,22 @@ auto Sum(const std::vector<CallSite>& sites, F member) {
 
 }  // namespace
 
+std::vector<const SourceFrame*> ProgramFrames(const std::vector<Address>& stack,
+                                              const NameFrames& names) {
+  std::vector<const SourceFrame*> found;
+  for (const Address address : stack) {
+    const std::vector<SourceFrame>& frames = names(CallBefore(address));
+    // Functions that are inlined into a function of the allocator belong to it, too: minimal
+    // debug information has the names of inlined functions without their namespaces.
+    if (found.empty() && !frames.empty() && IsAllocators(frames.back().function)) continue;
+    for (const SourceFrame& frame : frames) {
+      if (found.empty() && IsAllocators(frame.function)) continue;
+      found.push_back(&frame);
+    }
+  }
+  return found;
+}
+
 std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& names) {
   std::map<std::vector<Address>, CallSite> by_stack;
   for (const ProfileEntry& entry : profile.entries) {
@@ -58,16 +74,7 @@ std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& name
   std::vector<CallSite> sites;
   for (auto& [stack, site] : by_stack) {
     site.stack = stack;
-    for (const Address address : stack) {
-      const std::vector<SourceFrame>& frames = names(CallBefore(address));
-      // Functions that are inlined into a function of the allocator belong to it, too: minimal
-      // debug information has the names of inlined functions without their namespaces.
-      if (site.frames.empty() && !frames.empty() && IsAllocators(frames.back().function)) continue;
-      for (const SourceFrame& frame : frames) {
-        if (site.frames.empty() && IsAllocators(frame.function)) continue;
-        site.frames.push_back(&frame);
-      }
-    }
+    site.frames = ProgramFrames(stack, names);
     sites.push_back(std::move(site));
   }
   std::sort(sites.begin(), sites.end(), [](const CallSite& a, const CallSite& b) {

@@ -20,6 +20,11 @@ struct CallSite {
   double bytes = 0;
 };
 
+// The functions of the stack of an allocation, innermost first, from the first that is not this
+// library's. They stay valid as long as what `names` returns.
+std::vector<const SourceFrame*> ProgramFrames(const std::vector<Address>& stack,
+                                              const NameFrames& names);
+
 // Returns the call sites, largest first.
 std::vector<CallSite> CallSitesOf(const Profile& profile, const NameFrames& names);
 double TotalBytes(const std::vector<CallSite>& sites);

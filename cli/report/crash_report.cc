@@ -8,6 +8,7 @@
 #include <csignal>
 #include <iterator>
 
+#include "report/call_sites.h"
 #include "report/pointee_text.h"
 #include "report/profile_report.h"
 #include "report/sizes.h"
@@ -169,11 +170,9 @@ std::string AgeText(const Pointee& pointee) {
 std::string FunctionsText(const std::vector<Address>& stack, size_t most, const NameFrames& names) {
   std::string out;
   size_t n = 0;
-  for (const Address call : stack) {
-    for (const SourceFrame& frame : names(call - 1)) {
-      if (n++ == most) return out + "             ...\n";
-      out += fmt::format("{:13}{}\n", "", FrameText(frame));
-    }
+  for (const SourceFrame* const frame : ProgramFrames(stack, names)) {
+    if (n++ == most) return out + "             ...\n";
+    out += fmt::format("{:13}{}\n", "", FrameText(*frame));
   }
   return out;
 }

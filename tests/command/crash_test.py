@@ -69,7 +69,7 @@ def check(test, what, crash):
         objects = [one.get("object", {}).get("start") for one in thread["registers"]]
         test.expect(int(crash.said[0], 16) in objects, f"{what}: the registers point to {objects}")
     if what == "sampled" and any("sample" in one for one in thread["registers"]):
-        test.expect("100000 bytes were requested by" in text and "AllocateSampled" in text, text)
+        test.expect(re.search(r"100000 bytes were requested by\n +AllocateSampled", text), text)
     if what == "thread-stack":
         others = test.json("explain", crash.core, "--all")["threads_shown"][1:]
         test.expect(any("main" in functions(one) for one in others), f"{others}")
