@@ -127,7 +127,12 @@ void StoreNumber(const Setting& setting, const SettingValue& value, Settings* se
 std::span<const Setting> AllSettings() { return kSettings; }
 
 const Setting* FindSetting(std::string_view name) {
-  const Setting* const found = std::ranges::lower_bound(kSettings, name, &Precedes, &NameOf);
+  // Without optimisation, std::ranges::lower_bound would be an exported object.
+  const Setting* const found =
+      std::lower_bound(kSettings.begin(), kSettings.end(), name,
+                       [](const Setting& setting, std::string_view wanted) {
+                         return Precedes(NameOf(setting), wanted);
+                       });
   return found != kSettings.end() && NameOf(*found) == name ? found : nullptr;
 }
 
