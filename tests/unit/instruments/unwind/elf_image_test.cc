@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "own_memory.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -57,6 +58,7 @@ std::string BuildIdOfOwnFile() {
 }
 
 TEST(ReadOwnMemoryTest, ReadsOnlyReadableMemory) {
+  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
   char* const memory = static_cast<char*>(
       mmap(nullptr, 2 * kMappedPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
@@ -75,6 +77,7 @@ TEST(ReadOwnMemoryTest, ReadsOnlyReadableMemory) {
 }
 
 TEST(ElfImageTest, OfThisProgram) {
+  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
   ElfImage image;
   ASSERT_TRUE(ReadElfImage(OwnImage(), UINTPTR_MAX, &image));
   EXPECT_EQ(Hex(image), BuildIdOfOwnFile());
@@ -87,6 +90,7 @@ TEST(ElfImageTest, OfThisProgram) {
 
 // If the image ends before the notes, no build ID is found.
 TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
+  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
   const uintptr_t start = OwnImage();
   ElfImage image;
   EXPECT_FALSE(ReadElfImage(start, start, &image));
@@ -104,6 +108,7 @@ TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
 class ChangedImageTest : public testing::Test {
  protected:
   void SetUp() override {
+    SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
     bytes_.resize(4 * kMappedPage);
     // Copies the image up to the first unreadable byte.
     while (!ReadOwnMemory(OwnImage(), bytes_.data(), bytes_.size())) {

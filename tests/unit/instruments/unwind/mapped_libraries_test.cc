@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "instruments/profiles/profile_fixture.h"
 #include "instruments/unwind/elf_image.h"
+#include "own_memory.h"
 
 extern "C" TC_OUT_OF_LINE int function_names_test_function(int n) { return n * 3 + 1; }
 
@@ -89,6 +90,7 @@ struct Names {
 };
 
 TEST(FunctionNamesTest, ProgramAndLibraries) {
+  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
   Names n;
   const uintptr_t own = AddressOf(&function_names_test_function);
   const uintptr_t hidden = AddressOf(&HiddenFunction);
@@ -125,6 +127,7 @@ TEST(FunctionNamesTest, ProgramAndLibraries) {
 }
 
 TEST(FunctionNamesTest, FirstToLastByteOfAFunction) {
+  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
   const auto start = reinterpret_cast<uintptr_t>(&lfind);
   // The dynamic linker knows the length of the function.
   Dl_info info;
@@ -155,6 +158,7 @@ TEST(FunctionNamesTest, FirstToLastByteOfAFunction) {
 
 // Without the file, the dynamic symbol table is used.
 TEST(FunctionNamesTest, DynamicSymbolTableSuffices) {
+  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
   Names n;
   const auto address = reinterpret_cast<uintptr_t>(&qsort);
   const MappedLibrary* const library = n.libraries.Find(address);
