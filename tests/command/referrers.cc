@@ -19,7 +19,11 @@
 
 extern "C" int tcmalloc_leaks_register_roots(const void* start, size_t bytes) __attribute__((weak));
 
+#ifdef __clang__  // it clones no functions
+#define WAY extern "C" __attribute__((noinline))
+#else
 #define WAY extern "C" __attribute__((noinline, noclone))
+#endif
 
 namespace chain {
 
