@@ -232,6 +232,27 @@ Address HeapObjects::LeafOf(Address address) const {
   return pointer == 4 ? leaf & 0xffffffff : leaf;
 }
 
+HeapObjects::PageRecords HeapObjects::RecordsUpTo(Address address) const {
+  // A hardware page of the map is there as a whole or not at all.
+  constexpr Address kReadAtOnce = 4096;
+  const size_t pointer = target_.pointer_bytes();
+  const uint64_t index = address >> page_shift_ & ((uint64_t{1} << leaf_bits_) - 1);
+  const Address leaf = LeafOf(address);
+  if (leaf == 0) return {.pages = index + 1, .records = {}};
+  const Address first = leaf + page_map_fields_.spans;
+  const Address last = first + index * pointer;
+  const Address start = std::max(last / kReadAtOnce * kReadAtOnce, first);
+  PageRecords found{.pages = (last - start) / pointer + 1, .records = {}};
+  std::vector<char> bytes(found.pages * pointer);
+  if (!target_.image().Read(start, bytes.data(), bytes.size())) return found;
+  for (size_t at = 0; at < bytes.size(); at += pointer) {
+    Address record = 0;
+    memcpy(&record, &bytes[at], pointer);
+    found.records.push_back(record);
+  }
+  return found;
+}
+
 Address HeapObjects::SpanAt(Address address) const {
   const size_t pointer = target_.pointer_bytes();
   const Address leaf = LeafOf(address);

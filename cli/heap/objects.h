@@ -153,6 +153,13 @@ class HeapObjects {
   std::optional<SpanInfo> SpanAround(Address address) const;
   // The span of the page in the page map; 0 if the page has no span.
   Address SpanAt(Address address) const;
+  // What SpanAt says of pages of which the last is the one at `address`: as many as one read gets.
+  // No records if all are 0.
+  struct PageRecords {
+    uint64_t pages;
+    std::vector<Address> records;
+  };
+  PageRecords RecordsUpTo(Address address) const;
   std::vector<uint64_t> FreeBits(const SpanInfo& span) const;
   // The first object of free_ at or after `start`.
   std::vector<FreeObject>::const_iterator FirstFree(Address start) const;

@@ -13,6 +13,9 @@ namespace {
 
 // The most pages by which a span may begin before an address in it.
 constexpr size_t kMaxPagesOfSpan = size_t{1} << 26;
+// How many entries of the page map that lead to no span are tried: in a damaged heap each may be
+// one.
+constexpr size_t kMaxOldEntries = size_t{1} << 18;
 
 }  // namespace
 
@@ -20,15 +23,24 @@ std::optional<SpanInfo> HeapObjects::SpanAround(Address address) const {
   // The page map has the first and the last page of a span; other entries may be old.
   const uint64_t page = uint64_t{1} << page_shift_;
   Address at = address / page * page;
-  for (size_t i = 0; i < kMaxPagesOfSpan; ++i, at -= page) {
-    if (const Address record = SpanAt(at)) {
+  Address before = 0;
+  size_t old_entries = 0;
+  for (uint64_t passed = 0; passed < kMaxPagesOfSpan;) {
+    const PageRecords found = RecordsUpTo(at);
+    for (size_t i = 0; i < found.records.size(); ++i) {
+      const Address record = found.records[found.records.size() - 1 - i];
+      if (record == 0 || record == before) continue;
+      before = record;
       const std::optional<SpanInfo> span = TryReadSpan(record);
-      if (span.has_value() && address - span->start < span->bytes && span->start <= at &&
+      if (span.has_value() && address - span->start < span->bytes && span->start <= at - i * page &&
           !StateText(*span).empty() && SpanAt(span->start) == record) {
         return span;
       }
+      if (++old_entries > kMaxOldEntries) return std::nullopt;
     }
-    if (at < page) break;
+    if (at / page < found.pages) break;
+    passed += found.pages;
+    at -= found.pages * page;
   }
   return std::nullopt;
 }

@@ -12,6 +12,7 @@
 #include "cli/fake_image.h"
 #include "cli/patched_image.h"
 #include "heap/leak_search.h"
+#include "heap/objects.h"
 #include "heap/referrers.h"
 #include "image/copied_image.h"
 #include "image/find_root.h"
@@ -110,6 +111,24 @@ TEST_P(DamagedImagesTest, WrongBytesDoNoHarm) {
 }
 INSTANTIATE_TEST_SUITE_P(Parts, DamagedImagesTest, testing::Values(0));
 INSTANTIATE_TEST_SUITE_P(Thorough, DamagedImagesTest, testing::Range(uint64_t{1}, uint64_t{20}));
+
+// The page map has the span's record only at its ends. Its entries in between are read in pieces.
+TEST(HeapObjectsTest, TheMiddleOfALargeObjectTakesFewReads) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  void* const object = tc_malloc(kBytes);
+  const auto start = reinterpret_cast<Address>(object);
+  LiveImage live(getpid());
+  const auto root = FindRoot(live);
+  ASSERT_TRUE(root.has_value());
+  RecordingImage recording(live);
+  const Target target(recording, *root);
+  const HeapObjects objects(target);
+  const size_t before = recording.reads().size();
+  const Place place = objects.Find(start + kBytes / 2);
+  EXPECT_EQ(place.object.start, start);
+  EXPECT_LT(recording.reads().size() - before, 100u);
+  tc_free(object);
+}
 
 TEST(CopiedImageTest, CopiesNoFurtherThanASetGuard) {
   FakeImage source;
