@@ -201,15 +201,21 @@ TEST(HeapHoldTest, AForkThatWaitsForTheHeapForSecondsGoesOnWithoutIt) {
   ASSERT_EQ(pthread_atfork(&LockMutexOfProgram, &UnlockMutexOfProgram, &UnlockMutexOfProgram), 0);
   SpinLock& lock = GlobalHeap().holes.lock();
   lock.Lock();
-  std::thread forks = StartUntilAsleep([] {
+  // The thread lives on until this one has forked: ThreadSanitizer would see a thread in the child
+  // that has ended and that nobody joins.
+  std::atomic<bool> both_forked{false};
+  std::thread forks = StartUntilAsleep([&both_forked] {
     EXPECT_EQ(InChild([] {
                 void* const p = tc_malloc(10 << 20);
                 tc_free(p);
                 return p != nullptr && InStrayChild() == CLibraryMalloc::CanAllocate() ? 0 : 1;
               }),
               0);
+    both_forked.wait(false);
   });
   EXPECT_EQ(InChild([] { return 0; }), 0);
+  both_forked = true;
+  both_forked.notify_one();
   lock.Unlock();
   forks.join();
   GlobalHeap().CheckInvariants();
