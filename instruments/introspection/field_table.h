@@ -15,8 +15,7 @@
 namespace tcmalloc {
 
 struct FieldTable {
-  // The word of a lock, which is 0 when the lock is free: that of a SpinLock, with which each kind
-  // of lock begins.
+  // The word of a lock, which is 0 when the lock is free.
   template <typename T>
   static constexpr size_t OffsetOfLockWord() {
     static_assert(sizeof(T) == sizeof(SpinLock) && requires(T lock) {

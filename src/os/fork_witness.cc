@@ -6,10 +6,15 @@
 #include <new>
 
 #include "os/errno_keeper.h"
-#include "os/process_id.h"
 
 namespace tcmalloc {
 namespace {
+
+using Word = std::atomic<uint32_t>;
+
+// Null before the first call, and if the kernel has no such pages. Release and acquire pass the
+// word to other threads.
+constinit std::atomic<Word*> witness{nullptr};
 
 // Makes a page that is zero in a forked child. Null if the kernel refuses. The kernel rounds
 // `bytes` up to a whole page.
@@ -26,36 +31,25 @@ void* NewPage(size_t bytes) {
   return nullptr;
 }
 
+Word* EnsureWord() {
+  Word* word = witness.load(std::memory_order_acquire);
+  if (word != nullptr) return word;
+  void* const memory = NewPage(sizeof(Word));
+  if (memory == nullptr) return nullptr;
+  Word* const fresh = new (memory) Word(0);
+  if (witness.compare_exchange_strong(word, fresh, std::memory_order_acq_rel)) return fresh;
+  // Another thread has made one meanwhile.
+  munmap(memory, sizeof(Word));
+  return word;
+}
+
 }  // namespace
 
-ForkWitness::Page* ForkWitness::EnsurePage() {
-  Page* page = page_.load(std::memory_order_acquire);
-  if (page != nullptr) return page;
-  void* const memory = NewPage(sizeof(Page));
-  if (memory == nullptr) return nullptr;
-  Page* const fresh = new (memory) Page;
-  if (page_.compare_exchange_strong(page, fresh, std::memory_order_acq_rel)) return fresh;
-  // Another thread has made one meanwhile.
-  munmap(memory, sizeof(Page));
-  return page;
-}
-
-void ForkWitness::Begin() {
-  if (forking_.load(std::memory_order_relaxed) != 0) return;
+const Word* WatchForCopies() {
   const ErrnoKeeper keeper;
-  Page* const page = EnsurePage();
-  if (page != nullptr) page->forking.store(1, std::memory_order_relaxed);
-  forking_.store(page != nullptr ? kPageTells : ProcessId(), std::memory_order_relaxed);
+  Word* const word = EnsureWord();
+  if (word != nullptr) word->store(1, std::memory_order_relaxed);
+  return word;
 }
-
-const std::atomic<uint32_t>* ForkWitness::Watch() {
-  const ErrnoKeeper keeper;
-  Page* const page = EnsurePage();
-  if (page == nullptr) return nullptr;
-  page->watched.store(1, std::memory_order_relaxed);
-  return &page->watched;
-}
-
-bool ForkWitness::OtherProcess(uint64_t process) { return process != ProcessId(); }
 
 }  // namespace tcmalloc

@@ -20,34 +20,7 @@ uint32_t ThreadNumbers::New() {
     may_repeat_.store(true, std::memory_order_relaxed);
     number = next();
   }
-  NoteInChild(number);
   return number;
-}
-
-void ThreadNumbers::NoteInChild(uint32_t number) {
-  if (!witness_.InChild()) return;
-  const auto is_earlier = [number](uint32_t first) {
-    return ((first - number) & kMask) <= kMask / 2;
-  };
-  uint32_t first = first_in_child_.load(std::memory_order_relaxed);
-  while (first == 0 || is_earlier(first)) {
-    if (first_in_child_.compare_exchange_weak(first, number, std::memory_order_acq_rel)) return;
-  }
-}
-
-void ThreadNumbers::NoteFork() {
-  // In a nested fork the child has already given numbers, and first_in_child_ stays valid.
-  if (!witness_.InChild()) first_in_child_.store(0, std::memory_order_relaxed);
-  witness_.Begin();
-}
-
-bool ThreadNumbers::IsOfForkedParent(uint32_t number) const {
-  if (!witness_.InChild()) return false;
-  const uint32_t first = first_in_child_.load(std::memory_order_acquire);
-  if (first == 0) return true;
-  // The child's numbers are those from its first one to the last one.
-  const uint32_t last = given_.load(std::memory_order_relaxed) & kMask;
-  return ((number - first) & kMask) > ((last - first) & kMask);
 }
 
 }  // namespace tcmalloc

@@ -15,7 +15,6 @@
 #include <cstdint>
 
 #include "base/compiler.h"
-#include "os/fork_witness.h"
 
 namespace tcmalloc {
 
@@ -36,32 +35,14 @@ class ThreadNumbers {
   // True if all numbers have been given, so that two threads may have the same one.
   bool MayRepeat() const { return may_repeat_.load(std::memory_order_relaxed); }
 
-  // The forking thread calls these around fork. NoteFork comes before the fork, and has no effect
-  // in a nested fork. Until ForgetFork, IsOfForkedParent is true in the child for the numbers that
-  // were given to threads of the parent, and false in the parent.
-  void NoteFork();
-  void ForgetFork() { witness_.End(); }
-  // See ForkWitness::Watch.
-  const std::atomic<uint32_t>* WatchProcess() { return witness_.Watch(); }
-  // Requires: the caller has seen the number in a lock, by an acquiring load.
-  bool IsOfForkedParent(uint32_t number) const;
-
  private:
-  // Numbers are in the order in which they are given, on a circle.
   static constexpr uint32_t kMask = (uint32_t{1} << kThreadNumberBits) - 1;
-
-  void NoteInChild(uint32_t number);
 
   // The last number that was given, and higher bits. Relaxed: the only data that depends on it is
   // in a lock with the number.
   std::atomic<uint32_t> given_;
   // Set once. Relaxed: see given_.
   std::atomic<bool> may_repeat_{false};
-  ForkWitness witness_;
-  // The first number that was given in the child of the present fork; 0 if there is none. Release
-  // and acquire: a thread that finds another thread's number in a lock sees the value that was
-  // stored with it.
-  std::atomic<uint32_t> first_in_child_{0};
 };
 
 extern constinit ThreadNumbers thread_numbers;

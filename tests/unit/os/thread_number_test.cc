@@ -8,8 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "testing/in_child.h"
-
 namespace tcmalloc {
 namespace {
 
@@ -45,30 +43,6 @@ TEST(ThreadNumberTest, ANumberIsGivenAgainAfterAllOthers) {
       EXPECT_LT(number, uint32_t{1} << kThreadNumberBits);
       EXPECT_TRUE(seen.insert(number).second) << number;
     }
-  }
-}
-
-TEST(ThreadNumberTest, AChildKnowsThreadsOfItsParentAlsoWhenNumbersAreGivenAgain) {
-  for (const uint32_t given :
-       {uint32_t{0}, (uint32_t{1} << kThreadNumberBits) - 5, (uint32_t{1} << kThreadNumberBits) - 4,
-        (uint32_t{1} << kThreadNumberBits) - 3, (uint32_t{1} << kThreadNumberBits) - 2,
-        (uint32_t{1} << kThreadNumberBits) - 1, uint32_t{1} << kThreadNumberBits}) {
-    ThreadNumbers numbers(given);
-    const uint32_t early = numbers.New();
-    numbers.NoteFork();
-    const uint32_t late = numbers.New();
-    EXPECT_FALSE(numbers.IsOfForkedParent(late));
-    EXPECT_EQ(InChild([&] {
-                numbers.NoteFork();
-                for (int i = 0; i < 5; ++i) {
-                  if (!numbers.IsOfForkedParent(early) || !numbers.IsOfForkedParent(late)) return 1;
-                  if (numbers.IsOfForkedParent(numbers.New())) return 2;
-                }
-                numbers.ForgetFork();
-                return numbers.IsOfForkedParent(late) ? 3 : 0;
-              }),
-              0);
-    numbers.ForgetFork();
   }
 }
 
