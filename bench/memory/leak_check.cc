@@ -18,7 +18,7 @@
 #include "instruments/leaks/object_index.h"
 #include "os/memory/virtual_memory.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 extern "C" {
 void* tc_malloc(size_t size) noexcept;

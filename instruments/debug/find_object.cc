@@ -4,7 +4,7 @@
 #include "instruments/debug/report.h"
 #include "os/frame_mark.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 #include "process/stray_child.h"
 
 namespace tcmalloc {

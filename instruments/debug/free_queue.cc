@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/debug/free_queue.h"
 
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/debug/verify.h"
 
-#include "central/span_owner.h"
+#include "central/shard.h"
 #include "instruments/debug/checks.h"
 #include "instruments/debug/find_object.h"
 #include "instruments/debug/free_queue.h"
 #include "instruments/debug/report.h"
 #include "os/frame_mark.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 namespace {

@@ -2,7 +2,7 @@
 #include "instruments/gperftools/heap_walk.h"
 
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 namespace {

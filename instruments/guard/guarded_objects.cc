@@ -21,7 +21,7 @@
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 namespace {

@@ -12,7 +12,6 @@
 #include "process/current_thread.h"
 #include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
 
 namespace tcmalloc {
 namespace {

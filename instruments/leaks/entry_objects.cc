@@ -7,7 +7,7 @@
 #include "instruments/world_stop/memory_reader.h"
 #include "os/memory/virtual_memory.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 #include "tcmalloc/tcmalloc.h"
 
 using tcmalloc::LiveObject;

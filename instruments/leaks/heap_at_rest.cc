@@ -5,7 +5,7 @@
 
 #include "base/tuning.h"
 #include "os/clock.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 

@@ -9,7 +9,7 @@
 // one object, sampled ones included. So is every slot of a guarded sample in use
 // (instruments/guard/): a large object that does not begin at a page.
 //
-// The moment. The heap is held (process/heap_hold.h), so everything that a lock protects is
+// The moment. The heap is held (process/fork.h), so everything that a lock protects is
 // consistent. The other threads are stopped, each at any instruction, or do not allocate and free.
 // Outside of locks they can only be in these states:
 //

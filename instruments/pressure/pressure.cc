@@ -21,7 +21,7 @@
 #include "process/background_thread.h"
 #include "process/current_thread.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 #include "process/idle_release.h"
 
 namespace tcmalloc {

@@ -23,7 +23,7 @@
 #include "os/signals.h"
 #include "os/uncancelled_io.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 #include "process/helper_thread.h"
 
 namespace tcmalloc {

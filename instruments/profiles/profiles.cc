@@ -11,7 +11,7 @@
 #include "os/errno_keeper.h"
 #include "os/stack_trace.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 namespace {

@@ -10,7 +10,6 @@
 #include "os/clock.h"
 #include "os/stack_trace.h"
 #include "process/fork.h"
-#include "process/heap_hold.h"
 #include "process/hooks.h"
 
 namespace tcmalloc {

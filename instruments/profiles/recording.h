@@ -21,7 +21,7 @@ void StopRecording();
 bool RecordingRuns();
 
 // Sets `*record` to the record of an object in use. False when there is none. A thread that holds
-// the heap (process/heap_hold.h) passes through the locks that this takes.
+// the heap (process/fork.h) passes through the locks that this takes.
 bool FindRecord(uintptr_t object, ObjectTable::Record* record);
 
 }  // namespace tcmalloc

@@ -13,7 +13,7 @@
 #include "os/stack_trace.h"
 #include "process/current_thread.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 

@@ -47,10 +47,10 @@ thread_cache/countdown.h: kNever: bits
 central/central_free_list.h: kMaxRuns kSpansAtOnce: buffer
 central/hole_claims.h: kMaxHoles: buffer
 central/object_words.h: kMaxWords: buffer
-central/ranked_spans.h: kNumRanks: bits
-central/ranked_spans.h: kNowhere: protocol
-central/shard_map.h: kMaxProcessors: buffer
-central/span_owner.h: kShardBits kCounted: bits
+central/shard.h: kNumRanks: bits
+central/shard.h: kNowhere: protocol
+central/shard.h: kMaxProcessors: buffer
+central/shard.h: kShardBits kCounted: bits
 instruments/gperftools/heap_walk.cc: kSpansAtOnce: buffer
 config/setting.h: kDebugLibrary: bits
 instruments/debug/stacks.cc: kStaticSkip: protocol
@@ -166,7 +166,7 @@ instruments/profiles/named_stack.cc: kBytesPerFrame: buffer
 instruments/profiles/profile_files.cc: kMaxName: buffer
 instruments/profiles/record_session.cc: kStaticSkip: protocol
 instruments/profiles/sampler.cc: kSampleStaticSkip: protocol
-process/heap_hold.cc: kMaxHandlers: buffer
+process/fork.cc: kMaxHandlers: buffer
 process/helper_thread.cc: kMaxTasks: buffer
 process/hooks.h: kMaxHooks: format
 process/idle_release.h: kUntilFrees: protocol

@@ -81,7 +81,7 @@ struct Tuning {
     size_t span_tail_part = 64;
   } size_classes;
 
-  // The shards of the central free lists, one for each thread (central/shard_map.h).
+  // The shards of the central free lists, one for each thread (central/shard.h).
   struct Shards {
     // The most shards. More threads than this share shards, and with them cache lines. With 16, 64
     // threads share 95 % of the lines of their 8-byte objects, with 64 1 % (decision 0040). Range:
@@ -276,7 +276,7 @@ struct Tuning {
   } small_preset;
 
   // Which bytes of an object that it did not allocate a thread writes to before it returns the
-  // object, so that its CPU owns their cache lines (central/line_ownership.h). All bytes of an
+  // object, so that its CPU owns their cache lines (central/object_words.h). All bytes of an
   // object of up to whole_object_bytes; of a longer one the first bytes_of_longer, which its user
   // has most likely touched. Not measured. Ranges: 64 to 4096; 1 to whole_object_bytes.
   struct LineOwnership {

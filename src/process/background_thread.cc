@@ -11,7 +11,7 @@
 #include "os/errno_keeper.h"
 #include "os/futex.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 #include "process/idle_release.h"
 #include "process/stray_child.h"
 #include "thread_cache/registry_totals.h"

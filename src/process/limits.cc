@@ -12,7 +12,7 @@
 #include "os/log.h"
 #include "process/callback_scope.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 namespace {

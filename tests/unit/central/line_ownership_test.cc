@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/line_ownership.h"
+#include "central/object_words.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/per_size_class.h"
+#include "central/central_cache.h"
 
 #include <gtest/gtest.h>
 

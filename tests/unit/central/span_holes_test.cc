@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares ForEachHole with a naive model, page by page and object by object, for all size classes
 // and hardware page sizes.
-#include "central/span_holes.h"
+#include "central/hole_claims.h"
 
 #include <gtest/gtest.h>
 

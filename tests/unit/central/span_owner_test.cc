@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/span_owner.h"
+#include "central/shard.h"
 
 #include <gtest/gtest.h>
 

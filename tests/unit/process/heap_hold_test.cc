@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -16,7 +16,6 @@
 #include "os/c_library.h"
 #include "os/clock.h"
 #include "os/thread_number.h"
-#include "process/fork.h"
 #include "process/heap.h"
 #include "process/stray_child.h"
 #include "testing/in_child.h"

@@ -15,7 +15,7 @@
 #include "base/size_classes.h"
 #include "base/text_writer.h"
 #include "central/central_cache.h"
-#include "central/span_owner.h"
+#include "central/shard.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/page_map.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/tuning.h"
-#include "central/line_ownership.h"
+#include "central/object_words.h"
 #include "testing/random.h"
 #include "testing/touch_watch.h"
 #include "thread_cache/bin_policy.h"

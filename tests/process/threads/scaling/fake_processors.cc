@@ -21,7 +21,7 @@
 #include "base/step_counts.h"
 #include "os/processor.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 #include "process/threads/scaling/rows.h"
 #include "process/trim.h"
 #include "stats/stats.h"

@@ -15,7 +15,7 @@
 #include "malloc/tc_names.h"
 #include "os/memory/virtual_memory.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/fork.h"
 
 namespace tcmalloc {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/shard_map.h"
+#include "central/shard.h"
 
 #include <algorithm>
 #include <new>
