@@ -154,14 +154,12 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
   {
     using T = SpanCache;
     out.Struct("SpanCache", sizeof(T));
-    TC_LOCK(lock_);
     TC_FIELD(bytes_);
     TC_FIELD(counts_);
   }
   {
     using T = SpanPool;
     out.Struct("SpanPool", sizeof(T));
-    TC_LOCK(lock_);
     TC_PART(spans_, FreeSpans);
     TC_FIELD(hidden_);
   }
@@ -194,9 +192,20 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
     TC_FIELD(shards_);
   }
   {
+    using T = SpinLock;
+    out.Struct("SpinLock", sizeof(T));
+    out.Field("state_", offsetof(T, state_), sizeof(T::state_), "Lock");
+  }
+  {
+    using T = ShardLocks;
+    out.Struct("ShardLocks", sizeof(T));
+    TC_PART(locks, SpinLock);
+  }
+  {
     using T = Shard;
     out.Struct("Shard", sizeof(T));
     TC_FIELD(number_);
+    TC_FIELD(locks_);
     TC_FIELD(num_threads_);
     TC_FIELD(spans_);
     TC_PART(home_, SpanHome);
@@ -204,7 +213,6 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
   {
     using T = ShardSpans;
     out.Struct("ShardSpans", sizeof(T));
-    TC_LOCK(lock);
     TC_FIELD(free_objects);
     TC_FIELD(num_spans);
     TC_FIELD(hole_pages);

@@ -62,9 +62,7 @@ size_t CentralFreeList::hole_pages() const { return SumOf(&ShardSpans::hole_page
 size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
   const SpanOwner owner = SpanOwner::Of(span);
   if (!owner.counted() || owner.size_class() != size_class_) return 0;
-  ShardSpans* const spans = SpansAt(owner.shard());
-  if (spans == nullptr) return 0;
-  const SpinLockHolder holder(spans->lock);
+  const SpinLockHolder holder(LockOf(*shards_.At(owner.shard())));
   if (SpanOwner::Of(span) != owner) return 0;
   return span->Contains(page.start_address()) ? span->free_count : 0;
 }
@@ -104,19 +102,21 @@ size_t CentralFreeList::RemoveFromOwn(const Shard& own, ShardSpans& spans, void*
                                       size_t n) {
   spans.used_at.store(new_spans_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   const Takeable first = FirstTake(own, n);
-  const size_t taken = RemoveFrom(&spans, first, objects, n);
+  const size_t taken = RemoveFrom(own, first, objects, n);
   if (taken > 0 || first == Takeable::kAny) return taken;
-  return RemoveFrom(&spans, Takeable::kAny, objects, n);
+  return RemoveFrom(own, Takeable::kAny, objects, n);
 }
 
-size_t CentralFreeList::RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n) {
+size_t CentralFreeList::RemoveFrom(const Shard& shard, Takeable take, void** objects, size_t n) {
+  ShardSpans* const spans = shard.spans(size_class_);
   if (!HasObjects(spans)) return 0;
-  spans->lock.Lock();
-  return RemoveAndUnlock(*spans, take, objects, n);
+  SpinLock& lock = LockOf(shard);
+  lock.Lock();
+  return RemoveAndUnlock(lock, *spans, take, objects, n);
 }
 
-size_t CentralFreeList::RemoveAndUnlock(ShardSpans& spans, Takeable take, void** objects,
-                                        size_t n) {
+size_t CentralFreeList::RemoveAndUnlock(SpinLock& lock, ShardSpans& spans, Takeable take,
+                                        void** objects, size_t n) {
   take = Simplified(take);
   void** const end = objects + n;
   void** begin = end;
@@ -125,10 +125,10 @@ size_t CentralFreeList::RemoveAndUnlock(ShardSpans& spans, Takeable take, void**
     claims.num_words = 0;
     claims.wanted = static_cast<size_t>(begin - objects);
     ClaimLocked(spans, take, &claims);
-    spans.lock.Unlock();
+    lock.Unlock();
     begin = PrependClaimed(claims, begin);
     if (!claims.full() || claims.wanted == 0) return MoveDown(objects, begin, end);
-    spans.lock.Lock();
+    lock.Lock();
   }
 }
 
@@ -150,7 +150,7 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Memory memory, void** obje
   Claims claims;
   claims.wanted = n;
   {
-    const SpinLockHolder holder(spans->lock);
+    const SpinLockHolder holder(LockOf(own));
     // From these spans, even if other threads have returned objects meanwhile: otherwise one could
     // stay without a live object.
     for (size_t i = 0; i < num_fresh; ++i) ClaimFromNewSpanLocked(*spans, fresh[i], take, &claims);
@@ -159,7 +159,7 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Memory memory, void** obje
   void** const begin = PrependClaimed(claims, end);
   size_t more = 0;
   if (claims.full()) {
-    more = RemoveFrom(spans, take, objects, static_cast<size_t>(begin - objects));
+    more = RemoveFrom(own, take, objects, static_cast<size_t>(begin - objects));
   }
   return more + MoveDown(objects + more, begin, end);
 }
@@ -338,7 +338,7 @@ Span* CentralFreeList::DeleteSpans(const Shard& own, Span* emptied) {
     emptied = span->list_node.next;
     span->list_node = ListNode<Span>();
     if (SpanOwner::Of(span).size_class() != SizeClass::kNone) {
-      const SpinLockHolder holder(SpansAt(s)->lock);
+      const SpinLockHolder holder(LockOf(*shards_.At(s)));
       SpanOwner(SizeClass::kNone, s).StoreIn(span);
     }
     page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
@@ -356,9 +356,9 @@ bool CentralFreeList::IsOut(const void* p) {
   const Span* const span = page_map_.SpanOf(PageId::Containing(p));
   if (span == nullptr) return false;
   const SpanOwner owner = SpanOwner::Of(span);
-  ShardSpans* const spans = SpansAt(owner.shard());
-  if (spans == nullptr) return false;
-  const SpinLockHolder holder(spans->lock);
+  const Shard* const shard = shards_.At(owner.shard());
+  if (shard == nullptr) return false;
+  const SpinLockHolder holder(LockOf(*shard));
   if (SpanOwner::Of(span) != owner || !IsSpanOfClass(span, p)) return false;
   const size_t index = kSizeClasses.ObjectStartIndex(
       size_class_, reinterpret_cast<uintptr_t>(p) - span->first_page.start_uintptr());
@@ -367,12 +367,12 @@ bool CentralFreeList::IsOut(const void* p) {
 
 void CentralFreeList::CheckInvariants() {
   shards_.ForEach([this](const Shard& shard) {
-    if (ShardSpans* const spans = shard.spans(size_class_)) CheckShard(shard.number(), *spans);
+    if (ShardSpans* const spans = shard.spans(size_class_)) CheckShard(shard, *spans);
   });
 }
 
-void CentralFreeList::CheckShard(size_t number, ShardSpans& spans) {
-  const SpinLockHolder holder(spans.lock);
+void CentralFreeList::CheckShard(const Shard& shard, ShardSpans& spans) {
+  const SpinLockHolder holder(LockOf(shard));
   size_t free_objects = 0;
   size_t hole_pages = 0;
   size_t listed = 0;
@@ -392,7 +392,7 @@ void CentralFreeList::CheckShard(size_t number, ShardSpans& spans) {
     const size_t in_last_word = objects_per_span_ - (words_per_span_ - 1) * kBitsPerWord;
     TC_CHECK((span->free_bits[words_per_span_ - 1] & ~BitRange(0, in_last_word)) == 0);  // S2
     TC_CHECK(bits == span->free_count);                                                  // S2
-    TC_CHECK(SpanOwner::Of(span) == SpanOwner(size_class_, number, true));               // C4
+    TC_CHECK(SpanOwner::Of(span) == SpanOwner(size_class_, shard.number(), true));       // C4
     free_objects += bits;
     hole_pages += span->hole_pages;
     ++listed;

@@ -11,13 +11,14 @@ bool CentralFreeList::ClaimHoles(Span* span, SpanOwner owner, size_t hardware_pa
   static_assert(HoleClaims::kMaxHoles >= kMaxSmallSpanBytes / 4096 / 2);
   const PageId looked_at = *page;
   *page += Length(1);
-  ShardSpans* const spans = SpansAt(owner.shard());
-  if (spans == nullptr) return true;
+  const Shard* const shard = shards_.At(owner.shard());
+  if (shard == nullptr) return true;
   const SpanMeasures measures = {object_size_, objects_per_span_, hardware_page_size,
                                  span_pages_.bytes() / hardware_page_size};
-  const SpinLockHolder holder(spans->lock);
+  const SpinLockHolder holder(LockOf(*shard));
   if (SpanOwner::Of(span) != owner) return true;
   if (!span->Contains(looked_at.start_address())) return true;
+  ShardSpans& spans = *shard->spans(size_class_);
   *page = span->first_page + span->num_pages;
   size_t pages = 0;
   ForEachHole(span->free_bits, measures, [&](const SpanHole& hole) { pages += hole.num_pages; });
@@ -39,10 +40,10 @@ bool CentralFreeList::ClaimHoles(Span* span, SpanOwner owner, size_t hardware_pa
                        [span](size_t w, uint64_t mask) { span->free_bits[w] &= ~mask; });
   }
   claims->AddKnown(span->hole_pages);
-  ForgetHolesLocked(*spans, span);
+  ForgetHolesLocked(spans, span);
   span->free_count -= claimed;
-  spans->free_objects.Subtract(claimed);
-  spans->spans.Move(span, place, PlaceOf(span));
+  spans.free_objects.Subtract(claimed);
+  spans.spans.Move(span, place, PlaceOf(span));
   return true;
 }
 
@@ -69,11 +70,12 @@ void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
   // Some of its objects are claimed, so the span and its owner stay.
   Span* const span = claims->begin()->span;
   const size_t number = SpanOwner::Of(span).shard();
-  ShardSpans& spans = *SpansAt(number);
+  Shard& shard = *shards_.At(number);
+  ShardSpans& spans = *shard.spans(size_class_);
   Span* emptied = nullptr;
   size_t freed_twice = kNoObject;
   {
-    const SpinLockHolder holder(spans.lock);
+    const SpinLockHolder holder(LockOf(shard));
     TC_ASSERT(SpanOwner::Of(span) == SpanOwner(size_class_, number, true));
     const uint32_t old_count = span->free_count;
     bool no_longer_split = false;
@@ -97,7 +99,7 @@ void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
     const uintptr_t address = span->first_page.start_uintptr() + freed_twice * object_size_;
     ReportMisuse(Misuse::kDoubleFree, reinterpret_cast<void*>(address), object_size_);
   }
-  if (emptied != nullptr) DeleteSpans(*shards_.At(number), emptied);
+  if (emptied != nullptr) DeleteSpans(shard, emptied);
 }
 
 }  // namespace tcmalloc

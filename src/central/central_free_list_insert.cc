@@ -172,19 +172,23 @@ void CentralFreeList::TakeFarLines(const Shard& own, const Runs& runs, void* con
 
 bool CentralFreeList::InsertInto(size_t s, bool waits, bool is_last_part, const Runs& runs,
                                  void* const* objects, Span** emptied, Finding* finding) {
-  ShardSpans* const spans = SpansAt(s);
+  const Shard* const shard = shards_.At(s);
+  ShardSpans* const spans = shard != nullptr ? shard->spans(size_class_) : nullptr;
   if (spans == nullptr) {
     *finding = FirstOfShardSlow(s, runs, objects);
     return true;
   }
+  // Another CPU may have this line and that of the lock. So the CPU fetches both at once.
+  __builtin_prefetch(spans, 1);
+  SpinLock& lock = LockOf(*shard);
   if (waits) {
-    spans->lock.Lock();
-  } else if (!spans->lock.TryLock()) {
+    lock.Lock();
+  } else if (!lock.TryLock()) {
     return false;
   }
   *finding = InsertLocked(*spans, s, runs, objects, emptied);
   if (is_last_part) Disown(s, *emptied);
-  spans->lock.Unlock();
+  lock.Unlock();
   return true;
 }
 

@@ -39,19 +39,20 @@ size_t CentralFreeList::RemoveFromOther(const Shard& own, const Shard& other, Re
                             .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
   const Takeable take = TakeFromOther(source, facts);
   if (take == Takeable::kNothing) return 0;
+  SpinLock& lock = LockOf(other);
   if (busy == nullptr) {
-    spans->lock.Lock();
-  } else if (!spans->lock.TryLock()) {
+    lock.Lock();
+  } else if (!lock.TryLock()) {
     *busy |= other.bit();
     return 0;
   }
   const bool draws = source == RefillSource::kEndedThreads;
   // With the lock held, so that only a thread that takes objects becomes the drawer.
-  if (draws && (!HasObjects(spans) || !StartDrawing(own, *spans, drawer))) {
-    spans->lock.Unlock();
+  if (draws && (!HasObjects(spans) || !StartDrawingLocked(own, *spans, drawer))) {
+    lock.Unlock();
     return 0;
   }
-  const size_t taken = RemoveAndUnlock(*spans, take, objects, n);
+  const size_t taken = RemoveAndUnlock(lock, *spans, take, objects, n);
   if (taken == 0) return 0;
   if (draws) spans->used_at.store(new_spans, std::memory_order_relaxed);
   if (ShardSpans* const mine = own.spans(size_class_)) {
@@ -67,7 +68,8 @@ bool CentralFreeList::OtherDraws(const Shard& own, uint8_t drawer) const {
   return shards_.At(drawer - size_t{1})->num_threads() > 0;
 }
 
-bool CentralFreeList::StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const {
+bool CentralFreeList::StartDrawingLocked(const Shard& own, ShardSpans& spans,
+                                         uint8_t drawer) const {
   const uint8_t mine = static_cast<uint8_t>(own.number() + 1);
   return groups_.size() == 1 || drawer == mine ||
          spans.drawer.compare_exchange_strong(drawer, mine, std::memory_order_relaxed);

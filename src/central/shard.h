@@ -18,16 +18,15 @@
 #include "base/counters.h"
 #include "base/size_classes.h"
 #include "central/ranked_spans.h"
-#include "os/gated_lock.h"
+#include "os/spinlock.h"
 #include "page_heap/span_home.h"
 #include "page_heap/touch_history.h"
 
 namespace tcmalloc {
 
-// The spans of one size class in one shard.
+// The spans of one size class in one shard. Guarded by Shard::lock of the class.
 struct alignas(kCacheLineSize) ShardSpans {
   // What each call touches comes first, in one cache line with the head of `spans`.
-  GatedLock lock{LockRank::kCentral};
   // While no living thread has the shard: one more than the number of the shard whose thread draws
   // on these spans; 0: no thread has yet. Out of date once that shard has no thread either.
   // Written with the lock held, by compare-and-swap of what was read before that, so that two
@@ -47,14 +46,24 @@ struct alignas(kCacheLineSize) ShardSpans {
   std::atomic<size_t> used_at{0};
   // Provides its own synchronization.
   TouchHistory touched;
-  RankedSpans spans TC_GUARDED_BY(lock);
+  RankedSpans spans;
+};
+
+// The locks of one shard: one for each size class, and that of the kept spans, which has the place
+// of SizeClass::kNone. Close together, since fork writes to all of them: the child copies the pages
+// with locks, and no others because of them.
+struct alignas(kCacheLineSize) ShardLocks {
+  struct Lock : SpinLock {
+    constexpr Lock() : SpinLock(LockRank::kShard) {}
+  };
+  std::array<Lock, kNumSizeClasses> locks;
 };
 
 class Shard {
  public:
   // `threadless`: the map's set of shards without a living thread, which this one joins.
-  Shard(size_t number, std::atomic<uint64_t>& threadless)
-      : number_(number), threadless_(threadless) {
+  Shard(size_t number, ShardLocks& locks, std::atomic<uint64_t>& threadless)
+      : number_(number), locks_(&locks), threadless_(threadless), home_(lock(SizeClass::kNone)) {
     threadless_.fetch_or(bit(), std::memory_order_relaxed);
   }
   Shard(const Shard&) = delete;
@@ -65,6 +74,9 @@ class Shard {
   // The shard in a set of shards.
   uint64_t bit() const { return uint64_t{1} << number_; }
 
+  // The lock of the spans of a class; SizeClass::kNone: of the kept spans.
+  SpinLock& lock(SizeClass c) const { return locks_->locks[Index(c)]; }
+  ShardLocks& locks() const { return *locks_; }
   SpanHome& home() { return home_; }
 
   // The thread caches that name the shard and that a living thread has. Racy for other callers than
@@ -73,7 +85,10 @@ class Shard {
   // The CPU on which a thread of the shard last took objects; negative when it is not known. Its
   // hardware caches have what passes through the shard.
   int cpu() const { return cpu_.load(std::memory_order_relaxed); }
-  void set_cpu(int cpu) { cpu_.store(cpu, std::memory_order_relaxed); }
+  void set_cpu(int cpu) {
+    // Threads that free the shard's objects read this cache line.
+    if (cpu != this->cpu()) cpu_.store(cpu, std::memory_order_relaxed);
+  }
   // Requires: the calls are serialized.
   void AddThread() {
     if (num_threads() == 0) threadless_.fetch_and(~bit(), std::memory_order_relaxed);
@@ -87,20 +102,12 @@ class Shard {
   // Null until the shard has a span of the class.
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
 
-  // Calls f(lock) for the lock of each existing class.
-  template <typename F>
-  void ForEachClassLock(F f) {
-    for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      CountSteps(Step::kClassLock);
-      if (ShardSpans* const spans = this->spans(static_cast<SizeClass>(i))) f(spans->lock);
-    }
-  }
-
  private:
   friend struct FieldTable;
   friend class ShardMap;
 
   const size_t number_;
+  ShardLocks* const locks_;
   std::atomic<uint64_t>& threadless_;
   // Relaxed: it decides only which shard serves a thread.
   std::atomic<size_t> num_threads_{0};

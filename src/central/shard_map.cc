@@ -42,8 +42,8 @@ bool ShardMap::MakeNext() {
   return number < num_shards_ && Ensure(number).number() == number;
 }
 
-template <typename T, typename Prepare, typename... Arguments>
-T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arguments) {
+template <typename T, typename Construct>
+T* ShardMap::BuildOnce(std::atomic<T*>& slot, Construct construct) {
   if (T* const present = slot.load(std::memory_order_acquire)) return present;
   // Not under the lock: the arena may need memory from the OS.
   void* const memory = arena_.Allocate(sizeof(T));
@@ -51,8 +51,7 @@ T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arg
   {
     const SpinLockHolder holder(lock_);
     if (slot.load(std::memory_order_relaxed) == nullptr) {
-      T* const fresh = new (memory) T(arguments...);
-      prepare(*fresh);
+      T* const fresh = construct(memory);
       slot.store(fresh, std::memory_order_release);
       return fresh;
     }
@@ -63,17 +62,23 @@ T* ShardMap::BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arg
 }
 
 Shard& ShardMap::Ensure(size_t number) {
-  const auto add = [this](Shard& fresh) {
-    page_heap_.AddHome(fresh.home());
-    const size_t end = std::max(end_.load(std::memory_order_relaxed), fresh.number() + 1);
+  Shard* const known = At(number);
+  if (known != nullptr) return *known;
+  // Nothing would hold the new shard's locks.
+  if (lock_.HeldForForkByThisThread()) return first_;
+  const auto add = [this, number](void* memory) {
+    Shard* const fresh = new (memory) Shard(number, MakeLocks(number), threadless_);
+    page_heap_.AddHome(fresh->home());
+    const size_t end = std::max(end_.load(std::memory_order_relaxed), number + 1);
     end_.store(end, std::memory_order_relaxed);
+    return fresh;
   };
-  Shard* const shard = BuildOnce(shards_[number], add, number, threadless_);
+  Shard* const shard = BuildOnce(shards_[number], add);
   return shard != nullptr ? *shard : first_;
 }
 
 ShardSpans* ShardMap::EnsureSpans(Shard& shard, SizeClass c) {
-  return BuildOnce(shard.spans_[Index(c)], [](ShardSpans&) {});
+  return BuildOnce(shard.spans_[Index(c)], [](void* memory) { return new (memory) ShardSpans; });
 }
 
 }  // namespace tcmalloc

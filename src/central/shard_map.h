@@ -19,12 +19,13 @@
 //   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
 //       by a release store. A reader loads it with acquire, and so sees a constructed object.
 //   D2  A shard's home is registered with the page heap before the shard's pointer is stored here.
-//   D3  While the locks are held for fork (ForEachLock) only the forking thread constructs objects.
-//       The gate holds their locks, too (see GatedLock).
+//   D3  While the locks are held for fork (ForEachLock) no shard is added, and only the forking
+//       thread adds a shard's spans of a class.
 //   D4  num_caches() of a shard is the number of calls of TryClaim that returned it less those of
 //       Return; num_threads() is at most that.
 // Thread safety: any. Which shard a thread uses affects only speed, so relaxed loads decide it.
-// Lock: LockRank::kShards, for the store of a pointer. Memory: the arena's, for good.
+// Locks: LockRank::kShards, for the store of a pointer; ShardLocks.
+// Memory: the arena's, for good.
 #pragma once
 
 #include <array>
@@ -32,8 +33,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "base/compiler.h"
+#include "base/config.h"
 #include "base/counters.h"
 #include "base/size_classes.h"
 #include "base/tuning.h"
@@ -84,17 +87,12 @@ class ShardMap {
   // Constructs the lowest shard that does not exist; false when there is none or no memory for it.
   bool MakeNext() TC_EXCLUDES(lock_);
 
-  // The shard with that number, constructed if missing; the first one when there is no memory.
-  // Requires: number is less than the number of shards.
+  // The shard with that number, constructed if missing; the first one when there is no memory, and
+  // while the calling thread forks. Requires: number is less than the number of shards.
   TC_SLOW_PATH Shard& Ensure(size_t number) TC_EXCLUDES(lock_);
 
   // Null while the shard does not exist. Requires: number < kMost.
   Shard* At(size_t number) const { return shards_[number].load(std::memory_order_acquire); }
-  // The class's spans in the shard with that number; null where either does not exist.
-  ShardSpans* SpansAt(size_t number, SizeClass c) const {
-    const Shard* const shard = At(number);
-    return shard == nullptr ? nullptr : shard->spans(c);
-  }
   // The shard's spans of the class, constructed if missing; null when there is no memory.
   ShardSpans* EnsureSpans(Shard& shard, SizeClass c) TC_EXCLUDES(lock_);
 
@@ -123,12 +121,14 @@ class ShardMap {
     return 0;
   }
 
-  // Calls f(lock) for every lock except those of PageHeap::ForEachLock. While the first one, a
-  // SpinLock, is held, only its holder adds locks (D3); the others are gated.
+  // Calls f(lock) for the map's lock, then for those of each shard. While the first is held, there
+  // are no more (D3).
   template <typename F>
   void ForEachLock(F f) {
     f(lock_);
-    ForEach([&f](Shard& shard) { shard.ForEachClassLock(f); });
+    ForEach([&f](const Shard& shard) {
+      for (SpinLock& lock : shard.locks().locks) f(lock);
+    });
   }
 
  private:
@@ -137,11 +137,13 @@ class ShardMap {
   // CPUs with higher numbers share entries.
   static constexpr size_t kMaxProcessors = 1024;
 
+  // Constructs the locks of the shard with that number.
+  ShardLocks& MakeLocks(size_t number) { return *new (locks_[number]) ShardLocks; }
   uint8_t Assign(std::atomic<uint8_t>& entry);
-  // The object of `slot`. Where that is null: constructs T(arguments...), calls prepare(T&), and
-  // stores it. Null when there is no memory.
-  template <typename T, typename Prepare, typename... Arguments>
-  T* BuildOnce(std::atomic<T*>& slot, Prepare prepare, Arguments&... arguments) TC_EXCLUDES(lock_);
+  // The object of `slot`. Where that is null: stores construct(memory). Null when there is no
+  // memory.
+  template <typename T, typename Construct>
+  T* BuildOnce(std::atomic<T*>& slot, Construct construct) TC_EXCLUDES(lock_);
 
   const Processor processor_;
   const size_t num_shards_;
@@ -155,7 +157,9 @@ class ShardMap {
   std::atomic<size_t> end_{1};
   // The shards without a living thread. Relaxed: it decides only where a thread looks.
   std::atomic<uint64_t> threadless_{0};
-  Shard first_{0, threadless_};
+  // The locks of the shards that exist; the others take no memory.
+  alignas(ShardLocks) unsigned char locks_[kMost][sizeof(ShardLocks)];
+  Shard first_{0, MakeLocks(0), threadless_};
   // See TryClaim. In one place, since it looks at all.
   std::array<uint32_t, kMost> num_caches_ = {};
   // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is

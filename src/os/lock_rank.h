@@ -12,9 +12,8 @@ enum class LockRank : uint8_t {
   kInit,          // building the heap, once
   kRegistry,      // the list of thread caches, their lifetimes and limits
   kShards,        // the set of shards, and of size classes in each
-  kCentral,       // the spans of one size class in one shard
+  kShard,         // the spans of one size class in one shard, or its kept spans
   kHoles,         // threads that are releasing free pages inside used spans
-  kSpanCache,     // kept spans of one shard
   kPageHeap,      // free spans, span records
   kMetadata,      // the metadata arena
   kBreak,         // the end of the data segment, during sbrk

@@ -160,15 +160,8 @@ class PageHeap {
   PageStats GetStats(FreeSpanCounts* lengths = nullptr);
   // Aborts when an invariant does not hold. Walks all spans.
   void CheckInvariants() { store()->CheckInvariants(); }
-  // Calls f(lock) for every lock, in the order of the ranks: each GatedLock, then a SpinLock.
-  template <typename F>
-  void ForEachLock(F f) {
-    state_.homes.ForEach([&f](SpanHome& home) {
-      f(home.kept.lock());
-      f(home.pool.lock());
-    });
-    f(state_.lock);
-  }
+  // The only lock besides those of the homes.
+  SpinLock& lock() { return state_.lock; }
 
  private:
   friend struct FieldTable;

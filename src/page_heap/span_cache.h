@@ -12,7 +12,7 @@
 // Invariants
 //   K1  bytes() = sum of the lengths of all spans in the lists; count(n) of them have n pages.
 //   K2  The page heap counts the spans as in use (kSmall); their pages have no class.
-// Synchronization: LockRank::kSpanCache, held while a list changes.
+// Synchronization: the lock of the shard's kept spans, held while a list changes.
 #pragma once
 
 #include <array>
@@ -23,13 +23,15 @@
 #include "base/intrusive_list.h"
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/gated_lock.h"
+#include "os/spinlock.h"
 #include "page_heap/span.h"
 
 namespace tcmalloc {
 
 class alignas(kCacheLineSize) SpanCache {
  public:
+  explicit SpanCache(SpinLock& lock) : lock_(lock) {}
+
   // Puts up to `most` spans of exactly `n` pages into `spans`; returns how many.
   size_t Take(Length n, Span** spans, size_t most) TC_EXCLUDES(lock_) {
     if (n.pages() > kTuning.span_cache.max_pages || bytes_.value() == 0) return 0;
@@ -69,7 +71,6 @@ class alignas(kCacheLineSize) SpanCache {
   size_t bytes() const { return bytes_.value(); }
   // Spans of exactly `n` pages (n <= Tuning::SpanCache::max_pages).
   size_t count(Length n) const { return counts_[n.pages()].value(); }
-  GatedLock& lock() { return lock_; }
 
  private:
   friend struct FieldTable;
@@ -82,7 +83,7 @@ class alignas(kCacheLineSize) SpanCache {
     return span;
   }
 
-  GatedLock lock_{LockRank::kSpanCache};
+  SpinLock& lock_;
   std::array<IntrusiveQueue<Span>, kTuning.span_cache.max_pages + 1> spans_ TC_GUARDED_BY(lock_);
   // Written with lock_ held; read racily for statistics, and to skip an empty cache.
   OwnedCounter bytes_;

@@ -12,17 +12,19 @@
 
 #include "base/counters.h"
 #include "base/units.h"
+#include "os/spinlock.h"
 #include "page_heap/span_cache.h"
 #include "page_heap/span_pool.h"
 
 namespace tcmalloc {
 
 struct SpanHome {
-  SpanHome() = default;
+  // `lock`: that of the shard's kept spans.
+  explicit SpanHome(SpinLock& lock) : kept(lock), pool(lock) {}
   SpanHome(const SpanHome&) = delete;
   SpanHome& operator=(const SpanHome&) = delete;
 
-  // Provide their own synchronization: spans of small objects, and of large ones.
+  // Take the lock: spans of small objects, and of large ones.
   SpanCache kept;
   SpanPool pool;
   // The end of the home's last new span; PageId() before there is one. Page heap's lock.

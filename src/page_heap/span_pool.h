@@ -20,8 +20,8 @@
 //   L3  The page heap counts hidden() large objects too many: +1 for each object that became a kept
 //       span, -1 for each span that was handed out or given up. Modulo SIZE_MAX + 1: an object that
 //       was joined to another may be handed out in two parts.
-// Synchronization: LockRank::kSpanCache. Who walks over all spans (SpanStore::ListSpans) must hold
-// the locks of all pools, too, or be the only thread.
+// Synchronization: the lock of the shard's kept spans. Who walks over all spans
+// (SpanStore::ListSpans) must hold those of all shards, too, or be the only thread.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@
 #include "base/intrusive_list.h"
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/gated_lock.h"
+#include "os/spinlock.h"
 #include "page_heap/free_spans.h"
 #include "page_heap/page_map.h"
 #include "page_heap/page_stats.h"
@@ -42,6 +42,8 @@ namespace tcmalloc {
 
 class alignas(kCacheLineSize) SpanPool {
  public:
+  explicit SpanPool(SpinLock& lock) : lock_(lock) {}
+
   // Whether pools keep and serve spans of `n` pages.
   static constexpr bool Serves(Length n) { return n <= kTuning.span_pool.max_length; }
 
@@ -87,7 +89,6 @@ class alignas(kCacheLineSize) SpanPool {
   size_t hidden() const { return hidden_.value(); }
   // Adds the kept spans to the counts of their lengths.
   void AddTo(FreeSpanCounts* lengths) TC_EXCLUDES(lock_);
-  GatedLock& lock() { return lock_; }
 
  private:
   friend struct FieldTable;
@@ -101,7 +102,7 @@ class alignas(kCacheLineSize) SpanPool {
   // Makes the record of a span that is no longer one a spare record.
   void DropLocked(Span* record) TC_REQUIRES(lock_);
 
-  GatedLock lock_{LockRank::kSpanCache};
+  SpinLock& lock_;
   // Constant after Attach.
   PageMap* page_map_ = nullptr;
   uint16_t number_ = 0;

@@ -35,7 +35,7 @@
 #include "os/clock.h"
 #include "os/fork_handlers.h"
 #include "os/spinlock.h"
-#include "os/thread_number.h"
+#include "os/stdio_lock.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
 #include "process/heap.h"
@@ -58,7 +58,6 @@ void Prepare() {
     StdioListLock::Lock();
     const std::optional<bool> held =
         TryHoldHeap(CoarseMilliseconds() + (int64_t{kTuning.locks.fork_patience_ms} << failed));
-    if (held == true) thread_numbers.NoteFork();
     if (held.has_value()) return;
     if (failed + 1 == kTuning.locks.fork_tries) return HoldNothing();
     StdioListLock::Unlock();

@@ -30,24 +30,17 @@ void PrepareOthers() {
   }
 }
 
-// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks: a
-// GatedLock or a SpinLock.
+// Calls f(lock) for every lock of the heap but the registry's, in the order of the ranks.
 template <typename F>
 void ForEachInnerLock(Heap& heap, F f) {
   heap.central.ForEachLock(f);
   f(heap.holes.lock());
-  heap.page_heap.ForEachLock(f);
+  f(heap.page_heap.lock());
   f(heap.arena.lock());
   heap.virtual_memory.ForEachLock(f);
   heap.memory.ForEachLock(f);
   f(heap.large_reports.lock());
 }
-
-// Frees gated locks that threads of the parent were about to free.
-struct FreeStray {
-  void operator()(GatedLock& lock) const { lock.FreeInChild(); }
-  void operator()(SpinLock&) const {}
-};
 
 // True if a signal handler of the calling thread has interrupted a critical section of the thread,
 // or another hold. Also true while a thread with the same number is in a critical section.
@@ -142,7 +135,6 @@ bool HoldsHeap() { return GlobalHeap().registry.lock().HeldForForkByThisThread()
 bool ReleaseHeapInForkedChild() {
   if (!EndsHold()) return false;
   Heap& heap = GlobalHeap();
-  ForEachInnerLock(heap, FreeStray());
   SpinLock::EndForkHold();
   ForEachInnerLock(heap, [](auto& lock) { lock.ResetAfterForkInChild(); });
   heap.registry.lock().ResetAfterForkInChild();

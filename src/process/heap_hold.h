@@ -3,11 +3,11 @@
 // in the middle of a change that a lock protects. Used by fork, and by the leak checker, which
 // reads the whole heap while the other threads are stopped.
 //
-// In the order of the ranks, each SpinLock is taken and marked as held for fork, and each GatedLock
-// is read until it is free, with the gate closed. The holder passes through all of them: it may
-// call functions that take a lock, and handlers of other libraries around fork may allocate. State
-// of other threads that no lock guards may be half changed: in access sections of their caches, in
-// registers, on their stacks.
+// In the order of the ranks, each lock is taken and marked as held for fork: those of each shard,
+// and those that exist once. The holder passes through all of them: it may call functions that take
+// a lock, and handlers of other libraries around fork may allocate. State of other threads that no
+// lock guards may be half changed: in access sections of their caches, in registers, on their
+// stacks.
 //
 // A signal handler that forks may have interrupted its own thread in a critical section of the
 // heap, or during another hold: see SpinLock. It holds only the locks that it can take. The data of

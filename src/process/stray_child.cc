@@ -2,8 +2,8 @@
 #include "process/stray_child.h"
 
 #include "os/c_library.h"
+#include "os/fork_witness.h"
 #include "os/spinlock.h"
-#include "os/thread_number.h"
 
 namespace tcmalloc {
 namespace {
@@ -31,7 +31,7 @@ void WatchForStrayChildren() {
       watching.exchange(true, std::memory_order_relaxed)) {
     return;
   }
-  const std::atomic<uint32_t>* const word = thread_numbers.WatchProcess();
+  const std::atomic<uint32_t>* const word = WatchForCopies();
   if (word != nullptr) stray_witness.store(word, std::memory_order_release);
 }
 

@@ -110,7 +110,7 @@ struct Registry {
 Registry registry;
 
 struct Central {
-  SpinLock lock{LockRank::kCentral};
+  SpinLock lock{LockRank::kShard};
   std::vector<BinSlot> objects;
 };
 Central central;

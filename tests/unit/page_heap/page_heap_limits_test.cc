@@ -310,11 +310,11 @@ TEST_F(PageHeapLimitsTest, AForkingThreadDoesNotWait) {
   heap_.Delete(freed);
   HeldUpRelease other(heap_, vm_, MiB(8));
   SpinLock::BeginForkHold();
-  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+  heap_.lock().HoldForFork();
   other.GoOn();
   EXPECT_EQ(New(MiB(6)), nullptr);
   SpinLock::EndForkHold();
-  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+  heap_.lock().ReleaseAfterForkInParent();
   other.Join();
   EXPECT_NE(New(MiB(6)), nullptr);
 }

@@ -351,15 +351,15 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
 bool ForkInAnotherThread(PageHeap& heap, const std::function<bool()>& check) {
   int status = -1;
   std::thread([&] {
-    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+    heap.lock().HoldForFork();
     const pid_t child = fork();
     if (child == 0) {
       heap.address_space().RestoreAfterForkInChild();
-      heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
+      heap.lock().ResetAfterForkInChild();
       heap.CheckInvariants();
       _exit(heap.GetStats().releasing_bytes == 0 && check() ? 0 : 1);
     }
-    heap.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+    heap.lock().ReleaseAfterForkInParent();
     waitpid(child, &status, 0);
   }).join();
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -409,10 +409,10 @@ TEST(PageHeapForkTest, AReleaseOfTheForkingThreadContinuesInTheChild) {
   heap.Delete(span);
   pid_t child = -1;
   under_test.vm.OnNextRelease([&] {
-    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+    heap.lock().HoldForFork();
     child = fork();
     if (child == 0) heap.address_space().RestoreAfterForkInChild();
-    heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
+    heap.lock().ResetAfterForkInChild();
   });
   const Length released = heap.ReleaseAtLeast(kAllPages);
   heap.CheckInvariants();

@@ -24,7 +24,8 @@ TEST(SpanCacheTest, KeepsTheFirstThatFit) {
     spans[i]->state.store(SpanState::kSmall);
   }
   const size_t bytes = spans[0]->bytes();
-  SpanCache cache;
+  SpinLock lock(LockRank::kShard);
+  SpanCache cache(lock);
   EXPECT_EQ(cache.Put(spans.data(), 4, true, 3 * bytes - 1), 2u);
   EXPECT_EQ(cache.bytes(), 2 * bytes);
   EXPECT_EQ(cache.count(Length(3)), 2u);

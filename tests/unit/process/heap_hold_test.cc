@@ -157,7 +157,7 @@ TEST(HeapHoldTest, AHoldThatMissesItsDeadlineHoldsNothing) {
   std::thread([] {
     EXPECT_EQ(TryHoldHeap(CoarseMilliseconds() + 20), std::nullopt);
     EXPECT_FALSE(HoldsHeap());
-    // The gate and the other locks are free.
+    // The other locks are free.
     tc_free(tc_malloc(1000));
     tc_free(tc_malloc(10 << 20));
   }).join();

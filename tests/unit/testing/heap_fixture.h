@@ -79,7 +79,7 @@ struct TestHeap {
   template <typename F>
   void ForEachLock(F f) {
     central.ForEachLock(f);
-    page_heap.ForEachLock(f);
+    f(page_heap.lock());
   }
 
   // Aborts when an invariant of any part does not hold.
