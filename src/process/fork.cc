@@ -35,7 +35,6 @@
 #include "os/clock.h"
 #include "os/fork_handlers.h"
 #include "os/spinlock.h"
-#include "os/stdio_lock.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
 #include "process/heap.h"
