@@ -10,8 +10,8 @@
 //   no class, shard         emptied: in a SpanCache, or on its way there
 //
 // Synchronization. Written by the thread that makes or empties the span; while the class is set,
-// with the lock of the class and shard that it names held. A thread that holds that lock and reads a
-// counted owner that names it knows that the span stays until it releases the lock. Without the
+// with the lock of the class and shard that it names held. A thread that holds that lock and reads
+// a counted owner that names it knows that the span stays until it releases the lock. Without the
 // lock the owner is a hint where to look, except for the thread that has one of the span's objects:
 // class and shard do not change before that object is freed.
 #pragma once

@@ -29,10 +29,10 @@
 namespace tcmalloc::scaling {
 namespace {
 
-constexpr const char* kRankNames[kRanks] = {
-    "init",     "registry", "shards",        "shard",       "holes",     "page_heap",
-    "metadata", "break",    "mapped_ranges", "file_memory", "callbacks", "samples",
-    "guarded",  "profile",  "free_queue",    "leaks"};
+constexpr const char* kRankNames[kRanks] = {"init",          "registry",    "shards",     "shard",
+                                            "holes",         "page_heap",   "metadata",   "break",
+                                            "mapped_ranges", "file_memory", "callbacks",  "samples",
+                                            "guarded",       "profile",     "free_queue", "leaks"};
 
 struct Load {
   const Row* row;
