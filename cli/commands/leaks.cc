@@ -2,6 +2,7 @@
 // tcmalloc leaks PROCESS: finds the objects that are unreachable from the process's memory.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ namespace {
 
 struct LeaksOptions {
   ProcessArgument process;
+  int64_t max_pointer_offset = LeakOptions().max_pointer_offset;  // -1 for anywhere
   LeakOptions search;
   size_t most = 20;
   bool objects = false;
@@ -47,6 +49,36 @@ Sums SumOf(const std::vector<LeakGroup>& groups) {
   return sums;
 }
 
+// The leaks that are reachable when pointers count everywhere in an object.
+Sums SumOfReachedFar(const std::vector<Leak>& leaks) {
+  Sums sums;
+  for (const Leak& leak : leaks) {
+    if (!leak.reached_far) continue;
+    ++sums.objects;
+    sums.bytes += leak.bytes;
+  }
+  return sums;
+}
+
+// The size of the objects of which the report says how many are missed.
+constexpr uint64_t kExampleBytes = 1024;
+
+// "Missed by chance: at most 6.1% of leaked objects of 1024 bytes (262144 words searched), so about
+// 2 leaked objects may be missing."
+std::string MissedText(const FoundLeaks& found, const LeakOptions& options) {
+  const double chance = ChanceOfMissing(found.search, options, kExampleBytes);
+  const double missed = EstimateMissed(found.search, options);
+  return fmt::format("Missed by chance: {} of leaked objects of {} bytes ({} words searched){}.",
+                     chance < 1e-4   ? "less than 0.01%"
+                     : chance > 0.99 ? "possibly nearly all"
+                                     : fmt::format("at most {:.2g}%", 100 * chance),
+                     kExampleBytes, found.search.words,
+                     missed < 0.5 ? ""
+                     : std::isinf(missed)
+                         ? ", so an unknown number may be missing"
+                         : fmt::format(", so about {:.0f} leaked objects may be missing", missed));
+}
+
 void PrintJson(const OpenProcess& process, const LeaksOptions& options, const FoundLeaks& found,
                const NameFrames& names) {
   const Sums sums = SumOf(found.groups);
@@ -62,10 +94,17 @@ void PrintJson(const OpenProcess& process, const LeaksOptions& options, const Fo
   json["objects_in_use"] = found.search.objects_in_use;
   json["bytes_in_use"] = found.search.bytes_in_use;
   json["unread_bytes"] = found.search.unread_bytes;
+  json["words_searched"] = found.search.words;
+  json["chance_of_missing_1024_bytes"] =
+      ChanceOfMissing(found.search, options.search, kExampleBytes);
+  json["missed_objects_at_most"] = EstimateMissed(found.search, options.search);
   json["objects"] = sums.objects;
   json["bytes"] = sums.bytes;
   json["direct_objects"] = sums.direct_objects;
   json["direct_bytes"] = sums.direct_bytes;
+  const Sums far = SumOfReachedFar(found.search.leaks);
+  json["reached_far_objects"] = far.objects;
+  json["reached_far_bytes"] = far.bytes;
   json["sites"] = LeakGroupsJson(found.groups, options.objects, names);
   fmt::print("{}\n", DumpJson(json));
 }
@@ -82,12 +121,19 @@ void PrintText(const OpenProcess& process, const LeaksOptions& options, const Fo
                name, probable, sums.bytes, sums.objects, sums.direct_bytes, sums.direct_objects,
                found.groups.size());
     fmt::print("{}\n", LeakGroupsText(found.groups, options.most, names));
+    if (const Sums far = SumOfReachedFar(found.search.leaks); far.objects > 0) {
+      fmt::print(
+          "Of these, {} bytes in {} are reachable by pointers beyond byte {} of an object, and "
+          "probably not leaked: --max-pointer-offset=-1 counts such pointers.\n",
+          far.bytes, CountOf(far.objects, "object"), options.search.max_pointer_offset);
+    }
   } else if (found.search.incomplete.empty()) {
     fmt::print("{}: no leaks found, {} objects, {} bytes checked\n", name,
                found.search.objects_in_use, found.search.bytes_in_use);
   } else {
     fmt::print("{}: none of {} objects is known to be leaked\n", name, found.search.objects_in_use);
   }
+  fmt::print("{}\n", MissedText(found, options.search));
   for (const std::string& reason : found.search.incomplete) fmt::print("incomplete: {}\n", reason);
   if (options.snapshot) {
     fmt::print(
@@ -146,8 +192,11 @@ void AddLeaks(CLI::App& parser, int* status) {
   CLI::App* const command =
       parser.add_subcommand("leaks", "Objects of a process that nothing in its memory leads to");
   AddProcess(command, &options->process);
-  command->add_option("--max-pointer-offset", options->search.max_pointer_offset,
-                      "A pointer into an object counts up to this many bytes after its start");
+  command
+      ->add_option("--max-pointer-offset", options->max_pointer_offset,
+                   "A pointer into an object counts up to this many bytes after its start; -1: "
+                   "anywhere")
+      ->check(CLI::Range(int64_t{-1}, INT64_MAX));
   command
       ->add_option("--pointer-alignment", options->search.pointer_alignment,
                    "Pointers lie at multiples of this many bytes; 0: of their size")
@@ -165,6 +214,8 @@ void AddLeaks(CLI::App& parser, int* status) {
       ->excludes(no_stop);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, status] {
+    // -1 becomes the largest offset.
+    options->search.max_pointer_offset = static_cast<uint64_t>(options->max_pointer_offset);
     if (options->snapshot) ContinueInWorker();
     *status = WithProcess(options->process,
                           [&](OpenProcess& process) { return Leaks(*options, process); });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "heap/lacking.h"
+#include "heap/requests.h"
 #include "heap/sample_layout.h"
 #include "heap/statistics.h"
 #include "image/file_pages.h"
@@ -54,6 +55,16 @@ void AddLacking(const OpenProcess& process, const Target& target, Facts* facts) 
   if (lacking.bytes > 0) facts->lacking = process.core->WhyMissing(lacking.first);
 }
 
+RequestTime ReadRequestTime(const Target& target) {
+  try {
+    const RequestState state = ReadRequestState(target);
+    if (state.access != RequestState::Access::kAccepted) return RequestTime::kNever;
+    return state.listener != 0 ? RequestTime::kAtOnce : RequestTime::kAtNextAllocation;
+  } catch (const NotPublished&) {
+    return RequestTime::kNever;
+  }
+}
+
 Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) {
   Facts facts{
       .target = process.core == nullptr ? std::to_string(process.info.pid) : process.core->path(),
@@ -66,6 +77,7 @@ Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) 
     const auto read = [&] { return ReadHeapUse(*target, facts.stats, pages); };
     facts.heap = facts.is_running ? ReadWhileItChanges(read) : read();
     AddLacking(process, *target, &facts);
+    if (facts.is_running) facts.requests = ReadRequestTime(*target);
     facts.can_sample = ReadSampleLayout(*target).table != 0;
     if (facts.can_sample) facts.sampling_interval = target->LoadHeap().Get("sample_period");
   }

@@ -6,12 +6,22 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/near_name.h"
 #include "commands/commands.h"
+#include "config/environment_hints.h"
 #include "image/image.h"
 
 namespace cli {
 namespace {
+
+// What users call a change that another command makes.
+constexpr struct {
+  const char* word;
+  const char* command;
+} kOtherNames[] = {
+    {"sample", "tcmalloc set PID sampling=512K"},
+    {"limit", "tcmalloc set PID soft-limit=2G"},
+    {"record", "tcmalloc profile PID --start"},
+};
 
 // More differences than these make another word.
 constexpr size_t kMostDifferences = 2;
@@ -60,6 +70,10 @@ void CheckCommand(const CLI::App& parser, std::vector<std::string>* arguments) {
   }
   const std::string& word = arguments->front();
   if (word.starts_with('-') || IsCommand(parser, word)) return;
+  for (const auto& other : kOtherNames) {
+    if (word != other.word) continue;
+    throw Failure(fmt::format("there is no command '{}'; use '{}'", word, other.command));
+  }
   const std::string nearest = NearestCommand(parser, word);
   throw Failure(fmt::format("there is no command '{}'; {}'tcmalloc --help' lists all", word,
                             nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest)));

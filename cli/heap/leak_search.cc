@@ -4,16 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <unordered_set>
 #include <utility>
 
-#include "formats/marker/add_roots.h"
 #include "formats/marker/marker.h"
-#include "formats/marker/marker_indirect.h"
+#include "formats/marker/marker_leaked.h"
 #include "formats/marker/marker_scan.h"
-#include "formats/marker/marker_stacks.h"
+#include "formats/marker/root_map.h"
 #include "formats/marker/sampled_sites.h"
 #include "heap/object_records.h"
 #include "heap/search_space.h"
@@ -24,6 +24,9 @@ namespace {
 using tcmalloc::AddressRange;
 using tcmalloc::LiveObject;
 using tcmalloc::RootRange;
+
+// If more objects of a size are missed, those that are found say nothing about their number.
+constexpr double kMostChance = 0.99;
 
 template <typename Word>
 class Searcher {
@@ -130,6 +133,7 @@ void Searcher<Word>::Collect(Marker* marker) {
                  .bytes = object.bytes,
                  .handed_out_ms = span.handed_out_ms,
                  .direct = !marker->IsIndirect(object.number),
+                 .reached_far = marker->IsReachedFar(object.number),
                  .sample = span.large ? span.sample : 0};
     const auto record = records_.find(object.start);
     if (record != records_.end()) {
@@ -191,9 +195,11 @@ LeakSearch Searcher<Word>::Run() {
   AddRoots(&marker);
   RequireMemory(marker.Run());
   MarkIgnored(&marker);
-  RequireMemory(marker.FindIndirect());
+  RequireMemory(marker.FindReachedFar() && marker.FindIndirect());
   Collect(&marker);
   AddNearest();
+  result_.words = marker.counts().words;
+  result_.word_bytes = sizeof(Word);
   result_.objects_in_use = objects_.index().num_objects();
   result_.bytes_in_use = objects_.index().object_bytes();
   AddReasons(marker);
@@ -201,6 +207,22 @@ LeakSearch Searcher<Word>::Run() {
 }
 
 }  // namespace
+
+double ChanceOfMissing(const LeakSearch& search, const LeakOptions& options, uint64_t bytes) {
+  const double first_bytes =
+      std::min(static_cast<double>(bytes), static_cast<double>(options.max_pointer_offset) + 1);
+  const double of_a_word = std::ldexp(first_bytes, -8 * static_cast<int>(search.word_bytes));
+  return -std::expm1(static_cast<double>(search.words) * std::log1p(-of_a_word));
+}
+
+double EstimateMissed(const LeakSearch& search, const LeakOptions& options) {
+  double missed = 0;
+  for (const Leak& leak : search.leaks) {
+    const double chance = ChanceOfMissing(search, options, leak.bytes);
+    missed += chance < kMostChance ? chance / (1 - chance) : HUGE_VAL;
+  }
+  return missed;
+}
 
 LeakSearch FindLeaks(Mirror& mirror, const Target& target, pid_t main_thread, bool stopped,
                      const LeakOptions& options, std::vector<Guard>* guards) {

@@ -28,6 +28,8 @@ struct Leak {
   int64_t handed_out_ms = 0;  // the time of its span
   // True if the object is not reachable from another leaked object either.
   bool direct = false;
+  // True if it is reachable when pointers count everywhere in an object.
+  bool reached_far = false;
   Address site = 0;              // the Site with which it was recorded; 0 if it was not recorded
   uint64_t requested_bytes = 0;  // when recorded
   Address sample = 0;            // its Sample; 0 if it is not sampled
@@ -40,11 +42,22 @@ struct LeakSearch {
   uint64_t objects_in_use = 0;
   uint64_t bytes_in_use = 0;
   uint64_t unread_bytes = 0;
+  uint64_t words = 0;  // that were searched for pointers
+  size_t word_bytes = sizeof(uint64_t);
   int64_t now_ms = 0;
   // The reasons why leaks may be missing, or reported wrongly, one per line. If there are any, the
   // report never says "no leaks".
   std::vector<std::string> incomplete;
 };
+
+// The probability that a leaked object of `bytes` bytes looks reachable because a word that is no
+// pointer has the value of one. It is an upper bound: it takes each word that was searched for a
+// random number.
+double ChanceOfMissing(const LeakSearch& search, const LeakOptions& options, uint64_t bytes);
+// How many leaked objects the search has missed in this way, at most: each leaked object that it
+// found stands for those of its size that it did not. HUGE_VAL where that is unknown because
+// hardly any is found.
+double EstimateMissed(const LeakSearch& search, const LeakOptions& options);
 
 // The threads are those of the mirror. `main_thread` is the PID of the process. `stopped` is true
 // if the mirror is of one moment. Adds the guards on which the objects depend. Throws BadImage.

@@ -10,8 +10,7 @@
 #include <cstring>
 
 #include "base/address_range.h"
-#include "formats/marker/in_flight_layout.h"
-#include "formats/marker/wanted_pages.h"
+#include "formats/marker/searched_memory.h"
 #include "image/mirror.h"
 
 namespace cli {

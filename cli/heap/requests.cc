@@ -51,8 +51,9 @@ RequestRecord::RequestRecord(const Target& target, pid_t pid)
 
 bool RequestRecord::IsThere() const { return writer_.Has(target_.root().address, kRootMagic); }
 
-RequestState RequestRecord::State() const {
-  const Record record = target_.Load("Control", record_);
+RequestState ReadRequestState(const Target& target) {
+  const Record record =
+      target.Load("Control", target.root().heap + target.Offset("Heap", "control"));
   return {.access = static_cast<RequestState::Access>(record.Get("access_")),
           .ticket = static_cast<uint32_t>(record.Part("request_").Get("ticket")),
           .taken = static_cast<uint32_t>(record.Get("taken_")),

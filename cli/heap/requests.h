@@ -48,6 +48,9 @@ struct RequestState {
   bool is_pending() const { return ticket != taken; }
 };
 
+// Throws NotPublished when the library of the process is too old for requests.
+RequestState ReadRequestState(const Target& target);
+
 class RequestRecord {
  public:
   // The most characters of a request's text.
@@ -62,7 +65,7 @@ class RequestRecord {
 
   // True if the process still runs the program in whose memory the record is.
   bool IsThere() const;
-  RequestState State() const;
+  RequestState State() const { return ReadRequestState(target_); }
   // Writes a request; returns its ticket. Requires: text.size() <= max_text().
   uint32_t Send(RequestKind kind, std::string_view text);
   // Returns the reply to that ticket; nullopt until there is one.

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "formats/marker/in_flight_layout.h"
 #include "formats/marker/root_map.h"
+#include "formats/marker/searched_memory.h"
 #include "heap/record.h"
 
 namespace cli {

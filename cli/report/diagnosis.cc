@@ -71,8 +71,12 @@ class ShareList {
  private:
   // A command on the process, or the function that a program calls for it.
   std::string RunOrCall(std::string_view command, std::string_view function) const {
-    return facts_.is_running ? fmt::format("run 'tcmalloc {} {}'", command, facts_.target)
-                             : fmt::format("call {}", function);
+    if (facts_.requests == RequestTime::kNever) return fmt::format("call {}", function);
+    return fmt::format("run 'tcmalloc {} {}'{}", command, facts_.target,
+                       facts_.requests == RequestTime::kAtOnce
+                           ? ""
+                           : " (carried out when the process allocates next; at once if it is "
+                             "started with TCMALLOC_BACKGROUND=1)");
   }
 
   std::string TrimRemedy() const {

@@ -35,9 +35,13 @@ Growth GrowthOver(const std::vector<Statistics>& readings, double seconds);
 // "grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour at that rate)".
 std::string GrowthText(const Growth& growth);
 
+// When the process carries out a request of a command.
+enum class RequestTime { kNever, kAtNextAllocation, kAtOnce };
+
 struct Facts {
   std::string target;       // the argument of a command: the PID, or a file
   bool is_running = false;  // it is not a core file
+  RequestTime requests = RequestTime::kNever;
   HeapUse heap;
   ProcessUse process;
   Statistics stats;

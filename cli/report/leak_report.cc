@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "formats/marker/age_bucket.h"
+#include "formats/marker/sampled_sites.h"
 #include "heap/object_records.h"
 #include "heap/profile.h"
 #include "heap/samples.h"

@@ -17,7 +17,7 @@ namespace cli {
 struct LeakGroup {
   std::vector<Address> frames;          // return addresses, innermost first; empty: unknown
   uint64_t object_bytes = 0;            // of each; 0 if there is a stack
-  size_t age = 0;                       // index of a bucket (formats/marker/age_bucket.h)
+  size_t age = 0;                       // index of a bucket (formats/marker/sampled_sites.h)
   std::vector<Address> nearest_frames;  // a hint; empty if there is none
   uint64_t objects = 0;
   uint64_t bytes = 0;

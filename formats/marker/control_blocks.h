@@ -19,11 +19,9 @@
 #include <type_traits>
 
 #include "base/address_range.h"
-#include "formats/marker/load_word.h"
-#include "formats/marker/outside.h"
 #include "formats/marker/root_map.h"
-#include "formats/marker/scratch_array.h"
-#include "formats/marker/wanted_pages.h"
+#include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 

@@ -9,21 +9,7 @@
 //   - conditional ranges, as a whole, once a scanned word points into them;
 //   - objects, once a scanned word points to their first max_pointer_offset + 1 bytes.
 //
-// Memory is the type by which it reads. It has Word the type of a pointer in the memory that is
-//   searched FindDirect(start, end, &by) whether all of [start, end) can be read by plain loads, at
-//                                 addresses that are larger by `by` (modulo 2^64)
-//   Copy(to, start, bytes) if it cannot: copies up to the first byte that cannot be read, and
-//                                 returns how many bytes that are
-//   Prefetch(address)
-//   TakeFirst(&rest, want, &part) sets `part` to the first part of `rest` with pages of that kind
-//                                 (WantedPages), and `rest` to what is after it; false when there
-//                                 is none
-//   in_flight()                   an InFlightLayout
-// Memory that FindDirect accepts must be readable, except for the parts of objects that
-// SetUnreadable names. Memory that is read by Copy need not be readable: the marker skips
-// unreadable bytes and counts them. In long ranges and objects it reads only backed pages, so it
-// makes no page resident that was never touched, unless the OS does not report which pages these
-// are.
+// Memory is the type by which it reads (formats/marker/searched_memory.h).
 //
 // Order. Objects that were found wait in a ring, first in, first out, and are prefetched before
 // their turn. The ring is small, so that it stays in the processor's caches. When it is full,
@@ -34,9 +20,8 @@
 // of 1 GiB in objects of 64 bytes took 1.8 s with a stack, where few objects ever wait, and takes
 // 0.9 s with the ring (bench/memory/leak_check.cc, Xeon at 2.8 GHz).
 //
-// Files: marker_scan.h finds and scans objects; marker_stacks.h scans stacks; marker_indirect.h
-// separates directly from indirectly leaked objects; mark_work.h has the structures for objects
-// that wait. A file that makes the code of a MarkerOf includes all of them.
+// marker_scan.h and marker_leaked.h have the functions: a file that makes the code of a MarkerOf
+// includes both.
 //
 // Thread safety: none. The threads whose memory is scanned are stopped. It takes no lock and
 // touches no state of the heap; Memory may make system calls for long ranges. Cost: see
@@ -50,12 +35,10 @@
 #include "base/bitmap.h"
 #include "base/compiler.h"
 #include "base/tuning.h"
-#include "formats/marker/conditional_ranges.h"
-#include "formats/marker/in_flight_layout.h"
 #include "formats/marker/mark_work.h"
 #include "formats/marker/object_index.h"
-#include "formats/marker/scratch_array.h"
 #include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 
@@ -89,6 +72,7 @@ class MarkerOf {
         options_(options),
         heap_(index.bounds()),
         memory_(static_cast<Arguments&&>(arguments)...),
+        far_{.max_offset = options.max_pointer_offset},
         conditional_(scratch) {}
   MarkerOf(const MarkerOf&) = delete;
   MarkerOf& operator=(const MarkerOf&) = delete;
@@ -135,6 +119,13 @@ class MarkerOf {
     index_.ForEachIn(unmarked_, f);
   }
 
+  // Finds the unmarked objects that would be marked if pointers counted everywhere in an object.
+  // Called at most once, after the last Run and before FindIndirect; false when the system has no
+  // memory.
+  [[nodiscard]] bool FindReachedFar();
+  // Requires: FindReachedFar has succeeded; the object is unmarked.
+  bool IsReachedFar(size_t number) const { return !TestBit(far_.unreached, number); }
+
   // Separates leaked objects that are reachable from another leaked object (indirect) from others.
   // Afterwards each unmarked object is reachable from one that is not indirect. In a leaked cycle
   // to which no object outside of it points, exactly one object is not indirect. Called once, after
@@ -148,6 +139,8 @@ class MarkerOf {
     size_t objects = 0;
     size_t object_bytes = 0;
     size_t range_bytes = 0;
+    // Words that were read, each time that they were.
+    size_t words = 0;
     // Objects that were noted because the ring did not accept them.
     size_t overflows = 0;
     // Bytes that were not scanned because they could not be read.
@@ -192,6 +185,8 @@ class MarkerOf {
   // Finds the object that a word in the range of the heap's objects points to. False when there is
   // none; then `*in_pages` is true if the word is at least in a page of objects.
   TC_FAST_PATH bool FindTarget(uintptr_t word, Target* target, bool* in_pages) const;
+  // Notes that a pointer into the object does not count. Returns false.
+  bool NoteFar(size_t number) const;
   // Adds the word to the batch.
   TC_FAST_PATH void ConsiderLater(uintptr_t word);
   void ConsiderBatch();
@@ -210,7 +205,7 @@ class MarkerOf {
   void ScanRange(const MarkRange& range);
   void ScanObject(MarkItem item);
 
-  // Scanning stacks: marker_stacks.h.
+  // Scanning stacks.
 
   void ScanStack(uintptr_t start, uintptr_t end);
   // Scans the record that begins with the mark at `at` on a stack that ends at `end`.
@@ -222,11 +217,23 @@ class MarkerOf {
   // Scans all objects that were found, until none is left.
 
   void Drain();
+  // Scans the conditional ranges that were reached, and all objects that they lead to.
+  void DrainReached();
   void DrainRing();
   // Moves noted objects to the ring, which is empty.
   void TakeNoted();
   // Scans the noted objects in address order, once, and notes the objects that they point to.
   void SweepNoted();
+
+  // Pointers that do not count, since they point too far into an object.
+  struct FarPointers {
+    // options_.max_pointer_offset, except while FindReachedFar searches.
+    size_t max_offset;
+    // Bitmaps of objects: those into which such a word points, and the unmarked ones that
+    // FindReachedFar did not find.
+    uint64_t* pointed_to = nullptr;
+    uint64_t* unreached = nullptr;
+  };
 
   // Constant after construction and Prepare.
   const Index& index_;
@@ -242,10 +249,12 @@ class MarkerOf {
   // Bitmaps of objects, by number.
   // Objects in use that were not reached.
   uint64_t* unmarked_ = nullptr;
-  // Objects that the present search has not found yet: unmarked_, or a copy for FindIndirect.
+  // Objects that the present search has not found yet: unmarked_, or a copy for FindReachedFar or
+  // FindIndirect.
   uint64_t* to_find_ = nullptr;
   // Objects that are unmarked and not indirect.
   uint64_t* direct_ = nullptr;
+  FarPointers far_;
 
   // Objects that were found and not scanned yet.
   MarkRing ring_;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "formats/marker/outside.h"
+#include "base/address_range.h"
 
 namespace tcmalloc {
 namespace {

@@ -30,8 +30,8 @@ inline size_t ControlBytes(double number) {
   return static_cast<size_t>(std::min<uint64_t>(static_cast<uint64_t>(number), SIZE_MAX / 2));
 }
 
-// Changes a setting: `text` is NAME=VALUE, as in the environment
-// (instruments/control/changeable.cc).
+// Changes a setting that may change while the process runs: `text` is NAME=VALUE, as in the
+// environment.
 void ChangeSetting(Heap& heap, std::string_view text, ControlReply* reply);
 
 // Begins to record allocations for a profile of that kind. Switches sampling on if it is off;

@@ -7,7 +7,6 @@
 
 #include "base/tuning.h"
 #include "instruments/debug/checks.h"
-#include "instruments/debug/find_object.h"
 #include "instruments/debug/free_queue.h"
 #include "instruments/debug/page_fence.h"
 #include "instruments/debug/report.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks of the patterns around and in an object. Damage ends the process with a report.
+// Finds the headers of objects, and checks objects: one, or all of the heap when the program asks
+// for that. Damage ends the process with a report.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,20 @@
 #include "instruments/red_zones/debug_object.h"
 
 namespace tcmalloc {
+
+// An object of the underlying heap, in use or not.
+struct RawMemory {
+  char* start = nullptr;  // null if there is none
+  size_t bytes = 0;
+};
+
+// Returns the object of the heap that contains `p`; none if `p` is in no span in use.
+RawMemory RawMemoryAt(const void* p);
+
+// Returns the live object at `p`. Null if `p` is in no span in use: then the ordinary functions
+// handle it. If no live object begins at `p`, reports that and ends the process; with `call` null
+// it does so only for a freed object, and otherwise returns null.
+DebugObject* FindObject(const void* p, const char* call);
 
 // The first byte that does not have the expected pattern.
 struct Damage {
@@ -26,5 +41,23 @@ Damage DamageOfFreed(const DebugObject& object);
 // program called.
 void CheckRedZones(const DebugObject& object, const char* call);
 void CheckFreed(const DebugObject& object);
+
+struct Heap;
+
+// Checks of the whole heap. Other threads may allocate and free meanwhile. The heap is held while a
+// group of spans is read, so that their memory stays mapped; it is not held during a report. Cost:
+// a read of every header and red zone, and of all freed objects in the queue.
+
+// Calls f(argument, object) for every object that the program uses, with the heap held: it must
+// neither allocate nor free.
+void ForEachLiveObject(Heap& heap, void (*f)(void* argument, const DebugObject& object),
+                       void* argument);
+
+// Checks every object in use, and every freed object whose memory is not in use again.
+void VerifyHeap(Heap& heap);
+
+// Checks the object at `p`, and that functions of the kind `by` allocated it. Does nothing for
+// null.
+void VerifyOne(const void* p, AllocatedBy by);
 
 }  // namespace tcmalloc

@@ -10,8 +10,8 @@
 
 #include "base/compiler.h"
 #include "instruments/debug/allocation.h"
+#include "instruments/debug/checks.h"
 #include "instruments/debug/free_queue.h"
-#include "instruments/debug/verify.h"
 #include "malloc/fast_path.h"
 #include "malloc/library.h"
 #include "malloc/oom_policy.h"
@@ -19,6 +19,7 @@
 #include "malloc/slow_path.h"
 #include "process/heap.h"
 #include "process/stray_child.h"
+#include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
 namespace {
@@ -80,6 +81,7 @@ void* Resize(void* p, size_t size, uintptr_t caller) {
 size_t PageSize() { return ExistingHeap().virtual_memory.hardware_page_size(); }
 
 }  // namespace
+
 }  // namespace tcmalloc
 
 using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
@@ -226,3 +228,17 @@ __attribute__((destructor)) void ProcessExits() {
 }
 
 }  // namespace
+
+// The functions of include/tcmalloc/tcmalloc.h that return an object's size: here the size that the
+// program requested.
+extern "C" {
+
+TC_EXPORT size_t tcmalloc_get_allocated_size(const void* object) noexcept {
+  return tcmalloc::SizeOfObject(object);
+}
+
+TC_EXPORT size_t tcmalloc_get_estimated_allocated_size(size_t size) noexcept {
+  return tcmalloc::AllocationSize(tcmalloc::RawBytes(size, 1), 1) == 0 ? 0 : size;
+}
+
+}  // extern "C"

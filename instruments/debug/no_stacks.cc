@@ -3,7 +3,6 @@
 // entry point, and writes it as a number.
 #include "base/text_writer.h"
 #include "instruments/debug/stack_table.h"
-#include "instruments/debug/stack_text.h"
 #include "os/log.h"
 
 namespace tcmalloc {

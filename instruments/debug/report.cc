@@ -10,7 +10,6 @@
 #include "base/text_writer.h"
 #include "instruments/debug/page_fence.h"
 #include "instruments/debug/stack_table.h"
-#include "instruments/debug/stack_text.h"
 #include "os/log.h"
 #include "process/heap.h"
 

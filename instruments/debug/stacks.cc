@@ -2,8 +2,6 @@
 #include "base/text_writer.h"
 #include "base/tuning.h"
 #include "instruments/debug/stack_table.h"
-#include "instruments/debug/stack_text.h"
-#include "instruments/unwind/function_names.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/log.h"
 #include "os/stack_trace.h"

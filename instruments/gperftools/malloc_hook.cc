@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of gperftools/malloc_hook.h and malloc_hook_c.h.
+// The functions of gperftools/malloc_hook.h and malloc_hook_c.h, and tc_version.
 #include "gperftools/malloc_hook.h"
 
 #include <sys/mman.h>
 
+#include "gperftools/tcmalloc.h"
 #include "os/stack_trace.h"
 #include "process/hooks.h"
 
@@ -68,3 +69,10 @@ void* MallocHook::UnhookedMMap(void* start, size_t length, int prot, int flags, 
 }
 
 int MallocHook::UnhookedMUnmap(void* start, size_t length) { return munmap(start, length); }
+
+extern "C" const char* tc_version(int* major, int* minor, const char** patch) noexcept {
+  if (major != nullptr) *major = TC_VERSION_MAJOR;
+  if (minor != nullptr) *minor = TC_VERSION_MINOR;
+  if (patch != nullptr) *patch = TC_VERSION_PATCH;
+  return TC_VERSION_STRING;
+}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The minimal library has no profiles.
 #include "instruments/gperftools/profile_text.h"
-#include "instruments/gperftools/string_append.h"
 #include "instruments/profiles/profile.h"
 
 namespace tcmalloc {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <new>
 
-#include "instruments/gperftools/string_append.h"
 #include "instruments/profiles/profile_formats.h"
 #include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"

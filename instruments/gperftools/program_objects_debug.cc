@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/debug/checks.h"
 #include "instruments/debug/free_queue.h"
-#include "instruments/debug/verify.h"
 #include "instruments/gperftools/program_objects.h"
 #include "process/heap.h"
 

@@ -11,11 +11,10 @@
 #include <cstring>
 
 #include "base/tuning.h"
-#include "instruments/guard/thread_id.h"
 #include "os/clock.h"
+#include "os/environment.h"
 #include "os/errno_keeper.h"
 #include "os/memory/virtual_memory.h"
-#include "os/process_id.h"
 
 namespace tcmalloc {
 namespace {

@@ -3,14 +3,81 @@
 
 #include <string_view>
 
-#include "instruments/unwind/function_names.h"
+#include "instruments/guard/fault_handler.h"
+#include "instruments/guard/guard_pool.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/clock.h"
+#include "os/environment.h"
 #include "os/log.h"
+#include "os/memory/virtual_memory.h"
 #include "os/stack_trace.h"
+#include "process/heap.h"
 
 namespace tcmalloc {
 namespace {
+
+bool HasObject(GuardState state) {
+  return state == GuardState::kInUse || state == GuardState::kFreeing ||
+         state == GuardState::kFreed;
+}
+
+// Returns the distance of the address from the object; 0 if it is inside.
+uintptr_t DistanceTo(const GuardSlot& slot, uintptr_t address) {
+  if (address < slot.place.object) return slot.place.object - address;
+  return address < slot.end() ? 0 : address - slot.end() + 1;
+}
+
+struct Nearest {
+  const GuardSlot* slot = nullptr;
+  GuardState state = GuardState::kUnused;
+  uintptr_t distance = 0;
+
+  // Of equally near objects, chooses the one in use.
+  void Consider(const GuardSlot& other, uintptr_t address) {
+    const GuardState its_state = other.state.load(std::memory_order_acquire);
+    if (!HasObject(its_state)) return;
+    const uintptr_t its_distance = DistanceTo(other, address);
+    if (slot != nullptr &&
+        (its_distance > distance || (its_distance == distance && state != GuardState::kFreed))) {
+      return;
+    }
+    *this = {&other, its_state, its_distance};
+  }
+};
+
+// Classifies a faulting access, and finds the object that the address belongs to, by the records of
+// the pool. Async-signal-safe: it takes no lock, and reads records only.
+//
+// Sets kind, slot and address of `error`. An address in the slot of a freed object belongs to that
+// object. Any other address belongs to the nearest object, in use or freed, in the slots around it.
+// An access that belongs to a freed object is a use after free; any other is an overflow or an
+// underflow. Requires: the address is in the pool.
+void ClassifyFault(const GuardPool& pool, uintptr_t address, GuardError* error) {
+  const GuardLayout& layout = pool.layout();
+  const GuardSlot* const here = pool.FindSlot(address);
+  Nearest nearest;
+  if (here != nullptr) nearest.Consider(*here, address);
+  const size_t next = here == nullptr ? 0 : pool.IndexOf(here) + 1;
+  const bool in_slot =
+      here != nullptr && address - layout.SlotStart(next - 1) < layout.slot_bytes();
+  if (!in_slot || nearest.state != GuardState::kFreed) {
+    if (next >= 2) nearest.Consider(*pool.FindSlot(layout.SlotStart(next - 2)), address);
+    if (next < GuardLayout::kSlots) {
+      nearest.Consider(*pool.FindSlot(layout.SlotStart(next)), address);
+    }
+  }
+  error->address = address;
+  error->kind = GuardErrorKind::kNoObject;
+  if (nearest.slot == nullptr) return;
+  error->slot = static_cast<uint32_t>(pool.IndexOf(nearest.slot));
+  if (nearest.state == GuardState::kFreed) {
+    error->kind = GuardErrorKind::kUseAfterFree;
+  } else if (address < nearest.slot->place.object) {
+    error->kind = GuardErrorKind::kUnderflow;
+  } else {
+    error->kind = GuardErrorKind::kOverflow;
+  }
+}
 
 std::string_view KindName(GuardErrorKind kind) {
   switch (kind) {
@@ -122,6 +189,39 @@ class Report {
   TextWriter out_;
 };
 
+bool IsOurs(uintptr_t address) {
+  return HeapExists() && GlobalHeap().guarded.Contains(reinterpret_cast<const void*>(address));
+}
+
+GuardAccess AccessOf(const Fault& fault) {
+  switch (fault.access) {
+    case Fault::Access::kRead:
+      return GuardAccess::kRead;
+    case Fault::Access::kWrite:
+      return GuardAccess::kWrite;
+    case Fault::Access::kUnknown:
+      break;
+  }
+  return GuardAccess::kAccess;
+}
+
+void ReportFault(const Fault& fault) {
+  GuardPool& pool =
+      *static_cast<GuardPool*>(GlobalHeap().guarded.pool.load(std::memory_order_acquire));
+  GuardError error;
+  ClassifyFault(pool, fault.address, &error);
+  error.access = AccessOf(fault);
+  error.trace.when_ms = CoarseMilliseconds();
+  error.trace.thread = ThreadId();
+  error.trace.depth = static_cast<uint32_t>(GetStackFrames(
+      error.trace.frames.data(), nullptr, error.trace.frames.size(), 0, fault.context));
+  pool.KeepError(error);
+  // The heap's virtual memory is not used, since it takes a lock that the interrupted code may
+  // hold.
+  SystemVirtualMemory memory;
+  WriteGuardReport(pool, error, memory);
+}
+
 }  // namespace
 
 void WriteGuardErrorLine(const GuardPool& pool, const GuardError& error, TextWriter* out) {
@@ -172,5 +272,7 @@ void WriteGuardReport(const GuardPool& pool, const GuardError& error, VirtualMem
   if (slot != nullptr) report.WriteTrace("allocated", slot->allocated, now_ms);
   report.out()->Flush();
 }
+
+bool ReportGuardFaults() { return HandleFaults(&IsOurs, &ReportFault); }
 
 }  // namespace tcmalloc

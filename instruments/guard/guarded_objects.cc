@@ -8,20 +8,19 @@
 
 #include "base/size_classes.h"
 #include "base/text_writer.h"
-#include "instruments/guard/fault_report.h"
+#include "instruments/guard/guard_layout.h"
 #include "instruments/guard/guard_pool.h"
 #include "instruments/guard/guard_report.h"
 #include "instruments/guard/page_access.h"
-#include "instruments/guard/slack.h"
-#include "instruments/guard/thread_id.h"
 #include "instruments/profiles/sample_table.h"
 #include "instruments/profiles/sampler.h"
 #include "os/clock.h"
+#include "os/environment.h"
 #include "os/log.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 
 namespace tcmalloc {
 namespace {
@@ -148,6 +147,16 @@ bool SizeFits(const GuardSlot& slot, const FreeCall& call) {
              kSizeClasses.ClassOf(slot.requested_bytes, slot.alignment);
 }
 
+// Whether the program wrote nothing beside the object; if it did, fills in `error`.
+bool IsSlackWhole(const GuardSlot& slot, GuardError* error) {
+  const uintptr_t written = FindWrittenSlack(slot.place, slot.requested_bytes);
+  if (written == 0) return true;
+  error->address = written;
+  error->kind =
+      written < slot.place.object ? GuardErrorKind::kWrittenBefore : GuardErrorKind::kWrittenAfter;
+  return false;
+}
+
 // Whether this call may free the claimed object; if not, fills in `error`.
 bool MayFreeSlot(const GuardSlot& slot, const FreeCall& call, GuardError* error) {
   error->address = slot.place.object;
@@ -161,12 +170,7 @@ bool MayFreeSlot(const GuardSlot& slot, const FreeCall& call, GuardError* error)
     error->alignment = call.alignment;
     return false;
   }
-  const uintptr_t written = FindWrittenSlack(slot.place, slot.requested_bytes);
-  if (written == 0) return true;
-  error->address = written;
-  error->kind =
-      written < slot.place.object ? GuardErrorKind::kWrittenBefore : GuardErrorKind::kWrittenAfter;
-  return false;
+  return IsSlackWhole(slot, error);
 }
 
 }  // namespace
@@ -266,6 +270,8 @@ size_t GuardedBytesToReallocate(Heap& heap, void* p) {
   } else if (!MayFree(AllocationKind::kMalloc, slot->kind)) {
     error.kind = GuardErrorKind::kMismatchedFree;
     error.address = slot->place.object;
+    error.slot = static_cast<uint32_t>(pool.IndexOf(slot));
+  } else if (!IsSlackWhole(*slot, &error)) {
     error.slot = static_cast<uint32_t>(pool.IndexOf(slot));
   }
   if (error.kind == GuardErrorKind::kNone) return slot->requested_bytes;

@@ -3,7 +3,6 @@
 
 #include "instruments/introspection/field_table.h"
 #include "instruments/introspection/root.h"
-#include "instruments/red_zones/call_stack.h"
 #include "instruments/red_zones/debug_object.h"
 
 namespace tcmalloc {

@@ -4,13 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "instruments/annotations/ignored_addresses.h"
-#include "instruments/annotations/record_mark.h"
-#include "instruments/annotations/registered_roots.h"
-#include "instruments/guard/guard_error.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/guard/guard_layout.h"
 #include "instruments/guard/guard_pool.h"
-#include "instruments/guard/guard_slot.h"
 #include "instruments/introspection/field_table.h"
 #include "instruments/introspection/root.h"
 #include "instruments/profiles/record_session.h"

@@ -4,9 +4,8 @@
 #include <atomic>
 #include <new>
 
-#include "instruments/annotations/ignored_addresses.h"
-#include "instruments/annotations/registered_roots.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/annotations/program_annotations.h"
+#include "instruments/profiles/record_session.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"

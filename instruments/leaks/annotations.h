@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The program's annotations for the leak checker: objects that it must not report, and threads
-// whose allocations do not count. instruments/annotations/registered_roots.h has the memory that
+// whose allocations do not count. instruments/annotations/program_annotations.h has the memory that
 // the program registers as roots.
 //
-// A record has a mark (record_mark.h). It contains the period in which the object was allocated, so
+// A record has a mark (kIgnoredMark). It contains the period in which the object was allocated, so
 // that a check of a part of the program's life ignores older objects, and whether the allocating
 // thread was disabled. Period numbers run out after eight million checks. From then on all objects
 // belong to the last period, and a check may report leaks older than its part of the program's
@@ -18,12 +18,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "instruments/annotations/record_mark.h"
+#include "instruments/annotations/program_annotations.h"
 
 namespace tcmalloc {
 
-// Starts recording with these marks (instruments/profiles/recording.h), unless it runs already.
-// False when that is impossible.
+// Starts recording with these marks (instruments/profiles/record_session.h), unless it runs
+// already. False when that is impossible.
 bool BeginRecording();
 // Begins a period and returns it: objects allocated from now on are of this period or a later one.
 uint32_t BeginPeriod();

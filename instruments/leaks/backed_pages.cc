@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

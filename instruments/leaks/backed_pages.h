@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "base/address_range.h"
-#include "formats/marker/wanted_pages.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 

@@ -3,15 +3,15 @@
 #include <new>
 
 #include "base/compiler.h"
-#include "formats/marker/age_bucket.h"
-#include "instruments/annotations/registered_roots.h"
+#include "formats/marker/sampled_sites.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/check.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/leaks/program_check.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 #include "process/heap.h"
 #include "tcmalloc/leak_checker.h"
 

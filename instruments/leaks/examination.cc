@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "formats/marker/add_roots.h"
-#include "instruments/annotations/registered_roots.h"
+#include "formats/marker/root_map.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/leak_collector.h"
 #include "instruments/leaks/program_object.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 
 namespace tcmalloc {
 

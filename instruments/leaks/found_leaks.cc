@@ -65,6 +65,7 @@ void FoundLeaks::Clear() {
   time_ns = pause_ns = 0;
   threads = objects_in_use = bytes_in_use = 0;
   objects = bytes = direct_objects = direct_bytes = unread_bytes = 0;
+  reached_far_objects = reached_far_bytes = max_pointer_offset = 0;
 }
 
 LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {
@@ -104,6 +105,10 @@ LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {
   if (object.direct) {
     ++site->direct_objects;
     site->direct_bytes += object.requested_bytes;
+  }
+  if (object.reached_far) {
+    ++reached_far_objects;
+    reached_far_bytes += object.requested_bytes;
   }
   return site;
 }

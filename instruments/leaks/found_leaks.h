@@ -12,11 +12,9 @@
 #include <string_view>
 
 #include "base/text_writer.h"
-#include "formats/marker/age_bucket.h"
+#include "formats/marker/sampled_sites.h"
 #include "instruments/leaks/check_memory.h"
-#include "instruments/profiles/byte_sink.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/unwind/function_names.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/memory/mapped_array.h"
 
@@ -34,6 +32,8 @@ struct LeakedObject {
   AgeBucket age = AgeBucket::kSecond;
   size_t requested_bytes = 0;
   bool direct = false;
+  // Reachable when pointers count everywhere in an object.
+  bool reached_far = false;
 };
 
 // The leaked objects of one call site; if the stack is unknown, those of one size whose spans have
@@ -98,6 +98,11 @@ struct LeakSummary {
   uint64_t bytes = 0;
   uint64_t direct_objects = 0;
   uint64_t direct_bytes = 0;
+  // The leaked objects that are reachable when pointers count everywhere in an object, and not only
+  // up to `max_pointer_offset` bytes after its start.
+  uint64_t reached_far_objects = 0;
+  uint64_t reached_far_bytes = 0;
+  uint64_t max_pointer_offset = 0;
   // The bytes of memory to search that could not be read.
   uint64_t unread_bytes = 0;
 };

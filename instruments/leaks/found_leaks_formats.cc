@@ -6,7 +6,7 @@
 #include "base/text_writer.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/profiles/profile_formats.h"
-#include "os/error_text.h"
+#include "os/log.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {
@@ -263,6 +263,14 @@ void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max
   if (written < report.num_sites()) {
     out->Text("  and ").Number(report.num_sites() - written).Text(" more\n");
   }
+  if (report.reached_far_objects > 0) {
+    out->Text("  of these, ");
+    WriteCount(report.reached_far_objects, report.reached_far_bytes, out);
+    out->Text(" are reachable by pointers beyond byte ").Number(report.max_pointer_offset);
+    out->Text(
+        " of an object, and probably not leaked: HEAP_CHECK_MAX_POINTER_OFFSET=-1 counts such "
+        "pointers\n");
+  }
   if (report.unread_bytes > 0) {
     out->Text("  ").Number(report.unread_bytes);
     out->Text(
@@ -286,6 +294,8 @@ void WriteLeakJson(const FoundLeaks& report, const LeakSymbols& symbols, TextWri
   out->Text(",\"bytes_in_use\":").Number(report.bytes_in_use);
   out->Text(",\"unread_bytes\":").Number(report.unread_bytes).Text(",");
   WriteJsonFigures(report.objects, report.bytes, report.direct_objects, report.direct_bytes, out);
+  out->Text(",\"reached_far_objects\":").Number(report.reached_far_objects);
+  out->Text(",\"reached_far_bytes\":").Number(report.reached_far_bytes);
   out->Text(",\"sites\":[");
   bool first = true;
   for (const LeakSite& site : report) {

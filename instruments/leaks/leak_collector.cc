@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "formats/marker/age_bucket.h"
+#include "formats/marker/sampled_sites.h"
 #include "instruments/leaks/annotations.h"
-#include "instruments/profiles/recording.h"
+#include "instruments/profiles/record_session.h"
 #include "instruments/profiles/sample_table.h"
 
 namespace tcmalloc {
@@ -24,7 +24,8 @@ bool LeakCollector::Collect(Marker* marker) {
   report_->objects_in_use = index_.num_objects();
   report_->bytes_in_use = index_.object_bytes();
   report_->unread_bytes = marker->counts().unread_bytes;
-  if (request_.reachability && !marker->FindIndirect()) return false;
+  report_->max_pointer_offset = request_.max_pointer_offset;
+  if (request_.reachability && !(marker->FindReachedFar() && marker->FindIndirect())) return false;
   bool enough_memory = true;
   marker->ForEachUnmarked([&](const LiveObject& object) {
     const ProgramObject seen = ProgramObjectOf(object, &reader_);
@@ -32,8 +33,7 @@ bool LeakCollector::Collect(Marker* marker) {
     ObjectTable::Record record;
     if (!FindRecord(seen.start, &record)) record = {};
     if (!enough_memory || !Counts(object, record)) return;
-    enough_memory =
-        Report(object, seen, record, !request_.reachability || !marker->IsIndirect(object.number));
+    enough_memory = Report(*marker, object, seen, record);
   });
   return enough_memory && AddNearestSites();
 }
@@ -63,13 +63,14 @@ SampledSites::Key LeakCollector::KeyOf(const LiveObject& object) const {
   return {object.bytes, index_.HandedOutMs(object), object.start};
 }
 
-bool LeakCollector::Report(const LiveObject& object, const ProgramObject& seen,
-                           const ObjectTable::Record& record, bool direct) {
+bool LeakCollector::Report(const Marker& marker, const LiveObject& object,
+                           const ProgramObject& seen, const ObjectTable::Record& record) {
   LeakedObject lost = {.address = seen.start,
                        .object_size = seen.bytes,
                        .age = AgeBucketOf(now_ms_ - index_.HandedOutMs(object)),
                        .requested_bytes = seen.bytes,
-                       .direct = direct};
+                       .direct = !request_.reachability || !marker.IsIndirect(object.number),
+                       .reached_far = request_.reachability && marker.IsReachedFar(object.number)};
   if (record.site != nullptr) {
     lost.frames = record.site->frames();
     lost.depth = record.site->depth();

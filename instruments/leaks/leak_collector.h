@@ -42,10 +42,9 @@ class LeakCollector {
  private:
   // Whether the request counts this object. `record` is empty if there is none.
   bool Counts(const LiveObject& object, const ObjectTable::Record& record) const;
-  // Adds an object to the report, as the program sees it. `direct` is true if the object is not
-  // reachable from another leaked one.
-  bool Report(const LiveObject& object, const ProgramObject& seen,
-              const ObjectTable::Record& record, bool direct);
+  // Adds an object to the report, as the program sees it.
+  bool Report(const Marker& marker, const LiveObject& object, const ProgramObject& seen,
+              const ObjectTable::Record& record);
   // Sets the nearest stack of sites without a stack to that of the most similar sample. Called
   // while the heap is at rest, because samples are freed with their objects.
   bool AddNearestSites();

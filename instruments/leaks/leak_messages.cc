@@ -6,14 +6,11 @@
 #include "base/compiler.h"
 #include "instruments/leaks/check.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/profiles/output_path.h"
 #include "instruments/profiles/process.h"
 #include "instruments/profiles/profile_formats.h"
 #include "os/errno_keeper.h"
-#include "os/error_text.h"
-#include "os/input_file.h"
+#include "os/files.h"
 #include "os/log.h"
-#include "os/uncancelled_io.h"
 #include "process/heap.h"
 
 namespace tcmalloc {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/leaks/marker.h"
 
-#include "formats/marker/marker_indirect.h"
+#include "formats/marker/marker_leaked.h"
 #include "formats/marker/marker_scan.h"
-#include "formats/marker/marker_stacks.h"
 
 namespace tcmalloc {
 

@@ -12,11 +12,10 @@
 #include "base/address_range.h"
 #include "base/compiler.h"
 #include "central/object_words.h"
-#include "formats/marker/in_flight_layout.h"
-#include "formats/marker/wanted_pages.h"
+#include "formats/marker/searched_memory.h"
 #include "instruments/leaks/backed_pages.h"
 #include "instruments/world_stop/memory_reader.h"
-#include "thread_cache/bin_array.h"
+#include "thread_cache/bin_table.h"
 
 namespace tcmalloc {
 

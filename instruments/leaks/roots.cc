@@ -5,12 +5,12 @@
 #include <iterator>
 
 #include "base/text_fields.h"
-#include "formats/marker/add_roots.h"
 #include "formats/marker/control_blocks.h"
-#include "instruments/annotations/registered_roots.h"
+#include "formats/marker/root_map.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/program_memory.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
+#include "os/files.h"
 #include "os/memory_map.h"
 #include "process/heap.h"
 

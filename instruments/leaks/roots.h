@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "formats/marker/root_map.h"
-#include "instruments/annotations/registered_roots.h"
+#include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/program_memory.h"
 #include "instruments/world_stop/world_stop.h"

@@ -8,14 +8,15 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstring>
 
 #include "base/text_fields.h"
 #include "base/text_writer.h"
-#include "instruments/pressure/high_descriptor.h"
+#include "instruments/pressure/event_set.h"
 #include "instruments/pressure/memory_figures.h"
+#include "os/cgroup.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {
@@ -63,6 +64,24 @@ int OpenRegistered(std::string_view directory, std::string_view name, std::strin
   // The descriptor was needed only for the registration; the kernel itself keeps the group.
   Close(watched);
   return error == 0 ? event : -error;
+}
+
+struct Search {
+  CgroupDirectories* found;
+  bool failed = false;
+};
+
+void VisitDirectory(const CgroupDirectory& directory, void* context) {
+  Search* const search = static_cast<Search*>(context);
+  char* const found =
+      directory.version == CgroupVersion::kV1 ? search->found->v1 : search->found->v2;
+  if (*found != '\0' || directory.length >= CgroupDirectories::kMaxLength) return;
+  if (syscall(SYS_faccessat, AT_FDCWD, directory.path, F_OK) != 0) {
+    if (errno == ENOMEM) search->failed = true;
+    return;
+  }
+  memcpy(found, directory.path, directory.length);
+  found[directory.length] = '\0';
 }
 
 }  // namespace
@@ -126,6 +145,17 @@ int OpenMemoryPressureLevel(std::string_view directory, MemoryPressureLevel leve
   const ErrnoKeeper keeper;
   static constexpr std::string_view kNames[] = {"low", "medium", "critical"};
   return OpenRegistered(directory, "/memory.pressure_level", kNames[static_cast<size_t>(level)]);
+}
+
+bool FindCgroupDirectories(CgroupDirectories* directories, std::string_view root) {
+  const ErrnoKeeper keeper;
+  *directories->v1 = '\0';
+  *directories->v2 = '\0';
+  Search search = {.found = directories};
+  if (ForEachCgroupDirectory(root, VisitDirectory, &search) && !search.failed) return true;
+  *directories->v1 = '\0';
+  *directories->v2 = '\0';
+  return false;
 }
 
 }  // namespace tcmalloc

@@ -1,4 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The process's own control groups: their directories, and their memory events as descriptors to
+// poll.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tcmalloc {
+
 // Memory events of control groups (cgroups), as descriptors to poll. Version 2 counts in
 // memory.events how often the group went above its limits. Version 1 signals an eventfd when the
 // group's use crosses a threshold, or when reclaiming its memory is costly.
@@ -10,13 +21,6 @@
 // EACCES if this user may not open it. Thread safety: any, but one thread at a time reads a
 // descriptor. Never allocates, is no cancellation point, keeps errno. Cost: two to seven system
 // calls.
-#pragma once
-
-#include <cstdint>
-#include <optional>
-#include <string_view>
-
-namespace tcmalloc {
 
 // Version 2. How often, since the group was created, it and its descendants had to reclaim memory
 // because they were above memory.high (`high`), or about to exceed memory.max (`max`).
@@ -48,5 +52,20 @@ int OpenMemoryPressureLevel(std::string_view directory, MemoryPressureLevel leve
 
 // For tests: parses memory.events. False when neither count is present.
 bool ParseMemoryEvents(std::string_view text, MemoryEvents* events);
+
+// The directories of the process's own groups. The names are zero-terminated and begin with `root`.
+// A name is empty if there is no such group, it is in no mount that the process sees, or its path
+// is too long to open a file. On systems with both versions, only one version has the memory files,
+// except memory.pressure, which every version 2 group may have.
+struct CgroupDirectories {
+  static constexpr size_t kMaxLength = 4096;
+  char v1[kMaxLength];
+  char v2[kMaxLength];
+};
+
+// False when they cannot be read at the moment (see ReadCgroupMemoryLimit); then all names are
+// empty. If there are several mounts, uses the first in which the directory exists. Requires: no
+// lock is held.
+bool FindCgroupDirectories(CgroupDirectories* directories, std::string_view root = "");
 
 }  // namespace tcmalloc

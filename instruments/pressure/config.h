@@ -6,16 +6,17 @@
 // The text is a list of words with commas between them:
 //   auto               all sources that the process has, and a threshold for each level; so do "1",
 //                      "yes", "true" and "on"
-//   off no source; so do "0", "no", "false" and an empty text level1=80% the threshold of level 1;
-//   also level2 and level3. A percentage of the
-//                      control group's limit if it has one, else of the heap's limit if it has
-//                      one, else of the system's memory
+//   off                no source; so do "0", "no", "false" and an empty text
+//   level1=80%         the threshold of level 1; also level2 and level3. A percentage of the
+//   control
+//                      group's limit if it has one, else of the heap's limit if it has one, else of
+//                      the system's memory
 //   level1=80%cgroup   of the control group's limit only; also %heap and %system
 //   level1=3G          this many bytes of the process (K, M, G and T are powers of 1024)
 //   psi=some:200ms/2s  a stall of 200 ms within 2 s, or "off"
-//   watch=off do not listen to the source of systemd ($MEMORY_PRESSURE_WATCH), or "on" thread=off
-//   no thread of the library: the program's event loop listens; or "on" interval=1s the minimum
-//   time between two actions
+//   watch=off          do not listen to the source of systemd ($MEMORY_PRESSURE_WATCH), or "on"
+//   thread=off         no thread of the library: the program's event loop listens; or "on"
+//   interval=1s        the minimum time between two actions
 // A later word overrides an earlier one: "auto,level3=90%" is auto with another threshold.
 #pragma once
 
@@ -29,7 +30,7 @@
 
 namespace tcmalloc {
 
-// instruments/pressure/actions.h has the action of each level.
+// ActOnPressure in instruments/pressure/listening.cc has the action of each level.
 inline constexpr size_t kPressureLevels = 3;
 
 struct PressureThreshold {

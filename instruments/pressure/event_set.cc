@@ -10,9 +10,8 @@
 #include <algorithm>
 #include <climits>
 
-#include "instruments/pressure/high_descriptor.h"
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

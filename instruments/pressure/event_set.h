@@ -1,7 +1,49 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// EventSet, the descriptors of the library in one, and the numbers of these descriptors.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/tuning.h"
+#include "os/errno_keeper.h"
+#include "os/files.h"
+
+namespace tcmalloc {
+
+// Gives the library's descriptors high numbers. A program may rely on the next open returning the
+// lowest number that it just closed (daemons reopen 0 to 2 that way). A program that closes all
+// descriptors that it did not open gets low numbers again afterwards, so it does not reuse the
+// library's numbers. The numbers stay below 1024, the usual limit and that of `select`.
+//
+// Thread safety: any. Never allocates, is no cancellation point, keeps errno. Cost: two system
+// calls.
+//
+// Moves an open file to a descriptor of Tuning::BackingFiles::first_descriptor or more, which exec
+// closes. Returns `fd` itself if the process may not have such numbers. Requires: no other code
+// knows the descriptor yet.
+inline int MoveDescriptorUp(int fd) {
+  if (fd < 0 || fd >= kTuning.backing_files.first_descriptor) return fd;
+  const ErrnoKeeper keeper;
+#ifdef SYS_fcntl
+  const long moved =
+      syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
+#else
+  const long moved =
+      syscall(SYS_fcntl64, fd, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
+#endif
+  if (moved < 0) return fd;
+  Close(fd);
+  return static_cast<int>(moved);
+}
+
 // EventSet: several descriptors and an alarm in one descriptor (Linux: epoll and timerfd), on
 // which poll, epoll or select can wait. The owner of a descriptor adds and closes it. The set's own
-// descriptors are close-on-exec and have high numbers (instruments/pressure/high_descriptor.h).
+// descriptors are close-on-exec and have high numbers (MoveDescriptorUp).
 //
 // The program may close any of them and reuse the number for its own file, which the set must not
 // use or close. So the set can check that its own descriptors, and the added ones, are unchanged.
@@ -9,13 +51,6 @@
 //
 // Thread safety: one thread at a time may call Wait, any thread the other functions. Never
 // allocates, is no cancellation point, keeps errno. Cost: a system call per function.
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-
-namespace tcmalloc {
-
 class EventSet {
  public:
   // The state of a descriptor that causes an event.

@@ -5,17 +5,45 @@
 #include <cerrno>
 
 #include "base/text_writer.h"
-#include "instruments/pressure/actions.h"
 #include "instruments/pressure/cgroup_events.h"
 #include "instruments/pressure/pressure_watch.h"
 #include "instruments/pressure/psi.h"
+#include "os/clock.h"
 #include "os/environment.h"
-#include "os/error_text.h"
 #include "os/log.h"
 #include "process/heap.h"
+#include "process/trim.h"
 
 namespace tcmalloc {
 namespace {
+
+size_t ReleaseFreePages(Heap& heap) {
+  const Length free = Length::ForBytes(heap.page_heap.GetStats().free_backed_bytes);
+  return free == Length(0) ? 0 : heap.page_heap.ReleaseAtLeast(free).bytes();
+}
+
+size_t Perform(Heap& heap, int level) {
+  if (level == 1) return FlushThreadCaches(heap);
+  if (level == 2 || heap.settings.disable_memory_release) return FlushCaches(heap);
+  FlushCaches(heap);
+  const size_t free_bytes = ReleaseFreePages(heap);
+  return free_bytes + heap.holes.ReleaseAll();
+}
+
+// The action at each level of memory pressure. No lock is held during a system call, and memory is
+// released in slices: a thread that allocates meanwhile waits for one slice at most.
+//
+// Level 1: flushes thread caches to the central free lists. Level 2: also returns the spans that
+// shards keep to the page heap. Level 3: also releases free pages, and free pages inside spans in
+// use, to the OS, unless the settings turn releasing off. Returns the bytes that the last of these
+// steps moved, and counts the action. `level` is 1 to 3.
+size_t ActOnPressure(Heap& heap, int level) {
+  heap.page_heap.hints().retention.NotePressure(level, CoarseMilliseconds());
+  heap.registry.FollowRetention();
+  const size_t bytes = Perform(heap, level);
+  heap.pressure_counts.Acted(level, bytes);
+  return bytes;
+}
 
 struct WatchVariables {
   const char* watch = nullptr;

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Listening: the state of a process that listens to memory pressure: the sources of its
-// configuration, opened if the system has them; the figures for its thresholds; the program's
-// listeners; the actions. The caller decides which thread waits, and when.
-//
-// Thresholds of control groups of version 1 are registered with the kernel in bytes. They are
-// registered again if the group's limit has changed when it is read
-// (instruments/pressure/process_figures.h).
-//
-// Thread safety: none; one thread at a time may use it. Never allocates, except in the program's
-// listeners.
+// How the process responds to memory pressure: what it listens to, and the action of each level.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +16,16 @@ namespace tcmalloc {
 
 struct Heap;
 
+// Listening: the state of a process that listens to memory pressure: the sources of its
+// configuration, opened if the system has them; the figures for its thresholds; the program's
+// listeners; the actions. The caller decides which thread waits, and when.
+//
+// Thresholds of control groups of version 1 are registered with the kernel in bytes. They are
+// registered again if the group's limit has changed when it is read
+// (instruments/pressure/process_figures.h).
+//
+// Thread safety: none; one thread at a time may use it. Never allocates, except in the program's
+// listeners.
 class Listening {
  public:
   // `root` is a prefix of all file names; it and `listeners` must outlive the object. `now_ms` is

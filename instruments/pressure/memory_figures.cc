@@ -5,8 +5,8 @@
 
 #include "base/text_fields.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
-#include "os/memory_use.h"
+#include "os/files.h"
+#include "os/memory_map.h"
 
 namespace tcmalloc {
 namespace {

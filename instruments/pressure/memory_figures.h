@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figures for the memory that the process, its control group and the system use and have. As in
-// os/memory_use.h, only anonymous memory counts as used: the OS by itself reclaims the page cache,
+// os/memory_map.h, only anonymous memory counts as used: the OS by itself reclaims the page cache,
 // which a group's use includes.
 //
 // Source: the kernel's documentation, proc.rst, cgroup-v1/memory.rst and cgroup-v2.rst. Thread

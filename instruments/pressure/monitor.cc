@@ -6,9 +6,9 @@
 
 #include "base/tuning.h"
 #include "instruments/pressure/cgroup_events.h"
-#include "instruments/pressure/high_descriptor.h"
+#include "instruments/pressure/event_set.h"
 #include "instruments/pressure/pressure_watch.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

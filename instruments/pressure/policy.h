@@ -2,7 +2,7 @@
 // Decides when the library acts on memory pressure, and at which level. It only decides: the caller
 // passes the time and the memory in use, acts, and reports the effect. Thread safety: none.
 //
-// Levels (NextMemoryLevel, page_heap/memory_level.h, which also serves the heap's own limits). A
+// Levels (NextMemoryLevel, page_heap/memory_limit.h, which also serves the heap's own limits). A
 // level is entered when the memory in use reaches its threshold, and left when it has fallen below
 // the threshold by the part Tuning::Pressure::margin_part. In a level its action is repeated, since
 // freed memory collects in caches again.
@@ -23,7 +23,7 @@
 
 #include "base/tuning.h"
 #include "instruments/pressure/config.h"
-#include "page_heap/memory_level.h"
+#include "page_heap/memory_limit.h"
 
 namespace tcmalloc {
 

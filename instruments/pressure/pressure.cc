@@ -16,12 +16,11 @@
 #include "instruments/pressure/listening.h"
 #include "os/clock.h"
 #include "os/detached_thread.h"
-#include "os/error_text.h"
 #include "os/log.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 #include "process/idle_release.h"
 
 namespace tcmalloc {

@@ -13,10 +13,8 @@
 #include <optional>
 
 #include "base/tuning.h"
-#include "instruments/pressure/base64.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

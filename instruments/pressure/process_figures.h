@@ -1,22 +1,76 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The figures of this process, its control group and its machine that the thresholds of a
-// configuration need. The figures are read at each call; limits, which seldom change, every
-// Tuning::Limits::cgroup_reread_ms. A figure that cannot be read is unknown. Thread safety: one
-// thread at a time. Never allocates. Cost: up to three files, 3 to 10 microseconds each on machines
-// with few CPUs; the kernel adds up a group's counters of all CPUs.
+// The figures that the thresholds of a configuration need, and the threshold of a level in bytes.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-#include "instruments/pressure/cgroup_directories.h"
+#include "instruments/pressure/cgroup_events.h"
 #include "instruments/pressure/config.h"
-#include "instruments/pressure/figures.h"
+#include "instruments/pressure/policy.h"
 
 namespace tcmalloc {
 
+// Memory in use by the process, the heap, the control group and the system, in bytes.
+//
+// Only the anonymous memory of a control group counts. The kernel drops the page cache by itself
+// when memory is short, and the page cache fills every group that reads files for long enough.
+struct PressureFigures {
+  static constexpr uint64_t kUnknown = UINT64_MAX;
+  // The control group's anonymous memory, and its limit; kUnknown if it has none.
+  uint64_t cgroup_in_use = kUnknown;
+  uint64_t cgroup_limit = kUnknown;
+  // The heap's backed memory, and the lower of its limits.
+  uint64_t heap_in_use = kUnknown;
+  uint64_t heap_limit = kUnknown;
+  // The machine's memory that is not available, and its total memory.
+  uint64_t system_in_use = kUnknown;
+  uint64_t system_memory = kUnknown;
+  // The process's anonymous memory.
+  uint64_t process_in_use = kUnknown;
+};
+
+// Returns a reading without a threshold if a figure that it needs is unknown.
+inline PressureReading ReadingFor(const PressureThreshold& threshold,
+                                  const PressureFigures& figures) {
+  using Of = PressureThreshold::Of;
+  constexpr uint64_t kUnknown = PressureFigures::kUnknown;
+  const auto part = [&threshold](uint64_t in_use, uint64_t whole) -> PressureReading {
+    if (in_use == kUnknown || whole == kUnknown) return {};
+    // Divides first, so that values near the largest number do not overflow.
+    return {in_use, whole / 100 * threshold.value + whole % 100 * threshold.value / 100};
+  };
+  switch (threshold.of) {
+    case Of::kNone:
+      return {};
+    case Of::kBytes:
+      if (figures.process_in_use == kUnknown) return {};
+      return {figures.process_in_use, threshold.value};
+    case Of::kCgroup:
+      return part(figures.cgroup_in_use, figures.cgroup_limit);
+    case Of::kHeap:
+      return part(figures.heap_in_use, figures.heap_limit);
+    case Of::kSystem:
+      return part(figures.system_in_use, figures.system_memory);
+    case Of::kLimit:
+      if (figures.cgroup_limit != kUnknown && figures.cgroup_in_use != kUnknown) {
+        return part(figures.cgroup_in_use, figures.cgroup_limit);
+      }
+      if (figures.heap_limit != kUnknown && figures.heap_in_use != kUnknown) {
+        return part(figures.heap_in_use, figures.heap_limit);
+      }
+      return part(figures.system_in_use, figures.system_memory);
+  }
+  return {};
+}
+
 struct Heap;
 
+// The figures of this process, its control group and its machine that the thresholds of a
+// configuration need. The figures are read at each call; limits, which seldom change, every
+// Tuning::Limits::cgroup_reread_ms. A figure that cannot be read is unknown. Thread safety: one
+// thread at a time. Never allocates. Cost: up to three files, 3 to 10 microseconds each on machines
+// with few CPUs; the kernel adds up a group's counters of all CPUs.
 class ProcessFigures {
  public:
   // `root` is a prefix of all file names.

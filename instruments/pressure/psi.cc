@@ -6,8 +6,7 @@
 
 #include "base/text_fields.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

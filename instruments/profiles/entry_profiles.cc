@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/tcmalloc.h for profiles, in the full library only. A
-// tcmalloc_profile is in the metadata arena; its entries have their own mapping.
+// The functions of include/tcmalloc/tcmalloc.h and of gperftools/heap-profiler.h for profiles, in
+// the full library only. A tcmalloc_profile is in the metadata arena; its entries have their own
+// mapping.
 #include <atomic>
+#include <cstring>
 #include <new>
 
 #include "base/compiler.h"
+#include "gperftools/heap-profiler.h"
+#include "gperftools/tcmalloc.h"
+#include "instruments/profiles/heap_profiler.h"
 #include "instruments/profiles/profile_formats.h"
 #include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
+#include "os/memory/mapped_array.h"
 #include "process/heap.h"
 #include "tcmalloc/tcmalloc.h"
 
-using tcmalloc::ErrnoKeeper;
-using tcmalloc::ExistingHeap;
-using tcmalloc::Heap;
-using tcmalloc::Profile;
-using tcmalloc::ProfileEntry;
-using tcmalloc::ProfileFormat;
-using tcmalloc::ProfileKind;
+using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
 
 struct tcmalloc_profile {
   tcmalloc::ProfileMemory memory;
@@ -55,7 +55,12 @@ bool AsFormat(int number, ProfileFormat* format) {
   return true;
 }
 
+bool Append(const void* data, size_t size, void* context) {
+  return static_cast<MappedArray<char>*>(context)->Append(static_cast<const char*>(data), size);
+}
+
 }  // namespace
+
 }  // namespace tcmalloc
 
 extern "C" {
@@ -152,6 +157,28 @@ TC_EXPORT int tcmalloc_profile_write_to(const tcmalloc_profile* profile, int for
                                                   return to.sink(data, size, to.context) != 0;
                                                 },
                                                 &receiver);
+}
+
+TC_EXPORT void HeapProfilerStart(const char* prefix) {
+  if (prefix != nullptr) StartHeapProfiler(prefix);
+}
+
+TC_EXPORT int IsHeapProfilerRunning() { return HeapProfilerRuns() ? 1 : 0; }
+
+TC_EXPORT void HeapProfilerStop() { StopHeapProfiler(); }
+
+TC_EXPORT void HeapProfilerDump(const char* reason) {
+  DumpHeapProfile(reason == nullptr ? "" : reason);
+}
+
+TC_EXPORT char* GetHeapProfile() {
+  MappedArray<char> text(ExistingHeap().virtual_memory);
+  if (!WriteHeapProfile(&Append, &text)) return nullptr;
+  char* const result = static_cast<char*>(tc_malloc_skip_new_handler(text.size() + 1));
+  if (result == nullptr) return nullptr;
+  if (text.size() > 0) memcpy(result, text.data(), text.size());
+  result[text.size()] = '\0';
+  return result;
 }
 
 }  // extern "C"

@@ -7,15 +7,12 @@
 
 #include "base/compiler.h"
 #include "base/tuning.h"
-#include "instruments/profiles/current_profile.h"
-#include "instruments/profiles/output_path.h"
 #include "instruments/profiles/process.h"
 #include "instruments/profiles/profile_formats.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
-#include "os/error_text.h"
+#include "os/files.h"
 #include "os/log.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {
@@ -42,6 +39,10 @@ TC_SLOW_PATH void ReportError(std::string_view name, int error,
   WriteError(error, &line);
   line.Text("\n");
   WriteToStderr(line.text());
+}
+
+uint64_t Later(uint64_t now, uint64_t interval) {
+  return interval == 0 ? HeapDumpSchedule::kNever : now + interval;
 }
 
 }  // namespace
@@ -151,6 +152,80 @@ void HeapDumps::WriteName(uint64_t number, TextWriter* out) const {
   const uint64_t pid = ProcessId();
   const bool has_pid = always_with_pid_ || pid != started_by_pid_;
   WriteHeapProfileName(prefix_, has_pid ? pid : 0, number, out);
+}
+
+void WriteFileNumber(uint64_t number, TextWriter* out) {
+  for (uint64_t unit = 1000; unit > number && unit > 1; unit /= 10) out->Text("0");
+  out->Number(number);
+}
+
+void WriteHeapProfileName(std::string_view prefix, uint64_t pid, uint64_t number, TextWriter* out) {
+  out->Text(prefix);
+  if (pid != 0) out->Text("_").Number(pid);
+  out->Text(".");
+  WriteFileNumber(number, out);
+  out->Text(".heap");
+}
+
+void WriteHeapProfilePrefix(const Settings& settings, TextWriter* out) {
+  out->Text(settings.heap_profile);
+  if (*settings.pmix_rank != '\0') {
+    out->Text(".rank-").Text(settings.pmix_rank);
+  } else if (settings.in_slurm_job) {
+    if (*settings.slurm_process != '\0') out->Text(".slurmid-").Text(settings.slurm_process);
+  } else if (!settings.has_open_mpi && *settings.pmi_rank != '\0') {
+    out->Text(".rank-").Text(settings.pmi_rank);
+  }
+}
+
+bool HeapProfileNamesHavePid(const Settings& settings) {
+  if (settings.heap_profile_use_pid) return true;
+  if (*settings.pmix_rank != '\0') return false;
+  return settings.in_slurm_job ? *settings.slurm_process == '\0' : settings.has_open_mpi;
+}
+
+uint64_t HeapDumpIntervals::TrafficThreshold(size_t shards) const {
+  uint64_t least = UINT64_MAX;
+  for (const uint64_t interval : {allocated_bytes, freed_bytes, in_use_bytes}) {
+    if (interval != 0) least = std::min(least, interval);
+  }
+  return least / (16 * shards);
+}
+
+void HeapDumpSchedule::Begin(const HeapDumpIntervals& intervals, uint64_t now_ms) {
+  allocated_.store(0, std::memory_order_relaxed);
+  freed_.store(0, std::memory_order_relaxed);
+  most_in_use_.store(0, std::memory_order_relaxed);
+  NoteDump({}, intervals, now_ms);
+}
+
+void HeapDumpSchedule::BeginWithoutDumps() { Begin({}, 0); }
+
+void HeapDumpSchedule::NoteDump(const Traffic& traffic, const HeapDumpIntervals& intervals,
+                                uint64_t now_ms) {
+  const uint64_t most = std::max(most_in_use_.load(std::memory_order_relaxed), traffic.in_use());
+  most_in_use_.store(most, std::memory_order_relaxed);
+  due_allocated_.store(Later(traffic.allocated, intervals.allocated_bytes),
+                       std::memory_order_relaxed);
+  due_freed_.store(Later(traffic.freed, intervals.freed_bytes), std::memory_order_relaxed);
+  due_in_use_.store(Later(most, intervals.in_use_bytes), std::memory_order_relaxed);
+  due_ms_.store(Later(now_ms, intervals.milliseconds), std::memory_order_relaxed);
+}
+
+void HeapDumpSchedule::WriteReason(const Traffic& traffic, uint64_t now_ms, TextWriter* out) const {
+  if (traffic.allocated >= due_allocated_.load(std::memory_order_relaxed)) {
+    WriteMegabytes(traffic.allocated, "allocated cumulatively", out);
+  } else if (traffic.freed >= due_freed_.load(std::memory_order_relaxed)) {
+    WriteMegabytes(traffic.freed, "freed cumulatively", out);
+  } else if (traffic.in_use() > due_in_use_.load(std::memory_order_relaxed)) {
+    out->Text("more than before");
+  } else if (IsTimeDue(now_ms)) {
+    out->Text("time");
+  }
+}
+
+void WriteMegabytes(uint64_t bytes, std::string_view what, TextWriter* out) {
+  out->Number(bytes >> 20).Text(" MB ").Text(what);
 }
 
 }  // namespace tcmalloc

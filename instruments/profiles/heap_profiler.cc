@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/profiles/heap_profiler.h"
 
-#include "instruments/profiles/current_profile.h"
 #include "instruments/profiles/heap_dumps.h"
-#include "instruments/profiles/heap_profile_name.h"
 #include "instruments/profiles/process.h"
 #include "instruments/profiles/profile_formats.h"
 #include "instruments/profiles/record_session.h"
-#include "instruments/profiles/recording.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"

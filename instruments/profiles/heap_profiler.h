@@ -6,10 +6,9 @@
 // not in the profiles, and their frees change nothing.
 //
 // Parts: instruments/profiles/record_session.h has the hooks and tables,
-// instruments/profiles/heap_dump_schedule.h decides when a file is due,
-// instruments/profiles/heap_dumps.h writes it. The thread whose hook finds that a file is due
-// writes it, without locks; other threads continue. Nothing here calls malloc: memory comes from
-// the heap's arena and from the OS.
+// instruments/profiles/heap_dumps.h decides when a file is due, and writes it. The thread whose
+// hook finds that a file is due writes it, without locks; other threads continue. Nothing here
+// calls malloc: memory comes from the heap's arena and from the OS.
 //
 // Thread safety: any thread that holds no lock. In a forked child the profiler continues, and the
 // names of its files have the child's process id. Cost: see instruments/profiles/record_session.h.
@@ -18,7 +17,7 @@
 #include <string_view>
 
 #include "config/settings.h"
-#include "instruments/profiles/byte_sink.h"
+#include "instruments/profiles/profile.h"
 
 namespace tcmalloc {
 

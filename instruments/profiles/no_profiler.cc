@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "config/settings.h"
-#include "instruments/profiles/profiler.h"
 #include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "os/environment.h"

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Profile: the objects in use, or the allocated objects, by call site, as one immutable value.
-// Every format (profile_formats.h) is written from this value.
+// ProfileMemory makes one. Every format (instruments/profiles/profile_formats.h) is written from
+// this value, to a ByteSink.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+
+#include "os/memory/virtual_memory.h"
 
 namespace tcmalloc {
 
@@ -49,6 +53,68 @@ struct Profile {
   int64_t duration_ns = 0;
   const ProfileEntry* entries = nullptr;
   size_t num_entries = 0;
+};
+
+// ProfileMemory: a Profile, and the one mapping that holds its entries and their frames. One thread
+// fills it; it is immutable after Finish.
+class ProfileMemory {
+ public:
+  ProfileMemory() = default;
+  ProfileMemory(const ProfileMemory&) = delete;
+  ProfileMemory& operator=(const ProfileMemory&) = delete;
+  ~ProfileMemory() { Free(); }
+
+  // Makes an empty profile with room for `entries` and, for all of them together, `frames`. Drops
+  // the former contents. False when there is no memory. `vm` outlives it.
+  bool Reserve(VirtualMemory& vm, size_t entries, size_t frames);
+  void Free();
+
+  // Copies an entry and its frames. False when there is no room. Makes no system call.
+  bool Append(const ProfileEntry& entry);
+  // Replaces the recorded figures by the estimates.
+  void UseEstimates();
+  // Joins entries with the same stack and object size, except in a kGrowth profile, whose order
+  // matters. Cost: n log n comparisons.
+  void Finish();
+
+  // The caller may write all members but the entries until Finish.
+  Profile profile;
+
+ private:
+  VirtualMemory* vm_ = nullptr;
+  void* memory_ = nullptr;
+  size_t bytes_ = 0;
+  ProfileEntry* entries_ = nullptr;
+  uintptr_t* frames_ = nullptr;
+  size_t max_entries_ = 0;
+  size_t frames_left_ = 0;
+};
+
+// ByteSink: passes the bytes of a writer to a function, one piece after another. After a failure it
+// drops the rest, so a writer needs to check ok() only at the end. Thread safety: none.
+class ByteSink {
+ public:
+  // Accepts `size` bytes; false when that failed.
+  using Function = bool (*)(const void* data, size_t size, void* context);
+
+  ByteSink(Function function, void* context) : function_(function), context_(context) {}
+
+  void Write(const void* data, size_t size) {
+    if (ok_ && size > 0) ok_ = function_(data, size, context_);
+  }
+
+  // True if everything so far was written.
+  bool ok() const { return ok_; }
+
+  // For a TextWriter, with the sink as its context.
+  static void Text(std::string_view text, void* sink) {
+    static_cast<ByteSink*>(sink)->Write(text.data(), text.size());
+  }
+
+ private:
+  const Function function_;
+  void* const context_;
+  bool ok_ = true;
 };
 
 }  // namespace tcmalloc

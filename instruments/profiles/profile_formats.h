@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "instruments/profiles/byte_sink.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/unwind/mapped_libraries.h"
 

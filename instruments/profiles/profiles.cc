@@ -4,14 +4,21 @@
 #include <atomic>
 #include <new>
 
-#include "instruments/profiles/growth_table.h"
+#include "base/text_writer.h"
+#include "instruments/profiles/heap_profiler.h"
+#include "instruments/profiles/profile.h"
+#include "instruments/profiles/profile_files.h"
 #include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/sample_table.h"
 #include "instruments/profiles/sampler.h"
+#include "instruments/unwind/mapped_libraries.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
+#include "os/log.h"
+#include "os/memory/mapped_array.h"
 #include "os/stack_trace.h"
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 
 namespace tcmalloc {
 namespace {
@@ -52,6 +59,29 @@ void RecordGrowth(Heap& heap) {
   heap.page_heap.address_space().SetGrowthObserver(&OnGrowth);
 }
 
+// Room for a function's name and a path, each as long as the longest path (PATH_MAX).
+constexpr size_t kBytesPerFrame = 8192;
+
+// Writes a line for each frame to stderr: the function and the offset in it, the file and the
+// offset in it, as far as they are known. Reads /proc/self/maps and the symbols of each file.
+// Requires: no lock is held. Cost: some milliseconds, in memory from the system.
+void WriteNamedStack(const uintptr_t* frames, size_t depth) {
+  VirtualMemory& memory = ExistingHeap().virtual_memory;
+  MappedLibraries libraries(memory);
+  FunctionNames names(memory);
+  MappedArray<char> text(memory);
+  // If there is no memory, names are missing.
+  static_cast<void>(libraries.Read());
+  for (size_t i = 0; i < depth; ++i) {
+    if (!names.Add(CallBefore(frames[i]))) break;
+  }
+  names.Resolve(libraries);
+  if (!text.Reserve(depth * kBytesPerFrame)) return;
+  TextWriter out(text.data(), text.capacity());
+  names.WriteFrames(frames, depth, "    ", libraries, &out);
+  WriteToStderr(out.text());
+}
+
 }  // namespace
 
 void (*const kOnHeapBuilt)(Heap&) = &RecordGrowth;
@@ -74,6 +104,23 @@ bool WriteTextProfile(Heap& heap, ProfileKind kind, ByteSink::Function function,
   ProfileMemory memory;
   return TakeProfile(heap, kind, &memory) &&
          WriteProfile(memory.profile, ProfileFormat::kLegacyText, function, context);
+}
+
+void OnProfilerLoad() {
+  Heap& heap = ExistingHeap();
+  PrepareSampler(heap);
+  heap.sampling.SetSeed(heap.settings.sample_seed);
+  if (heap.settings.sample_period_bytes > 0) {
+    SetSamplePeriod(heap, heap.settings.sample_period_bytes);
+  }
+  heap.large_reports.SetStackWriter(&WriteNamedStack);
+  StartProfileFiles(heap);
+  StartHeapProfilerBySettings(heap.settings);
+}
+
+void OnProfilerExit() {
+  WriteLastProfileFiles();
+  DumpLastHeapProfile();
 }
 
 }  // namespace tcmalloc

@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "os/stack_trace.h"
 #include "process/fork.h"
+#include "process/heap.h"
 #include "process/hooks.h"
 
 namespace tcmalloc {
@@ -152,6 +153,31 @@ void StopRecords() {
   RemoveDeleteHook(&OnDelete);
   record_session.tables.load(std::memory_order_relaxed)->objects.Clear();
   EndRecordChange(RecordState::kStopped);
+}
+
+bool StartRecording(RecordMarker marker) {
+  ExistingHeap();
+  if (RecordingRuns()) return true;
+  if (!BeginRecordChange(RecordState::kStopped)) return RecordingRuns();
+  if (!PrepareRecordTables()) {
+    EndRecordChange(RecordState::kStopped);
+    return false;
+  }
+  // No shard reports traffic, and no file is ever due.
+  ClearRecords(HeapDumpSchedule::kNever, marker);
+  heap_dumps.BeginSessionWithoutFiles();
+  return StartRecords(RecordState::kRecording);
+}
+
+void StopRecording() {
+  if (BeginRecordChange(RecordState::kRecording)) StopRecords();
+}
+
+bool RecordingRuns() { return CurrentRecordState() == RecordState::kRecording; }
+
+bool FindRecord(uintptr_t object, ObjectTable::Record* record) {
+  RecordTables* const tables = CurrentRecordTables();
+  return tables != nullptr && RecordingRuns() && tables->objects.Find(object, record);
 }
 
 }  // namespace tcmalloc

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The recording of all allocations and frees: the tables of call sites and of objects, the hooks
 // that fill them, and the sessions, one at a time: for the heap profiler (with files,
-// instruments/profiles/heap_profiler.h) or for the leak checker (without,
-// instruments/profiles/recording.h).
+// instruments/profiles/heap_profiler.h) or for the leak checker (without, StartRecording).
 //
 // The tables are made by the first session and stay: a hook that was removed may still run in some
 // thread and needs them. Objects that it records late count in the session that runs by then, or
@@ -18,7 +17,6 @@
 #include <cstdint>
 
 #include "instruments/profiles/object_table.h"
-#include "instruments/profiles/site_table.h"
 #include "process/heap.h"
 
 namespace tcmalloc {
@@ -72,5 +70,21 @@ void ClearRecords(uint64_t traffic_threshold, RecordMarker marker);
 bool StartRecords(RecordState next);
 // Removes the hooks, clears the objects and ends the change. Requires: the caller owns the state.
 void StopRecords();
+
+// Recording of all objects, without files, for the leak checker. Either this recording or the heap
+// profiler runs, never both. Objects from before the start are not in the records.
+//
+// Thread safety: any thread that holds no lock; a thread that holds the heap may also call
+// FindRecord, which is a probe of a hash table.
+
+// Starts recording, unless it runs. False when there is no memory, or the heap profiler runs. While
+// a recording runs, StartHeapProfiler reports that on stderr and does not start.
+bool StartRecording(RecordMarker marker);
+void StopRecording();
+bool RecordingRuns();
+
+// Sets `*record` to the record of an object in use. False when there is none. A thread that holds
+// the heap (process/fork.h) passes through the locks that this takes.
+bool FindRecord(uintptr_t object, ObjectTable::Record* record);
 
 }  // namespace tcmalloc

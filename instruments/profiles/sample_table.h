@@ -1,4 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// What the library records while no profiler runs: samples of allocations, and the growth of the
+// heap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/intrusive_list.h"
+#include "instruments/profiles/profile.h"
+#include "os/spinlock.h"
+#include "os/stack_trace.h"
+#include "page_heap/metadata_arena.h"
+
+namespace tcmalloc {
+
 // SampleTable: the samples of a process: those in use, those in use at the peak of use, and those
 // allocated since a recording began.
 //
@@ -15,19 +30,6 @@
 // Synchronization: LockRank::kSamples. Nothing is allocated under it: a profile is copied into
 // memory that was reserved before. Cost per sample: the lock, three times, and the memory of the
 // record and its stack. The memory of records is used again only for other records.
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-
-#include "base/intrusive_list.h"
-#include "instruments/profiles/profile.h"
-#include "instruments/profiles/profile_memory.h"
-#include "os/spinlock.h"
-#include "os/stack_trace.h"
-#include "page_heap/metadata_arena.h"
-
-namespace tcmalloc {
 
 // A sampled allocation.
 struct Sample {
@@ -118,6 +120,54 @@ class SampleTable {
   // The part of the newest block that was not used yet.
   Sample* unused_records_ TC_GUARDED_BY(lock_) = nullptr;
   size_t num_unused_records_ TC_GUARDED_BY(lock_) = 0;
+};
+
+// GrowthTable: the call stacks that made the heap grow, with one record per growth, in the order of
+// time. It has at most Tuning::Sampling::max_growth_stacks records. Later growth, and growth for
+// which there is no memory for a record, is added to the last record with an equal stack. If there
+// is none, it is added to a record without a stack, which is the last one of a profile. So the sum
+// of the records always equals the growth of the heap.
+//
+// Synchronization: LockRank::kSamples; this lock is never held together with the lock of a
+// SampleTable. Cost: a lock for each growth, and a walk over all records when it is full. Memory:
+// 32 bytes per record and 8 per frame, while each record stands for at least one MiB from the OS;
+// about one MiB in all with the deepest stacks.
+class GrowthTable {
+ public:
+  explicit GrowthTable(MetadataArena& arena) : arena_(arena) {}
+
+  void Add(size_t bytes, const uintptr_t* frames, size_t depth) TC_EXCLUDES(lock_);
+
+  // Takes a profile of the kind kGrowth. False when there is no memory.
+  bool Snapshot(VirtualMemory& vm, ProfileMemory* profile) TC_EXCLUDES(lock_);
+
+  SpinLock& lock() { return lock_; }
+
+ private:
+  struct Record {
+    Record* next = nullptr;
+    size_t bytes = 0;
+    size_t times = 0;
+    size_t depth = 0;
+
+    uintptr_t* frames() { return reinterpret_cast<uintptr_t*>(this + 1); }
+  };
+
+  static ProfileEntry EntryOf(Record* record);
+  // False when the table is full.
+  bool Append(Record* record) TC_EXCLUDES(lock_);
+  Record* FindLocked(const uintptr_t* frames, size_t depth) TC_REQUIRES(lock_);
+
+  MetadataArena& arena_;
+
+  SpinLock lock_{LockRank::kSamples};
+  // In the order of time.
+  Record* first_ TC_GUARDED_BY(lock_) = nullptr;
+  Record* last_ TC_GUARDED_BY(lock_) = nullptr;
+  size_t num_records_ TC_GUARDED_BY(lock_) = 0;
+  size_t num_frames_ TC_GUARDED_BY(lock_) = 0;
+  // The growth that no record with a stack counts.
+  Record others_ TC_GUARDED_BY(lock_);
 };
 
 }  // namespace tcmalloc

@@ -18,7 +18,6 @@
 
 #include "base/compiler.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/profiles/profile_memory.h"
 #include "instruments/profiles/sample_table.h"
 
 namespace tcmalloc {

@@ -1,4 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// What the debug libraries keep with each object of the program: a header, red zones, and the
+// stacks of its allocation and its free.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/config.h"
+
+namespace tcmalloc {
+
+// CallStack: the stack of a call that allocated or freed, as the debug libraries keep it. Equal
+// stacks share one record, which is never freed or changed.
+struct CallStack {
+  CallStack* next;  // in a bucket of the table
+  uint32_t hash;
+  uint32_t depth;
+  // `depth` return addresses, the innermost first.
+  uintptr_t frames[1];
+};
+
+// Bytes that the debug libraries write. The first two are those of gperftools, which people
+// recognise in a debugger.
+inline constexpr unsigned char kNewByte = 0xab;      // new memory
+inline constexpr unsigned char kFreedByte = 0xcd;    // freed memory
+inline constexpr unsigned char kRedZoneByte = 0xfd;  // before and after each object
+
+// The families of functions: an object must be freed by the family that allocated it.
+enum class AllocatedBy : uint8_t { kMalloc, kNew, kNewArray };
+
 // DebugObject: the header that the debug libraries keep before each object of the program, and the
 // red zones around the object.
 //
@@ -18,31 +49,11 @@
 //   kFreeing   a thread is freeing it
 //   kFreed     in the queue of freed objects (instruments/debug/free_queue.h); if the object is
 //              `filled`, it has the pattern of freed memory
-//   kRecycled the memory is in the heap again; only a second free reads the state
+//   kRecycled  the memory is in the heap again; only a second free reads the state
 //
 // Synchronization. The thread that allocates writes all fields, then kLive (release). A thread that
 // frees takes the object by exchanging kLive for kFreeing (acquire): of two threads that free one
 // object, one fails and reports it. kFreed and kRecycled are written with the queue's lock held.
-#pragma once
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-
-#include "base/config.h"
-#include "instruments/red_zones/call_stack.h"
-
-namespace tcmalloc {
-
-// Bytes that the debug libraries write. The first two are those of gperftools, which people
-// recognise in a debugger.
-inline constexpr unsigned char kNewByte = 0xab;      // new memory
-inline constexpr unsigned char kFreedByte = 0xcd;    // freed memory
-inline constexpr unsigned char kRedZoneByte = 0xfd;  // before and after each object
-
-// The families of functions: an object must be freed by the family that allocated it.
-enum class AllocatedBy : uint8_t { kMalloc, kNew, kNewArray };
-
 struct DebugObject {
   // The bits of each state are spread over the word, so a small change does not turn one state into
   // another.

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

@@ -8,8 +8,7 @@
 
 #include <atomic>
 
-#include "instruments/unwind/call_frame_fingerprint.h"
-#include "instruments/unwind/made_call_frame_table.h"
+#include "instruments/unwind/call_frame_entries.h"
 #include "os/errno_keeper.h"
 
 // glibc has this function since 2.35. It finds the object that contains an address, takes no lock,

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parsers for the parts of .eh_frame_hdr and .eh_frame that a stack walk needs: the sorted table of
-// functions, the common information entry (CIE), the frame description entry (FDE).
-//
-// Pure functions of an object's bytes. They read nothing outside the object, whatever it contains.
-// Thread safety: any thread; the functions write no shared data. Cost: a lookup is a binary search;
-// the two entries take some hundred instructions.
+// What a stack walk needs of .eh_frame_hdr and .eh_frame: the sorted table of functions, which is
+// made for a program without one, the entries, and a fingerprint of them.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +8,55 @@
 
 #include "base/raw_memory.h"
 #include "instruments/unwind/call_frame_info.h"
-#include "instruments/unwind/call_frame_reader.h"
-#include "instruments/unwind/made_call_frame_table.h"
+#include "instruments/unwind/call_frame_program.h"
 
 namespace tcmalloc {
+
+// A table of functions for a program without .eh_frame_hdr. `gcc -static` does not let the linker
+// write one; .eh_frame is in the program nevertheless, but no data in memory has its address. So
+// this code finds .eh_frame by its form, and makes the sorted table of its descriptions.
+//
+// Called by: CallFrameCache, once for the program, in any context. It takes no lock and needs
+// little stack. Cost of the search: it reads the program's constants up to .eh_frame, a nanosecond
+// for each word, and some 50 ns for each function. The table has 8 bytes for each function.
+
+// A part of .eh_frame_hdr's table, with offsets from the object's first byte.
+struct CallFrameTableEntry {
+  int32_t function;
+  int32_t description;
+};
+
+struct MadeCallFrameTable {
+  uint32_t count = 0;
+  uint32_t capacity = 0;
+  CallFrameTableEntry* entries() { return reinterpret_cast<CallFrameTableEntry*>(this + 1); }
+  static size_t Bytes(size_t count) {
+    return sizeof(MadeCallFrameTable) + count * sizeof(CallFrameTableEntry);
+  }
+};
+
+// .eh_frame in an object.
+struct CallFrameSection {
+  uintptr_t begin = 0;  // 0 if it was not found
+  uintptr_t end = 0;
+  size_t descriptions = 0;
+};
+
+// Finds .eh_frame in a part of the object, [begin, end). It is recognised by a description of the
+// function that contains `code`, which no similar memory has.
+CallFrameSection FindCallFrameSection(const CallFrameObject& object, uintptr_t begin, uintptr_t end,
+                                      uintptr_t code);
+
+// Writes the table of the section. Requires: room for an entry for each of its descriptions.
+void FillCallFrameTable(const CallFrameObject& object, const CallFrameSection& section,
+                        MadeCallFrameTable* table);
+
+// Parsers for the parts of .eh_frame_hdr and .eh_frame that a stack walk needs: the sorted table of
+// functions, the common information entry (CIE), the frame description entry (FDE).
+//
+// Pure functions of an object's bytes. They read nothing outside the object, whatever it contains.
+// Thread safety: any thread; the functions write no shared data. Cost: a lookup is a binary search;
+// the two entries take some hundred instructions.
 
 // .eh_frame_hdr: the object's functions in address order, in the one form that all linkers write.
 struct CallFrameTable {
@@ -104,5 +145,15 @@ struct FrameDescription {
   uint64_t function_bytes = 0;
   CallFrameReader program{CallFrameObject{}, 0};
 };
+
+// A fingerprint of the bytes that a call frame rule is computed from. CallFrameCache uses it to
+// verify a rule whose library may have been unloaded and replaced by another one.
+//
+// A pure function of an object's bytes; it reads nothing outside the object. Thread safety: any
+// thread. Cost: a few instructions per 8 bytes of the two entries, about a hundred in all.
+
+// A hash of all bytes that FindCallFrameRule reads for entry `index`: equal fingerprints mean equal
+// rules. 0 if, and only if, the object has no such entry.
+uint64_t CallFrameFingerprint(const CallFrameObject& object, uint32_t index);
 
 }  // namespace tcmalloc

@@ -3,7 +3,6 @@
 
 #include "instruments/unwind/call_frame_entries.h"
 #include "instruments/unwind/call_frame_program.h"
-#include "instruments/unwind/call_frame_registers.h"
 
 namespace tcmalloc {
 namespace {

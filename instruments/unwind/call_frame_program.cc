@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/unwind/call_frame_program.h"
 
-#include "instruments/unwind/call_frame_registers.h"
-
 namespace tcmalloc {
 namespace {
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/unwind/mapped_libraries.h"
 
-#include "os/input_file.h"
+#include <algorithm>
+#include <cstring>
+
+#include "instruments/unwind/elf_image.h"
+#include "os/files.h"
 #include "os/memory_map.h"
+#include "os/stack_trace.h"
 
 namespace tcmalloc {
 namespace {
@@ -73,6 +78,112 @@ const MappedLibrary* MappedLibraries::Find(uintptr_t address) const {
   }
   if (low == libraries_.size() || address < libraries_[low].start) return nullptr;
   return &libraries_[low];
+}
+
+// Addresses of one library, while its functions are visited.
+struct FunctionNames::Search {
+  Entry* begin;
+  Entry* end;
+  MappedArray<char>* text;
+  // The addresses in the current function.
+  Entry* first = nullptr;
+  Entry* last = nullptr;
+  uintptr_t start = 0;
+
+  bool Wants(uintptr_t function_start, uintptr_t function_end) {
+    const auto before = [](const Entry& entry, uintptr_t address) {
+      return entry.address < address;
+    };
+    first = std::lower_bound(begin, end, function_start, before);
+    last = std::lower_bound(first, end, function_end, before);
+    start = function_start;
+    // Keep the first name, unless this function begins inside that one.
+    while (first != last && first->start >= function_start) ++first;
+    return first != last;
+  }
+
+  void Take(std::string_view name) {
+    const size_t at = text->size();
+    const size_t wanted = at + name.size();
+    if (wanted > text->capacity() && !text->Reserve(std::max(wanted, 2 * text->capacity()))) return;
+    memcpy(text->data() + at, name.data(), name.size());
+    text->Extend(name.size());
+    for (Entry* entry = first; entry != last; ++entry) {
+      if (entry->start < start) *entry = {entry->address, start, at, name.size()};
+    }
+  }
+};
+
+bool FunctionNames::Add(uintptr_t address) { return entries_.Push({address, 0, 0, 0}); }
+
+void FunctionNames::Resolve(const MappedLibraries& libraries) {
+  const auto by_address = [](const Entry& a, const Entry& b) { return a.address < b.address; };
+  std::sort(entries_.begin(), entries_.end(), by_address);
+  Entry* const end =
+      std::unique(entries_.begin(), entries_.end(),
+                  [](const Entry& a, const Entry& b) { return a.address == b.address; });
+  const size_t n = static_cast<size_t>(end - entries_.begin());
+  entries_.Clear();
+  entries_.Extend(n);
+  for (Entry* at = entries_.begin(); at != entries_.end();) {
+    const MappedLibrary* const library = libraries.Find(at->address);
+    if (library == nullptr) {
+      ++at;
+      continue;
+    }
+    Search search = {at, at, &text_};
+    while (search.end != entries_.end() && search.end->address < library->end) ++search.end;
+    at = search.end;
+    if (!library->is_image) continue;
+    const FilePath path(library->name, "");
+    const ElfFunctionVisitor visitor = {
+        [](void* context, uintptr_t function_start, uintptr_t function_end) {
+          return static_cast<Search*>(context)->Wants(function_start, function_end);
+        },
+        [](void* context, std::string_view name) { static_cast<Search*>(context)->Take(name); },
+        &search};
+    ForEachElfFunction(library->image_start, library->end, path.is_whole() ? path.c_str() : "",
+                       visitor);
+  }
+}
+
+const FunctionNames::Entry* FunctionNames::FindEntry(uintptr_t address) const {
+  const Entry* const entry =
+      std::lower_bound(entries_.begin(), entries_.end(), address,
+                       [](const Entry& e, uintptr_t a) { return e.address < a; });
+  return entry != entries_.end() && entry->address == address ? entry : nullptr;
+}
+
+bool FunctionNames::Find(uintptr_t address, std::string_view* name, uintptr_t* offset) const {
+  const Entry* const entry = FindEntry(address);
+  if (entry == nullptr || entry->start == 0) return false;
+  *name = {text_.data() + entry->name_at, entry->name_bytes};
+  *offset = address - entry->start;
+  return true;
+}
+
+void FunctionNames::Write(uintptr_t address, const MappedLibraries& libraries,
+                          TextWriter* out) const {
+  std::string_view name;
+  uintptr_t offset;
+  const bool is_known = Find(address, &name, &offset);
+  if (is_known) out->Text(name).Text("+").Hex(offset).Text(" (");
+  const MappedLibrary* const library = libraries.Find(address);
+  if (library != nullptr) {
+    out->Text(library->name).Text("+").Hex(address - library->image.bias);
+  } else {
+    out->Hex(address);
+  }
+  if (is_known) out->Text(")");
+}
+
+void FunctionNames::WriteFrames(const uintptr_t* frames, size_t depth, std::string_view indent,
+                                const MappedLibraries& libraries, TextWriter* out) const {
+  for (size_t i = 0; i < depth; ++i) {
+    out->Text(indent);
+    Write(CallBefore(frames[i]), libraries, out);
+    out->Text("\n");
+  }
 }
 
 }  // namespace tcmalloc

@@ -8,7 +8,7 @@
 
 #include "base/text_fields.h"
 #include "base/text_writer.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

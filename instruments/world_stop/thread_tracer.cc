@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/tuning.h"
-#include "instruments/world_stop/thread_list.h"
 #include "instruments/world_stop/thread_registers.h"
 #include "instruments/world_stop/thread_status.h"
 

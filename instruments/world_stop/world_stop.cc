@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,12 +18,12 @@
 #include "instruments/world_stop/memory_reader.h"
 #include "instruments/world_stop/raw_call.h"
 #include "instruments/world_stop/stop_phase.h"
-#include "instruments/world_stop/task_stack.h"
 #include "instruments/world_stop/thread_registers.h"
 #include "instruments/world_stop/thread_status.h"
 #include "instruments/world_stop/thread_tracer.h"
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
+#include "os/memory/virtual_memory.h"
 
 namespace tcmalloc {
 namespace {
@@ -36,6 +37,49 @@ int64_t MonotonicNs() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// TaskStack: the stack of a task that the library starts: a guard page, the stack, and above it the
+// stack of the task's fault handlers (instruments/world_stop/memory_reader.h).
+//
+// Not thread-safe. Takes no lock but those of `vm`. Cost: two system calls to map, two to unmap.
+class TaskStack {
+ public:
+  // `bytes` is the size of the stack without the two other parts. `vm` outlives the stack.
+  TaskStack(VirtualMemory& vm, size_t bytes);
+  TaskStack(const TaskStack&) = delete;
+  TaskStack& operator=(const TaskStack&) = delete;
+  ~TaskStack();
+
+  // False when the OS has no memory.
+  bool is_mapped() const { return mapping_.start != nullptr; }
+  // The upper end of the stack, and the lower end of the handlers' stack of kFaultStackBytes.
+  char* top() const { return top_; }
+
+ private:
+  VirtualMemory& vm_;
+  Mapping mapping_;
+  bool guarded_ = false;
+  char* top_ = nullptr;
+};
+
+TaskStack::TaskStack(VirtualMemory& vm, size_t bytes) : vm_(vm) {
+  const size_t page = vm_.hardware_page_size();
+  mapping_ = vm_.Map((bytes + kFaultStackBytes + page - 1) / page * page + page, page);
+  if (mapping_.start == nullptr) return;
+  top_ = static_cast<char*>(mapping_.start) + mapping_.bytes - kFaultStackBytes;
+  guarded_ = syscall(SYS_mprotect, mapping_.start, page, PROT_NONE) == 0;
+}
+
+TaskStack::~TaskStack() {
+  if (!is_mapped()) return;
+  if (guarded_) {
+    syscall(SYS_mprotect, mapping_.start, vm_.hardware_page_size(), PROT_READ | PROT_WRITE);
+  }
+  // If the stack cannot be unmapped, at least its memory is released.
+  if (!vm_.Unmap(mapping_.start, mapping_.bytes)) {
+    static_cast<void>(vm_.Release(mapping_.start, mapping_.bytes));
+  }
 }
 
 // One attempt, with the data that the caller shares with its task.

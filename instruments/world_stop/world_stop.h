@@ -6,8 +6,7 @@
 // threads until the kernel counts no others. Then it reads their registers, runs the function, and
 // resumes the threads. The caller waits meanwhile. No signal is sent, so no thread can block it,
 // and no handler runs. Parts: instruments/world_stop/thread_tracer.h stops and reads the threads,
-// instruments/world_stop/stop_phase.h is the protocol between the caller and the task,
-// instruments/world_stop/task_stack.h is the task's stack.
+// instruments/world_stop/stop_phase.h is the protocol between the caller and the task.
 //
 // Effects on threads. Blocking system calls continue. Those that the kernel does not restart after
 // a stop (signal(7): epoll_wait, semop, sigtimedwait, io_getevents, read from inotify) may fail

@@ -37,7 +37,7 @@ CONSTANTS = """
 base/bitmap.h: kBitsPerWord: bits
 base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
 base/in_flight.h: kObjectWords kBinArrays: protocol
-base/near_name.h: kMaxComparedName: buffer
+config/environment_hints.h: kMaxComparedName: buffer
 base/sample_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer
@@ -56,7 +56,7 @@ config/setting.h: kDebugLibrary: bits
 instruments/debug/stacks.cc: kStaticSkip: protocol
 instruments/red_zones/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
 instruments/debug/stack_table.cc: kBuckets: buffer
-instruments/debug/verify.cc: kSpansAtOnce: buffer
+instruments/debug/checks.cc: kSpansAtOnce: buffer
 instruments/gperftools/malloc_extension.cc: kMaxLists: buffer
 instruments/gperftools/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 instruments/gperftools/malloc_hook.cc: kStaticSkip: protocol
@@ -67,10 +67,10 @@ process/control.h: kRelease kTrim kSet kStartProfile kStopProfile kTextWords kRe
 instruments/introspection/root.h: kFormat: format
 instruments/guard/guarded_objects.cc: kFreeStaticSkip: protocol
 instruments/guard/fault_handler.cc: kStackBytes: buffer
-instruments/guard/slack.h: kSlackByte: protocol
-formats/marker/age_bucket.h: kNumAgeBuckets kAgeBucketStartsMs: format
-instruments/annotations/ignored_addresses.h: kNumBuckets: buffer
-instruments/annotations/record_mark.h: kIgnoredMark: bits
+instruments/guard/guard_layout.h: kSlackByte: protocol
+formats/marker/sampled_sites.h: kNumAgeBuckets kAgeBucketStartsMs: format
+instruments/annotations/program_annotations.h: kNumBuckets: buffer
+instruments/annotations/program_annotations.h: kIgnoredMark: bits
 instruments/leaks/check_memory.h: kChunkBytes: buffer
 formats/marker/control_blocks.h: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes kListAlignment kMostListBytes kLeastLinkOffset kLengthAlignment: system
 instruments/leaks/found_leaks.cc: kFirstSlots: buffer
@@ -78,18 +78,18 @@ instruments/leaks/found_leaks.h: kMaxWords: format
 formats/marker/mark_work.h: kKindShift: bits
 formats/marker/marker.h: kCopiedBytes: system
 formats/marker/marker.h: kMaxRecordBytes: buffer
-formats/marker/spans.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
+formats/marker/object_index.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
 formats/marker/object_index.h: kClasses: bits
 instruments/leaks/object_index.h: kSpansAtOnce: buffer
 instruments/leaks/part_check.h: kMaxNameBytes: buffer
-instruments/annotations/registered_roots.h: kFirst: buffer
+instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/roots.cc: kFirstTextBytes: buffer
 malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
 instruments/leaks/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
 instruments/leaks/backed_pages.h: kEntries: buffer
-os/memory/backing_file.cc: kMaxOffset: bits
+os/memory/file_memory.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
 os/log.h: kAbortLineBytes: format
 instruments/unwind/call_frame_cache.h: kPairsShift: buffer
@@ -97,24 +97,24 @@ instruments/unwind/call_frame_entries.h: kHeaderBytes: format
 instruments/unwind/call_frame_info.h: kNumRegisters: format
 instruments/unwind/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
 instruments/unwind/call_frame_program.cc: kDeepest: buffer
-instruments/unwind/call_frame_reader.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
+instruments/unwind/call_frame_program.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
-instruments/unwind/call_frame_registers.h: kStackPointer kFramePointer kBase kReturn: format
+instruments/unwind/call_frame_program.h: kStackPointer kFramePointer kBase kReturn: format
 os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kRoom: buffer
 os/detached_thread.cc: kStackBytes: buffer
 instruments/unwind/elf_image.cc: kMaxSegments kMaxNotes: format
 instruments/unwind/elf_image.h: kMaxBuildIdBytes: buffer
-instruments/unwind/elf_symbols.cc: kMaxName: buffer
-instruments/unwind/elf_symbols.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
+instruments/unwind/elf_image.cc: kMaxName: buffer
+instruments/unwind/elf_image.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
 malloc/override_threads.cc: kMostStarts: buffer
-page_heap/regret_budget.h: kNever: protocol
+page_heap/release_policy.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
-instruments/pressure/cgroup_directories.h: kMaxLength: buffer
+instruments/pressure/cgroup_events.h: kMaxLength: buffer
 instruments/pressure/event_set.cc: kMaxEvents: buffer
 instruments/pressure/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
 os/memory/hugepages.h: kHugepageSize: system
-os/input_file.h: kMaxPath: system
+os/files.h: kMaxPath: system
 instruments/leaks/main_start.cc: kStackOfConstructors: system
 os/memory/mapped_ranges.h: kFirst kSpare: buffer
 os/memory/file_memory.cc: kRandomCharacters kMaxName: buffer
@@ -128,9 +128,9 @@ os/memory/sbrk_memory.cc: kMaxBytes: bits
 os/signals.h: kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
-instruments/unwind/made_call_frame_table.cc: kMinLength: format
-instruments/unwind/stack_memory.h: kPage: system
-instruments/unwind/stack_walk.cc: kCallbackDepth: protocol
+instruments/unwind/call_frame_entries.cc: kMinLength: format
+instruments/unwind/frame_step.h: kPage: system
+instruments/unwind/stack_trace.cc: kCallbackDepth: protocol
 os/thread_exit.cc: kFirstInternalSignal kWantedKey: system
 os/thread_number.h: kThreadNumberBits: bits
 instruments/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system
@@ -146,12 +146,12 @@ page_heap/metadata_arena.h: kMinBytes kMaxBytes kFineSizes kMiddleSizes kNumSize
 page_heap/page_map.h: kLeafBits kLeavesAtOnce: bits
 page_heap/page_map.h: kMaxHardwarePage: system
 page_heap/page_state.h: kRecordsPerMove: protocol
-page_heap/small_places.h: kBits: buffer
+page_heap/hugepage_counts.h: kBits: buffer
 page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
 instruments/pressure/monitor.h: kMaxSources: buffer
-instruments/profiles/address_table.h: kFirstSlots: buffer
+instruments/profiles/format_proto.h: kFirstSlots: buffer
 instruments/profiles/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
     kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
     kFileOffset kFilename kBuildId kMappingId kAddress: format
@@ -159,10 +159,10 @@ instruments/unwind/mapped_libraries.cc: kFirstTextBytes: buffer
 instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
-instruments/profiles/proto_writer.h: kDelimited: format
-instruments/profiles/site_table.h: kNumBuckets: buffer
-instruments/profiles/heap_profile_name.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
-instruments/profiles/named_stack.cc: kBytesPerFrame: buffer
+instruments/profiles/format_proto.h: kDelimited: format
+instruments/profiles/object_table.h: kNumBuckets: buffer
+instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
+instruments/profiles/profiles.cc: kBytesPerFrame: buffer
 instruments/profiles/profile_files.cc: kMaxName: buffer
 instruments/profiles/record_session.cc: kStaticSkip: protocol
 instruments/profiles/sampler.cc: kSampleStaticSkip: protocol

@@ -17,7 +17,7 @@ class InFlightMark {
  public:
   enum class Kind : uintptr_t {
     kObjectWords = 0x574f626a,  // central/object_words.h
-    kBinArrays = 0x42417272,    // thread_cache/bin_array.h
+    kBinArrays = 0x42417272,    // thread_cache/bin_table.h
   };
 
   explicit InFlightMark(Kind kind) : kind_(static_cast<uintptr_t>(kind)) {

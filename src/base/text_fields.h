@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fields, lists and decimal numbers in text from outside: files of the kernel, environment
-// variables. Pure functions. Results refer to the caller's text. Cost: a nanosecond per character.
+// Fields, lists, decimal numbers and durations in text from outside: files of the kernel,
+// environment variables. Pure functions. Results refer to the caller's text. Cost: a nanosecond per
+// character.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "base/tuning.h"
 
 namespace tcmalloc {
 
@@ -55,6 +58,23 @@ constexpr bool TakeNumber(std::string_view* text, uint64_t* value) {
   if (length == 0) return false;
   text->remove_prefix(length);
   *value = number;
+  return true;
+}
+
+// Parses all of `text`, an integer and a unit (ms, s, m, h; seconds without a unit), into
+// milliseconds. False for a malformed duration, or one outside the limits of Tuning::Reports.
+constexpr bool ParseInterval(std::string_view text, int64_t* ms) {
+  uint64_t number = 0;
+  if (!TakeNumber(&text, &number) || number > kTuning.reports.max_interval_ms) return false;
+  uint64_t unit = 0;
+  if (text == "ms") unit = 1;
+  if (text.empty() || text == "s") unit = 1000;
+  if (text == "m") unit = 60'000;
+  if (text == "h") unit = 3'600'000;
+  number *= unit;
+  if (number < kTuning.reports.min_interval_ms || number > kTuning.reports.max_interval_ms)
+    return false;
+  *ms = static_cast<int64_t>(number);
   return true;
 }
 

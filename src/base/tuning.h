@@ -318,7 +318,7 @@ struct Tuning {
     size_t records = 128;
   } span_pool;
 
-  // Where spans lie in the address space (page_heap/span_places.cc).
+  // Where spans lie in the address space (page_heap/span_store.cc).
   struct Placement {
     // Lengths of the runs of pages that hold the spans of one shard; longer in larger heaps. A CPU
     // prefetches past the end of a span, into memory in which another CPU works: two threads took
@@ -355,7 +355,7 @@ struct Tuning {
     size_t part = 8;
   } growth;
 
-  // Hugepages, and pre-faulting outside of them (page_heap/hugepage_policy.h).
+  // Hugepages, and pre-faulting outside of them (page_heap/hugepage.h).
   struct Hugepages {
     // A heap of this many backed bytes asks for hugepages where it grows; in a smaller one, 2 MiB
     // would be a visible part of the process. 16 MiB: 10 % faster with buffers, 9 % more memory in
@@ -391,7 +391,7 @@ struct Tuning {
   } hugepages;
 
   // calloc of large objects whose memory may have been written to
-  // (page_heap/address_space_clear.cc). A page of 4 KiB takes 0.1 to 0.3 us to clear where it is
+  // (page_heap/address_space.cc). A page of 4 KiB takes 0.1 to 0.3 us to clear where it is
   // backed; 1.4 us more where it is not. To replace it takes 0.1 us, and 1.4 us more if the program
   // writes to it again (decision 0054).
   struct Clearing {
@@ -565,7 +565,7 @@ struct Tuning {
     size_t span_records_bytes = 4_KiB;
   } metadata;
 
-  // Memory from files and devices (os/memory/backing_file.h).
+  // Memory from files and devices (os/memory/file_memory.h).
   struct BackingFiles {
     // The longest piece for which the file system must reserve memory. A longer one may be meant to
     // stay mostly empty. Not measured. Range: 1 MiB to 1 GiB.
@@ -660,7 +660,7 @@ struct Tuning {
     uintptr_t max_simple_frame_bytes = 2048;
   } stack_traces;
 
-  // The heap profiler (instruments/profiles/heap_profiler.h, instruments/profiles/site_table.h).
+  // The heap profiler (instruments/profiles/heap_profiler.h, instruments/profiles/object_table.h).
   struct HeapProfiler {
     // Defaults of HEAP_PROFILE_ALLOCATION_INTERVAL and HEAP_PROFILE_INUSE_INTERVAL, as in
     // gperftools: a file each time this many more bytes were allocated or are in use. Range: 0
@@ -800,7 +800,7 @@ struct Tuning {
     int max_write_wait_ms = 10'000;
   } reports;
 
-  // Misspelt names of settings (base/near_name.h).
+  // Misspelt names of settings (config/environment_hints.h).
   struct NearNames {
     // Shorter names have no near names. Range: 4 to 20.
     size_t shortest = 8;

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "central/object_words.h"
-#include "page_heap/hugepage_policy.h"
+#include "page_heap/hugepage.h"
 
 namespace tcmalloc {
 

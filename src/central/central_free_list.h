@@ -2,7 +2,7 @@
 // CentralFreeList: the spans of one size class and, per span, a bitmap of its free objects.
 //
 // Role. Cuts spans into objects, takes objects back, returns a span to the page heap as soon as all
-// its objects are free. It never changes the contents of an object (see line_ownership.h). Called
+// its objects are free. It never changes the contents of an object (see object_words.h). Called
 // by: the central cache. Lock: that of the class in the shard.
 //
 // Order of allocation. In the order of addresses within a span, and from the span with the fewest
@@ -88,7 +88,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // caller's shard: it gets the spans of its own that this empties first at its next request.
   //
   // Objects of kOtherThreads are those that the caller did not allocate, as far as is known: where
-  // the threads of their shards run on another CPU, it takes their lines (see line_ownership.h).
+  // the threads of their shards run on another CPU, it takes their lines (see object_words.h).
   void Insert(Shard& own, void* const* objects, size_t n, Origin origin = Origin::kAny);
 
   // Releasing memory of free objects while their spans stay in use, for HoleRelease.

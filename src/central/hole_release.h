@@ -5,7 +5,7 @@
 // handed out again.
 //
 // Rule. It walks in the order of addresses over the hugepages that may have spans of small objects
-// (page_heap/small_places.h), and claims the objects of each span's holes
+// (page_heap/hugepage_counts.h), and claims the objects of each span's holes
 // (CentralFreeList::ClaimHoles). When enough are claimed (HoleClaims), it releases the memory
 // without a lock, joining holes that meet across spans; then the objects return to their spans. So
 // a lock is held for the walk over one bitmap, or for a bounded number of steps of the search for

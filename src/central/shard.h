@@ -16,7 +16,6 @@
 #include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "base/size_classes.h"
-#include "base/step_counts.h"
 #include "base/tuning.h"
 #include "os/spinlock.h"
 #include "page_heap/metadata_arena.h"

@@ -4,11 +4,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/near_name.h"
 #include "base/text_fields.h"
 #include "config/environment_hints.h"
 #include "config/setting.h"
-#include "config/setting_values.h"
 #include "config/settings.h"
 #include "config/settings_table.h"
 #include "os/environment.h"

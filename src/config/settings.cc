@@ -16,7 +16,6 @@
 
 #include "base/tuning.h"
 #include "config/setting.h"
-#include "config/setting_values.h"
 #include "config/settings_table.h"
 
 namespace tcmalloc {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of settings: a row has everything about a variable that the library reads. The parsing,
-// the defaults, the ranges, the messages about mistakes, the statistics' list of settings, and
-// docs/settings.md come from the rows.
+// the defaults, the ranges, the messages about mistakes, and the statistics' list of settings come
+// from the rows. docs/settings.md repeats them.
 //
 // The libraries do not contain this table: config/settings.cc copies the settings from it at
 // compile time, without the documentation, which would take memory of every process.

@@ -18,6 +18,7 @@
 #include "malloc/override.h"
 #include "malloc/slow_path.h"
 #include "process/heap.h"
+#include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
 namespace {
@@ -69,6 +70,7 @@ void* FailWithInvalid() {
 }
 
 }  // namespace
+
 }  // namespace tcmalloc
 
 using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
@@ -207,3 +209,16 @@ __attribute__((constructor)) void LibraryLoaded() { OnLibraryLoad(); }
 __attribute__((destructor)) void ProcessExits() { OnProcessExit(); }
 
 }  // namespace
+
+// The functions of include/tcmalloc/tcmalloc.h that return an object's size.
+extern "C" {
+
+TC_EXPORT size_t tcmalloc_get_allocated_size(const void* object) noexcept {
+  return tcmalloc::UsableSize(const_cast<void*>(object));
+}
+
+TC_EXPORT size_t tcmalloc_get_estimated_allocated_size(size_t size) noexcept {
+  return tcmalloc::AllocationSize(size, 1);
+}
+
+}  // extern "C"

@@ -6,7 +6,7 @@
 #include "process/current_thread.h"
 #include "process/heap.h"
 #include "process/stray_child.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

@@ -13,6 +13,8 @@
 // This file is in the shared libraries only: a statically linked program has one such function, the
 // C library's. Threads of thrd_create, and those that the C library creates for itself, are not
 // counted either.
+//
+// The second function of this file, __register_atfork, has its explanation below.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -26,6 +28,7 @@
 #include "os/detached_thread.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
+#include "process/fork.h"
 #include "process/stray_child.h"
 
 namespace {
@@ -83,6 +86,15 @@ Start BeginOf(Start start) {
   return nullptr;
 }
 
+using Handler = void (*)();
+using Register = int (*)(Handler prepare, Handler parent, Handler child, void* dso);
+
+Register FindNext() {
+  // The function is looked up each time: registering is rare, and constructors may run in any
+  // order.
+  return reinterpret_cast<Register>(dlsym(RTLD_NEXT, "__register_atfork"));
+}
+
 }  // namespace
 
 // The function has another name here, because the headers of C libraries declare pthread_create in
@@ -105,4 +117,20 @@ int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, Start star
     if (error != 0) tcmalloc::OnThreadNotStarted();
   }
   return error;
+}
+
+// Replaces the function that pthread_atfork calls, to register our fork handlers before all others.
+// Prepare handlers run in reverse order of registration, so ours runs last: once it has taken the
+// allocator's locks, no other handler runs that could wait for a thread which waits for these
+// locks. In the parent and the child our handlers run first.
+//
+// A library that was loaded earlier may be bound to the C library's function. Its prepare handler
+// then runs after ours: it may allocate, but must not wait for a thread that allocates.
+extern "C" TC_EXPORT TC_RUNS_AT_START int __register_atfork(Handler prepare, Handler parent,
+                                                            Handler child, void* dso) {
+  // The first call of InstallForkHandlers registers our handlers by this same function, in which
+  // InstallForkHandlers then does nothing.
+  tcmalloc::InstallForkHandlers();
+  const Register next = FindNext();
+  return next == nullptr ? ENOSYS : next(prepare, parent, child, dso);
 }

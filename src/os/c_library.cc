@@ -2,6 +2,8 @@
 #include "os/c_library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -20,6 +22,11 @@ __attribute__((weak)) extern void* __libc_stack_end;
 }
 #pragma weak dlopen
 #pragma weak dlsym
+
+// The linker's: the dynamic section of this module.
+extern ElfW(Dyn) _DYNAMIC[];
+#pragma weak _DYNAMIC
+#pragma weak dladdr
 
 namespace tcmalloc {
 namespace {
@@ -91,6 +98,18 @@ bool InStack(uintptr_t address, CLibraryMalloc::StackHolds stack_holds) {
   return mapping.is_main_stack || stack_holds(address, mapping.end);
 }
 
+// True if the dynamic linker never unloads the module that has this dynamic section. Only programs
+// have DT_DEBUG.
+bool StaysLoaded(const ElfW(Dyn) * entry) {
+  for (; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_DEBUG) return true;
+    if (entry->d_tag == DT_FLAGS_1 && (entry->d_un.d_val & (DF_1_NODELETE | DF_1_PIE)) != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void CLibraryMalloc::Resolve() {
@@ -137,5 +156,16 @@ void CLibraryMalloc::Free(void* p) { real_free(p); }
 void* CLibraryMalloc::Realloc(void* p, size_t size) { return real_realloc(p, size); }
 
 size_t CLibraryMalloc::UsableSize(void* p) { return real_usable_size(p); }
+
+void KeepModuleLoaded() {
+  // A static program has no dynamic section, or no dlopen.
+  const ElfW(Dyn)* const dynamic = _DYNAMIC;
+  if (dynamic == nullptr || dladdr == nullptr || dlopen == nullptr || StaysLoaded(dynamic)) return;
+  const ErrnoKeeper keeper;
+  Dl_info module;
+  if (dladdr(dynamic, &module) == 0) return;
+  // The handle is not closed.
+  static_cast<void>(dlopen(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
+}
 
 }  // namespace tcmalloc

@@ -10,7 +10,7 @@
 
 #include "base/text_fields.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

@@ -40,7 +40,7 @@ inline int64_t WallClockNanoseconds() {
 }
 
 // Sleeps for about a millisecond. Unlike the C library's functions, it is not a cancellation point
-// (see os/uncancelled_io.h). Keeps errno.
+// (see os/files.h). Keeps errno.
 inline void WaitMillisecond() {
   struct {  // the system call's layout, even where time_t is longer
     long seconds = 0;

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "os/blocked_signals.h"
+#include "os/signals.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The library's own threads. Each has a small stack, and the signal mask of os/blocked_signals.h
+// The library's own threads. Each has a small stack, and the signal mask of os/signals.h
 // for its whole life.
 #pragma once
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
+#include "os/files.h"
 
 extern "C" char** environ;
 

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
-#include "os/uncancelled_io.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stack traces: the calling thread's stack as return addresses. instruments/unwind/stack_walk.h
+// Stack traces: the calling thread's stack as return addresses. instruments/unwind/stack_trace.cc
 // walks the stack. The minimal library has instruments/unwind/no_stack_trace.cc instead, whose
 // traces are empty.
 //

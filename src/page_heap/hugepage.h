@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the page heap knows about each hugepage: 2 MiB of addresses at a multiple of 2 MiB.
+// What the page heap knows about each hugepage, 2 MiB of addresses at a multiple of 2 MiB, and when
+// it asks for hugepages.
 //
 // Where the OS was asked for hugepages, the first write to an entirely unbacked hugepage backs all
 // of it. So free pages that share a hugepage with pages in use are backed, whether they were used
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuning.h"
 #include "base/units.h"
 #include "os/memory/hugepages.h"
 
@@ -45,5 +47,29 @@ constexpr PageId HugepageEnd(PageId page) { return HugepageStart(page) + kHugepa
 constexpr Length InWholeHugepages(Length n) {
   return Length((n.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
 }
+
+// When the heap asks for hugepages. Pure functions.
+namespace hugepage_policy {
+
+// Whether the heap grows by whole hugepages. `held`: backed pages, in use or free; `request`: the
+// pages to be allocated.
+constexpr bool GrowInHugepages(HugepageMode mode, Length held, Length request, Length threshold) {
+  if (mode == HugepageMode::kNever) return false;
+  return held >= threshold || (request >= kTuning.hugepages.huge_object &&
+                               held.pages() * kTuning.hugepages.early_part >= threshold.pages());
+}
+
+// Whether to advise the OS against hugepages: where it would make some unasked.
+constexpr bool OptOut(HugepageMode mode, bool in_hugepages) {
+  return mode == HugepageMode::kAlways && !in_hugepages;
+}
+
+// What is known of a new span's pages.
+enum class Need : bool {
+  kUnknown,
+  kWhole,  // all of them will be touched soon
+};
+
+}  // namespace hugepage_policy
 
 }  // namespace tcmalloc

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MemoryLimits: how large the heap may become, and what happens at its limits. Pure functions;
-// nothing here releases memory. NextMemoryLevel (memory_level.h) decides whether the heap is above
-// a limit, as it does for memory pressure.
-//
-// The limits count backed memory: memory from the OS that was not released, and metadata.
-//
-// The hard limit is never exceeded, except by metadata: a request that would exceed it fails once
-// nothing is left to release. At the soft limit, free memory is released before the heap grows. The
-// heap grows nevertheless, and one allocation releases a bounded amount.
+// Memory limits of the heap: how close to its limits the memory in use is, what happens at them,
+// and the program's callback.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +8,62 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counters.h"
 #include "base/tuning.h"
-#include "page_heap/memory_level.h"
 
 namespace tcmalloc {
 
+// How close to its limits the memory in use is, as a level. Memory limits (MemoryLimits) and
+// memory pressure (instruments/pressure/policy.h) share this decision; each decides what to do at a
+// level. Pure functions.
+//
+// Levels. Bounds are listed from the mildest to the most severe. Level n is entered when the memory
+// in use is above the nth bound's limit, and left when it is below that by the margin, so a value
+// that wavers around a limit stays at one level. Level 0 is below all of them.
+
+// A bound, in bytes.
+struct MemoryBound {
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
+
+  uint64_t limit = kNoLimit;  // the most that may be in use below the level
+  uint64_t in_use = 0;        // the memory that the limit bounds
+  uint64_t more = 0;          // requested in addition
+  uint64_t margin = 0;
+
+  constexpr bool IsEntered() const { return IsAbove(0); }
+  // The level stays entered.
+  constexpr bool IsHeld() const { return IsAbove(margin); }
+
+ private:
+  // `in_use` + `more` + `slack` is above the limit. The sum may overflow, so it is not computed.
+  constexpr bool IsAbove(uint64_t slack) const {
+    if (limit == kNoLimit) return false;
+    if (in_use > limit) return true;
+    const uint64_t room = limit - in_use;
+    return more > room || slack > room - more;
+  }
+};
+
+// The level that follows `level`.
+template <size_t kLevels>
+constexpr int NextMemoryLevel(const std::array<MemoryBound, kLevels>& bounds, int level) {
+  for (size_t n = kLevels; n > 0; --n) {
+    const MemoryBound& bound = bounds[n - 1];
+    const bool was_entered = static_cast<size_t>(level) >= n;
+    if (was_entered ? bound.IsHeld() : bound.IsEntered()) return static_cast<int>(n);
+  }
+  return 0;
+}
+
+// MemoryLimits: how large the heap may become, and what happens at its limits. Pure functions;
+// nothing here releases memory. NextMemoryLevel decides whether the heap is above
+// a limit, as it does for memory pressure.
+//
+// The limits count backed memory: memory from the OS that was not released, and metadata.
+//
+// The hard limit is never exceeded, except by metadata: a request that would exceed it fails once
+// nothing is left to release. At the soft limit, free memory is released before the heap grows. The
+// heap grows nevertheless, and one allocation releases a bounded amount.
 enum class LimitKind : uint8_t { kHard, kSoft };
 inline constexpr size_t kNumLimitKinds = 2;
 constexpr size_t Index(LimitKind kind) { return static_cast<size_t>(kind); }
@@ -109,5 +153,88 @@ constexpr bool ReleasesFreedMemory(const MemoryLimits& limits, size_t backed_byt
   return IsAboveSoftLimit(limits.soft_bytes, backed_bytes, false) &&
          free_bytes >= LimitSlack(limits.soft_bytes);
 }
+
+// LimitWatch: counts the events of memory limits, and records that the program's callback is due.
+// It does not call the callback: process/limits.h does, where the thread holds no lock and is in
+// the middle of no operation.
+//
+// Thread safety: none; the page heap's lock guards it.
+
+// The program's callback. `kind` is the number of a LimitKind, `limit_bytes` the limit.
+// `backed_bytes` is the size of the heap when it exceeded the soft limit, or when the hard limit
+// made an allocation fail.
+using LimitCallback = void (*)(int kind, size_t backed_bytes, size_t limit_bytes, void* context);
+
+struct LimitEvent {
+  LimitCallback callback = nullptr;
+  void* context = nullptr;
+  LimitKind kind = LimitKind::kSoft;
+  size_t backed_bytes = 0;
+  size_t limit_bytes = 0;
+
+  void Notify() const { callback(static_cast<int>(kind), backed_bytes, limit_bytes, context); }
+};
+
+class LimitWatch {
+ public:
+  struct Counts {
+    size_t hits = 0;            // requests that met the limit
+    size_t released_bytes = 0;  // released because of it
+  };
+
+  // `due` is true while the soft limit's event is due. It may be read without the lock.
+  explicit LimitWatch(Relaxed<bool>& due) : due_(due) {}
+
+  Counts& counts(LimitKind kind) { return counts_[Index(kind)]; }
+
+  void SetCallback(LimitCallback callback, void* context) {
+    event_ = {.callback = callback, .context = context};
+    Reset();
+  }
+
+  // The heap has grown to `backed_bytes`. If that is above the soft limit, its callback is due
+  // once: again only after the memory in use was well below the limit.
+  void Grown(size_t backed_bytes, size_t soft_limit_bytes) {
+    if (notified_ || event_.callback == nullptr) return;
+    if (!IsAboveSoftLimit(soft_limit_bytes, backed_bytes, false)) return;
+    notified_ = true;
+    due_.Set(true);
+    event_.backed_bytes = backed_bytes;
+    event_.limit_bytes = soft_limit_bytes;
+  }
+  // `bytes` of the heap cannot be released.
+  void InUse(size_t bytes, size_t soft_limit_bytes) {
+    notified_ = notified_ && IsAboveSoftLimit(soft_limit_bytes, bytes, true);
+  }
+  // The program was notified that the heap is above the limit, and is not notified again yet.
+  bool notified() const { return notified_; }
+  // The limit has changed: notifications about the old one do not count.
+  void Reset() {
+    notified_ = false;
+    due_.Set(false);
+  }
+
+  // The soft limit's event; false when none is due.
+  [[nodiscard]] bool Take(LimitEvent* event) {
+    if (!due_.value()) return false;
+    due_.Set(false);
+    *event = event_;
+    return true;
+  }
+  // The hard limit's event for an allocation that failed; false when there is no callback.
+  [[nodiscard]] bool Refused(size_t backed_bytes, size_t hard_limit_bytes,
+                             LimitEvent* event) const {
+    *event = {event_.callback, event_.context, LimitKind::kHard, backed_bytes, hard_limit_bytes};
+    return event_.callback != nullptr;
+  }
+
+ private:
+  friend struct FieldTable;
+
+  std::array<Counts, kNumLimitKinds> counts_;
+  LimitEvent event_;
+  Relaxed<bool>& due_;  // the callback is to be called with event_
+  bool notified_ = false;
+};
 
 }  // namespace tcmalloc

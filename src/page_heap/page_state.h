@@ -20,7 +20,7 @@
 #include "page_heap/governor.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_map.h"
-#include "page_heap/sampled_objects.h"
+#include "page_heap/page_stats.h"
 #include "page_heap/span.h"
 #include "page_heap/span_home.h"
 #include "page_heap/span_store.h"
@@ -76,7 +76,7 @@ struct PageState {
             .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
                             arena.mapped_bytes()};
   }
-  // More is in use, of which `fresh` pages were not backed. Where there are any, the free backed
+  // More is in use, and `fresh` pages of it were not backed. Where there are any, the free backed
   // memory counts as needed too: no part of it was long enough. `now_ms`: 0 if it is not known.
   void NoteDemand(Length fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
     const Length in_use = store.NoteInUse();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpanHome: what the page heap keeps for one shard: unused spans for its next use, and the end of
 // its last new span, where its next one is placed. Each shard has its spans in near runs of its own
-// (page_heap/near_run.h). SpanHomes: the homes of one page heap.
+// (page_heap/placement.h). SpanHomes: the homes of one page heap.
 //
 // Ownership: the shard owns its home. A home that was added to a page heap (PageHeap::AddHome)
 // stays there for the rest of the page heap's life.
@@ -11,7 +11,6 @@
 #include <cstddef>
 
 #include "base/counters.h"
-#include "base/step_counts.h"
 #include "base/units.h"
 #include "os/spinlock.h"
 #include "page_heap/span_cache.h"

@@ -4,7 +4,7 @@
 //
 // Role. Free spans are joined with free neighbours of the same state; neighbours of different
 // states are found as one run (page_heap/free_runs.h). A request gets the best fit among backed
-// spans, then among released spans and runs (span_places.cc). Callers call the OS to back and
+// spans, then among released spans and runs (FindPlace). Callers call the OS to back and
 // release pages. Zero-filled memory from the OS is added as released, since it is not backed yet;
 // other memory is added as backed. Each span knows whether its released pages read as zeroes.
 //
@@ -16,7 +16,8 @@
 //   P4  The start and the length of every span are multiples of the granule.
 //   P5  The counts of a Hugepage agree with the states of its pages' spans.
 //   P6  free_runs_ holds exactly the longest possible runs of two free spans or more (F1, F2).
-//   P7  Hugepages with pages of spans of small objects are marked (W1 of page_heap/small_places.h).
+//   P7  Hugepages with pages of spans of small objects are marked (W1 of
+//       page_heap/hugepage_counts.h).
 //   P8  A page reads as zeroes if it is in a free span that is kFreeReleased and zero_filled, or in
 //       a span in use that is zero_filled, after its first in_use.written pages, before the program
 //       has written to it. So a page becomes released only after the OS has released all of it;
@@ -37,11 +38,10 @@
 #include "base/units.h"
 #include "page_heap/free_runs.h"
 #include "page_heap/free_spans.h"
+#include "page_heap/hugepage.h"
 #include "page_heap/hugepage_counts.h"
-#include "page_heap/hugepage_policy.h"
 #include "page_heap/page_map.h"
 #include "page_heap/page_stats.h"
-#include "page_heap/small_places.h"
 #include "page_heap/span.h"
 #include "page_heap/span_home.h"
 

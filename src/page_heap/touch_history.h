@@ -18,7 +18,7 @@
 
 #include "base/tuning.h"
 #include "base/units.h"
-#include "page_heap/hugepage_policy.h"
+#include "page_heap/hugepage.h"
 
 namespace tcmalloc {
 

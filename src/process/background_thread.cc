@@ -6,15 +6,15 @@
 #include <atomic>
 
 #include "base/tuning.h"
-#include "os/blocked_signals.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/futex.h"
-#include "process/heap.h"
+#include "os/signals.h"
 #include "process/fork.h"
+#include "process/heap.h"
 #include "process/idle_release.h"
 #include "process/stray_child.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

@@ -37,7 +37,6 @@
 #include "os/fork_handlers.h"
 #include "os/log.h"
 #include "os/spinlock.h"
-#include "os/stdio_lock.h"
 #include "os/thread_number.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"

@@ -11,7 +11,6 @@
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
-#include "os/system_call_filter.h"
 #include "os/thread_exit.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"

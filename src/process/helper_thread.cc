@@ -10,9 +10,9 @@
 #include "base/tuning.h"
 #include "os/clock.h"
 #include "os/detached_thread.h"
+#include "os/environment.h"
 #include "os/futex.h"
 #include "os/log.h"
-#include "os/process_id.h"
 #include "os/signals.h"
 
 namespace tcmalloc {

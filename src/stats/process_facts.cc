@@ -5,15 +5,13 @@
 #include <cstring>
 
 #include "base/compiler.h"
-#include "base/utc_time.h"
+#include "base/text_writer.h"
 #include "config/settings.h"
 #include "os/clock.h"
+#include "os/environment.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
+#include "os/files.h"
 #include "os/memory_map.h"
-#include "os/memory_use.h"
-#include "os/process_id.h"
-#include "os/uncancelled_io.h"
 
 namespace tcmalloc {
 namespace {

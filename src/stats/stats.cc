@@ -8,7 +8,7 @@
 #include "process/heap.h"
 #include "stats/process_facts.h"
 #include "stats/stats_formats.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

@@ -17,7 +17,6 @@
 #include "base/size_classes.h"
 #include "base/text_writer.h"
 #include "os/memory/hugepages.h"
-#include "page_heap/limit_watch.h"
 #include "page_heap/memory_limit.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/retention.h"

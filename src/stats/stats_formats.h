@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A HeapSnapshot as text, one file for each format. Nothing here allocates, takes a lock or knows
+// A HeapSnapshot as text, in each format. Nothing here allocates, takes a lock or knows
 // the heap. docs/statistics.md explains every line, and a test compares the two. Cost: a few
 // nanoseconds per character; the texts with tables are some 10 KiB long.
 #pragma once

@@ -5,13 +5,10 @@
 #include <cstddef>
 
 #include "base/compiler.h"
-#include "base/duration.h"
 #include "base/text_fields.h"
 #include "base/text_writer.h"
-#include "os/appended_file.h"
-#include "os/error_text.h"
+#include "os/files.h"
 #include "os/log.h"
-#include "os/uncancelled_io.h"
 #include "process/heap.h"
 #include "process/helper_thread.h"
 #include "stats/process_facts.h"

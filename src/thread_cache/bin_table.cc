@@ -9,6 +9,11 @@
 #include "thread_cache/bin_policy.h"
 
 namespace tcmalloc {
+
+constinit const BinSlot kNoBinArray[2] = {0, kFullMark};
+
+constinit const Bins kEmptyBins;
+
 namespace {
 
 // Copies `n` pointers; the ranges may overlap. The C library's memmove copies with the widest

@@ -12,13 +12,13 @@
 // Invariants
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
 //       detached; its slot is the memory of a thread that has not ended.
-//   R2 The claimed part of the budget is the sum of the listed caches' max_bytes.
-//   R3 inherited_bytes_ is the bytes that the caches in inherited_ claim; each of them claims some.
-//   R4 Each shard's num_threads() is the number of caches in caches_ and unregistered_ that refer
+//   R2  The claimed part of the budget is the sum of the listed caches' max_bytes.
+//   R3  inherited_bytes_ is the bytes that the caches in inherited_ claim; each claims some.
+//   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that refer
 //       to it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
-//   R5 Each cache that was made is in one list, or a thread is about to put it into unused_. Caches
-//       in unused_ are empty. record.listed is true for the caches in caches_.
-//   R6 all_.of_threads is the number of caches in caches_, all_.orphans the number in orphans_.
+//   R5  Each cache that was made is in one list, or a thread is about to put it into unused_.
+//       Caches in unused_ are empty. record.listed is true for the caches in caches_.
+//   R6  all_.of_threads is the number of caches in caches_, all_.orphans the number in orphans_.
 //
 // Synchronization. LockRank::kRegistry guards the lists, the lifetimes and the budget. The only
 // system call under this lock is membarrier. Cost. Creating or destroying a cache takes a lock and
@@ -31,13 +31,54 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/counters.h"
 #include "base/intrusive_list.h"
+#include "base/size_classes.h"
 #include "os/spinlock.h"
-#include "thread_cache/all_caches.h"
 #include "thread_cache/cache_budget.h"
 #include "thread_cache/thread_cache.h"
 
 namespace tcmalloc {
+
+// AllCaches: every thread cache that a registry has made, for readers without its lock.
+//
+// A cache is made once and never unmade: at the end of its thread it is emptied and kept for
+// another one. Each cache points to the one made before it. That pointer is written before the
+// release store that publishes the cache. So a walk that begins with an acquire load of the newest
+// one visits each older cache exactly once, without a lock, and reads only words that are atomic on
+// their own (see BinTable, "For any thread"). Objects that move during the walk may be counted
+// twice or not at all.
+//
+// Thread safety: changes require the registry's lock; any thread may read.
+class AllCaches {
+ public:
+  void Add(ThreadCache* cache) {
+    cache->record.made_before = newest_.load(std::memory_order_relaxed);
+    newest_.store(cache, std::memory_order_release);
+  }
+  // The cache that was made last; null when there is none.
+  ThreadCache* newest() const { return newest_.load(std::memory_order_acquire); }
+
+  // Calls f(bins) for the bins of every cache; most recent first. `f` may call only functions of
+  // BinTable that any thread may call.
+  template <typename F>
+  void ForEachTable(F f) const {
+    for (const ThreadCache* cache = newest(); cache != nullptr; cache = cache->record.made_before) {
+      CountSteps(Step::kCacheVisited);
+      f(cache->table());
+    }
+  }
+
+  // The caches that living threads have, and those of threads that exist in the parent process
+  // only.
+  OwnedCounter of_threads;
+  OwnedCounter orphans;
+
+ private:
+  friend struct FieldTable;
+
+  std::atomic<ThreadCache*> newest_{nullptr};
+};
 
 class Registry {
  public:
@@ -277,5 +318,34 @@ class Registry {
   std::atomic<bool> orphans_due_{false};
   const ThreadSlot* survivor_ = nullptr;
 };
+
+// Sums over all thread caches of a registry, and a test whether an address is on a stack of their
+// threads.
+//
+// Thread safety: any. Figures are racy while the caches' owners run. Cost: TotalsOf and
+// CachedObjects walk over the bins of all caches without a lock (see AllCaches).
+// ThreadStacksHold walks over all caches with the registry's lock held and reads a cache line of
+// each. Only a free of an invalid pointer calls it.
+struct RegistryTotals {
+  std::array<size_t, kNumSizeClasses> cached_objects = {};
+  size_t cached_bytes = 0;  // of these objects
+  size_t array_bytes = 0;
+  size_t caches = 0;  // of threads, also of threads in the parent process
+};
+
+RegistryTotals TotalsOf(const Registry& registry);
+
+// RegistryTotals::caches alone. Cost: two loads.
+inline size_t HeldCaches(const Registry& registry) {
+  return registry.all().of_threads.value() + registry.all().orphans.value();
+}
+
+// Objects of class `c` in all caches.
+size_t CachedObjects(const Registry& registry, SizeClass c);
+
+// True if `address` lies between the slot of a registered thread and the frame in which that thread
+// got its cache. The slot must be below `limit`. A thread whose stack is above its slot (the main
+// thread) does not count.
+bool ThreadStacksHold(Registry& registry, uintptr_t address, uintptr_t limit);
 
 }  // namespace tcmalloc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The operations of one thread on the caches of others: it steals from their limits, and empties
 // them.
-#include "base/step_counts.h"
+#include "base/counters.h"
 #include "base/tuning.h"
 #include "os/clock.h"
 #include "thread_cache/registry.h"

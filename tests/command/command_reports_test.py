@@ -1,16 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcmalloc timeline and diff on a process whose heap grows.
+"""tcmalloc timeline and diff on a process of doctor_situations.c.
 
-  command_reports_test.py WHAT COMMAND PROGRAM LIBRARY
-
-PROGRAM is doctor_situations.c.
-
-  json         lines of JSON at intervals, into a file, and the plot
-  openmetrics  Prometheus' own parser reads what timeline prints
-  prometheus   like openmetrics for the text format, in which node_exporter reads files
-  ends         the process ends meanwhile, or never ran; Ctrl-C; another malloc
-  diff         what grew between two reports comes first
+  command_reports_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import json
@@ -57,40 +49,38 @@ def test_json(test):
         test.expect("cannot write /no/such/folder/plot.svg" in run.stderr, run.stderr)
 
 
-def check_families(families, test):
+def families_of(test, parser, text):
+    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
     in_use = families["tcmalloc_in_use_bytes"]
     test.expect(in_use.type == "gauge" and in_use.samples[0].value > 64 << 20, f"{in_use}")
     test.expect_equal(families["tcmalloc_growths"].type, "counter", "counters")
     test.expect(len(families) > 40, f"{len(families)} families")
-    return in_use
+    return families
 
 
-def test_openmetrics(test):
+def prometheus_parsers():
     try:
-        from prometheus_client.openmetrics import parser
+        from prometheus_client import parser
+        from prometheus_client.openmetrics import parser as openmetrics_parser
     except ImportError as error:
         raise Skipped("there is no python3-prometheus-client") from error
+    return openmetrics_parser, parser
+
+
+def test_metrics(test):
+    """Prometheus' own parsers read what timeline prints."""
+    openmetrics, prometheus = prometheus_parsers()
     with test.start("held") as process, new_folder() as folder:
-        text = test.ask("timeline", process.pid, "--count", 1, "--openmetrics").stdout
-        in_use = check_families({family.name: family for family in parser.text_string_to_metric_families(text)}, test)
+        families = families_of(test, openmetrics, test.ask("timeline", process.pid, "--count", 1, "--openmetrics").stdout)
+        in_use = families["tcmalloc_in_use_bytes"]
         test.expect_equal((in_use.unit, in_use.samples[0].labels), ("bytes", {"pid": str(process.pid), "name": "process_doctor"}), "labels")
-        test.ask("timeline", process.pid, "--count", 3, "--every", "10ms", "--openmetrics", "-o", folder / "node.prom")
-        list(parser.text_string_to_metric_families((folder / "node.prom").read_text()))
+        for option, parser in (("--openmetrics", openmetrics), ("--prometheus", prometheus)):
+            test.ask("timeline", process.pid, "--count", 3, "--every", "10ms", option, "-o", folder / "node.prom")
+            text = (folder / "node.prom").read_text()
+            families = families_of(test, parser, text)
         for other in ("--json", "--prometheus"):
             run = test.ask("timeline", process.pid, "--openmetrics", other, status=1)
             test.expect("excludes" in run.stderr, run.stderr)
-
-
-def test_prometheus(test):
-    try:
-        from prometheus_client import parser
-    except ImportError as error:
-        raise Skipped("there is no python3-prometheus-client") from error
-    with test.start("held") as process, new_folder() as folder:
-        test.ask("timeline", process.pid, "--count", 3, "--every", "10ms", "--prometheus", "-o", folder / "server.prom")
-        text = (folder / "server.prom").read_text()
-        families = {family.name: family for family in parser.text_string_to_metric_families(text)}
-        check_families(families, test)
         # node_exporter refuses a file with times or with types of OpenMetrics.
         samples = [line for line in text.splitlines() if not line.startswith("#")]
         test.expect_equal(len(samples), len(families), "samples")

@@ -2,26 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tcmalloc command on processes that run on the library, and on others.
 
-  command_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  rest      stats of a process at rest: each figure is that of tcmalloc_stats_json
-  load      stats of a busy process: the sums hold in each of 100 readings
-  untouched stats and ps do not stop a process: no thread of it runs
-  objects   the objects are those of tcmalloc_for_each_object, before and after others were freed
-  profile   the samples are those of tcmalloc_profile_snapshot: in use, at the peak, of a recording
-  inspect   the states of an object
-  busy      objects of a busy process: it is stopped at a moment at which nothing is half changed
-  threads   1,000 threads: each continues
-  states    a stopped process stays stopped; a zombie; one that ends; one that is traced; no rights
-  other     another malloc; a program that does not exist
-  deleted   the library's file was deleted, or replaced by another, after the start
-  forks     a process that forks, and its children
-  namespace a process in namespaces of its own for processes and mounts, whose library has no name here
-  age       the ages of objects
-  clock     ... also in a namespace of its own for time
-  sparse    a heap of 10 GiB
-  run       tcmalloc run: its summary, the exit status, settings, the JSON file
-  ps        the list of processes
+  command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import collections
@@ -47,7 +28,7 @@ SPARSE_OBJECTS, SPARSE_BYTES = 10 << 10, 1 << 20
 
 def test_rest(test):
     with Target(test, **AT_REST, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
-        for step in ("address", "free", "sleep 5", "rest"):
+        for step in ("address", "free", "wait 5", "rest"):
             target.tell(step)
             text = target.tell("json")
             found = test.json("stats", target.pid)
@@ -56,8 +37,6 @@ def test_rest(test):
             test.expect_equal(same, text.strip(), f"after '{step}'")
             test.check_sums(found)
         test.expect("TCMALLOC_SAMPLE_PARAMETER" in found["settings"], f"settings: {found['settings']}")
-        text = test.ask("stats", target.pid).stdout
-        test.expect("in objects that the program holds" in text, text)
 
 
 def test_load(test):
@@ -102,7 +81,7 @@ def test_objects(test):
     with Target(test, **AT_REST, TCMALLOC_SAMPLE_PARAMETER="100000") as target:
         if not target.objects():
             raise Skipped("the library has no tcmalloc_for_each_object to compare with")
-        for step in ("address", "free", "sleep 20", "rest"):
+        for step in ("address", "free", "wait 20", "rest"):
             target.tell(step)
             wanted = expect_objects(test, target, f"after '{step}'")
             test.expect(len(wanted) > 10000, "the library's walk")
@@ -148,13 +127,15 @@ def test_profile(test):
                      if any(abs(a - b) > 1 for a, b in zip(wanted, found_estimates.get(stack, (-2, -2))))]
             test.expect(not wrong, f"after '{step}', {kind}: {len(wrong)} call sites have other estimates")
 
-        for step in ("address", "more 3000", "free", "sleep 20", "rest"):
+        for step in ("address", "more 3000", "free", "wait 20", "rest"):
             target.tell(step)
             compare("in-use", step, "profile")
             compare("peak", step, "peak")
         target.tell("record")
         target.tell("more 3000")
         compare("allocations", "more 3000", "recorded")
+        folded = test.ask("profile", target.pid, "--format", "folded").stdout
+        test.expect(re.search(r"main;.*Outer;Inner", folded) or "stripped" in test.program, folded)
 
 
 def test_inspect(test):
@@ -173,18 +154,21 @@ def test_inspect(test):
 
 
 def test_busy(test):
-    with Target(test) as target:
+    """The process is stopped at a moment at which nothing is half changed."""
+    with Target(test, TCMALLOC_SAMPLE_PARAMETER="20000") as target:
         target.tell("busy 3")
         for _ in range(10):
             report = test.json("objects", target.pid)
             test.expect(report["settled"] and report["objects"] > 20000, f"{report['objects']} objects")
+            report = test.json("profile", target.pid)
+            test.expect(report["settled"] and report["threads"] >= 4 and report["call_sites"], f"{report['threads']} threads")
         test.ask("objects", target.pid, "--no-stop", status=None)
         test.expect(target.tell("rest") == "done\n", "the threads go on")
 
 
 def test_threads(test):
     with Target(test) as target:
-        target.tell("sleep 1000")
+        target.tell("wait 1000")
         report = test.json("objects", target.pid)
         test.expect(report["threads"] > 1000, "threads")
         test.expect(test.json("stats", target.pid)["thread_caches"] >= 1000, "thread caches")
@@ -224,7 +208,7 @@ def test_states(test):
         test.expect(report["objects"] >= 20000 and report["process_resident_bytes"] > 20 << 20, f"{report}")
         test.expect(target.tell("free") == "done\n", "it continues")
     with Target(test) as target:  # a thread waits in the kernel and cannot be stopped
-        target.tell("vfork")
+        target.tell("vfork 1")
         test.fails("objects", target.pid, words=("does not stop", "--no-stop"))
         test.check_sums(test.json("stats", target.pid))
         test.expect(target.tell("rest") == "done\n", "it continues")
@@ -259,7 +243,7 @@ def test_deleted(test):
 
 def test_forks(test):
     with Target(test, **AT_REST) as target:
-        target.tell("sleep 3")
+        target.tell("wait 3")
         child = int(target.tell("fork"))
         parents, childs = test.json("stats", target.pid), test.json("stats", child)
         for name in ("in_use_bytes", "large_in_use_bytes", "virtual_bytes"):
@@ -268,7 +252,7 @@ def test_forks(test):
         test.expect(its["objects"] >= 20000 and its["threads"] == 1, f"{its['objects']} objects of the child")
         test.expect(abs(mine["objects"] - its["objects"]) < 100, f"{mine['objects']}, {its['objects']}")
         target.tell("rest")
-        target.tell("forks")
+        target.tell("forks 1")
         for _ in range(20):
             test.expect(test.json("objects", target.pid)["objects"] >= 20000, "objects while it forks")
             test.check_sums(test.json("stats", target.pid))
@@ -276,15 +260,17 @@ def test_forks(test):
 
 
 def test_namespace(test):
+    """The library and the program have no names outside of the process's mount namespace."""
     prefix = namespace("--pid", "--mount", "--mount-proc")
     with new_folder() as folder:
-        script = f"mount -t tmpfs none {folder} && cp {test.library} {folder}/library.so && " \
-                 f"exec env LD_PRELOAD={folder}/library.so \"$0\""
+        script = f"mount -t tmpfs none {folder} && cp {test.library} {folder}/library.so && cp {test.program} {folder}/program && " \
+                 f"exec env TCMALLOC_SAMPLE_PARAMETER=20000 LD_PRELOAD={folder}/library.so {folder}/program"
         with Target(test, prefix=(*prefix, "sh", "-c", script)) as target:
             inner, = children_of(target.pid)
-            test.expect(not os.listdir(folder), "the library has a name here")
+            test.expect(not os.listdir(folder), "the files have names here")
             test.check_sums(test.json("stats", inner))
             test.expect(test.json("objects", inner)["objects"] >= 20000, "objects")
+            test.expect(";main " in test.ask("profile", inner, "--format", "folded").stdout, "names of functions")
             test.expect(inner in [row["pid"] for row in test.json("ps")], "ps")
 
 
@@ -311,7 +297,7 @@ def test_clock(test):
 
 def test_sparse(test):
     with Target(test) as target:
-        target.tell(f"objects {SPARSE_OBJECTS} {SPARSE_BYTES}")
+        target.tell(f"untouched {SPARSE_OBJECTS} {SPARSE_BYTES}")
         figures = test.json("stats", target.pid)
         test.check_sums(figures)
         test.expect(figures["in_use_bytes"] > SPARSE_OBJECTS * SPARSE_BYTES, f"{figures['in_use_bytes']} bytes in use")

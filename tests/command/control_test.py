@@ -2,25 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Requests of the tcmalloc command to running processes: flush, release, trim, set, profile --start and --stop.
 
-  control_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  listener   a process with a background thread, busy and idle: each action is carried out at once
-  pressure   ... with the thread that listens to memory pressure
-  busy       a process without such a thread whose threads allocate, mostly from their caches
-  idle       a process without such a thread that does nothing: each request is pending until it allocates
-  values     values that a setting cannot have, and what is no setting
-  profile    recording allocations is switched on and off
-  minimal    the minimal library takes no samples
-  stopped    a stopped process: a request is pending until it continues
-  traced     a process under a debugger
-  fork       a forked child does not carry out the request that was pending in its parent
-  ends       a process that ends, or starts another program, before it carries out a request; Ctrl-C withdraws one
-  killed     commands that are killed in the middle of a request
-  two        several commands at once
-  random     10,000 records of random words change nothing
-  refused    TCMALLOC_CONTROL=0; without rights; another malloc; files; a library that has no requests
-  set_uid    a setuid program
-  namespace  a process in namespaces of its own
+  control_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import contextlib
@@ -243,14 +225,6 @@ def test_profile(test):
         test.expect_limit(target.pid, 1002, "every object is sampled")
 
 
-def test_minimal(test):
-    with Target(test, **LISTENS) as target:
-        for arguments in (("set", target.pid, "sampling=512K"), ("profile", target.pid, "--start"),
-                          ("set", target.pid, "guarded_sample=1")):
-            test.fails(*arguments, words="libtcmalloc_minimal")
-        test.ask("set", target.pid, "sampling=0")
-
-
 def test_stopped(test):
     for variables, after in ((LISTENS, "json"), ({}, "more 1")):
         with Target(test, **variables) as target:
@@ -290,14 +264,14 @@ def test_traced(test):
 def test_fork(test):
     with Target(test, **AT_REST) as target:
         test.leave_pending(target.pid)
-        child = int(target.tell("fork_more"))
+        child = int(target.tell("fork 1000"))
         test.expect_limit(target.pid, 0, "the parent has not allocated")
         test.expect_limit(child, 0, "the child has carried out its parent's request")
         test.leave_pending(child, 1003)
         target.tell("more 1")
         test.expect_limit(target.pid, 1002, "the parent carries it out")
     with Target(test) as target:  # forks while requests are made
-        target.tell("forks")
+        target.tell("forks 1")
         for i in range(100):
             test.ask("set", target.pid, f"soft_limit={i + 1001}M")
         test.expect_limit(target.pid, 1100, "the last one")

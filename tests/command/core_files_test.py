@@ -2,11 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Core files of another machine: the program and the library are found by build id.
 
-  core_files_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  places    in a directory with .build-id/, in the tree of the other machine, right in a directory, as a file
-  missing   nowhere, another build, debug information alone: the report names the file and both build ids
-  served    on a server of debuginfod
+  core_files_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import os

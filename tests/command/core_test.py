@@ -2,15 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tcmalloc command on core files and snapshots of processes.
 
-  core_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  crash     a core of the kernel, by the default filter (0x33) and by 0x37: stats, objects, inspect and profile give the
-            answers that they gave for the process before, and doctor says which memory has contents
-  gcore     the same for a core of gdb's gcore
-  shared    cores of a heap in a memory file, which has no name, and in a file, which has one
-  truncated cores that lack a part of the memory: "incomplete", and never an answer without what is missing
-  wrong     files that are no cores, cores of other programs, a file of another machine
-  snapshot  the same for a snapshot: each command, without and with the contents of objects; diff of two; gdb opens it
+  core_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import json
@@ -35,7 +27,7 @@ class Said:
     """What a process at rest reports about itself."""
 
     def __init__(self, test, target):
-        for step in ("free", "sleep 5", "rest"):
+        for step in ("free", "wait 5", "rest"):
             target.tell(step)
         self.pid = target.pid
         self.addresses = target.tell("address").split()
@@ -68,7 +60,7 @@ def check(test, file, said, contents=True):
     test.expect(("01 01 01" if contents else "incomplete: ") in text and f"Read from {file}" in text, text)
     if said.call_sites:
         test.expect(test.ask("profile", file, "--format", "folded").stdout == said.call_sites, f"{file}: call sites")
-        test.expect(";main " in said.call_sites, said.call_sites[:300])
+        test.expect(";main " in said.call_sites or "stripped" in name, said.call_sites[:300])
     diagnosis = test.json("doctor", file)
     shares = {share["name"]: share["bytes"] for share in diagnosis["shares"]}
     test.expect_equal(sum(shares.values()), diagnosis["resident_bytes"], f"{file}: the sum of the shares")
@@ -210,7 +202,7 @@ def test_snapshot(test):
         check(test, both, said)
         test.fails("snapshot", target.pid, "/no/such/folder/file", words="cannot write /no/such/folder/file: No such file")
         test.expect_equal(sorted(path.name for path in folder.iterdir()), ["before", "both", "snapshot"], "files")
-        test.expect(target.tell("sleep 1") == "done\n", "the process goes on")
+        test.expect(target.tell("wait 1") == "done\n", "the process goes on")
         needs("gdb")
         root = test.json("inspect", file, said.addresses[0])["object"]["start"]
         text = gdb("-ex", f"x/xb {root}", "-c", both)

@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A process that crashes, for 'tcmalloc explain': crash WHAT. It first prints the address of the
-// object concerned, and that of the faulting access, as far as they exist.
-//
-//   freed         follows a pointer in an object of 64 bytes that it freed
-//   reused        follows a pointer in an object after another owner wrote text into it
-//   overrun       writes text past the end of an object, and follows a pointer in the next one
-//   wild          reads an address where nothing is mapped
-//   write         writes to a page that permits reading only
-//   null          reads a member of a null structure
-//   jump          calls a function through a wild pointer
-//   return        returns to a wild address
-//   stack         recursion without end
-//   thread-stack  recursion without end on the stack of a second thread
-//   double        frees an object twice
-//   interior      frees a pointer into an object
-//   assert        calls abort itself
-//   allocator     makes the allocator write to a wild pointer
-//   busy          a null pointer, while other threads allocate and free
-//   sampled       crashes with a pointer to a sampled object in a register
-//   wait          does not crash: it prints "ready" and waits
+// A process that crashes, for 'tcmalloc explain': crash WHAT, one of kCrashes. It first prints the
+// address of the object concerned, and that of the faulting access, as far as they exist.
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +62,7 @@ __attribute__((noinline)) void ReadNode(const struct Node* node) {
   __asm__ volatile("" : : "r"(node) : "memory");
 }
 
+// Follows a pointer in an object that it freed.
 static void Freed(void) {
   volatile int* const nowhere = (volatile int*)Nowhere(PROT_NONE);
   struct Node* const node = MakeNode(nowhere);
@@ -87,6 +72,7 @@ static void Freed(void) {
   ReadNode(node);
 }
 
+// Follows a pointer in an object after another owner wrote text into it.
 static void Reused(void) {
   struct Node* const node = MakeNode(NULL);
   Say(node, NULL);
@@ -97,6 +83,7 @@ static void Reused(void) {
   ReadNode(node);
 }
 
+// Writes text past the end of an object, and follows a pointer in the next one.
 static void Overrun(void) {
   static struct Node* nodes[kMany];
   for (int i = 0; i < kMany; ++i) nodes[i] = MakeNode((volatile int*)&sink);
@@ -112,7 +99,21 @@ static void Overrun(void) {
 }
 
 __attribute__((noinline)) void ReadInt(const volatile int* address) { sink = *address; }
+
+static void Wild(void) {
+  char* const nowhere = Nowhere(PROT_NONE);
+  munmap(nowhere, kPage);
+  Say(NULL, nowhere + 16);
+  ReadInt((volatile int*)(nowhere + 16));
+}
+
 __attribute__((noinline)) void WriteInt(volatile int* address) { *address = 1; }
+
+static void Write(void) {
+  char* const page = Nowhere(PROT_READ);
+  Say(NULL, page + 8);
+  WriteInt((volatile int*)(page + 8));
+}
 
 static void Null(void) {
   struct Node* volatile const node = NULL;
@@ -128,7 +129,9 @@ static void Jump(void) {
   function();
 }
 
+// Returns to a wild address.
 __attribute__((noinline)) void Return(void) {
+  Say(NULL, NULL);
   volatile char* const frame = __builtin_frame_address(0);
   for (size_t i = 0; i < sizeof(void*); ++i) frame[sizeof(void*) + i] = 'C';
 }
@@ -139,9 +142,18 @@ __attribute__((noinline)) int Recurse(int n) {
   return n < 0 ? 0 : Recurse(n + 1) + frame[n % 100];
 }
 
-static void* RecurseInThread(void* unused) {
+static void* Overflow(void* unused) {
+  Say(NULL, NULL);
   sink = Recurse(0);
   return unused;
+}
+
+static void Stack(void) { Overflow(NULL); }
+
+static void StackOfThread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, &Overflow, NULL);
+  pthread_join(thread, NULL);
 }
 
 static void Double(void) {
@@ -157,6 +169,12 @@ static void Interior(void) {
   free(object + 24);
 }
 
+static void Assert(void) {
+  Say(NULL, NULL);
+  abort();
+}
+
+// Makes the allocator write to a wild pointer.
 static void Allocator(void) {
   size_t (*json)(char*, size_t) = NULL;
   *(void**)&json = FUNCTION(tcmalloc_stats_json);
@@ -165,20 +183,22 @@ static void Allocator(void) {
   json(nowhere, kPage);
 }
 
+static atomic_int churned;
 static void* Churn(void* unused) {
-  for (unsigned i = 0;; ++i) {
+  for (unsigned i = 0;; ++i, ++churned) {
     void* volatile const object = malloc(1 + i % 100 * (i % 1000));
     free(object);
   }
   return unused;
 }
 
+// A null pointer, while other threads allocate and free.
 static void Busy(void) {
   for (int i = 0; i < kThreads; ++i) {
     pthread_t thread;
     pthread_create(&thread, NULL, &Churn, NULL);
   }
-  usleep(10000);
+  while (churned < kThreads * kMany) sched_yield();
   Null();
 }
 
@@ -189,6 +209,7 @@ __attribute__((noinline)) void* AllocateSampled(void) {
   return object;
 }
 
+// Crashes with a pointer to a sampled object in a register.
 static void Sampled(void) {
   struct Node* const node = AllocateSampled();
   node->count = (volatile int*)Nowhere(PROT_NONE);
@@ -196,56 +217,32 @@ static void Sampled(void) {
   ReadNode(node);
 }
 
+static void WaitForEver(void) {
+  puts("ready");
+  fflush(stdout);
+  for (;;) pause();
+}
+
+static const struct {
+  const char* name;
+  void (*crash)(void);
+} kCrashes[] = {
+    {"freed", &Freed},     {"reused", &Reused},       {"overrun", &Overrun},
+    {"wild", &Wild},       {"null", &Null},           {"jump", &Jump},
+    {"return", &Return},   {"stack", &Stack},         {"thread-stack", &StackOfThread},
+    {"double", &Double},   {"allocator", &Allocator}, {"busy", &Busy},
+    {"sampled", &Sampled}, {"write", &Write},         {"interior", &Interior},
+    {"assert", &Assert},   {"wait", &WaitForEver},
+};
+
 int main(int argc, char** argv) {
-  const char* const what = argc == 2 ? argv[1] : "";
   // Fills the heap with some objects.
   for (int i = 0; i < kMany; ++i) {
     void* volatile object = malloc(16 + (size_t)i * 7);
     if (i % 2 == 0) free(object);
   }
-  if (strcmp(what, "freed") == 0) Freed();
-  if (strcmp(what, "reused") == 0) Reused();
-  if (strcmp(what, "overrun") == 0) Overrun();
-  if (strcmp(what, "null") == 0) Null();
-  if (strcmp(what, "jump") == 0) Jump();
-  if (strcmp(what, "double") == 0) Double();
-  if (strcmp(what, "interior") == 0) Interior();
-  if (strcmp(what, "allocator") == 0) Allocator();
-  if (strcmp(what, "busy") == 0) Busy();
-  if (strcmp(what, "sampled") == 0) Sampled();
-  if (strcmp(what, "wild") == 0) {
-    char* const nowhere = Nowhere(PROT_NONE);
-    munmap(nowhere, kPage);
-    Say(NULL, nowhere + 16);
-    ReadInt((volatile int*)(nowhere + 16));
-  }
-  if (strcmp(what, "write") == 0) {
-    char* const page = Nowhere(PROT_READ);
-    Say(NULL, page + 8);
-    WriteInt((volatile int*)(page + 8));
-  }
-  if (strcmp(what, "return") == 0) {
-    Say(NULL, NULL);
-    Return();
-  }
-  if (strcmp(what, "stack") == 0) {
-    Say(NULL, NULL);
-    RecurseInThread(NULL);
-  }
-  if (strcmp(what, "thread-stack") == 0) {
-    Say(NULL, NULL);
-    pthread_t thread;
-    pthread_create(&thread, NULL, &RecurseInThread, NULL);
-    pthread_join(thread, NULL);
-  }
-  if (strcmp(what, "assert") == 0) {
-    Say(NULL, NULL);
-    abort();
-  }
-  if (strcmp(what, "wait") == 0) {
-    puts("ready");
-    fflush(stdout);
-    for (;;) pause();
+  for (size_t i = 0; i < sizeof(kCrashes) / sizeof(*kCrashes); ++i) {
+    if (argc == 2 && strcmp(argv[1], kCrashes[i].name) == 0) kCrashes[i].crash();
   }
   return 1;
 }

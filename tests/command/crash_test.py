@@ -2,12 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """'tcmalloc explain' on the cores of programs that crash.
 
-  crash_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  kernel    cores of the kernel: each crash of crash.c
-  gcore     cores of gdb: of a crash, and of a process that runs
-  busy      crashes while other threads allocate: each command answers, or says in one line why it cannot
-  wrong     other processes, cores of other programs
+  crash_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import os

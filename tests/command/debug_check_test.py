@@ -2,15 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`tcmalloc check`: damaged objects of programs on the debug libraries, seen from outside.
 
-  debug_check_test.py WHAT BUGS LIBRARY COMMAND LOAD ORDINARY
+  debug_check_test.py WHAT COMMAND BUGS LIBRARY LOAD ORDINARY    WHAT: see the functions test_WHAT
 
-BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded, COMMAND the tcmalloc command, LOAD the
-program of debug_workload.cc, ORDINARY a library that is no debug library. WHAT:
-
-  damage   processes with damaged objects, also stopped ones: the line of each, the stacks, status 2
-  clean    processes without damage: status 0; on an ordinary library: status 1 and the reason
-  files    cores and snapshots of both; those that lack memory: status 5 and what is missing; with wrong bytes: no harm
-  load     eight busy threads without a bug, 10 times: no damage
+BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded, LOAD the program of debug_workload.cc,
+ORDINARY a library that is no debug library.
 """
 
 import contextlib
@@ -23,8 +18,6 @@ import harness
 from debug_library_test import REPORTS
 from harness import DAMAGED, INCOMPLETE, Process, Skipped, gcore, new_folder, run_test
 
-SEED = 20261126
-WRONG_FILES = 30
 # Bugs that damage an object which is never freed, or damage it after its free.
 BUGS = ("write_after_end_never_freed", "write_before_start_never_freed", "write_after_free", "write_after_free_of_large",
         "write_after_delete_array", "memset_after_free")
@@ -32,7 +25,7 @@ BUGS = ("write_after_end_never_freed", "write_before_start_never_freed", "write_
 
 class Test(harness.Test):
 
-    def __init__(self, bugs, library, command, load, ordinary):
+    def __init__(self, command, bugs, library, load, ordinary):
         super().__init__(command, bugs, library)
         self.load_program, self.ordinary = load, ordinary
         self.full = "minimal" not in os.path.basename(library)
@@ -110,19 +103,6 @@ def files_of(test, process, folder):
     return files
 
 
-def check_wrong(test, file):
-    """Bytes that are wrong do no harm: the command answers, or says in a line why it cannot."""
-    contents = file.read_bytes()
-    numbers = random.Random(SEED)
-    wrong = file.with_suffix(".wrong")
-    for _ in range(WRONG_FILES):
-        changed = bytearray(contents)
-        for _ in range(numbers.choice((1, 30, 1000))):
-            changed[numbers.randrange(len(changed))] = numbers.choice((0, 0xff, numbers.randrange(256)))
-        wrong.write_bytes(changed)
-        test.check(wrong, status=(0, 1, DAMAGED, INCOMPLETE))
-
-
 def check_short(test, file):
     """Files that end early never say that nothing is damaged."""
     contents = file.read_bytes()
@@ -161,6 +141,25 @@ def test_load(test):
         test.expect(checked > 10 * 1000, f"{checked} objects were checked")
         process.process.communicate("\n", timeout=100)
         test.expect_equal(process.process.returncode, 0, "the program's status")
+
+
+SEED = 20261126
+
+
+WRONG_FILES = 30
+
+
+def check_wrong(test, file):
+    """Bytes that are wrong do no harm: the command answers, or says in a line why it cannot."""
+    contents = file.read_bytes()
+    numbers = random.Random(SEED)
+    wrong = file.with_suffix(".wrong")
+    for _ in range(WRONG_FILES):
+        changed = bytearray(contents)
+        for _ in range(numbers.choice((1, 30, 1000))):
+            changed[numbers.randrange(len(changed))] = numbers.choice((0, 0xff, numbers.randrange(256)))
+        wrong.write_bytes(changed)
+        test.check(wrong, status=(0, 1, DAMAGED, INCOMPLETE))
 
 
 if __name__ == "__main__":

@@ -2,25 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tcmalloc command on processes whose user means no good, and its output.
 
-  distrust_test.py WHAT COMMAND PROGRAM LIBRARY
+  distrust_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-  link      a pipe has the name of the separate debug information: the report comes, without it
-  split     ... of the other part of split debug information
-  unpacked  compressed debug information that unpacks to gigabytes
-  escapes   names of symbols, processes and mappings that control a terminal or are no text
-  memory    a sparse file in memory that the process has mapped stays sparse
-  full      each command fails if its output does not fit
-  outputs   devices, pipes and links that have the name of an output are written to
-  hostile   each command on processes that are hard to look at; PROGRAM is that of hostile.c
-  others    each command on a zombie, a kernel thread, the first process, and itself
-
-PROGRAM is that of observed_program.c, with debug information, unless another one is named.
+PROGRAM is that of observed_program.c, with debug information; for "hostile" that of hostile.c.
 """
 
 import os
 import pathlib
 import re
-import shutil
 import signal
 import stat
 import struct
@@ -31,7 +20,7 @@ import threading
 import zlib
 
 from harness import (DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, PENDING, Process, Skipped, Target, children_of, clean_environment,
-                     namespace, new_folder, run_test)
+                     namespace, needs, new_folder, run_test)
 
 SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
 BOMB_BYTES, BOMB_PIECE = 3 << 30, 1 << 24
@@ -50,10 +39,10 @@ def profile_of(test, program, message=None):
     return run.stdout
 
 
-def link(test):
-    with tempfile.TemporaryDirectory() as folder:
-        program = pathlib.Path(folder) / "copy"
-        debug = pathlib.Path(folder) / "copy.debug"
+def test_link(test):
+    """The separate debug information, and then a pipe of its name."""
+    with new_folder() as folder:
+        program, debug = folder / "copy", folder / "copy.debug"
         subprocess.run(["objcopy", "--only-keep-debug", test.program, debug], check=True)
         subprocess.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={debug}", test.program, program], check=True)
         test.expect("observed_program.c" in profile_of(test, program), "the linked file has the lines")
@@ -63,26 +52,35 @@ def link(test):
         test.expect("main" in found and "observed_program.c" not in found, found[:2000])
 
 
-def split(test):
-    compiler = shutil.which("cc")
-    if compiler is None:
-        print("SKIP: no compiler")
-        return 77
-    with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / "program.c"
-        source.write_text('#include <stdio.h>\n#include <stdlib.h>\nvoid* kept[100];\n'
-                          'int main(void) {\n  for (int i = 0; i < 100; ++i) kept[i] = malloc(100000);\n'
-                          '  puts("ready"); fflush(stdout);\n  return getchar();\n}\n')
-        program = pathlib.Path(folder) / "program"
-        subprocess.run([compiler, "-g", "-gsplit-dwarf", "-O0", "-fno-builtin", source, "-o", program], check=True,
-                       cwd=folder)
-        parts = list(pathlib.Path(folder).glob("*.dwo"))
-        test.expect(len(parts) == 1, str(parts))
-        test.expect("main (program.c:" in profile_of(test, program), "with the part")
-        parts[0].unlink()
-        os.mkfifo(parts[0])
-        test.expect("main" in profile_of(test, program), "with a pipe")
-    return 0
+def test_split(test):
+    """The other part of split debug information, and then a pipe of its name."""
+    needs("cc")
+    with new_folder() as folder:
+        (folder / "program.c").write_text("""
+#include <stdio.h>
+#include <stdlib.h>
+void* kept[100];
+int main(void) {
+  for (int i = 0; i < 100; ++i) kept[i] = malloc(100000);
+  puts("ready"); fflush(stdout);
+  return getchar();
+}
+""")
+        subprocess.run(["cc", "-g", "-gsplit-dwarf", "-O0", "-fno-builtin", "program.c", "-o", "program"], check=True, cwd=folder)
+        part, = folder.glob("*.dwo")
+        test.expect("main (program.c:" in profile_of(test, folder / "program"), "with the part")
+        part.unlink()
+        os.mkfifo(part)
+        test.expect("main" in profile_of(test, folder / "program"), "with a pipe")
+
+
+def zeroes_packed():
+    """A stream of zlib that unpacks to BOMB_BYTES zeroes: one block again and again."""
+    compressor = zlib.compressobj(9)
+    head = compressor.compress(b"") + compressor.flush(zlib.Z_FULL_FLUSH)
+    piece = compressor.compress(bytes(BOMB_PIECE)) + compressor.flush(zlib.Z_FULL_FLUSH)
+    end = b"\1\0\0\xff\xff" + struct.pack(">HH", BOMB_BYTES % 65521, 1)  # an empty last block, Adler-32
+    return head + piece * (BOMB_BYTES // BOMB_PIECE) + end
 
 
 def zeroes_packed():
@@ -97,38 +95,30 @@ def zeroes_packed():
 def with_bomb(contents):
     """The ELF file with other compressed debug information."""
     packed = struct.pack("<IIQQ", 1, 0, BOMB_BYTES, 1) + zeroes_packed()
-    out = bytearray(contents)
-    table, = struct.unpack_from("<Q", out, 40)
-    entry_bytes, count, names = struct.unpack_from("<HHH", out, 58)
-    sections = [list(struct.unpack_from("<IIQQQQIIQQ", out, table + i * entry_bytes)) for i in range(count)]
-    for i, section in enumerate(sections):
-        start = sections[names][4] + section[0]
-        if out[start:out.index(0, start)] != b".debug_info":
-            continue
-        out += bytes(-len(out) % 8)
-        section[2] |= 0x800  # SHF_COMPRESSED
-        section[4:6] = len(out), len(packed)
-        struct.pack_into("<IIQQQQIIQQ", out, table + i * entry_bytes, *section)
-        return out + packed
-    return None
+    table, = struct.unpack_from("<Q", contents, 40)
+    entry_bytes, count, names = struct.unpack_from("<HHH", contents, 58)
+    sections = [list(struct.unpack_from("<IIQQQQIIQQ", contents, table + i * entry_bytes)) for i in range(count)]
+    place, section = next((table + i * entry_bytes, section) for i, section in enumerate(sections)
+                          if contents.startswith(b".debug_info\0", sections[names][4] + section[0]))
+    section[2] |= 0x800  # SHF_COMPRESSED
+    section[4:6] = len(contents), len(packed)
+    changed = bytearray(contents)
+    struct.pack_into("<IIQQQQIIQQ", changed, place, *section)
+    return changed + packed
 
 
-def unpacked(test):
-    bomb = with_bomb(pathlib.Path(test.program).read_bytes())
-    if bomb is None:
-        print("SKIP: the program has no debug information")
-        return 77
-    with tempfile.TemporaryDirectory() as folder:
-        program = pathlib.Path(folder) / "copy"
-        program.write_bytes(bomb)
+def test_unpacked(test):
+    """Compressed debug information that unpacks to gigabytes."""
+    with new_folder() as folder:
+        program = folder / "copy"
+        program.write_bytes(with_bomb(pathlib.Path(test.program).read_bytes()))
         program.chmod(0o700)
         found = profile_of(test, program, f"its debug information unpacks to {BOMB_BYTES >> 20} MiB, "
                            r"its reader may use \d+ MiB")
         test.expect("main" in found, "names of symbols remain")
-    return 0
 
 
-def escapes(test):
+def test_escapes(test):
     contents = pathlib.Path(test.program).read_bytes()
     old = b"\0main\0"
     test.expect(old in contents, "the program has symbols")
@@ -150,7 +140,7 @@ def escapes(test):
                     test.expect("]0;a b?" in text or arguments[0] == "doctor" or "--json" in arguments, text[:300])
 
 
-def memory(test):
+def test_memory(test):
     with tempfile.TemporaryFile(dir="/dev/shm") as file:
         file.truncate(SPARSE_BYTES)
         code = ("import mmap, sys; memory = mmap.mmap(int(sys.argv[1]), 0); "
@@ -166,7 +156,7 @@ def memory(test):
             process.kill()
 
 
-def full(test):
+def test_full(test):
     with Target(test, **SAMPLED) as target, open("/dev/full", "wb") as device:
         for arguments in (("ps",), ("stats", target.pid), ("doctor", target.pid), ("objects", target.pid),
                           ("objects", target.pid, "--list"), ("profile", target.pid), ("inspect", target.pid, "1"),
@@ -179,9 +169,9 @@ def full(test):
                         f"{arguments}: {run.stderr}")
 
 
-def outputs(test):
-    with tempfile.TemporaryDirectory() as folder, Target(test, **SAMPLED) as target:
-        folder = pathlib.Path(folder)
+def test_outputs(test):
+    """Devices, pipes and links that have the name of an output are written to."""
+    with new_folder() as folder, Target(test, **SAMPLED) as target:
         pipe = folder / "pipe.svg"
         os.mkfifo(pipe)
         old = folder / "old"
@@ -247,7 +237,7 @@ def ask_everything(test, pid, what):
         test.ask("ps")
 
 
-def hostile(test):
+def test_hostile(test):
     for what in ("names", "changes", "mappings", "modules"):
         with Process(test.library, test.program, what, **SAMPLED) as process:
             ask_everything(test, process.pid, what)
@@ -263,7 +253,7 @@ def hostile(test):
         ask_everything(test, inner, "namespaces")
 
 
-def others(test):
+def test_others(test):
     with subprocess.Popen(["true"], env=clean_environment()) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         ask_everything(test, process.pid, "a zombie")
@@ -291,5 +281,4 @@ def read_status(folder):
 
 
 if __name__ == "__main__":
-    run_test({f"test_{what.__name__}": what for what in (link, split, unpacked, escapes, memory, full, outputs,
-                                                          hostile, others)})
+    run_test(globals())

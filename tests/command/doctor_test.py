@@ -21,8 +21,6 @@ SITUATIONS = {
     "lazily_freed": ("lazily_freed", {}),
     "hugepages": ("released", {**AT_REST, "TCMALLOC_HUGEPAGES": "0"}),
     "leak": ("growth", {}, "--for", "2s"),
-    "leak_sampled": ("growth", {"TCMALLOC_SAMPLE_PARAMETER": "65536"}, "--for", "1s"),
-    "unchanged": ("in_use", AT_REST, "--for", "100ms"),
     "environment": ("in_use", {"MALLOC_ARENA_MAX": "2", "MALLOC_CONF": "narenas:1", "MIMALLOC_VERBOSE": "0",
                                "GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "HARD_LIMIT": "1G", "SAMPLING": "1",
                                "RETENTION": "1M", "TCMALLOC_RETENTION": "512", "MALLOC_IS": "a name of the program's"}),
@@ -32,16 +30,13 @@ SITUATIONS = {
     "retained": ("free_pages", {"TCMALLOC_RELEASE_RATE": "0"}),
     "many_classes": ("partial_spans", AT_REST),
     "sampled": ("samples", {"TCMALLOC_SAMPLE_PARAMETER": "1"}),
-    "held": ("in_use", {}),
     # The heap changes all the time: any verdict, but the sum holds.
     "busy": (None, {}),
     # A heap in shared memory does not count as shared memory of the program.
     "memfs": ("in_use", {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/tcmalloc-doctor."}),
     "other": (None, {}),
 }
-PREPARED = {"other": "program_memory", "memfs": "held", "leak_sampled": "leak", "unchanged": "held",
-            "environment": "held"}
-
+PREPARED = {"other": "program_memory", "memfs": "held", "environment": "held"}
 
 HINTS = [
     "Environment: GLIBC_TUNABLES: glibc.malloc.* has no effect here: see docs/migrating-from-glibc.md.",
@@ -53,10 +48,6 @@ HINTS = [
     "Environment: SAMPLING is not a setting of the allocator: TCMALLOC_SAMPLE_PARAMETER is.",
     "Environment: TCMALLOC_RETENTION=512 is 512 bytes: 512M would be 512 MiB.",
 ]
-
-
-def without_figures(text):
-    return re.sub(r"\d[\d.]* ?(?:[KMGT]iB|B|%)", "#", text)
 
 
 def check(test, situation, pid):
@@ -71,30 +62,27 @@ def check(test, situation, pid):
     test.expect_equal(total, found["resident_bytes"], "the sum of the shares")
     # How much changes while a heap in use is read depends on the scheduler, and what the kernel says later is about other
     # pages.
-    if situation not in ("leak", "leak_sampled", "busy"):
+    if situation not in ("leak", "busy"):
         unsettled = sum(share["bytes"] for share in found["shares"] if share["name"] == "unsettled")
         test.expect(unsettled <= resident / 10, f"{unsettled} bytes are of no known use")
         test.expect(abs(total - resident) <= resident / 50, f"the shares sum to {total}, resident are {resident}")
-        # The figures of the two readings may differ by a page.
-        test.expect(without_figures(found["answer"]) in without_figures(text), "the answer is not in the text")
     if verdict is not None:
         test.expect_equal(found["verdict"], verdict, "the verdict")
         test.expect(found["remedy"] or verdict == "in_use", "no remedy")
-    if "--for" in options:
+    if situation == "leak":
         growth = found["growth"]
         test.expect_equal(growth["bytes_per_second"], growth["in_use_bytes"] / growth["seconds"], "the rate of growth")
-    if situation in ("leak", "leak_sampled"):
         test.expect("1024 bytes" in growth["parts"][0]["what"], f"what grew: {growth['parts'][:3]}")
-        test.expect(re.search(r"grew by \S+ MiB in \d+\.\d s \(\S+ [KM]iB/s, \S+ [MGT]iB in an hour at that rate\)", text), text)
-        # Who samples already need not begin.
-        test.expect_equal("sampling=512K" in found["remedy"], situation == "leak", f"the remedy: {found['remedy']}")
         test.expect("tcmalloc profile" in found["remedy"], f"the remedy: {found['remedy']}")
     if situation == "environment":
         test.expect_equal([note for note in found["notes"] if note.startswith("Environment: ")], HINTS, "the hints")
     elif situation != "other":
         test.expect("Environment: " not in text, text)
-    if situation == "unchanged":
-        test.expect("The objects that the program holds did not change in 0.1 s." in text, text)
+    remedies = {share["name"]: share["remedy"] for share in found["shares"]}
+    if situation == "survivors":
+        test.expect(f"tcmalloc trim {pid}' (carried out when the process allocates next; at once if " in found["remedy"], f"{found}")
+    if situation == "stacks":
+        test.expect(remedies["thread_caches"].startswith(f"run 'tcmalloc flush {pid}', or lower"), f"{remedies}")
     if situation == "other":
         test.expect("glibc" in found["allocator"], f"allocator {found['allocator']}")
 

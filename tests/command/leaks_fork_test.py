@@ -2,15 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tcmalloc leaks --snapshot on leaks_fork.c: what the program that is forked notices of it.
 
-  leaks_fork_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  calls     the main thread is in a system call, in a signal handler, in a loop, or in a restartable sequence
-  cost      the command prints the cost first, then the pause and how long the fork existed
-  excluded  memory that a fork lacks, or that continues to change, is copied separately, or named
-  stopped   a process that is stopped stays stopped
-  killed    the command is killed at KILLS random moments: the program notices nothing
-  worker    the process that does the work is killed: the program keeps no child
-  refused   processes that must not be forked, and kernels that do not fork
+  leaks_fork_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 import contextlib

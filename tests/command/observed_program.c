@@ -1,28 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A process for the tcmalloc command to look at. It obeys lines on stdin, and answers each with one
-// line:
-//
-//   json       the text of tcmalloc_stats_json, which allocates nothing
-//   objects    the address and size of each object in use, in pairs (full library)
-//   profile    the profile of what is in use (full library): for each entry the requested bytes,
-//              recorded objects and bytes, estimated objects and bytes, return addresses; ";"
-//   peak       the profile of the peak of use
-//   record     begins to record allocations
-//   recorded   ends the recording; the answer is the profile of these allocations
-//   more N     allocates 2 N objects at several call sites, and frees every second one
-//   busy N     N threads allocate and free until "rest"
-//   sleep N    N threads that have a cache and sleep again and again
-//   wait N     N threads that have a cache and wait
-//   rest       ends these threads
-//   free       frees every second object of those made at the start
-//   address    addresses: an object in use, a freed one, a large object, one on the stack
-//   fork       a child that waits; the answer is its process
-//   fork_more  like fork, with a child that first allocates
-//   forks      a thread that forks children, which end at once, until "rest"
-//   objects N SIZE  allocates N objects of SIZE bytes and does not touch them
-//   leave      ends the first thread; another one obeys from then on
-//   vfork      a thread that waits for the child of vfork until "rest"
-//   exec       becomes another program, which sleeps
+// A process for the tcmalloc command to look at. It obeys the commands of kCommands on stdin, and
+// answers each with one line: "done", or what the command says.
 //
 // The program is built without the allocator, which is then preloaded; or with LINKED, together
 // with the allocator. It does not allocate between a command and its answer, so that the heap is at
@@ -44,6 +22,9 @@
 
 #include "tcmalloc/tcmalloc.h"
 
+// Threads and commands have an argument, which few use.
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 enum { kObjects = 20000, kLarge = 20, kMaxThreads = 2000, kMaxFound = 200000 };
 
 static void* objects[kObjects];
@@ -55,7 +36,9 @@ static atomic_int started;
 static int until_rest[2];  // a pipe: it is closed at "rest"
 static uintptr_t found[kMaxFound][2];
 static size_t num_found;
+// The answer.
 static char text[1 << 22];
+static size_t text_length;
 
 #ifdef LINKED
 // Null where the library has no leak checker.
@@ -90,14 +73,6 @@ static void* Busy(void* seed) {
   return NULL;
 }
 
-static void* Sleep(void* seed) {
-  void* object = malloc(SizeOf((unsigned)(uintptr_t)seed));
-  free(object);
-  atomic_fetch_add(&started, 1);
-  while (!atomic_load(&resting)) usleep(10000);
-  return NULL;
-}
-
 static void* Wait(void* seed) {
   free(malloc(SizeOf((unsigned)(uintptr_t)seed)));
   atomic_fetch_add(&started, 1);
@@ -108,7 +83,6 @@ static void* Wait(void* seed) {
 }
 
 static void* Forks(void* unused) {
-  (void)unused;
   atomic_fetch_add(&started, 1);
   while (!atomic_load(&resting)) {
     const pid_t child = fork();
@@ -120,7 +94,6 @@ static void* Forks(void* unused) {
 
 // The child shares the memory, but not the table of files: it must not keep the pipe open itself.
 static void* Vforks(void* unused) {
-  (void)unused;
   if (vfork() == 0) {
     char byte;
     close(until_rest[1]);
@@ -132,38 +105,13 @@ static void* Vforks(void* unused) {
   return NULL;
 }
 
-static pid_t Fork(void) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (;;) pause();
-}
-
-// Returns once the child has allocated.
-static void More(unsigned i);
-static pid_t ForkMore(void) {
-  int pipes[2];
-  char byte = 0;
-  if (pipe(pipes) != 0) return -1;
-  const pid_t child = fork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (unsigned i = 0; i < 1000; ++i) More(i);
-    if (write(pipes[1], &byte, 1) != 1) _exit(1);
-    for (;;) pause();
-  }
-  close(pipes[1]);
-  if (read(pipes[0], &byte, 1) != 1) return -1;
-  close(pipes[0]);
-  return child;
-}
-
 static void Start(void* (*run)(void*), int n) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 64 << 10);
   atomic_store(&resting, 0);
   atomic_store(&started, 0);
+  if (pipe(until_rest) != 0) exit(1);
   for (num_threads = 0; num_threads < n; ++num_threads) {
     if (pthread_create(&threads[num_threads], &attributes, run, (void*)(uintptr_t)num_threads)) {
       break;
@@ -175,9 +123,10 @@ static void Start(void* (*run)(void*), int n) {
 
 static void Rest(void) {
   atomic_store(&resting, 1);
-  if (until_rest[1] != 0) close(until_rest[1]);
-  until_rest[1] = 0;
+  if (num_threads == 0) return;
+  close(until_rest[1]);
   for (int i = 0; i < num_threads; ++i) pthread_join(threads[i], NULL);
+  close(until_rest[0]);
   num_threads = 0;
 }
 
@@ -190,37 +139,13 @@ __attribute__((noinline)) static void* Outer(unsigned i) {
   return memset(object, 2, 8);
 }
 
-static void More(unsigned i) {
-  Outer(i);
-  void* const freed = i % 3 == 0 ? Inner(100) : Outer(i / 2);
-  memset(freed, 3, 8);
-  free(freed);
-}
-
 static void SeeObject(void* object, size_t bytes, void* context) {
-  (void)context;
   if (num_found == kMaxFound) return;
   found[num_found][0] = (uintptr_t)object;
   found[num_found++][1] = bytes;
 }
 
-static void SayObjects(void) {
-  int (*each)(void (*)(void*, size_t, void*), void*) = NULL;
-  *(void**)&each = FUNCTION(tcmalloc_for_each_object);
-  num_found = 0;
-  if (each != NULL) each(&SeeObject, NULL);
-  size_t at = 0;
-  for (size_t i = 0; i < num_found && at + 64 < sizeof(text); ++i) {
-    at += (size_t)snprintf(text + at, 64, "%zx %zu ", (size_t)found[i][0], (size_t)found[i][1]);
-  }
-  text[at++] = '\n';
-  Say(text, at);
-}
-
-static size_t text_length;
-
 static void AddEntry(const tcmalloc_profile_entry* entry, void* unused) {
-  (void)unused;
   enum { kMostOfEntry = 1 << 13 };
   if (text_length + kMostOfEntry > sizeof(text)) return;
   char* at = text + text_length;
@@ -231,7 +156,7 @@ static void AddEntry(const tcmalloc_profile_entry* entry, void* unused) {
   text_length = (size_t)(at - text);
 }
 
-static void SayProfile(tcmalloc_profile* profile) {
+static void WriteProfile(tcmalloc_profile* profile) {
   void (*each)(const tcmalloc_profile*, tcmalloc_profile_callback, void*) = NULL;
   void (*end)(tcmalloc_profile*) = NULL;
   *(void**)&each = FUNCTION(tcmalloc_profile_for_each);
@@ -241,111 +166,155 @@ static void SayProfile(tcmalloc_profile* profile) {
     each(profile, &AddEntry, NULL);
     end(profile);
   }
-  text[text_length++] = '\n';
-  Say(text, text_length);
 }
 
-static int SnapshotCommand(const char* command) {
-  // The first call of a function that the library lacks allocates for the lookup.
-  if (strcmp(command, "profile") != 0 && strcmp(command, "peak") != 0 &&
-      strcmp(command, "record") != 0 && strcmp(command, "recorded") != 0) {
-    return 0;
-  }
+static tcmalloc_profile* Snapshot(int kind) {
   tcmalloc_profile* (*snapshot)(int) = NULL;
-  tcmalloc_profile* (*stop)(void) = NULL;
-  int (*start)(void) = NULL;
   *(void**)&snapshot = FUNCTION(tcmalloc_profile_snapshot);
-  *(void**)&start = FUNCTION(tcmalloc_start_allocation_profiling);
-  *(void**)&stop = FUNCTION(tcmalloc_stop_allocation_profiling);
-  if (strcmp(command, "profile") == 0) {
-    SayProfile(snapshot(TCMALLOC_PROFILE_HEAP));
-  } else if (strcmp(command, "peak") == 0) {
-    SayProfile(snapshot(TCMALLOC_PROFILE_PEAK_HEAP));
-  } else if (strcmp(command, "recorded") == 0) {
-    SayProfile(stop());
-  } else if (strcmp(command, "record") == 0 && start()) {
-    Say("done\n", 5);
-  } else {
-    return 0;
-  }
-  return 1;
+  return snapshot(kind);
 }
 
-static void SayJson(void) {
+// The commands. `argument` is the rest of the line.
+
+static void Json(const char* argument) {
   size_t (*json)(char*, size_t) = NULL;
   *(void**)&json = FUNCTION(tcmalloc_stats_json);
-  size_t at = json == NULL ? 0 : json(text, sizeof(text) - 1);
-  text[at++] = '\n';
-  Say(text, at);
+  text_length = json(text, sizeof(text) - 1);
 }
 
-static void* Obey(void* unused);
+// The address and size of each object in use, in pairs (full library).
+static void Objects(const char* argument) {
+  int (*each)(void (*)(void*, size_t, void*), void*) = NULL;
+  *(void**)&each = FUNCTION(tcmalloc_for_each_object);
+  num_found = text_length = 0;
+  if (each != NULL) each(&SeeObject, NULL);
+  for (size_t i = 0; i < num_found && text_length + 64 < sizeof(text); ++i) {
+    text_length +=
+        (size_t)sprintf(text + text_length, "%zx %zu ", (size_t)found[i][0], (size_t)found[i][1]);
+  }
+}
 
-static int Command(const char* command) {
-  if (strcmp(command, "json") == 0) {
-    SayJson();
-    return 1;
+// For each entry: requested bytes, recorded objects and bytes, estimated objects and bytes, return
+// addresses; ";" (full library).
+static void Profile(const char* argument) { WriteProfile(Snapshot(TCMALLOC_PROFILE_HEAP)); }
+static void Peak(const char* argument) { WriteProfile(Snapshot(TCMALLOC_PROFILE_PEAK_HEAP)); }
+
+static void Record(const char* argument) {
+  int (*start)(void) = NULL;
+  *(void**)&start = FUNCTION(tcmalloc_start_allocation_profiling);
+  if (!start()) exit(1);
+}
+static void Recorded(const char* argument) {
+  tcmalloc_profile* (*stop)(void) = NULL;
+  *(void**)&stop = FUNCTION(tcmalloc_stop_allocation_profiling);
+  WriteProfile(stop());
+}
+
+// Allocates 2 N objects at several call sites, and frees every second one.
+static void More(const char* argument) {
+  const int n = atoi(argument);
+  for (unsigned i = 0; (int)i < n; ++i) {
+    Outer(i);
+    void* const freed = i % 3 == 0 ? Inner(100) : Outer(i / 2);
+    memset(freed, 3, 8);
+    free(freed);
   }
-  if (strcmp(command, "objects") == 0) {
-    SayObjects();
-    return 1;
+}
+
+// N threads, which end at "rest": they allocate and free; have a cache and wait; fork children,
+// which end at once; wait for the child of vfork.
+static void StartBusy(const char* n) { Start(&Busy, atoi(n)); }
+static void StartWait(const char* n) { Start(&Wait, atoi(n)); }
+static void StartForks(const char* n) { Start(&Forks, atoi(n)); }
+static void StartVforks(const char* n) { Start(&Vforks, atoi(n)); }
+static void EndThreads(const char* argument) { Rest(); }
+
+// Frees every second object of those made at the start.
+static void Free(const char* argument) {
+  for (int i = 1; i < kObjects; i += 2) free(objects[i]);
+}
+
+// An object in use, a freed one, a large object, an address on the stack.
+static void Address(const char* argument) {
+  text_length =
+      (size_t)sprintf(text, "%p %p %p %p", objects[0], objects[1], large[0], (void*)&argument);
+}
+
+// A child that allocates 2 N objects, and waits. The answer is its process.
+static void Fork(const char* n) {
+  int pipes[2];
+  char byte = 0;
+  if (pipe(pipes) != 0) exit(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(until_rest[1]);
+    More(n);
+    if (write(pipes[1], &byte, 1) != 1) _exit(1);
+    for (;;) pause();
   }
-  if (SnapshotCommand(command)) return 1;
-  if (strcmp(command, "exec") == 0) {
-    Say("done\n", 5);
-    execl("/bin/sleep", "sleep", "60", NULL);
-    exit(1);
+  close(pipes[1]);
+  if (read(pipes[0], &byte, 1) != 1) exit(1);
+  close(pipes[0]);
+  text_length = (size_t)sprintf(text, "%d", (int)child);
+}
+
+// Allocates N objects of SIZE bytes and does not touch them.
+static void Untouched(const char* argument) {
+  char* end = NULL;
+  const size_t n = strtoul(argument, &end, 10);
+  const size_t bytes = strtoul(end, NULL, 10);
+  for (size_t i = 0; i < n; ++i) {
+    if (malloc(bytes) == NULL) exit(1);
   }
-  if (strncmp(command, "busy ", 5) == 0) {
-    Start(&Busy, atoi(command + 5));
-  } else if (strncmp(command, "sleep ", 6) == 0) {
-    Start(&Sleep, atoi(command + 6));
-  } else if (strncmp(command, "wait ", 5) == 0) {
-    if (pipe(until_rest) != 0) return 0;
-    Start(&Wait, atoi(command + 5));
-  } else if (strcmp(command, "forks") == 0) {
-    Start(&Forks, 1);
-  } else if (strcmp(command, "vfork") == 0) {
-    if (pipe(until_rest) != 0) return 0;
-    Start(&Vforks, 1);
-  } else if (strcmp(command, "leave") == 0) {
-    pthread_t other;
-    pthread_create(&other, NULL, &Obey, NULL);
-    pthread_exit(NULL);
-  } else if (strcmp(command, "fork") == 0 || strcmp(command, "fork_more") == 0) {
-    const pid_t child = command[4] == '\0' ? Fork() : ForkMore();
-    const int n = snprintf(text, sizeof(text), "%d\n", (int)child);
-    Say(text, (size_t)n);
-    return 1;
-  } else if (strncmp(command, "objects ", 8) == 0) {
-    char* end = NULL;
-    const size_t n = strtoul(command + 8, &end, 10);
-    const size_t bytes = strtoul(end, NULL, 10);
-    for (size_t i = 0; i < n; ++i) {
-      if (malloc(bytes) == NULL) return 0;
-    }
-  } else if (strncmp(command, "more ", 5) == 0) {
-    for (int i = 0; i < atoi(command + 5); ++i) More((unsigned)i);
-  } else if (strcmp(command, "rest") == 0) {
-    Rest();
-  } else if (strcmp(command, "free") == 0) {
-    for (int i = 1; i < kObjects; i += 2) {
-      free(objects[i]);
-    }
-  } else if (strcmp(command, "address") == 0) {
-    const int n = snprintf(text, sizeof(text), "%p %p %p %p\n", objects[0], objects[1], large[0],
-                           (void*)&command);
-    Say(text, (size_t)n);
-    return 1;
-  } else {
-    return 0;
-  }
+}
+
+// Ends the first thread; another one obeys from then on, and says "ready".
+static void* Obey(void* unused);
+static void Leave(const char* argument) {
+  pthread_t other;
+  pthread_create(&other, NULL, &Obey, NULL);
+  pthread_exit(NULL);
+}
+
+// Becomes another program.
+static void Exec(const char* argument) {
   Say("done\n", 5);
-  return 1;
+  execl("/bin/sleep", "sleep", "60", NULL);
+  exit(1);
+}
+
+static const struct {
+  const char* name;
+  void (*run)(const char* argument);
+} kCommands[] = {
+    {"json", &Json},           {"objects", &Objects},   {"profile", &Profile},
+    {"peak", &Peak},           {"record", &Record},     {"recorded", &Recorded},
+    {"more", &More},           {"busy", &StartBusy},    {"wait", &StartWait},
+    {"forks", &StartForks},    {"vfork", &StartVforks}, {"rest", &EndThreads},
+    {"free", &Free},           {"address", &Address},   {"fork", &Fork},
+    {"untouched", &Untouched}, {"leave", &Leave},       {"exec", &Exec},
+};
+
+static void Command(char* line) {
+  char* argument = strchr(line, ' ');
+  if (argument == NULL) {
+    argument = line + strlen(line);
+  } else {
+    *argument++ = '\0';
+  }
+  for (size_t i = 0; i < sizeof(kCommands) / sizeof(*kCommands); ++i) {
+    if (strcmp(line, kCommands[i].name) != 0) continue;
+    text_length = (size_t)sprintf(text, "done");
+    kCommands[i].run(argument);
+    text[text_length++] = '\n';
+    Say(text, text_length);
+    return;
+  }
+  exit(1);
 }
 
 static void* Obey(void* unused) {
-  (void)unused;
   Say("ready\n", 6);
   char line[64];
   for (size_t length = 0;;) {
@@ -357,7 +326,7 @@ static void* Obey(void* unused) {
     }
     line[length] = '\0';
     length = 0;
-    if (!Command(line)) exit(1);
+    Command(line);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Call sites of known names: a template, a function that is inlined, a lambda, an anonymous
-// namespace. Says "ready" and waits for the end of its input. profile_test.py knows the names.
+// namespace, a callback. Says "ready" and waits for the end of its input. profile_test.py knows the
+// names.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -34,6 +35,12 @@ void* kept[8];
 
 __attribute__((noinline)) void Hidden(int i) { kept[i] = malloc(size_t{3} << 20); }
 
+// The C library calls this function.
+__attribute__((noinline)) int Compare(const void* a, const void* b) {
+  if (kept[2] == nullptr) kept[2] = malloc(size_t{4} << 20);
+  return *static_cast<const int*>(a) - *static_cast<const int*>(b);
+}
+
 }  // namespace
 
 int main() {
@@ -44,6 +51,8 @@ int main() {
   Hidden(0);
   const auto lambda = [](int i) __attribute__((noinline)) { kept[i] = malloc(size_t{5} << 20); };
   lambda(1);
+  int numbers[] = {3, 1, 2};
+  qsort(numbers, 3, sizeof(numbers[0]), &Compare);
   std::cout << "ready " << kept[0] << kept[1] << std::endl;
   std::string line;
   std::getline(std::cin, line);

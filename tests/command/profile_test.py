@@ -2,20 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Call sites that the tcmalloc command shows: tcmalloc profile, objects --by site, run.
 
-  profile_test.py WHAT COMMAND PROGRAM LIBRARY
+  profile_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-  plain     functions of a C program
-  callback  a function that the C library calls (a C library with call frame information)
-  names     functions of a C++ program: templates, inlined and hidden ones, with files and lines
-  compilers ... built by other compilers, and with other forms of debug information
-  rust      functions of a Rust program, in both ways to mangle names
-  formats   the same figures in each format, and names in each
-  deleted   the program was deleted, or replaced by another, since it started
-  stripped  a program without symbols; then its debug information is on a server of debuginfod
-  namespace a program in another mount namespace
-  errors    each mistake ends in one line with a remedy
-  run       tcmalloc run: the largest call sites, the flame graph
-  busy      a process that allocates in several threads
+PROGRAM is that of profile_names.cc.
 """
 
 import gzip
@@ -25,11 +14,10 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree
 
 import harness
-from harness import (Process, build_id, children_of, clean_environment, debuginfod, namespace, needs, new_folder, run_test, state_of,
+from harness import (Process, build_id, children_of, clean_environment, debuginfod, namespace, needs, new_folder, run_test,
                      wait_for_mapping)
 
 INTERVAL = 65536
@@ -73,17 +61,6 @@ def functions(sites):
     return {frame["function"] for site in sites for frame in site["frames"]}
 
 
-def test_plain(test):
-    with Target(test.library, test.program) as target:
-        test.expect_stack(test.sites(target.pid), ["Inner", "Outer", "main"], "C")
-
-
-def test_callback(test):
-    with Target(test.library, test.program) as target:
-        stacks = [[frame["function"] for frame in site["frames"]] for site in test.sites(target.pid)]
-        test.expect(any(stack[:1] == ["Compare"] and "main" in stack for stack in stacks), str(stacks))
-
-
 def test_names(test):
     with Target(test.library, test.program) as target:
         sites = test.sites(target.pid)
@@ -97,6 +74,8 @@ def test_names(test):
         lambda_name = ({"main::{lambda(int)#1}::operator()", "main::$_0::operator()"} & functions(sites) or {"lambda"}).pop()
         test.expect_stack(sites, [(lambda_name, line_of("profile_names.cc", "const auto lambda")),
                                   ("main", line_of("profile_names.cc", "lambda(1)"))], "a lambda")
+        stacks = [[frame["function"] for frame in site["frames"]] for site in sites]
+        test.expect(any(stack[0] == "(anonymous namespace)::Compare" and "main" in stack for stack in stacks if stack), "a callback")
         inlined = {frame["function"] for site in sites for frame in site["frames"] if frame.get("inlined")}
         test.expect("shop::Store<double>::Put" in inlined and "shop::Store<double>::Fill" not in inlined, f"inlined: {inlined}")
         test.expect_equal({site["name"]: site["bytes"] for site in sites}.get(HIDDEN), 3 << 20, "bytes of one object")
@@ -105,6 +84,16 @@ def test_names(test):
         large = next(start for start, size in test.objects(target.pid) if size >= 5 << 20)
         text = test.ask("inspect", target.pid, hex(large)).stdout
         test.expect(f"{lambda_name} (profile_names.cc:" in text, text)
+
+
+def test_deleted(test):
+    with new_folder() as folder:
+        copy = pathlib.Path(shutil.copy(test.program, folder / "copy"))
+        with Target(test.library, str(copy)) as target:
+            copy.unlink()
+            test.expect_stack(test.sites(target.pid), [HIDDEN, "main"], "after it was deleted")
+            shutil.copy(test.command, copy)
+            test.expect_stack(test.sites(target.pid), [HIDDEN, "main"], "after it was replaced")
 
 
 def test_compilers(test):
@@ -124,28 +113,6 @@ def test_compilers(test):
         test.expect_stack(sites, [(put, line_of("profile_names.cc", "items_.push_back")),
                                   ("shop::Store<double>::Fill", line_of("profile_names.cc", "i < n; ++i) Put")),
                                   ("main", line_of("profile_names.cc", "store.Fill("))], f"{compiler} {option}")
-
-
-def test_rust(test):
-    needs("rustc")
-    source = pathlib.Path(__file__).parent / "profile_names.rs"
-    with new_folder() as folder:
-        for mangling in ("v0", "legacy"):
-            program = f"{folder}/names_{mangling}"
-            done = subprocess.run(["rustc", "-O", "-g", "--crate-name", "names", "-C", f"symbol-mangling-version={mangling}", "-o", program, source],
-                                  capture_output=True, text=True, check=False)
-            if "legacy" in done.stderr and done.returncode != 0:
-                print(f"this rustc has no {mangling} names")
-                continue
-            test.expect(done.returncode == 0, done.stderr)
-            with Target(test.library, program) as target:
-                sites = test.sites(target.pid)
-                found = functions(sites)
-                for wanted in ("names::grow", "names::main", ".*names::shop::Store<.*fill.*", ".*names::shop::Store<.*put"):
-                    test.expect(any(re.fullmatch(wanted, name) for name in found), f"{mangling}: no function is {wanted}: {sorted(found)}")
-                mangled = [name for name in found if re.search(r"17h[0-9a-f]{16}|^_R|^_ZN", name)]
-                test.expect_equal(mangled, [], mangling)
-                test.expect("profile_names.rs" in str(sites), "files")
 
 
 def test_formats(test):
@@ -180,16 +147,6 @@ def test_formats(test):
         test.expect(peak["estimated_bytes"] >= total, "the peak is not less than what is in use")
 
 
-def test_deleted(test):
-    with new_folder() as folder:
-        copy = pathlib.Path(shutil.copy(test.program, folder / "copy"))
-        with Target(test.library, str(copy)) as target:
-            copy.unlink()
-            test.expect_stack(test.sites(target.pid), [HIDDEN, "main"], "after it was deleted")
-            shutil.copy(test.command, copy)
-            test.expect_stack(test.sites(target.pid), [HIDDEN, "main"], "after it was replaced")
-
-
 def test_stripped(test):
     """... and with debug information on a server."""
     with new_folder() as folder:
@@ -202,16 +159,6 @@ def test_stripped(test):
             with debuginfod(folder, {f"{build_id(test.program)}/debuginfo": debug}) as environment:
                 sites = test.sites(target.pid, environment=environment)
         test.expect_stack(sites, [(HIDDEN, line_of("profile_names.cc", "void Hidden(")), ("main", line_of("profile_names.cc", "Hidden(0)"))], "debuginfod")
-
-
-def test_namespace(test):
-    prefix = namespace("--mount")
-    with new_folder() as folder:
-        script = f"mount -t tmpfs none {folder} && cp {test.program} {folder}/inner && exec {folder}/inner"
-        with Target(test.library, *prefix, "sh", "-c", script) as target:
-            inner, = children_of(target.pid)
-            test.expect(not os.listdir(folder), "the program has a name here")
-            test.expect_stack(test.sites(inner), [HIDDEN, "main"], "in another mount namespace")
 
 
 def test_errors(test):
@@ -227,8 +174,12 @@ def test_errors(test):
             test.fails(*arguments, words=words)
     minimal = test.library.replace("libtcmalloc.so", "libtcmalloc_minimal.so")
     if os.path.exists(minimal):
-        with Target(minimal, test.program) as target:
+        with Target(minimal, test.program, TCMALLOC_BACKGROUND="1") as target:
             test.fails("profile", target.pid, words=("libtcmalloc_minimal", "libtcmalloc.so.4"))
+            for arguments in (("set", target.pid, "sampling=512K"), ("set", target.pid, "guarded_sample=1"),
+                              ("profile", target.pid, "--start")):
+                test.fails(*arguments, words="libtcmalloc_minimal")
+            test.ask("set", target.pid, "sampling=0")
     with subprocess.Popen(["sleep", "60"], env=clean_environment()) as process:
         wait_for_mapping(process.pid, "/libc.so.6")
         test.fails("profile", process.pid, words="glibc's malloc")
@@ -253,38 +204,36 @@ def test_run(test):
     test.expect("one per 512.0 KiB" in done.stderr, done.stderr)
 
 
-BUSY = """
-import os, signal, threading
-def work(i):
-    kept = []
-    while not rests:
-        kept.append(bytes(1000 + i))
-        if len(kept) > 2000: kept.clear()
-rests = []
-threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-[thread.start() for thread in threads]
-print('ready', flush=True)
-input()
-rests.append(True)
-[thread.join() for thread in threads]
-os.kill(os.getpid(), signal.SIGSTOP)
-"""
+def test_rust(test):
+    needs("rustc")
+    source = pathlib.Path(__file__).parent / "profile_names.rs"
+    with new_folder() as folder:
+        for mangling in ("v0", "legacy"):
+            program = f"{folder}/names_{mangling}"
+            done = subprocess.run(["rustc", "-O", "-g", "--crate-name", "names", "-C", f"symbol-mangling-version={mangling}", "-o", program, source],
+                                  capture_output=True, text=True, check=False)
+            if "legacy" in done.stderr and done.returncode != 0:
+                print(f"this rustc has no {mangling} names")
+                continue
+            test.expect(done.returncode == 0, done.stderr)
+            with Target(test.library, program) as target:
+                sites = test.sites(target.pid)
+                found = functions(sites)
+                for wanted in ("names::grow", "names::main", ".*names::shop::Store<.*fill.*", ".*names::shop::Store<.*put"):
+                    test.expect(any(re.fullmatch(wanted, name) for name in found), f"{mangling}: no function is {wanted}: {sorted(found)}")
+                mangled = [name for name in found if re.search(r"17h[0-9a-f]{16}|^_R|^_ZN", name)]
+                test.expect_equal(mangled, [], mangling)
+                test.expect("profile_names.rs" in str(sites), "files")
 
 
-def test_busy(test):
-    with Target(test.library, sys.executable, "-c", BUSY, TCMALLOC_SAMPLE_PARAMETER="10000", PYTHONMALLOC="malloc") as target:
-        for _ in range(5):
-            report = test.json("profile", target.pid)
-            test.expect(report["settled"] and report["threads"] >= 3, f"{report['threads']} threads")
-        found = functions(report["call_sites"])
-        test.expect(any("Eval" in name for name in found), f"the interpreter: {sorted(found)}")
-        test.expect(target.process.poll() is None, "it goes on")
-        # It stops itself once its threads have ended: a thread that is stopped in the middle of a change keeps its locks.
-        target.process.stdin.write("\n")
-        target.process.stdin.flush()
-        os.waitpid(target.pid, os.WUNTRACED)
-        test.json("profile", target.pid)
-        harness.wait_until(lambda: state_of(target.pid) == "T", "it stays stopped")
+def test_namespace(test):
+    prefix = namespace("--mount")
+    with new_folder() as folder:
+        script = f"mount -t tmpfs none {folder} && cp {test.program} {folder}/inner && exec {folder}/inner"
+        with Target(test.library, *prefix, "sh", "-c", script) as target:
+            inner, = children_of(target.pid)
+            test.expect(not os.listdir(folder), "the program has a name here")
+            test.expect_stack(test.sites(inner), [HIDDEN, "main"], "in another mount namespace")
 
 
 if __name__ == "__main__":

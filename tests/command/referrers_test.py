@@ -2,14 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """'tcmalloc inspect --referrers' on referrers.cc, which makes objects with known chains of pointers.
 
-  referrers_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  live     the running process, as JSON and as text
-  sampled  call sites of the objects of a chain
-  running  with --no-stop: the answer is incomplete
-  kernel   a core of the kernel
-  records  a snapshot without the contents of objects: "incomplete: ...", with all of the registered roots; one with contents
-  memfs    a heap in a file that other processes may share
+  referrers_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
 core_matrix_test.py has other cores, also truncated ones.
 """

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-import top_test
+from command_top_test import Terminal
 from harness import clean_environment
 
 COLUMNS, LINES = 100, 24
@@ -90,7 +90,7 @@ def main():
                              stdout=subprocess.DEVNULL) as server:
         try:
             time.sleep(1)
-            with top_test.Terminal(str(pathlib.Path(command).resolve()), "top", str(server.pid),
+            with Terminal(str(pathlib.Path(command).resolve()), "top", str(server.pid),
                                    "--every", "500ms") as terminal:
                 terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(LINES))
                 terminal.wait_for(rf"process {server.pid}")

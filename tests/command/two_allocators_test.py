@@ -5,16 +5,15 @@
 usage: two_allocators_test.py WHAT PROGRAM OWN LIBRARY SECOND COMMAND
 
 PROGRAM is two_allocators.c, OWN the same with a malloc of its own, LIBRARY is preloaded, SECOND is
-another copy of the library, COMMAND the tcmalloc command. WHAT: copies, linked, others.
+another copy of the library, COMMAND the tcmalloc command. WHAT: copies, linked.
 """
 
 import os
 import signal
-import socket
 import subprocess
 
 import harness
-from harness import INCOMPLETE, OTHER_MALLOC, TIMEOUT_S, Process, Skipped, clean_environment, needs, new_folder, run_test, wait_until
+from harness import INCOMPLETE, TIMEOUT_S, Process, clean_environment, run_test
 
 
 class Test(harness.Test):
@@ -64,25 +63,6 @@ def test_linked(test):
     if "minimal" not in os.path.basename(test.library):
         run = test.run(test.own, "own", "end", HEAPCHECK="normal")
         test.expect_words(run.stderr, "no object is in use, so nothing was checked")
-
-
-def test_others(test):
-    """redis-server, with jemalloc."""
-    needs("redis-server")
-    with new_folder() as folder, subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", f"{folder}/socket", "--save", "",
-                                                   "--dir", folder], stdout=subprocess.DEVNULL) as process:
-        try:
-            with socket.socket(socket.AF_UNIX) as client:
-                wait_until(lambda: client.connect_ex(f"{folder}/socket") == 0, "the server replies")
-            text = test.ask("doctor", process.pid, status=OTHER_MALLOC).stdout
-            if "jemalloc" not in text:
-                raise Skipped(f"this redis-server has no jemalloc: {text}")
-            test.expect_words(text, "It runs on jemalloc, not on this TCMalloc", "Started with 'tcmalloc run', the program is on TCMalloc")
-            for arguments in (("leaks",), ("objects",), ("types",), ("inspect", "0x1000")):
-                test.fails(arguments[0], process.pid, *arguments[1:],
-                           words="runs on jemalloc, not on this TCMalloc: start the program with 'tcmalloc run'")
-        finally:
-            process.terminate()
 
 
 if __name__ == "__main__":

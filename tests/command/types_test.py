@@ -2,11 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """'tcmalloc types' on types.cc, whose types and counts are known.
 
-  types_test.py WHAT COMMAND PROGRAM LIBRARY
-
-  live      the running process, as JSON and as text
-  sampled   objects without a type by call site
-  files     a core of gcore and a snapshot with contents give the same; a snapshot without contents is "incomplete"
+  types_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
 
 from harness import Process, gcore, new_folder, run_test

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "instruments/pressure/cgroup_events.h"
 #include "instruments/pressure/memory_figures.h"
-#include "os/memory_use.h"
+#include "os/memory_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;

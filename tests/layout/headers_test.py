@@ -12,6 +12,7 @@ The compiler is that of the build folder: the presets use g++ and clang.
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -26,7 +27,11 @@ def compile_commands(root, build):
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
-        if not any(root / folder in path.parents for folder in source.LIBRARY_FOLDERS):
+        # A file that includes the files that are compiled together, or a file itself.
+        together = re.findall(r'#include "(.*)"', path.read_text()) if path.name.startswith("unity_") else [entry["file"]]
+        files = [pathlib.Path(file) for file in together]
+        files = [file for file in files if any(root / folder in file.parents for folder in source.LIBRARY_FOLDERS)]
+        if not files:
             continue
         words = iter(shlex.split(entry["command"]))
         kept = []
@@ -35,9 +40,10 @@ def compile_commands(root, build):
                 next(words)
             elif word != "-c" and word != entry["file"]:
                 kept.append(word)
-        name = pathlib.PurePath(source.name_of(root, path))
-        commands.setdefault(name.parent.as_posix(), (kept, entry["directory"]))
-        commands[name.as_posix()] = kept, entry["directory"]
+        for file in files:
+            name = pathlib.PurePath(source.name_of(root, file))
+            commands.setdefault(name.parent.as_posix(), (kept, entry["directory"]))
+            commands[name.as_posix()] = kept, entry["directory"]
     return commands
 
 

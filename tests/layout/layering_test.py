@@ -40,7 +40,7 @@ LEVELS = (
 CLI_FOLDERS = ("image", "heap", "report", "commands")
 # What the command shares with the library: the rules of the marker, of near names and of hints about variables, plain data,
 # the names of settings.
-CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|mapping_line|near_name|text_writer)\.h"
+CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|text_writer)\.h"
                         r"|config/(environment_hints|settings_table)\.h")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
@@ -48,10 +48,10 @@ PROCESS_HEAP = re.compile(r"\b(GlobalHeap|global_heap_storage|global_page_map|cu
 VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
 # Files with system calls and with code that differs between systems and machines.
-SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!function_names|mapped_libraries).*"
-          r"|profiles/(output_path|probes|process|signal_number)\.\w+|leaks/(backed_pages|main_start)\.\w+"
-          r"|pressure/(base64|cgroup_\w+|event_set|high_descriptor|memory_figures|pressure_watch|psi)\.\w+"
-          r"|guard/(fault_handler|page_access|thread_id)\.\w+|red_zones/protection\.\w+)")
+SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!mapped_libraries).*"
+          r"|profiles/(probes|process)\.\w+|leaks/(backed_pages|main_start)\.\w+"
+          r"|pressure/(cgroup_events|event_set|memory_figures|pressure_watch|psi)\.\w+"
+          r"|guard/(fault_handler|page_access)\.\w+|red_zones/protection\.\w+)")
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.
@@ -67,10 +67,8 @@ EXCEPTIONS = {
         "offers mmap and munmap to programs as they are",
     ("system header", "malloc/oom_policy.cc"):
         "asks dlopen for the C++ runtime; os/ does not know that there is such a thing",
-    ("system header", "malloc/override_atfork.cc"):
-        "asks dlsym for the function that it stands before",
     ("system header", "malloc/override_threads.cc"):
-        "asks dlsym for the function that it stands before",
+        "asks dlsym for the functions that it stands before",
 }
 
 # (header, header that it must not include, not even by a detour, with the reason).

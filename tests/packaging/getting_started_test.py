@@ -11,7 +11,7 @@ operator new must be the allocator's. With the preset musl, only the section abo
 other sections.
 
 The commands that show whether the allocator is this one are run again with gperftools' library, by the
-name that both libraries have, and must fail. No page shows LD_PRELOAD with such a name alone.
+name that both libraries have, and must fail.
 """
 
 import os
@@ -74,16 +74,6 @@ def check_with_gperftools(contents, folder, own):
     return None
 
 
-def bare_names(source):
-    """Lines that preload a library by its name alone."""
-    for page in [source / "README.md", *sorted((source / "docs").rglob("*.md"))]:
-        for number, line in enumerate(page.read_text().split("\n"), 1):
-            if "`" in line and "By its name alone" in line:
-                continue
-            if re.search(r"LD_PRELOAD=[\"']?lib", line):
-                yield f"{page.relative_to(source)}:{number}: {line.strip()}"
-
-
 def main():
     source, build, work = (pathlib.Path(name).resolve() for name in sys.argv[1:4])
     preset = sys.argv[4]
@@ -93,9 +83,6 @@ def main():
     own = environment(HOME=str(work))
     named = f"build/{preset}"
     ran = served = checked = failures = 0
-    for line in bare_names(source):
-        failures += 1
-        print(f"names no folder: {line}")
     output = None
     for section, before, language, contents in (
             block for name in DOCUMENTS for block in blocks((source / "docs" / name).read_text())):
@@ -123,7 +110,7 @@ def main():
             if before.get(program) == time or "CMakeFiles" in program.parts:
                 continue
             served += 1
-            for complaint in who_serves(program, work / "tcmalloc/lib", work):
+            for complaint in who_serves(program, work / "tcmalloc/lib"):
                 failures += 1
                 print(f"{section}: {complaint}, in what this made:\n{contents}")
         if section == CHECK_SECTION:

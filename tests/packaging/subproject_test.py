@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the library adds to a CMake project that it is a part of.
+"""What the library adds to a CMake project that it is a part of, and builds without the command.
 
   subproject_test.py SOURCE WORK C_COMPILER CXX_COMPILER
 
 Only the sources of the library are compiled, and the project's own are compiled with its own options. There are no tests, no
-rules of installation, no compiler cache and no precompiled headers. Nothing is compiled here: the test reads what CMake has
-written.
+command, no rules of installation, no compiler cache and no precompiled headers. Where the command cannot be built, or is not
+wanted, the libraries are. Nothing is compiled here: the test reads what CMake has written.
 """
 
 import json
@@ -24,6 +24,24 @@ add_executable(outer outer.cc)
 target_compile_options(outer PRIVATE {option})
 target_link_libraries(outer PRIVATE tcmalloc::tcmalloc_minimal_static)
 """
+
+
+def targets_of(build):
+    return subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def without_command(source, work, expect):
+    for name, option in (("missing", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON"), ("off", "-DTCMALLOC_COMMAND=OFF")):
+        build = work / name
+        said = " ".join(subprocess.run(
+            ["cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_C_COMPILER={sys.argv[3]}", f"-DCMAKE_CXX_COMPILER={sys.argv[4]}",
+             "-DTCMALLOC_TESTS=OFF", "-DTCMALLOC_BENCH=OFF", option], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=True).stdout.split())
+        targets = targets_of(build)
+        expect("libtcmalloc.so.4:" in targets and "\ntcmalloc_command:" not in targets, f"{name}: the targets")
+        # CMake says why, unless it was told so.
+        reason = said.partition("The tcmalloc command is left out")[2]
+        expect("fmt" in reason if name == "missing" else not reason, f"{name}: {said}")
 
 
 def main():
@@ -59,6 +77,7 @@ def main():
         own = [word for word in options if not word.startswith(("-I", "-isystem", "-o", "-c", "-std"))]
         expect(own == [OWN_OPTION], f"the project's source is compiled with {own}")
     expect(library, "no file of the library is compiled")
+    expect("\ntcmalloc_command:" not in targets_of(build), "the command is a part of another project")
     expect(not any("-Werror" in entry["command"] for entry in commands), "warnings are errors")
     rules = (build / "CMakeFiles/rules.ninja").read_text()
     expect(str(cache) not in rules, "a compiler cache is used")
@@ -68,6 +87,7 @@ def main():
     installed = work / "installed"
     subprocess.run(["cmake", "--install", build, "--prefix", installed], stdout=subprocess.DEVNULL, check=True)
     expect(not any(path.is_file() for path in installed.rglob("*")), "something is installed")
+    without_command(source, work, expect)
     for failure in failures:
         print(f"FAILED: {failure}")
     print(f"{len(library)} files of the library, {len(others)} of the project, {len(failures)} failures")

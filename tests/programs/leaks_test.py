@@ -4,7 +4,7 @@
 
   leaks_test.py PROGRAM COMMAND LIBRARY CHECK_INSIDE [SERVER]
 
-PROGRAM: redis, python, cxx (the server SERVER) or rust (the server of leaks/server.rs). The program runs with
+PROGRAM: redis, python, sqlite, cxx (the server SERVER) or rust (the server of leaks/server.rs). The program runs with
 LIBRARY and CHECK_INSIDE (leaks/check_inside.c) preloaded. While clients keep it busy, it is checked in turns from outside, from inside, and from
 outside again. Leaked objects stay leaked, so each check's objects must be among those of the next one. The servers leak
 objects on request, which must be found.
@@ -54,6 +54,8 @@ class Failed(Exception):
 class Program:
     """A process that makes leak checks from inside on request."""
 
+    options = ()  # of the command
+
     def __init__(self, library, check_inside, folder, argv, **variables):
         self.name = f"{folder}/inside"
         for end in ("ask", "answer"):
@@ -96,7 +98,7 @@ class Program:
 
 
 def outside(command, program):
-    run = subprocess.run([command, "leaks", str(program.pid), "--json", "--objects"], stdout=subprocess.PIPE,
+    run = subprocess.run([command, "leaks", str(program.pid), "--json", "--objects", *program.options], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=False)
     if run.returncode not in STATUSES:
         raise Failed(f"exit status {run.returncode}: {run.stdout[-1000:]}{run.stderr}")
@@ -126,7 +128,7 @@ def serve(program, lose):
         for _ in range(20):
             connection.ask(*(f"{rng.choice(('set', 'get'))} key{rng.randrange(500)} {rng.randrange(5000)}"
                              for _ in range(50)))
-    # The objects are lost before other threads have had memory at their addresses, which may still be on their stacks.
+    # The server leaks the objects before other threads have had memory at their addresses, which may still be on their stacks.
     # The connection's thread stays, so the words that are still on its stack are the same in all checks.
     program.losing = Connection(port)
     lose(program.losing)
@@ -149,6 +151,26 @@ def start_cxx(start, folder, server):
 def start_python(start, folder, _):
     program = start(["/usr/bin/python3", "-c", PYTHON], PYTHONMALLOC="malloc")
     program.process.stdout.readline()
+    return program
+
+
+def start_sqlite(start, *_):
+    # SQLite refers to a page of a database by the header at its end.
+    program = start(["sqlite3", ":memory:"], HEAP_CHECK_MAX_POINTER_OFFSET="-1")
+    program.options = ("--max-pointer-offset=-1",)
+    ask = program.process.stdin.write
+    ask(b"create table t(k integer primary key, v text);\n.print ready\n")
+    program.process.stdin.flush()
+    program.process.stdout.readline()
+    rng = random.Random(SEED)
+
+    def work():
+        for _ in range(50):
+            k = rng.randrange(2000)
+            ask(f"insert or replace into t values({k}, '{'x' * rng.randrange(500)}');\n".encode())
+        ask(b"select k, group_concat(v) from t group by k % 7 order by v;\n")
+        program.process.stdin.flush()
+    program.load(work, program.process.stdout.readline)
     return program
 
 
@@ -176,7 +198,7 @@ def start_redis(start, folder, _):
 
 
 PROGRAMS = {"redis": (start_redis, "redis-server"), "python": (start_python, "/usr/bin/python3"), "cxx": (start_cxx, "true"),
-            "rust": (start_rust, "rustc")}
+            "sqlite": (start_sqlite, "sqlite3"), "rust": (start_rust, "rustc")}
 
 SERVERS = ("cxx", "rust")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""perl: strings, hashes, sorting, regular expressions, closures, packed buffers, fork."""
+"""perl: strings, hashes, sorting, regular expressions, buffers, fork."""
 
 import pathlib
 

@@ -10,7 +10,6 @@
 #include "base/config.h"
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
-#include "os/error_text.h"
 #include "os/log.h"
 
 namespace tcmalloc {

@@ -9,7 +9,7 @@
 #include "base/text_fields.h"
 #include "base/text_writer.h"
 #include "os/errno_keeper.h"
-#include "os/input_file.h"
+#include "os/files.h"
 
 namespace tcmalloc {
 namespace {

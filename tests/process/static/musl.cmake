@@ -46,17 +46,6 @@ foreach(what rest objects profile inspect busy forks)
   set_tests_properties(process.command.${what}.musl PROPERTIES LABELS process TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
 
-# musl has no call frame information of its own; the program has.
-add_executable(static_call_sites ${PROJECT_SOURCE_DIR}/tests/command/profile_call_sites.c)
-set_target_properties(static_call_sites PROPERTIES LINKER_LANGUAGE C)
-target_compile_options(static_call_sites PRIVATE -O2 -g2)
-target_link_options(static_call_sites PRIVATE -static)
-target_link_libraries(static_call_sites PRIVATE tcmalloc_static)
-add_test(NAME process.profile.plain.musl
-  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/command/profile_test.py plain ${PROJECT_SOURCE_DIR}/build
-    $<TARGET_FILE:static_call_sites> linked)
-set_tests_properties(process.profile.plain.musl PROPERTIES LABELS process TIMEOUT 300 SKIP_RETURN_CODE 77)
-
 # There is no leak checker, and the library says so.
 add_test(NAME process.static.no_leak_checker COMMAND static_static_use_tcmalloc)
 set_tests_properties(process.static.no_leak_checker PROPERTIES LABELS process TIMEOUT 120

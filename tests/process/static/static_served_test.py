@@ -14,7 +14,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 
 # Names that must be one function. The test checks only names that the program has, but it must have these.
 SAME = (("malloc", "tc_malloc"), ("free", "tc_free"), ("calloc", "tc_calloc"),

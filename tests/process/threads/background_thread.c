@@ -326,7 +326,7 @@ static size_t Released(void) {
   return bytes;
 }
 
-// Waits until the library has released so much; the calling thread does not allocate.
+// Waits until the library has released that many bytes; the calling thread does not allocate.
 static void AwaitReleased(size_t bytes) {
   for (int i = 0; Released() < bytes; ++i) {
     CHECK(i < 6000);

@@ -3,7 +3,6 @@
 but this file."""
 
 import hashlib
-import io
 import json
 import multiprocessing
 import pickle
@@ -46,20 +45,6 @@ def objects(seed, count):
     )
 
 
-def growth(seed):
-    rng = random.Random(seed)
-    buffer, text, array = bytearray(), io.StringIO(), []
-    for i in range(30_000):
-        buffer += rng.randbytes(rng.randrange(60))
-        if i % 10 == 0:
-            del buffer[rng.randrange(len(buffer) + 1) :][:50], buffer[: rng.randrange(20)]
-        text.write(chr(97 + i % 26) * (i % 40))
-        array.insert(rng.randrange(len(array) + 1), i)
-        if i % 3 == 0:
-            array.pop(rng.randrange(len(array)))
-    return len(buffer), digest(bytes(buffer)), digest(text.getvalue()), digest(str(array))
-
-
 def pipeline():
     """Objects allocated by some threads and freed by others."""
     channel, results = queue.Queue(maxsize=200), queue.Queue()
@@ -92,7 +77,6 @@ def in_child(seed):
 
 def main():
     print("objects", *objects(1, 60_000))
-    print("growth", *growth(2))
     print("pipeline", pipeline())
     stop = threading.Event()
     churn = threading.Thread(target=lambda: [objects(9, 500) for _ in iter(stop.is_set, True)])

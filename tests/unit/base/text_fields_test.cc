@@ -8,20 +8,6 @@
 namespace tcmalloc {
 namespace {
 
-TEST(TextFieldsTest, FieldsUpToASeparator) {
-  std::string_view text = "a bc  d";
-  EXPECT_EQ(TakeField(&text, ' '), "a");
-  EXPECT_EQ(TakeField(&text, ' '), "bc");
-  EXPECT_EQ(TakeField(&text, ' '), "");
-  EXPECT_EQ(text, "d");
-  EXPECT_EQ(TakeField(&text, ' '), "d");
-  EXPECT_TRUE(text.empty());
-  EXPECT_EQ(TakeField(&text, ' '), "");
-  text = "a:";
-  EXPECT_EQ(TakeField(&text, ':'), "a");
-  EXPECT_TRUE(text.empty());
-}
-
 TEST(TextFieldsTest, ListMembers) {
   EXPECT_TRUE(ListHas("memory", "memory"));
   EXPECT_TRUE(ListHas("cpu,memory,pids", "memory"));
@@ -52,5 +38,26 @@ TEST(TextFieldsTest, Numbers) {
   EXPECT_TRUE(TakeNumber(&text, &value));
 }
 
+int64_t Parsed(std::string_view text) {
+  int64_t ms = -1;
+  return ParseInterval(text, &ms) ? ms : -1;
+}
+
+TEST(DurationTest, Units) {
+  EXPECT_EQ(Parsed("10ms"), 10);
+  EXPECT_EQ(Parsed("1"), 1000);
+  EXPECT_EQ(Parsed("90s"), 90'000);
+  EXPECT_EQ(Parsed("5m"), 300'000);
+  EXPECT_EQ(Parsed("720h"), int64_t{720} * 3'600'000);
+}
+
+TEST(DurationTest, RejectsOtherText) {
+  for (const char* text : {"", "s", "0", "9ms", "-1s", "1.5s", "1 s", "1S", "1d", "1ss", "721h",
+                           "99999999999999999999s", "2592000001ms"}) {
+    EXPECT_EQ(Parsed(text), -1) << text;
+  }
+}
+
 }  // namespace
+
 }  // namespace tcmalloc

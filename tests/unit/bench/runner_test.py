@@ -9,7 +9,6 @@ here. All random numbers come from fixed seeds.
 """
 import contextlib
 import glob
-import io
 import json
 import math
 import os
@@ -23,8 +22,7 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import (apps, comparison, peers, process, programs, progress, statistics,  # noqa: E402
-                    verdict)
+from runner import apps, peers, process, programs, statistics, verdict  # noqa: E402
 from runner.statistics import Interval, Ratio  # noqa: E402
 
 LIBC = peers.c_library_path()
@@ -84,70 +82,6 @@ class Verdicts(unittest.TestCase):
                 (None, None, None, verdict.UNKNOWN, [])):
             found, reasons = verdict.of_row(cost, peak, counted)
             self.assertEqual((found, [reason.measure for reason in reasons]), (word, measures))
-
-
-def record(row, allocator, value):
-    return {"row": row, "allocator": allocator,
-            "metrics": [{"name": "figure", "value": value, "unit": "s", "better": "lower"}],
-            "wall_s": value, "user_s": 2 * value, "sys_s": value, "minor_faults": 1, "major_faults": 0,
-            "peak_rss_kib": 1000}
-
-
-class FakeRow:
-    """A row whose measurements are drawn from lists by allocator."""
-
-    group, nominal_s = "programs", 0.1
-
-    def __init__(self, name, values):
-        self.name, self.values, self.runs = name, {k: list(v) for k, v in values.items()}, []
-
-    def missing(self, context):
-        return ""
-
-    def describe(self, context):
-        return self.name
-
-    def measure(self, allocator, context, prove):
-        self.runs.append(allocator.name)
-        value = self.values[allocator.name].pop(0)
-        if value is None:
-            raise process.ProcessFailed("crashed (SIGSEGV)")
-        made = record(self.name, allocator.name, value)
-        return {key: made[key] for key in ("metrics", *process.RESOURCES)}
-
-
-class Rounds(unittest.TestCase):
-    def compare(self, rows, seed=1, **schedule):
-        allocators = [peers.Allocator(name, "/l", "", ours=name == "ours")
-                      for name in ("ours", "glibc", "fast")]
-        run = comparison.Comparison(
-            allocators, [comparison.Stage(rows, comparison.Schedule(**schedule))],
-            programs.Context(pathlib.Path(), pathlib.Path()), seed,
-            progress.Progress(io.StringIO()))
-        run.run()
-        return run
-
-    def test_an_uncertain_row_is_repeated_then_marked(self):
-        steady = FakeRow("steady", {name: [1] * 20 for name in ("ours", "glibc", "fast")})
-        noisy = FakeRow("noisy", {"ours": [1, 1] + [1.0, 1.5] * 9, "glibc": [2] * 20,
-                                  "fast": [1] * 20})
-        run = self.compare([steady, noisy], rounds=4, max_rounds=9)
-        self.assertEqual([(r["name"], r["noise"]) for r in run.row_records],
-                         [("steady", False), ("noisy", True)])
-        repeats = [r for r in run.records if r["phase"] == "repeat"]
-        self.assertEqual({r["row"] for r in repeats}, {"noisy"})
-        self.assertEqual({r["allocator"] for r in repeats}, {"ours", "fast"})
-        self.assertEqual(sorted({r["round"] for r in repeats}), [4, 5, 6, 7, 8])
-
-    def test_a_crashed_peer_is_not_run_again_and_is_no_reference(self):
-        row = FakeRow("a", {"ours": [1] * 5, "glibc": [2] * 5, "fast": [0.1, 0.1, None]})
-        run = self.compare([row], rounds=3, max_rounds=3)
-        self.assertEqual([r["failure"] for r in run.records if "failure" in r],
-                         ["crashed (SIGSEGV)"])
-        self.assertEqual(row.runs.count("fast"), 3)
-        row = FakeRow("a", {"ours": [1] * 5, "glibc": [2] * 5, "fast": [0.1, None]})
-        self.assertEqual(self.compare([row], rounds=3, max_rounds=3).row_records[0]["reference"],
-                         "glibc")
 
 
 class WholeRun(unittest.TestCase):

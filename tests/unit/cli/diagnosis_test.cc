@@ -7,7 +7,6 @@
 
 #include "heap/heap_use.h"
 #include "heap/process_use.h"
-#include "report/diagnosis_report.h"
 
 namespace cli {
 namespace {
@@ -130,13 +129,20 @@ TEST(DiagnosisTest, TheRemedyOfGrowthFitsTheProcess) {
   EXPECT_FALSE(says("SAMPLE_PARAMETER")) << "it samples already";
 }
 
-TEST(DiagnosisTest, ACoreSaysHowMuchWasResidentAtLeast) {
+TEST(DiagnosisTest, ARequestIsARemedyIfTheProcessCarriesItOut) {
   Facts facts = Plain();
-  const auto text = [&facts] { return DiagnosisText(Diagnose(facts), facts, {.name = "server"}); };
-  EXPECT_EQ(text().find("at least"), std::string::npos) << text();
-  facts.resident_is_minimum = true;
-  EXPECT_NE(text().find("server: at least 103.2 MiB resident"), std::string::npos) << text();
-  EXPECT_NE(text().find("at least, resident memory of the process\n"), std::string::npos) << text();
+  facts.target = "7";
+  facts.heap.free_pages = 150 * kMiB;
+  const auto remedy = [&facts](RequestTime when) {
+    facts.requests = when;
+    return Diagnose(facts).remedy;
+  };
+  EXPECT_EQ(remedy(RequestTime::kNever).find("call tcmalloc_release_free_memory(), lower"), 0u);
+  EXPECT_EQ(remedy(RequestTime::kAtOnce).find("run 'tcmalloc release 7', lower"), 0u);
+  EXPECT_EQ(remedy(RequestTime::kAtNextAllocation)
+                .find("run 'tcmalloc release 7' (carried out when the process allocates next; at "
+                      "once if it is started with TCMALLOC_BACKGROUND=1), lower"),
+            0u);
 }
 
 TEST(DiagnosisTest, NotableGrowthComesFirst) {

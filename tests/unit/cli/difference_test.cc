@@ -10,16 +10,6 @@
 namespace cli {
 namespace {
 
-constexpr char kBefore[] = R"({"pid":7,"name":"server","time":"t1","in_use_bytes":1048576,
-  "spans_in_use":10,"page_size_bytes":8192,
-  "size_classes":[{"object_size_bytes":48,"spans":1,"in_use_objects":10,
-                   "thread_cache_objects":100,"central_cache_objects":0}]})";
-constexpr char kAfter[] = R"({"pid":7,"name":"server","time":"t2","in_use_bytes":3145728,
-  "spans_in_use":9,"page_size_bytes":8192,
-  "size_classes":[{"object_size_bytes":48,"spans":1,"in_use_objects":1010,
-                   "thread_cache_objects":50,"central_cache_objects":0},
-                  {"object_size_bytes":64,"spans":1,"in_use_objects":1}]})";
-
 TEST(DifferenceTest, LinesOfJsonAndArrays) {
   EXPECT_EQ(ParseFigures("{\"in_use_bytes\":1}\n{\"in_use_bytes\":2}\n{\"in_use", "a")
                 .bytes.at("in_use_bytes"),

@@ -20,11 +20,6 @@ class FakeImage : public Image {
     mappings_.push_back({address, address + bytes.size(), 0, true, true, std::move(name)});
   }
 
-  // Adds memory that the process never wrote, as a core file has it.
-  void AddUnwritten(Address start, Address end) {
-    mappings_.push_back({.start = start, .end = end, .name = {}, .unwritten = true});
-  }
-
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
     const auto after = memory_.upper_bound(address);
     if (after == memory_.begin()) return false;

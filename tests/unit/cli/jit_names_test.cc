@@ -57,14 +57,6 @@ TEST(PerfMapTest, WhatIsNoFunctionIsSkipped) {
   EXPECT_EQ(ParsePerfMap("1 1 " + std::string(100'000, 'a')).at(0).name.size(), 1000u);
 }
 
-TEST(PerfMapTest, OfOverlappingFunctionsTheLastOneCounts) {
-  EXPECT_EQ(Parsed("10 10 old\n10 10 new\n"), (Lines{"10-20 new"}));
-  EXPECT_EQ(Parsed("10 10 old\n14 4 new\n"), (Lines{"10-14 old", "14-18 new", "18-20 old"}));
-  EXPECT_EQ(Parsed("10 4 a\n14 4 b\n18 4 c\n12 8 new\n"),
-            (Lines{"10-12 a", "12-1a new", "1a-1c c"}));
-  EXPECT_EQ(Parsed("10 4 a\n18 4 b\n0 100 new\n"), (Lines{"0-100 new"}));
-}
-
 TEST(PerfMapTest, RandomFunctionsLikeBytesThatAreOverwritten) {
   constexpr uint32_t kSeed = 7;
   printf("seed %u\n", kSeed);

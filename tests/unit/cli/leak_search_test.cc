@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "heap/guarded_objects.h"
@@ -35,6 +36,37 @@ class LeakSearchTest : public testing::Test {
 };
 
 using ObjectRecordsTest = LeakSearchTest;
+
+// The probabilities in docs/leak-checker.md.
+TEST(LeakChanceTest, OfARandomWordThatLooksLikeAPointer) {
+  constexpr LeakOptions kAnywhere = {.max_pointer_offset = UINT64_MAX};
+  const auto chance = [](size_t word_bytes, uint64_t words, uint64_t bytes,
+                         const LeakOptions& options) {
+    return ChanceOfMissing({.words = words, .word_bytes = word_bytes}, options, bytes);
+  };
+  EXPECT_NEAR(chance(4, 1, 1024, {}), 0.00000024, 0.000000005);
+  EXPECT_NEAR(chance(4, 20, 1024, {}), 0.000005, 0.0000005);
+  EXPECT_NEAR(chance(4, 262'144, 1024, {}), 0.06, 0.005);
+  EXPECT_NEAR(chance(4, 1, 1'000'000, kAnywhere), 0.00023, 0.000005);
+  EXPECT_NEAR(chance(4, 20, 1'000'000, kAnywhere), 0.005, 0.0005);
+  EXPECT_GT(chance(4, 262'144, 1'000'000, kAnywhere), 0.999);
+  EXPECT_DOUBLE_EQ(chance(4, 1, 1'000'000, {}), chance(4, 1, 1025, {}));
+  EXPECT_LT(chance(8, uint64_t{1} << 30, 1024, {}), 1e-7);
+  EXPECT_EQ(chance(8, 0, 1024, {}), 0);
+}
+
+TEST(LeakChanceTest, FoundLeaksStandForMissedOnes) {
+  LeakSearch search = {.words = 262'144, .word_bytes = 4};
+  EXPECT_EQ(EstimateMissed(search, {}), 0);
+  const double chance = ChanceOfMissing(search, {}, 1024);
+  search.leaks.assign(940, {.bytes = 1024});
+  // About 940 of 1000 are found.
+  EXPECT_NEAR(EstimateMissed(search, {}), 60, 1);
+  EXPECT_NEAR(EstimateMissed(search, {}), 940 * chance / (1 - chance), 1e-9);
+  search.leaks.push_back({.bytes = 1'000'000});
+  EXPECT_NEAR(EstimateMissed(search, {}), 60, 2);
+  EXPECT_EQ(EstimateMissed(search, {.max_pointer_offset = UINT64_MAX}), HUGE_VAL);
+}
 
 TEST_F(LeakSearchTest, GuardedObjectsAreObjectsWhileTheyAreInUse) {
   tcmalloc_set_profile_sampling_interval(1);

@@ -8,7 +8,6 @@
 
 #include <csignal>
 #include <cstring>
-#include <set>
 #include <string>
 
 namespace cli {
@@ -80,20 +79,6 @@ TEST(ThreadRegistersTest, Arm64) {
   EXPECT_EQ(thread.instruction(), 32u);
   EXPECT_EQ(Value(thread, "x30"), 30u);
   EXPECT_EQ(ThreadStatus(thread).size(), 392u);
-}
-
-TEST(ThreadRegistersTest, TablesAreSound) {
-  for (const uint16_t elf : {EM_X86_64, EM_386, EM_AARCH64}) {
-    const Machine& machine = *FindMachine(elf);
-    std::set<size_t> places;
-    for (const GeneralRegister& one : machine.general) {
-      EXPECT_LT(one.place, machine.words);
-      EXPECT_TRUE(places.insert(one.place).second) << one.name;
-    }
-    EXPECT_TRUE(places.contains(machine.instruction_place));
-    EXPECT_TRUE(places.contains(machine.stack_place));
-  }
-  EXPECT_EQ(FindMachine(EM_NONE), nullptr);
 }
 
 TEST(ThreadRegistersTest, ShortNotesAreNone) {

@@ -165,19 +165,6 @@ TEST(TopDataTest, CallSitesThatLookTheSameAreOneRow) {
   EXPECT_EQ(largest->cells[2].text, "3");
 }
 
-TEST_F(TopModelTest, AFlatLineIsDrawnFlat) {
-  const auto drawn = [this](std::vector<uint64_t> bytes) {
-    model_.SetData({.histories = {{"in use", std::move(bytes)}}, .tables = {Fruit()}});
-    const std::string line = model_.Lines(80, 20)[0].text;
-    return line.substr(line.rfind(' ') + 1);
-  };
-  constexpr uint64_t kMany = 100 << 20;
-  EXPECT_EQ(drawn({kMany, kMany + 1, kMany, kMany + 4096, kMany}), "_____");
-  EXPECT_EQ(drawn({kMany, kMany + kMany / 200}), "_~");
-  EXPECT_EQ(drawn({kMany, kMany + kMany / 10}), "_#");
-  EXPECT_EQ(drawn({0, 0}), "__");
-}
-
 TEST(NameThreadsTest, ByTheStackThatHasTheSlot) {
   const std::vector<Mapping> mappings = {{.start = 0x1000, .end = 0x9000},
                                          {.start = 0x10000, .end = 0x20000},

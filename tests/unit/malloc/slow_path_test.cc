@@ -4,10 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <string>
@@ -50,22 +48,6 @@ TEST(SlowPathDeathTest, DoubleFreeOfSmallObjects) {
     EXPECT_EXIT(tc_free_sized(p, size), testing::KilledBySignal(SIGABRT), line);
     tc_free(kept);
   }
-}
-
-// After another free, flushing the cache detects it.
-TEST(SlowPathDeathTest, LateDoubleFreeIsFoundByTheFlush) {
-  void* const kept = tc_malloc(200);
-  void* const p = tc_malloc(200);
-  void* const q = tc_malloc(200);
-  EXPECT_MISUSE(
-      {
-        tc_free(p);
-        tc_free(q);
-        tc_free(p);
-        tc_malloc_trim(0);
-      },
-      Line(p, AlreadyFree(tc_malloc_size(p))));
-  for (void* const each : {kept, p, q}) tc_free(each);
 }
 
 TEST(SlowPathDeathTest, DoubleFreeOfALargeObject) {
@@ -196,24 +178,6 @@ TEST(SlowPathDeathTest, WritesIntoFreedObjectsDoNoHarm) {
         _exit(0);
       },
       testing::ExitedWithCode(0), testing::Eq(""));
-}
-
-TEST(SlowPathTest, UsableSizeIsTheClassOrThePages) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
-    void* const p = AllocateSlow(size - 1);
-    EXPECT_EQ(UsableSize(p), size - 1 == 0 ? size_t{8} : size);
-    tc_free(p);
-  }
-  void* const large = AllocateSlow(kMaxSmallSize + 1);
-  // Large objects occupy whole hardware pages.
-  const size_t unit = std::max(kPageSize, static_cast<size_t>(getauxval(AT_PAGESZ)));
-  EXPECT_EQ(UsableSize(large), kMaxSmallSize / unit * unit + unit);
-  tc_free(large);
-  EXPECT_EQ(UsableSize(nullptr), 0u);
-  EXPECT_EQ(AllocateSlow(kMaxRequest + 1), nullptr);
-  EXPECT_EQ(AllocateZeroed(SIZE_MAX), nullptr);
-  EXPECT_EQ(AllocateAligned(1, SIZE_MAX / 2 + 1), nullptr);
 }
 
 }  // namespace

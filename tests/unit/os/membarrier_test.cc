@@ -10,10 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 
 #include "testing/in_child.h"
 
@@ -81,25 +79,6 @@ TEST(MembarrierTest, IssueRegistersIfNecessary) {
   errno = 1234;
   EXPECT_TRUE(membarrier.Issue());
   EXPECT_EQ(errno, 1234);
-}
-
-TEST(MembarrierTest, WorksInAForkedChild) {
-  SKIP_WITHOUT_KERNEL_SUPPORT();
-  static Membarrier membarrier;
-  ASSERT_TRUE(membarrier.Register());
-  std::atomic<bool> stop{false};
-  std::thread other([&stop] {
-    while (!stop) {
-    }
-  });
-  EXPECT_EQ(InChild([] {
-              errno = 1234;
-              if (!membarrier.Issue()) return 1;
-              return membarrier.Register() && membarrier.Issue() && errno == 1234 ? 0 : 2;
-            }),
-            0);
-  stop = true;
-  other.join();
 }
 
 // After a permanent refusal the system call is not made again: a second filter would end the

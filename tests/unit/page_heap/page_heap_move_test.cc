@@ -18,8 +18,6 @@ namespace {
 using Call = FakeVirtualMemory::Call;
 using Kind = FakeVirtualMemory::Kind;
 
-constexpr size_t kPagesPerMiB = (size_t{1} << 20) >> kPageShift;
-
 FakeVirtualMemory::Options Backed(size_t hardware_page_size) {
   FakeVirtualMemory::Options options;
   options.hardware_page_size = hardware_page_size;

@@ -14,7 +14,7 @@
 #include "process/trim.h"
 #include "stats/stats.h"
 #include "testing/heap_fixture.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

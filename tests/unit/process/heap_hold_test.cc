@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "process/fork.h"
-
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -16,11 +14,12 @@
 #include "os/c_library.h"
 #include "os/clock.h"
 #include "os/thread_number.h"
+#include "process/fork.h"
 #include "process/heap.h"
 #include "process/stray_child.h"
 #include "testing/in_child.h"
 #include "testing/thread_state.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

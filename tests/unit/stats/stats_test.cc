@@ -12,7 +12,7 @@
 #include "process/trim.h"
 #include "testing/random.h"
 #include "thread_cache/cache_fixture.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

@@ -39,10 +39,6 @@ class FakeTree {
     text << std::ifstream(Path(path), std::ios::binary).rdbuf();
     return text.str();
   }
-  // A file that can be opened, but whose disk is full.
-  void WriteFull(const std::string& path) const {
-    std::filesystem::create_symlink("/dev/full", Path(path));
-  }
 
  private:
   char root_[32] = "/tmp/tree_test.XXXXXX";

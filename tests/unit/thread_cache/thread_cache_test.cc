@@ -19,7 +19,7 @@
 #include "testing/touch_watch.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/cache_fixture.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {
@@ -112,17 +112,6 @@ std::string NameOf(const testing::TestParamInfo<size_t>& parameter) {
 
 INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheModelTest,
                          testing::Values(8, 16, 64, 448, 1024, 8192, 65536), NameOf);
-
-TEST(ThreadCacheTest, ARefillIsInTheOrderOfAddresses) {
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(16);
-  std::vector<void*> objects;
-  for (int i = 0; i < 500; ++i) objects.push_back(thread.Allocate(c));
-  EXPECT_TRUE(std::is_sorted(objects.begin(), objects.end()));
-  for (void* const object : objects) thread.Free(c, object);
-  thread.Exit();
-}
 
 // A bin is full exactly at the policy's limits, no matter what its arrays' memory contained before
 // and where the mark of another limit was.
@@ -483,18 +472,6 @@ TEST(ThreadCacheTest, WhatIsFreedPastTheBinIsNotKept) {
     EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
     EXPECT_FALSE(heap.central.IsOut(c, objects.front()));
   }
-}
-
-TEST(ThreadCacheDeathTest, ASecondFreePastTheBin) {
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(16384);
-  void* const kept = thread.Allocate(c);
-  void* const object = thread.Allocate(c);
-  thread.Free(c, object);
-  EXPECT_EXIT(thread.cache()->FreePast(c, object), testing::KilledBySignal(SIGABRT),
-              testing::Eq(DoubleFree(c, object)));
-  thread.Free(c, kept);
 }
 
 // The first objects that a thread frees without having a bin for them go directly to the central

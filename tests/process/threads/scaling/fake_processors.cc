@@ -18,10 +18,10 @@
 #include <ctime>
 #include <memory>
 
-#include "base/step_counts.h"
+#include "base/counters.h"
 #include "os/processor.h"
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 #include "process/threads/scaling/rows.h"
 #include "process/trim.h"
 #include "stats/stats.h"
@@ -29,10 +29,10 @@
 namespace tcmalloc::scaling {
 namespace {
 
-constexpr const char* kRankNames[kRanks] = {
-    "init",     "registry", "shards",        "shard",       "holes",     "page_heap",
-    "metadata", "break",    "mapped_ranges", "file_memory", "callbacks", "samples",
-    "guarded",  "profile",  "free_queue",    "leaks"};
+constexpr const char* kRankNames[kRanks] = {"init",          "registry",    "shards",     "shard",
+                                            "holes",         "page_heap",   "metadata",   "break",
+                                            "mapped_ranges", "file_memory", "callbacks",  "samples",
+                                            "guarded",       "profile",     "free_queue", "leaks"};
 
 struct Load {
   const Row* row;

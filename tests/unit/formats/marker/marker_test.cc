@@ -11,10 +11,9 @@
 #include <set>
 #include <vector>
 
-#include "formats/marker/load_word.h"
-#include "formats/marker/marker_indirect.h"
+#include "formats/marker/marker_leaked.h"
 #include "formats/marker/marker_scan.h"
-#include "formats/marker/marker_stacks.h"
+#include "formats/marker/searched_memory.h"
 #include "instruments/leaks/check_memory.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/random.h"
@@ -166,6 +165,7 @@ TEST_P(OtherProcessTest, FollowsWordsOfFourBytes) {
   Store(kRoots + 8, static_cast<uint32_t>(Small(0)));  // free
   Store(kRoots + 12, static_cast<uint32_t>(kLarge) - 1);
   EXPECT_EQ(Marked(), (Addresses{Small(7), Medium(3), kLarge, Small(9)}));
+  EXPECT_EQ(marker_->counts().words, (4096 + 24 + 512 + 16384 + 4096 + 24) / 4u);
 }
 
 TEST_P(OtherProcessTest, ObjectsInFlight) {
@@ -235,6 +235,7 @@ TEST_P(OtherProcessTest, MissingMemoryIsCounted) {
   pieces_.erase(kLarge);
   EXPECT_EQ(Marked(), (Addresses{Small(7), kLarge}));
   EXPECT_EQ(marker_->counts().unread_bytes, 16384u);
+  EXPECT_EQ(marker_->counts().words, (4096 + 24) / 4u);
 }
 
 INSTANTIATE_TEST_SUITE_P(MarkTest, OtherProcessTest, testing::Bool());

@@ -141,7 +141,8 @@ TEST_F(FoundLeaksTest, Formats) {
             "\"recorded\":false,"
             "\"everything\":false,\"time_ns\":0,\"pause_ns\":1234,\"threads\":0,"
             "\"objects_in_use\":9,\"bytes_in_use\":0,\"unread_bytes\":0,\"objects\":1,\"bytes\":50,"
-            "\"direct_objects\":1,\"direct_bytes\":50,\"sites\":[{\"objects\":1,\"bytes\":50,"
+            "\"direct_objects\":1,\"direct_bytes\":50,\"reached_far_objects\":0,"
+            "\"reached_far_bytes\":0,\"sites\":[{\"objects\":1,\"bytes\":50,"
             "\"direct_objects\":1,\"direct_bytes\":50,\"example\":\"0x1000\",\"frames\":["
             "{\"address\":\"0x11\"},{\"address\":\"0x21\"}]}]}\n");
   EXPECT_EQ(Written(leaks_, LeakFormat::kLegacyText)

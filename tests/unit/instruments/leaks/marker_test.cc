@@ -63,6 +63,15 @@ struct MarkedLook : Look {
     EXPECT_TRUE(index.Find(AddressOf(object), &found)) << object;
     return marker.IsMarked(found.number);
   }
+  // The unmarked objects that pointers to any of their bytes reach.
+  std::set<uintptr_t> ReachedFar() {
+    EXPECT_TRUE(marker.FindReachedFar());
+    std::set<uintptr_t> reached;
+    marker.ForEachUnmarked([&](const LiveObject& object) {
+      if (marker.IsReachedFar(object.number)) reached.insert(object.start);
+    });
+    return reached;
+  }
   bool IsIndirect(const void* object) const {
     LiveObject found;
     EXPECT_TRUE(index.Find(AddressOf(object), &found)) << object;
@@ -216,18 +225,24 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     }
     MarkedLook look(options);
     ReachableModel model(look.Objects(), options);
+    ReachableModel anywhere(look.Objects(),
+                            {.max_pointer_offset = Marker::kAnyOffset,
+                             .pointer_source_alignment = options.pointer_source_alignment});
     for (const auto& pages : conditional) {
       ASSERT_TRUE(look.marker.AddConditional(pages->start(), pages->end()));
       model.AddConditional(*pages);
+      anywhere.AddConditional(*pages);
     }
     // The range may start and end at any address.
     const uintptr_t start = root.start() + random.Below(40);
     const uintptr_t end = root.end() - random.Below(40);
     ASSERT_TRUE(look.marker.AddRange(start, end));
     model.AddRange(start, end);
+    anywhere.AddRange(start, end);
     const uintptr_t pointer = any_word();
     ASSERT_TRUE(look.marker.AddPointer(pointer));
     model.AddPointer(pointer);
+    anywhere.AddPointer(pointer);
     look.Run();
     model.Run();
     ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
@@ -235,9 +250,14 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     const uintptr_t second = any_word();
     ASSERT_TRUE(look.marker.AddPointer(second));
     model.AddPointer(second);
+    anywhere.AddPointer(second);
     look.Run();
     model.Run();
+    anywhere.Run();
     ASSERT_EQ(look.Unmarked(), model.Unmarked()) << "round " << round;
+    std::set<uintptr_t> far = model.Unmarked();
+    for (const uintptr_t object : anywhere.Unmarked()) far.erase(object);
+    ASSERT_EQ(look.ReachedFar(), far) << "round " << round;
 
     // All leaked objects are reachable from the direct ones, but not if one of these is left out.
     ASSERT_TRUE(look.marker.FindIndirect());

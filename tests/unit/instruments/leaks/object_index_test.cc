@@ -15,7 +15,7 @@
 #include "process/trim.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
-#include "thread_cache/registry_totals.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {
@@ -119,7 +119,7 @@ TEST(ObjectIndexTest, ListsSamplesAndTimesOfSpans) {
 // objects. Then they end, and other threads inherit their caches.
 TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
   constexpr size_t kThreads = 8;
-  constexpr size_t kRounds = 6;
+  constexpr size_t kRounds = 3;
   // A 32-bit machine has too few addresses for more.
   constexpr int kObjects = sizeof(void*) == 8 ? 20000 : 5000;
   std::vector<std::vector<void*>> kept(kThreads);

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/tuning.h"
-#include "instruments/pressure/high_descriptor.h"
+#include "instruments/pressure/event_set.h"
 
 namespace tcmalloc {
 namespace {

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <string>
 
-#include "instruments/pressure/cgroup_directories.h"
 #include "instruments/pressure/cgroup_events.h"
 #include "instruments/pressure/memory_figures.h"
 #include "instruments/pressure/psi.h"

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "instruments/profiles/byte_sink.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/unwind/mapped_libraries.h"
 

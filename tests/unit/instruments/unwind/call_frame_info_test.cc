@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "instruments/unwind/call_frame_fingerprint.h"
+#include "instruments/unwind/call_frame_entries.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

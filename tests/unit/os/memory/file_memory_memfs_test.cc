@@ -3,14 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "base/tuning.h"
 #include "os/memory/file_memory.h"
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
@@ -64,23 +62,6 @@ TEST_F(MemfsMemoryTest, IsInTheFile) {
   std::vector<char> contents(kMiB);
   ASSERT_EQ(pread(descriptor_, contents.data(), kMiB, 0), static_cast<ssize_t>(kMiB));
   EXPECT_TRUE(HoldsOnly(contents.data(), kMiB, 'x'));
-}
-
-TEST_F(MemfsMemoryTest, PrivateMemoryIsNotShared) {
-  Open({.map_private = true});
-  const Mapping mapping = memory_.Map(kMiB, kHardwarePage);
-  ASSERT_NE(mapping.start, nullptr);
-  EXPECT_TRUE(mapping.zero_filled);
-  memset(mapping.start, 'x', kMiB);
-  std::vector<char> contents(kMiB);
-  ASSERT_EQ(pread(descriptor_, contents.data(), kMiB, 0), static_cast<ssize_t>(kMiB));
-  EXPECT_TRUE(HoldsOnly(contents.data(), kMiB, 0));
-  EXPECT_EQ(InChild([&mapping] {
-              memset(mapping.start, 'y', kMiB);
-              return 0;
-            }),
-            0);
-  EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 'x'));
 }
 
 TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
@@ -150,22 +131,6 @@ TEST_F(MemfsMemoryTest, ReturnsAPartlyReservedPiece) {
   });
   if (result == 100) GTEST_SKIP() << "SKIP: this process may not install a seccomp filter";
   EXPECT_EQ(result, 0);
-}
-
-// A large piece is not reserved, because a large array may stay mostly unused.
-TEST_F(MemfsMemoryTest, ReservesNoLargePiece) {
-  Open();
-  struct statfs status;
-  ASSERT_EQ(fstatfs(descriptor_, &status), 0);
-  const size_t bytes = kTuning.backing_files.max_reserved_bytes + kMiB;
-  if (status.f_bavail * static_cast<size_t>(status.f_bsize) < bytes) {
-    GTEST_SKIP() << "SKIP: no room for a large piece on this tmpfs";
-  }
-  char* const p = Map(bytes);
-  ASSERT_NE(p, nullptr);
-  EXPECT_LE(BytesOfFile(descriptor_), kHardwarePage);
-  p[0] = p[bytes / 2] = p[bytes - 1] = 'x';
-  EXPECT_LE(BytesOfFile(descriptor_), 3 * kHardwarePage);
 }
 
 }  // namespace

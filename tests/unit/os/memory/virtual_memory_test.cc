@@ -60,25 +60,6 @@ TEST(SystemVirtualMemoryTest, MapsZeroFilledWritableMemoryAtTheAlignment) {
   }
 }
 
-// A forced alignment unmaps the excess at both ends.
-TEST(SystemVirtualMemoryTest, UnmapsTheExcessOfAForcedAlignment) {
-  SystemVirtualMemory vm;
-  const size_t page = vm.hardware_page_size();
-  constexpr int kMappings = 16;
-  void* mappings[kMappings];
-  const size_t before = AddressSpace();
-  for (void*& p : mappings) p = vm.Map(page, 16 * kMiB).start;
-  const size_t between = AddressSpace();
-  for (void* const p : mappings) {
-    ASSERT_NE(p, nullptr);
-    EXPECT_TRUE(vm.Unmap(p, page));
-  }
-  const size_t after = AddressSpace();
-  // The C library may map a little for itself.
-  EXPECT_LT(between - before, 4 * kMiB);
-  EXPECT_LT(after, before + 4 * kMiB);
-}
-
 TEST(SystemVirtualMemoryTest, MapAtUsesTheWantedAddressIfFree) {
   SystemVirtualMemory vm;
   const size_t page = vm.hardware_page_size();
