@@ -44,21 +44,12 @@ class ExclusiveCheck {
   const ErrnoKeeper keeper_;
 };
 
-LeakOutcome OutcomeOf(Examination::Outcome examined, const StopResult& stop, bool stopped) {
-  using Outcome = Examination::Outcome;
-  if (stop.outcome != StopOutcome::kDone) return LeakOutcome::kImpossible;
-  switch (examined) {
-    case Outcome::kComplete:
-      return stopped ? LeakOutcome::kDone : LeakOutcome::kNotStopped;
-    case Outcome::kNoMemory:
-      return LeakOutcome::kNoMemory;
-    case Outcome::kNotRun:
-    case Outcome::kUnsettled:
-    case Outcome::kNoMappings:
-    case Outcome::kUnreadable:
-      break;
+LeakOutcome OutcomeOf(const Examination& examination, const StopResult& stop, bool stopped) {
+  if (stop.outcome != StopOutcome::kDone || examination.unsettled()) {
+    return LeakOutcome::kImpossible;
   }
-  return LeakOutcome::kImpossible;
+  const LeakOutcome outcome = examination.outcome();
+  return outcome == LeakOutcome::kDone && !stopped ? LeakOutcome::kNotStopped : outcome;
 }
 
 // Whether a plain load of the program's memory faulted.
@@ -78,8 +69,7 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
       static_cast<Examination*>(context)->Run(world);
     };
     const StopResult stop = WithHeapAtRest(heap, examine, &examination, &stopped);
-    if (examination.outcome() == Examination::Outcome::kUnsettled &&
-        attempt < kTuning.leak_check.max_attempts) {
+    if (examination.unsettled() && attempt < kTuning.leak_check.max_attempts) {
       WaitMilliseconds(pause_ms);
       pause_ms = std::min(2 * pause_ms, int{kTuning.leak_check.longest_pause_ms});
       continue;
@@ -92,7 +82,7 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
       report->Clear();
       continue;
     }
-    report->outcome = OutcomeOf(examination.outcome(), stop, stopped);
+    report->outcome = OutcomeOf(examination, stop, stopped);
     if (stop.outcome == StopOutcome::kTaskDied) {
       report->signal = stop.error;
       // A sandbox ended the task.

@@ -18,16 +18,12 @@ void Examination::Run(const WorldStop& world) {
   if (!world.is_complete) careful_ = true;
   // The memory of freed objects may be protected by a page fence.
   if (kKeepsFreedObjects && heap_.settings.page_fence) careful_ = true;
-  if (careful_ && !reader_.Works()) {
-    outcome_ = Outcome::kUnreadable;
-  } else if (!index_.Build(heap_)) {
-    outcome_ = Outcome::kNoMemory;
-  } else if (!index_.settled()) {
-    outcome_ = Outcome::kUnsettled;
-  } else if (MarkAndCollect(world)) {
-    outcome_ = Outcome::kComplete;
-  } else if (outcome_ == Outcome::kNotRun) {
-    outcome_ = Outcome::kNoMemory;
+  if (!careful_ || reader_.Works()) {
+    outcome_ = LeakOutcome::kNoMemory;
+    if (index_.Build(heap_)) {
+      unsettled_ = !index_.settled();
+      if (!unsettled_ && MarkAndCollect(world)) outcome_ = LeakOutcome::kDone;
+    }
   }
   report_->threads = world.num_threads;
 }
@@ -48,8 +44,8 @@ bool Examination::MarkAndCollect(const WorldStop& world) {
   // The marker is made here because its constructor reads the bounds of the index.
   Marker marker(index_, memory_,
                 {.max_pointer_offset = offset + std::min(room, SIZE_MAX - offset),
-                 .pointer_source_alignment = request_.pointer_source_alignment,
-                 .reader = reader()});
+                 .pointer_source_alignment = request_.pointer_source_alignment},
+                reader());
   marker_ = &marker;
   if (!marker.Prepare() || (request_.reachability && !AddRoots(world)) || !Mark() ||
       !RootsStillValid(world)) {
@@ -75,9 +71,9 @@ bool Examination::ExcludeOwnFrames(WorldStop* world) {
 
 bool Examination::AddRoots(WorldStop world) {
   if (!ExcludeOwnFrames(&world)) return false;
-  const Roots::Outcome outcome = roots_.Gather(world, ProcessRegisteredRoots(), reader());
-  if (outcome != Roots::Outcome::kDone) {
-    outcome_ = outcome == Roots::Outcome::kNoMemory ? Outcome::kNoMemory : Outcome::kNoMappings;
+  const LeakOutcome gathered = roots_.Gather(world, ProcessRegisteredRoots(), reader());
+  if (gathered != LeakOutcome::kDone) {
+    outcome_ = gathered;
     return false;
   }
   marker_->SetUnreadable(roots_.unreadable().data(), roots_.unreadable().size());
@@ -139,9 +135,8 @@ bool Examination::MarkFromIgnored() {
 }
 
 bool Examination::RootsStillValid(const WorldStop& world) {
-  if (world.is_complete || !request_.reachability || roots_.StillValid()) return true;
-  outcome_ = Outcome::kUnsettled;
-  return false;
+  unsettled_ = !world.is_complete && request_.reachability && !roots_.StillValid();
+  return !unsettled_;
 }
 
 }  // namespace tcmalloc

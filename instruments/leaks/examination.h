@@ -24,15 +24,6 @@ namespace tcmalloc {
 
 class Examination {
  public:
-  enum class Outcome : uint8_t {
-    kNotRun,
-    kComplete,
-    kUnsettled,  // a thread was moving objects, or changed mappings; another attempt may succeed
-    kNoMemory,
-    kNoMappings,  // /proc/self/maps cannot be read
-    kUnreadable,  // the guarded reader does not work here
-  };
-
   // The caller's stack belongs to the program from `stack` on. With `careful` the program's memory
   // is always read with the guarded reader; otherwise only if other threads run. All references
   // outlive this.
@@ -50,13 +41,16 @@ class Examination {
   Examination& operator=(const Examination&) = delete;
 
   void Run(const WorldStop& world);
-  Outcome outcome() const { return outcome_; }
+  // kImpossible also where Run did not run, or the guarded reader does not work.
+  LeakOutcome outcome() const { return outcome_; }
+  // True if a thread was moving objects, or changed mappings: another attempt may succeed.
+  bool unsettled() const { return unsettled_; }
 
  private:
   const MemoryReader* reader() const { return careful_ ? &reader_ : nullptr; }
 
-  // The functions that return a bool return false when the examination cannot continue. outcome_
-  // has the reason; kNotRun means a lack of memory.
+  // The functions that return a bool return false when the examination cannot continue, because of
+  // a lack of memory if outcome_ and unsettled_ do not say otherwise.
   bool MarkAndCollect(const WorldStop& world);
   // Replaces the caller's thread in `world` by one without registers, whose stack is the program's
   // part only. The checker's own frames and registers hold the bounds of memory that the check
@@ -85,7 +79,8 @@ class Examination {
   // Not null while Run runs.
   Marker* marker_ = nullptr;
   Roots roots_;
-  Outcome outcome_ = Outcome::kNotRun;
+  LeakOutcome outcome_ = LeakOutcome::kImpossible;
+  bool unsettled_ = false;
 };
 
 }  // namespace tcmalloc

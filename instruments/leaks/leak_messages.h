@@ -16,7 +16,6 @@ namespace tcmalloc {
 
 // The results of a check, for callers that read them later.
 struct LeakFigures {
-  bool checked = false;
   uint64_t objects = 0;
   uint64_t bytes = 0;
 };

@@ -19,21 +19,10 @@ class Marker : public MarkerOf<HeapGeometry, ProgramMemory> {
  public:
   using Base = MarkerOf<HeapGeometry, ProgramMemory>;
 
-  // The options of the base class, and `reader`.
-  struct Options {
-    size_t max_pointer_offset = Base::Options().max_pointer_offset;
-    size_t pointer_source_alignment = Base::Options().pointer_source_alignment;
-    size_t ring_objects = Base::Options().ring_objects;
-    // Reads the program's memory; null for plain loads.
-    const MemoryReader* reader = nullptr;
-  };
-
-  Marker(const ObjectIndex& index, CheckMemory& memory, const Options& options)
-      : Base(index, memory,
-             {.max_pointer_offset = options.max_pointer_offset,
-              .pointer_source_alignment = options.pointer_source_alignment,
-              .ring_objects = options.ring_objects},
-             options.reader, memory.hardware_page_size()) {}
+  // `reader` reads the program's memory; null for plain loads.
+  Marker(const ObjectIndex& index, CheckMemory& memory, const Options& options,
+         const MemoryReader* reader = nullptr)
+      : Base(index, memory, options, reader, memory.hardware_page_size()) {}
 
   // Called before all other functions. False when the OS has no memory.
   [[nodiscard]] bool Prepare() {

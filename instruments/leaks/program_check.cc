@@ -32,9 +32,7 @@ constinit uint64_t process = 0;
 // The thread that makes the check at the end, or cancels it, sets it; only the first one continues
 // (acquire and release).
 constinit std::atomic<bool> end_is_checked{false};
-// The figures of the last check. They are written before was_checked (release), and read after it
-// (acquire).
-constinit std::atomic<bool> was_checked{false};
+// The figures of the last check. Relaxed: each is a number by itself.
 constinit std::atomic<uint64_t> last_objects{0};
 constinit std::atomic<uint64_t> last_bytes{0};
 
@@ -66,7 +64,6 @@ bool CheckProgramNow(bool at_end, uintptr_t stack) {
   const bool none = CheckAndReport(request, kProgramCheckName, at_end, &figures);
   last_objects.store(figures.objects, std::memory_order_relaxed);
   last_bytes.store(figures.bytes, std::memory_order_relaxed);
-  was_checked.store(true, std::memory_order_release);
   return none;
 }
 
@@ -148,8 +145,7 @@ bool CheckProgram() { return CheckProgramNow(/*at_end=*/false, 0); }
 void CancelProgramCheck() { end_is_checked.store(true, std::memory_order_release); }
 
 LeakFigures LastProgramFigures() {
-  return {was_checked.load(std::memory_order_acquire), last_objects.load(std::memory_order_relaxed),
-          last_bytes.load(std::memory_order_relaxed)};
+  return {last_objects.load(std::memory_order_relaxed), last_bytes.load(std::memory_order_relaxed)};
 }
 
 }  // namespace tcmalloc
