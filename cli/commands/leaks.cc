@@ -25,7 +25,6 @@ namespace {
 
 struct LeaksOptions {
   ProcessArgument process;
-  int64_t max_pointer_offset = LeakOptions().max_pointer_offset;  // -1 for anywhere
   LeakOptions search;
   size_t most = 20;
   bool objects = false;
@@ -60,7 +59,7 @@ Sums SumOfReachedFar(const std::vector<Leak>& leaks) {
   return sums;
 }
 
-// The size of the objects of which the report says how many are missed.
+// The report says what part of the leaked objects of this size the search may miss.
 constexpr uint64_t kExampleBytes = 1024;
 
 // "Missed by chance: at most 6.1% of leaked objects of 1024 bytes (262144 words searched), so about
@@ -193,9 +192,11 @@ void AddLeaks(CLI::App& parser, int* status) {
       parser.add_subcommand("leaks", "Objects of a process that nothing in its memory leads to");
   AddProcess(command, &options->process);
   command
-      ->add_option("--max-pointer-offset", options->max_pointer_offset,
-                   "A pointer into an object counts up to this many bytes after its start; -1: "
-                   "anywhere")
+      ->add_option_function<int64_t>(
+          "--max-pointer-offset",
+          // -1 becomes the largest offset.
+          [options](int64_t n) { options->search.max_pointer_offset = static_cast<uint64_t>(n); },
+          "A pointer into an object counts up to this many bytes after its start; -1: anywhere")
       ->check(CLI::Range(int64_t{-1}, INT64_MAX));
   command
       ->add_option("--pointer-alignment", options->search.pointer_alignment,
@@ -214,8 +215,6 @@ void AddLeaks(CLI::App& parser, int* status) {
       ->excludes(no_stop);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, status] {
-    // -1 becomes the largest offset.
-    options->search.max_pointer_offset = static_cast<uint64_t>(options->max_pointer_offset);
     if (options->snapshot) ContinueInWorker();
     *status = WithProcess(options->process,
                           [&](OpenProcess& process) { return Leaks(*options, process); });

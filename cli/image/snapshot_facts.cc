@@ -55,9 +55,9 @@ void CheckOrder(bool in_order) {
   if (!in_order) throw BadImage("the snapshot's note is damaged: it is not in order");
 }
 
-// Called for each part of the note. All its numbers are whole ones; a conversion of another one to
-// a whole number is undefined where that is out of range.
-bool IsWhole(int, Json::parse_event_t event, Json& part) {
+// The parser calls it for each part of the note. A note has only whole numbers; to convert another
+// one that is out of range would be undefined.
+bool RequireWholeNumbers(int, Json::parse_event_t event, Json& part) {
   if (event == Json::parse_event_t::value && part.is_number_float()) {
     throw BadImage("the snapshot's note is damaged: a number is not a whole one");
   }
@@ -100,7 +100,7 @@ std::string SnapshotText(const SnapshotFacts& facts) {
 
 SnapshotFacts ParseSnapshot(const std::string& text) {
   try {
-    const Json json = Json::parse(text, &IsWhole);
+    const Json json = Json::parse(text, &RequireWholeNumbers);
     if (json.at("format") != kSnapshotFormat) {
       throw BadImage("the snapshot is of another version: use the command of that version");
     }

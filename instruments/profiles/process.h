@@ -14,7 +14,7 @@ namespace tcmalloc {
 // `value`. False also if that cannot be read.
 bool ParentWasStartedWith(const char* name, const char* value);
 
-// Removes a file. False when there is none, or it cannot be removed. Changes errno.
+// Removes a file. False if it does not exist or cannot be removed. Changes errno.
 bool RemoveFile(const char* path);
 
 // Renames the file `from` to `to` and replaces a file of that name. On failure returns false and

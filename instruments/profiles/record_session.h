@@ -83,7 +83,7 @@ bool StartRecording(RecordMarker marker);
 void StopRecording();
 bool RecordingRuns();
 
-// Sets `*record` to the record of an object in use. False when there is none. A thread that holds
+// Sets `*record` to the record of an object in use; false if it has no record. A thread that holds
 // the heap (process/fork.h) passes through the locks that this takes.
 bool FindRecord(uintptr_t object, ObjectTable::Record* record);
 

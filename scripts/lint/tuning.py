@@ -37,7 +37,7 @@ CONSTANTS = """
 base/bitmap.h: kBitsPerWord: bits
 base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
 base/in_flight.h: kObjectWords kBinArrays: protocol
-config/environment_hints.h: kMaxComparedName: buffer
+config/near_name.h: kMaxComparedName: buffer
 base/sample_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer

@@ -800,7 +800,7 @@ struct Tuning {
     int max_write_wait_ms = 10'000;
   } reports;
 
-  // Misspelt names of settings (config/environment_hints.h).
+  // Misspelt names of settings (config/near_name.h).
   struct NearNames {
     // Shorter names have no near names. Range: 4 to 20.
     size_t shortest = 8;

@@ -6,6 +6,7 @@
 
 #include "base/text_fields.h"
 #include "config/environment_hints.h"
+#include "config/near_name.h"
 #include "config/setting.h"
 #include "config/settings.h"
 #include "config/settings_table.h"
