@@ -10,7 +10,7 @@
 
 #include "base/bitmap.h"
 #include "base/tuning.h"
-#include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 

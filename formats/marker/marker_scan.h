@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "base/address_range.h"
-#include "base/raw_memory.h"
 #include "base/tuning.h"
 #include "formats/marker/marker.h"
 #include "formats/marker/searched_memory.h"

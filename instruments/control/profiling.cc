@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "base/tuning.h"
 #include "config/setting.h"
 #include "instruments/control/actions.h"

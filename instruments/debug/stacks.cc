@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/text_writer.h"
 #include "base/tuning.h"
 #include "instruments/debug/stack_table.h"
 #include "instruments/unwind/mapped_libraries.h"
@@ -25,18 +24,7 @@ const CallStack* RecordCaller(uintptr_t) {
 }
 
 void WriteStack(const uintptr_t* frames, size_t depth, bool names) {
-  VirtualMemory& vm = GlobalHeap().virtual_memory;
-  MappedLibraries libraries(vm);
-  FunctionNames functions(vm);
-  if (names && libraries.Read()) {
-    for (size_t i = 0; i < depth; ++i) functions.Add(CallBefore(frames[i]));
-    functions.Resolve(libraries);
-  }
-  char buffer[1024];
-  TextWriter out(
-      buffer, sizeof(buffer), [](std::string_view text, void*) { WriteToStderr(text); }, nullptr);
-  functions.WriteFrames(frames, depth, "    ", libraries, &out);
-  out.Flush();
+  WriteStackToStderr(frames, depth, names, GlobalHeap().virtual_memory);
 }
 
 void WriteCurrentStack(const char* heading, bool names) {

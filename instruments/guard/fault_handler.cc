@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/guard/fault_handler.h"
-
 #include <signal.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -11,6 +9,7 @@
 #include <cstring>
 
 #include "base/tuning.h"
+#include "instruments/guard/guard_pool.h"
 #include "os/clock.h"
 #include "os/environment.h"
 #include "os/errno_keeper.h"

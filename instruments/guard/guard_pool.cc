@@ -4,7 +4,7 @@
 #include <new>
 
 #include "base/check.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 
 namespace tcmalloc {
 namespace {

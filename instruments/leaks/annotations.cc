@@ -5,7 +5,7 @@
 #include <new>
 
 #include "instruments/annotations/program_annotations.h"
-#include "instruments/profiles/record_session.h"
+#include "instruments/profiles/heap_profiler.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"

@@ -22,7 +22,7 @@
 
 namespace tcmalloc {
 
-// Starts recording with these marks (instruments/profiles/record_session.h), unless it runs
+// Starts recording with these marks (instruments/profiles/heap_profiler.h), unless it runs
 // already. False when that is impossible.
 bool BeginRecording();
 // Begins a period and returns it: objects allocated from now on are of this period or a later one.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/profiles/profile_formats.h"
 #include "os/log.h"

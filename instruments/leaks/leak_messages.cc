@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/leaks/leak_messages.h"
-
 #include <cerrno>
 
 #include "base/compiler.h"

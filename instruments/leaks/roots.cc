@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text_fields.h"
+#include "base/text.h"
 #include "formats/marker/control_blocks.h"
 #include "formats/marker/root_map.h"
 #include "instruments/annotations/program_annotations.h"
-#include "instruments/leaks/program_memory.h"
+#include "instruments/leaks/marker.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 #include "os/memory_map.h"

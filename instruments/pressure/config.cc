@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "base/text_fields.h"
+#include "base/text.h"
 #include "base/tuning.h"
 
 namespace tcmalloc {

@@ -5,9 +5,8 @@
 #include <optional>
 
 #include "base/tuning.h"
-#include "instruments/pressure/cgroup_events.h"
 #include "instruments/pressure/event_set.h"
-#include "instruments/pressure/pressure_watch.h"
+#include "instruments/pressure/event_sources.h"
 #include "os/files.h"
 
 namespace tcmalloc {

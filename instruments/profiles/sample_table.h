@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "instruments/profiles/profile.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "base/raw_memory.h"
+#include "base/address_range.h"
 #include "base/tuning.h"
 #include "instruments/unwind/call_frame_info.h"
 #include "os/frame_mark.h"

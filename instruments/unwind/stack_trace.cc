@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/address_range.h"
 #include "base/compiler.h"
-#include "base/raw_memory.h"
 #include "base/tuning.h"
 #include "instruments/unwind/call_frame_cache.h"
 #include "instruments/unwind/frame_step.h"

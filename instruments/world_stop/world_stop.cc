@@ -16,10 +16,7 @@
 
 #include "base/tuning.h"
 #include "instruments/world_stop/memory_reader.h"
-#include "instruments/world_stop/raw_call.h"
-#include "instruments/world_stop/stop_phase.h"
-#include "instruments/world_stop/thread_registers.h"
-#include "instruments/world_stop/thread_status.h"
+#include "instruments/world_stop/thread_state.h"
 #include "instruments/world_stop/thread_tracer.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"

@@ -6,7 +6,7 @@
 // threads until the kernel counts no others. Then it reads their registers, runs the function, and
 // resumes the threads. The caller waits meanwhile. No signal is sent, so no thread can block it,
 // and no handler runs. Parts: instruments/world_stop/thread_tracer.h stops and reads the threads,
-// instruments/world_stop/stop_phase.h is the protocol between the caller and the task.
+// instruments/world_stop/thread_tracer.h is the protocol between the caller and the task.
 //
 // Effects on threads. Blocking system calls continue. Those that the kernel does not restart after
 // a stop (signal(7): epoll_wait, semop, sigtimedwait, io_getevents, read from inotify) may fail
@@ -37,7 +37,7 @@
 #include <cstdint>
 
 #include "base/tuning.h"
-#include "formats/marker/stopped_threads.h"
+#include "formats/marker/searched_memory.h"
 #include "os/memory/virtual_memory.h"
 
 namespace tcmalloc {

@@ -38,12 +38,12 @@ base/bitmap.h: kBitsPerWord: bits
 base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
 base/in_flight.h: kObjectWords kBinArrays: protocol
 config/near_name.h: kMaxComparedName: buffer
-base/sample_gap.h: kMaxGap: bits
+base/sampling_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer
 base/size_classes.h: kMaxFineSize: buffer
 thread_cache/bins.h: kFullMark: protocol
-thread_cache/countdown.h: kNever: bits
+base/sampling_gap.h: kNever: bits
 central/central_free_list.h: kMaxRuns kSpansAtOnce: buffer
 central/hole_claims.h: kMaxHoles: buffer
 central/object_words.h: kMaxWords: buffer
@@ -51,7 +51,7 @@ central/shard.h: kNumRanks: bits
 central/shard.h: kNowhere: protocol
 central/shard.h: kMaxProcessors: buffer
 central/shard.h: kShardBits kCounted: bits
-instruments/gperftools/heap_walk.cc: kSpansAtOnce: buffer
+instruments/gperftools/malloc_extension.cc: kSpansAtOnce: buffer
 config/setting.h: kDebugLibrary: bits
 instruments/debug/stacks.cc: kStaticSkip: protocol
 instruments/red_zones/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
@@ -60,14 +60,14 @@ instruments/debug/checks.cc: kSpansAtOnce: buffer
 instruments/gperftools/malloc_extension.cc: kMaxLists: buffer
 instruments/gperftools/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 instruments/gperftools/malloc_hook.cc: kStaticSkip: protocol
-malloc/entry_properties.cc: kMaxCacheBytes: bits
-malloc/entry_properties.cc: kNothing: protocol
+malloc/entry_tcmalloc.cc: kMaxCacheBytes: bits
+malloc/entry_tcmalloc.cc: kNothing: protocol
 process/background_thread.cc: kForATime: protocol
 process/control.h: kRelease kTrim kSet kStartProfile kStopProfile kTextWords kRefused kGarbled kPrivileged: format
 instruments/introspection/root.h: kFormat: format
 instruments/guard/guarded_objects.cc: kFreeStaticSkip: protocol
 instruments/guard/fault_handler.cc: kStackBytes: buffer
-instruments/guard/guard_layout.h: kSlackByte: protocol
+instruments/guard/guard_pool.h: kSlackByte: protocol
 formats/marker/sampled_sites.h: kNumAgeBuckets kAgeBucketStartsMs: format
 instruments/annotations/program_annotations.h: kNumBuckets: buffer
 instruments/annotations/program_annotations.h: kIgnoredMark: bits
@@ -81,7 +81,7 @@ formats/marker/marker.h: kMaxRecordBytes: buffer
 formats/marker/object_index.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
 formats/marker/object_index.h: kClasses: bits
 instruments/leaks/object_index.h: kSpansAtOnce: buffer
-instruments/leaks/part_check.h: kMaxNameBytes: buffer
+instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/roots.cc: kFirstTextBytes: buffer
@@ -95,14 +95,14 @@ os/log.h: kAbortLineBytes: format
 instruments/unwind/call_frame_cache.h: kPairsShift: buffer
 instruments/unwind/call_frame_entries.h: kHeaderBytes: format
 instruments/unwind/call_frame_info.h: kNumRegisters: format
-instruments/unwind/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
-instruments/unwind/call_frame_program.cc: kDeepest: buffer
-instruments/unwind/call_frame_program.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
+instruments/unwind/call_frame_info.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
+instruments/unwind/call_frame_info.cc: kDeepest: buffer
+instruments/unwind/call_frame_info.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
-instruments/unwind/call_frame_program.h: kStackPointer kFramePointer kBase kReturn: format
+instruments/unwind/call_frame_info.h: kStackPointer kFramePointer kBase kReturn: format
 os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kRoom: buffer
-os/detached_thread.cc: kStackBytes: buffer
+os/threads.cc: kStackBytes: buffer
 instruments/unwind/elf_image.cc: kMaxSegments kMaxNotes: format
 instruments/unwind/elf_image.h: kMaxBuildIdBytes: buffer
 instruments/unwind/elf_image.cc: kMaxName: buffer
@@ -110,31 +110,31 @@ instruments/unwind/elf_image.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMa
 malloc/override_threads.cc: kMostStarts: buffer
 page_heap/release_policy.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
-instruments/pressure/cgroup_events.h: kMaxLength: buffer
+instruments/pressure/event_sources.h: kMaxLength: buffer
 instruments/pressure/event_set.cc: kMaxEvents: buffer
 instruments/pressure/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
-os/memory/hugepages.h: kHugepageSize: system
+os/memory/virtual_memory.h: kHugepageSize: system
 os/files.h: kMaxPath: system
 instruments/leaks/main_start.cc: kStackOfConstructors: system
 os/memory/mapped_ranges.h: kFirst kSpare: buffer
 os/memory/file_memory.cc: kRandomCharacters kMaxName: buffer
-os/memory/memory_ranges.h: kFirst kMoreBytes: buffer
+os/memory/heap_memory.h: kFirst kMoreBytes: buffer
 instruments/world_stop/memory_reader.cc: kPageBytes: system
 instruments/world_stop/memory_reader.h: kFaultStackBytes: buffer
-instruments/pressure/pressure_watch.cc: kDiscardBytes: buffer
-instruments/pressure/pressure_watch.h: kMaxPressureWrite: buffer
-instruments/pressure/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
-os/memory/sbrk_memory.cc: kMaxBytes: bits
+instruments/pressure/event_sources.cc: kDiscardBytes: buffer
+instruments/pressure/event_sources.h: kMaxPressureWrite: buffer
+instruments/pressure/event_sources.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
+os/memory/anonymous_memory.cc: kMaxBytes: bits
 os/signals.h: kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
 instruments/unwind/call_frame_entries.cc: kMinLength: format
 instruments/unwind/frame_step.h: kPage: system
 instruments/unwind/stack_trace.cc: kCallbackDepth: protocol
-os/thread_exit.cc: kFirstInternalSignal kWantedKey: system
-os/thread_number.h: kThreadNumberBits: bits
-instruments/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system
-instruments/world_stop/thread_registers.h: kMax kMaxRegisterBytes: buffer
+os/threads.cc: kFirstInternalSignal kWantedKey: system
+os/threads.h: kThreadNumberBits: bits
+instruments/world_stop/thread_state.cc: kGetRegisterSet kVectorSets: system
+instruments/world_stop/thread_state.h: kMax kMaxRegisterBytes: buffer
 instruments/world_stop/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
 os/memory/virtual_memory.cc: kDontNeedLocked: system
 os/memory/virtual_memory.h: kMaxAsked: buffer
@@ -151,30 +151,30 @@ page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
 instruments/pressure/monitor.h: kMaxSources: buffer
-instruments/profiles/format_proto.h: kFirstSlots: buffer
-instruments/profiles/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
+instruments/profiles/profile_formats.h: kFirstSlots: buffer
+instruments/profiles/profile_formats.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
     kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
     kFileOffset kFilename kBuildId kMappingId kAddress: format
 instruments/unwind/mapped_libraries.cc: kFirstTextBytes: buffer
 instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
-instruments/profiles/format_proto.h: kDelimited: format
+instruments/profiles/profile_formats.h: kDelimited: format
 instruments/profiles/object_table.h: kNumBuckets: buffer
 instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
-instruments/profiles/profiles.cc: kBytesPerFrame: buffer
-instruments/profiles/profile_files.cc: kMaxName: buffer
-instruments/profiles/record_session.cc: kStaticSkip: protocol
+instruments/unwind/mapped_libraries.cc: kBytesPerFrame: buffer
+instruments/profiles/profiles.cc: kMaxName: buffer
+instruments/profiles/heap_profiler.cc: kStaticSkip: protocol
 instruments/profiles/sampler.cc: kSampleStaticSkip: protocol
 process/fork.cc: kMaxHandlers: buffer
 process/helper_thread.cc: kMaxTasks: buffer
 process/hooks.h: kMaxHooks: format
-process/idle_release.h: kUntilFrees: protocol
+process/release.h: kUntilFrees: protocol
 process/large_reports.cc: kReportedFrames: buffer
 process/large_reports.cc: kStaticSkip: protocol
-process/pressure_counts.h: kLevels: protocol
-stats/process_facts.h: kMaxName: buffer
-config/read_settings.cc: kFullLibraryNamesBytes: buffer
+process/instrument_records.h: kLevels: protocol
+stats/stats.h: kMaxName: buffer
+config/settings.cc: kFullLibraryNamesBytes: buffer
 config/setting.h: kNoTraits kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
 config/settings.h: kSettingTextBytes: buffer
 config/settings_table.h: kMaxBytes kMaxMebibytes kMaxGuardedSample kMaxSeconds: bits

@@ -284,7 +284,7 @@ struct Tuning {
     size_t bytes_of_longer = 2 * kCacheLineSize;
   } line_ownership;
 
-  // Empty spans that a shard keeps for its next use (page_heap/span_cache.h).
+  // Empty spans that a shard keeps for its next use (page_heap/span_home.h).
   struct SpanCache {
     // The longest span that is kept. Range: 1 to 127.
     size_t max_pages = 16;
@@ -297,7 +297,7 @@ struct Tuning {
     size_t drained_at_once = 32;
   } span_cache;
 
-  // Spans of large objects that a shard keeps for its next use (page_heap/span_pool.h).
+  // Spans of large objects that a shard keeps for its next use (page_heap/span_home.h).
   struct SpanPool {
     // The longest object that a pool keeps and serves. Range: 64 KiB to 1 GiB.
     Length max_length = Length::ForBytes(1_MiB);
@@ -417,7 +417,7 @@ struct Tuning {
     Length min_replaced_blindly = Length::ForBytes(32_MiB);
   } clearing;
 
-  // realloc of growing objects (malloc/slow_path.cc, page_heap/address_space_move.cc). The size
+  // realloc of growing objects (malloc/slow_path.cc, page_heap/address_space_cold.cc). The size
   // from which it moves pages is hugepages.huge_object.
   struct Reallocation {
     // When realloc moves an object of this size or more, the old memory does not enter the thread
@@ -480,7 +480,7 @@ struct Tuning {
   } release;
 
   // Idle release: returning free pages to the OS while no thread is freeing
-  // (process/idle_release.h, process/background_thread.h). A pass is idle when nothing was freed
+  // (process/release.h, process/background_thread.h). A pass is idle when nothing was freed
   // since the pass before.
   struct IdleRelease {
     // The time from one pass to the next. Not measured. Range: 10 to 10,000.
@@ -535,7 +535,7 @@ struct Tuning {
     int64_t cgroup_reread_ms = 5000;
   } limits;
 
-  // When the OS refuses a mapping (page_heap/address_space_release.cc, decision 0025).
+  // When the OS refuses a mapping (page_heap/address_space_cold.cc, decision 0025).
   struct AddressSpace {
     // The heap unmaps free memory for other users of the address space when that memory is at least
     // this much and more than a half of the heap, until a quarter is left. Less is not worth the
@@ -590,7 +590,7 @@ struct Tuning {
     int fork_patience_ms = 50;
     // How often fork tries to hold the heap, each time with twice the patience: together 6 s. Fewer
     // could give up where many threads share a processor; the child can then use little of the
-    // heap (process/stray_child.h). Not measured. Range: 1 to 10.
+    // heap (process/fork.h). Not measured. Range: 1 to 10.
     int fork_tries = 7;
   } locks;
 
@@ -604,7 +604,7 @@ struct Tuning {
     size_t rise_part = 8;
   } large_reports;
 
-  // Sampled allocations, and profiles in files (instruments/profiles/profile_files.h).
+  // Sampled allocations, and profiles in files (instruments/profiles/profiles.h).
   struct Sampling {
     // The sampling interval, the mean number of bytes between samples, of profiles requested
     // without TCMALLOC_SAMPLE_PARAMETER: some hundred samples a second in a program that allocates

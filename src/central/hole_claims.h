@@ -7,9 +7,9 @@
 
 #include "base/bitmap.h"
 #include "base/check.h"
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "base/tuning.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 #include "page_heap/span.h"
 
 namespace tcmalloc {

@@ -14,7 +14,7 @@
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/counters.h"
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "base/size_classes.h"
 #include "base/tuning.h"
 #include "os/spinlock.h"

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "base/tuning.h"
 #include "os/stack_trace.h"
 
@@ -113,7 +113,7 @@ struct Settings {
   size_t sample_period_bytes;
   uint64_t sample_seed;
   char pressure[kSettingTextBytes];
-  // Profiles of samples in files (instruments/profiles/profile_files.h), which only the full
+  // Profiles of samples in files (instruments/profiles/profiles.h), which only the full
   // library writes.
   char profile_files[kSettingTextBytes];
   bool report_at_term;

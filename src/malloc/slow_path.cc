@@ -13,12 +13,12 @@
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
 #include "process/hooks.h"
 #include "process/large_reports.h"
 #include "process/limits.h"
-#include "process/stray_child.h"
-#include "process/trim.h"
+#include "process/release.h"
 
 namespace tcmalloc {
 namespace {

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 
 namespace tcmalloc {
 

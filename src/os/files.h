@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 
 namespace tcmalloc {
 
@@ -55,6 +56,17 @@ inline size_t ReadLink(const char* path, char* buffer, size_t size) {
 
 inline ssize_t ReadFrom(int fd, void* buffer, size_t bytes) {
   return static_cast<ssize_t>(syscall(SYS_read, fd, buffer, bytes));
+}
+
+// Reads from `offset` on, in one call, and does not move the file's position.
+inline ssize_t ReadAt(int fd, void* buffer, size_t bytes, uint64_t offset) {
+  if constexpr (sizeof(long) == 8) {
+    return syscall(SYS_pread64, fd, buffer, bytes, static_cast<long>(offset));
+  } else {
+    return static_cast<ssize_t>(syscall(SYS_pread64, fd, buffer, bytes,
+                                        static_cast<long>(offset & 0xffffffff),
+                                        static_cast<long>(offset >> 32)));
+  }
 }
 
 inline ssize_t WriteTo(int fd, const void* data, size_t bytes) {

@@ -15,11 +15,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "base/tuning.h"
 #include "base/units.h"
 #include "os/memory/virtual_memory.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 #include "page_heap/page_state.h"
 
 namespace tcmalloc {

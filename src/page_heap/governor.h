@@ -18,7 +18,7 @@
 #include "base/counters.h"
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/memory/hugepages.h"
+#include "os/memory/virtual_memory.h"
 #include "page_heap/hugepage.h"
 #include "page_heap/memory_limit.h"
 #include "page_heap/release_policy.h"

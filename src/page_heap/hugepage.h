@@ -13,7 +13,7 @@
 
 #include "base/tuning.h"
 #include "base/units.h"
-#include "os/memory/hugepages.h"
+#include "os/memory/virtual_memory.h"
 
 namespace tcmalloc {
 

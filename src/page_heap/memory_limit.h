@@ -14,7 +14,7 @@
 namespace tcmalloc {
 
 // How close to its limits the memory in use is, as a level. Memory limits (MemoryLimits) and
-// memory pressure (instruments/pressure/policy.h) share this decision; each decides what to do at a
+// memory pressure (instruments/pressure/config.h) share this decision; each decides what to do at a
 // level. Pure functions.
 //
 // Levels. Bounds are listed from the mildest to the most severe. Level n is entered when the memory

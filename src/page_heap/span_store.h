@@ -3,7 +3,7 @@
 // cuts and joins spans. It makes no system call and takes no lock.
 //
 // Role. Free spans are joined with free neighbours of the same state; neighbours of different
-// states are found as one run (page_heap/free_runs.h). A request gets the best fit among backed
+// states are found as one run (page_heap/free_spans.h). A request gets the best fit among backed
 // spans, then among released spans and runs (FindPlace). Callers call the OS to back and
 // release pages. Zero-filled memory from the OS is added as released, since it is not backed yet;
 // other memory is added as backed. Each span knows whether its released pages read as zeroes.
@@ -34,9 +34,8 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "base/units.h"
-#include "page_heap/free_runs.h"
 #include "page_heap/free_spans.h"
 #include "page_heap/hugepage.h"
 #include "page_heap/hugepage_counts.h"

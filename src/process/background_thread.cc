@@ -12,8 +12,7 @@
 #include "os/signals.h"
 #include "process/fork.h"
 #include "process/heap.h"
-#include "process/idle_release.h"
-#include "process/stray_child.h"
+#include "process/release.h"
 #include "thread_cache/registry.h"
 
 namespace tcmalloc {

@@ -2,10 +2,10 @@
 #include "process/current_thread.h"
 
 #include "base/tuning.h"
-#include "os/thread_exit.h"
+#include "os/threads.h"
 #include "process/background_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/stray_child.h"
 
 namespace tcmalloc {
 namespace {

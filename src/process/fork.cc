@@ -17,7 +17,7 @@
 //   * B has a lock that our handler did not take: of another library's handler, of an outer fork
 //     that the signal interrupted, or the one on handlers that glibc before 2.36 keeps while they
 //     run. B cannot let it go. After the last try B forks without the heap, and its child is a
-//     stray one (process/stray_child.h).
+//     stray one (process/fork.h).
 // Each pause and each patience is twice as long as the one before, so that on a busy machine A runs
 // during a pause, and B can hold a heap that many threads use. So B waits for the heap for a few
 // seconds at most (Tuning::Locks), and for the list while others have it.
@@ -33,16 +33,16 @@
 #include <optional>
 
 #include "base/tuning.h"
+#include "os/c_library.h"
 #include "os/clock.h"
-#include "os/fork_handlers.h"
+#include "os/fork.h"
 #include "os/log.h"
 #include "os/spinlock.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
 #include "process/heap.h"
 #include "process/helper_thread.h"
-#include "process/stray_child.h"
 
 namespace tcmalloc {
 
@@ -240,6 +240,40 @@ void InstallForkHandlers() {
   if (handlers_installed.exchange(true, std::memory_order_relaxed)) return;
   EnsureHeap();
   RegisterForkHandlers(&Prepare, &Parent, &Child);
+}
+
+namespace {
+
+constinit const std::atomic<uint32_t> no_witness{1};
+
+// True from the first attempt to watch on. No data depends on it.
+constinit std::atomic<bool> watching{false};
+
+}  // namespace
+
+constinit std::atomic<const std::atomic<uint32_t>*> stray_witness{&no_witness};
+
+bool InStrayChildSlow() { return !SpinLock::InForkHold(); }
+
+void WatchForStrayChildren() {
+  const std::atomic<uint32_t>* const watched = stray_witness.load(std::memory_order_acquire);
+  if (watched->load(std::memory_order_relaxed) == 0 && !InStrayChildSlow()) {
+    // In a forked child, before its handler has run.
+    stray_witness.store(&no_witness, std::memory_order_release);
+    return;
+  }
+  // In a stray child it is true already: nothing changes there.
+  if (watching.load(std::memory_order_relaxed) || !CLibraryMalloc::CanAllocate() ||
+      watching.exchange(true, std::memory_order_relaxed)) {
+    return;
+  }
+  const std::atomic<uint32_t>* const word = WatchForCopies();
+  if (word != nullptr) stray_witness.store(word, std::memory_order_release);
+}
+
+void EndStrayWatchInChild() {
+  stray_witness.store(&no_witness, std::memory_order_release);
+  watching.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace tcmalloc

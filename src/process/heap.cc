@@ -7,11 +7,11 @@
 #include "base/check.h"
 #include "config/settings.h"
 #include "os/environment.h"
-#include "os/memory/hugepages.h"
+#include "os/memory/virtual_memory.h"
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
-#include "os/thread_exit.h"
+#include "os/threads.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
 

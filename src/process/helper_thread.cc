@@ -6,14 +6,14 @@
 #include <atomic>
 #include <cstddef>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "base/tuning.h"
 #include "os/clock.h"
-#include "os/detached_thread.h"
 #include "os/environment.h"
 #include "os/futex.h"
 #include "os/log.h"
 #include "os/signals.h"
+#include "os/threads.h"
 
 namespace tcmalloc {
 namespace {

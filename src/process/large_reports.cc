@@ -2,12 +2,12 @@
 #include "process/large_reports.h"
 
 #include "base/compiler.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
 #include "os/stack_trace.h"
-#include "process/callback_scope.h"
+#include "process/current_thread.h"
 
 namespace tcmalloc {
 namespace {

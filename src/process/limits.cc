@@ -4,15 +4,15 @@
 #include <algorithm>
 
 #include "base/compiler.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "base/tuning.h"
 #include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
-#include "process/callback_scope.h"
-#include "process/heap.h"
+#include "process/current_thread.h"
 #include "process/fork.h"
+#include "process/heap.h"
 
 namespace tcmalloc {
 namespace {

@@ -32,7 +32,7 @@
 #include <optional>
 
 #include "base/counters.h"
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "base/size_classes.h"
 #include "os/spinlock.h"
 #include "thread_cache/cache_budget.h"

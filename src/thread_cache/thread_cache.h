@@ -26,15 +26,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/intrusive_list.h"
-#include "base/sample_gap.h"
+#include "base/intrusive.h"
+#include "base/sampling_gap.h"
 #include "base/size_classes.h"
 #include "base/tuning.h"
 #include "central/central_cache.h"
 #include "page_heap/metadata_arena.h"
 #include "thread_cache/bin_table.h"
 #include "thread_cache/cache_budget.h"
-#include "thread_cache/countdown.h"
 #include "thread_cache/thread_slot.h"
 
 namespace tcmalloc {

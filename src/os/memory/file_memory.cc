@@ -13,7 +13,7 @@
 #include <bit>
 
 #include "base/check.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"

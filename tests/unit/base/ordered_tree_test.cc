@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/ordered_tree.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 #include <vector>
 
+#include "base/intrusive.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

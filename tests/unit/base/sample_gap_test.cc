@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/sample_gap.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
 #include <random>
+
+#include "base/sampling_gap.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/text_fields.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "base/text.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/text_writer.h"
-
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

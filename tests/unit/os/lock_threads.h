@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "os/spinlock.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/membarrier.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -13,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/processor.h"
 #include "testing/in_child.h"
 
 namespace tcmalloc {

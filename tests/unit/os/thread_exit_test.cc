@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/thread_exit.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -14,6 +12,8 @@
 #include <cstdint>
 #include <thread>
 #include <vector>
+
+#include "os/threads.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/thread_number.h"
-
 #include <gtest/gtest.h>
 
 #include <latch>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "os/threads.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PageHeapFuzzTest compares the span caches of a page heap with a model.
-#include "page_heap/span_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
 
 #include "base/tuning.h"
+#include "page_heap/span_home.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "page_heap/span_pool.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "base/tuning.h"
 #include "page_heap/page_heap.h"
+#include "page_heap/span_home.h"
 #include "span_pool_fixture.h"
 #include "testing/random.h"
 #include "testing/sizes.h"

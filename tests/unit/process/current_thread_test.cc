@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "process/heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "stats/stats.h"
 #include "testing/heap_fixture.h"
 #include "thread_cache/registry.h"

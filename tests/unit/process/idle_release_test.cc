@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the passes of idle release, one at a time.
-#include "process/idle_release.h"
-
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -10,6 +8,7 @@
 #include "base/tuning.h"
 #include "os/clock.h"
 #include "process/new_heap.h"
+#include "process/release.h"
 #include "testing/kept_spans.h"
 #include "thread_cache/cache_fixture.h"
 

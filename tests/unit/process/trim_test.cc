@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "process/trim.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "process/current_thread.h"
 #include "process/new_heap.h"
+#include "process/release.h"
 #include "stats/stats.h"
 #include "testing/kept_spans.h"
 #include "thread_cache/cache_fixture.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "stats/process_facts.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "config/settings.h"
+#include "stats/stats.h"
 
 namespace tcmalloc {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "process/new_heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "testing/random.h"
 #include "thread_cache/cache_fixture.h"
 #include "thread_cache/registry.h"

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "base/size_classes.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "central/central_cache.h"
 #include "central/shard.h"
 #include "page_heap/metadata_arena.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "thread_cache/countdown.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "base/sampling_gap.h"
 
 namespace tcmalloc {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/raw_memory.h"
+#include "base/address_range.h"
 #include "base/tuning.h"
 #include "testing/random.h"
 #include "thread_cache/bin_policy.h"

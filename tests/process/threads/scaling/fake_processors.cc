@@ -22,8 +22,8 @@
 #include "os/processor.h"
 #include "process/fork.h"
 #include "process/heap.h"
+#include "process/release.h"
 #include "process/threads/scaling/rows.h"
-#include "process/trim.h"
 #include "stats/stats.h"
 
 namespace tcmalloc::scaling {

@@ -11,7 +11,6 @@
 #include <set>
 #include <vector>
 
-#include "formats/marker/marker_leaked.h"
 #include "formats/marker/marker_scan.h"
 #include "formats/marker/searched_memory.h"
 #include "instruments/leaks/check_memory.h"

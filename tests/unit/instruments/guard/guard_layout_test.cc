@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/guard/guard_layout.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "instruments/guard/guard_pool.h"
 
 namespace tcmalloc {
 namespace {

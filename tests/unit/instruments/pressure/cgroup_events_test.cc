@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/pressure/cgroup_events.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "instruments/pressure/event_sources.h"
 #include "os/cgroup.h"
 #include "testing/fake_tree.h"
 

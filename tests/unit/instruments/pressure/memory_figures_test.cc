@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/pressure/memory_figures.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "instruments/pressure/figures.h"
 #include "testing/fake_tree.h"
 
 namespace tcmalloc {

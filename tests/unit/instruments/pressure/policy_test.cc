@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/pressure/policy.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
 #include "base/tuning.h"
+#include "instruments/pressure/config.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {

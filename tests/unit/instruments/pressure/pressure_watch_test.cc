@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/pressure/pressure_watch.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -12,9 +10,8 @@
 #include <cstring>
 #include <string>
 
-#include "instruments/pressure/cgroup_events.h"
-#include "instruments/pressure/memory_figures.h"
-#include "instruments/pressure/psi.h"
+#include "instruments/pressure/event_sources.h"
+#include "instruments/pressure/figures.h"
 #include "testing/cancelled.h"
 #include "testing/fake_tree.h"
 

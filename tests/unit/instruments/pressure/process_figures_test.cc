@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads the figures of a simulated system: limits change, groups vanish, and files do not exist.
-#include "instruments/pressure/process_figures.h"
-
 #include <gtest/gtest.h>
 
 #include "base/tuning.h"
+#include "instruments/pressure/figures.h"
 #include "process/new_heap.h"
 #include "testing/fake_tree.h"
 

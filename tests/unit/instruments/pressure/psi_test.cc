@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/pressure/psi.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <sstream>
 #include <string>
+
+#include "instruments/pressure/event_sources.h"
 
 namespace tcmalloc {
 namespace {

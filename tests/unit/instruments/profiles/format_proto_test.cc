@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/profiles/format_proto.h"
-
 #include <map>
 #include <tuple>
 

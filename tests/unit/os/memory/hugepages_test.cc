@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads the OS's setting from files that the test writes, and tests the opt-out of a process.
-#include "os/memory/hugepages.h"
-
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 
@@ -9,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "os/memory/virtual_memory.h"
 #include "testing/in_child.h"
 
 namespace tcmalloc {

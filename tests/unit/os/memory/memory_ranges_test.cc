@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/memory/memory_ranges.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
+#include "os/memory/heap_memory.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "os/memory/sbrk_memory.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/memory/anonymous_memory.h"
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
 #include "testing/random.h"
