@@ -30,6 +30,12 @@ REASONS = {
     "protocol": "states and marks that parts of the library agree on",
     "system": "a number of the kernel, the machine, the C library or the compiler",
     "test hook": "only tests set it",
+    "bound": "how much is done, searched or held back at once; no benchmark sees it",
+    "patience": "how long or how often to try before giving up, which matters only after something else went wrong",
+    "plausible": "what data must satisfy to be believed",
+    "setting": "a default, a bound or a meaning of a setting, which the documentation of the setting states",
+    "message": "decides only what a message says",
+    "derived": "follows from other numbers, which its comment names",
 }
 
 # file: names: reason
@@ -46,6 +52,7 @@ thread_cache/bins.h: kFullMark: protocol
 thread_cache/countdown.h: kNever: bits
 central/central_free_list.h: kMaxRuns kSpansAtOnce: buffer
 central/hole_claims.h: kMaxHoles: buffer
+central/hole_claims.h: kClaimedAtOnceBytes: bound
 central/object_words.h: kMaxWords: buffer
 central/shard.h: kNumRanks: bits
 central/shard.h: kNowhere: protocol
@@ -147,6 +154,7 @@ page_heap/page_map.h: kLeafBits kLeavesAtOnce: bits
 page_heap/page_map.h: kMaxHardwarePage: system
 page_heap/page_state.h: kRecordsPerMove: protocol
 page_heap/hugepage_counts.h: kBits: buffer
+page_heap/hugepage_counts.h: kSearchedAtOnce: bound
 page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
@@ -190,6 +198,7 @@ DECLARATION = re.compile(r"(?P<specifiers>(?:(?:static|inline|constexpr|const|co
                          r"(?P<name>\w+)\s*(?P<array>(?:\[[^\]]*\]\s*)*)(?P<value>[={].*)", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])(?:0[xX][\da-fA-F']+|\.?\d[\d'.]*(?:[eE][-+]?\d+)?)\w*")
 OTHER_CONSTANT = re.compile(r"\bk[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\bsizeof\b|\bnumeric_limits\b")
+TUNED = re.compile(r"\bTuned(Length)?\b")
 ACCESS = re.compile(r"^\s*(?:public|private|protected)\s*:(?!:)")
 
 
@@ -306,7 +315,7 @@ class Scanner:
                 if not more:
                     continue
                 name, part = more[1], more[2]
-            if re.search(r"\d", part) and not is_derived(part):
+            if re.search(r"\d", part) and not is_derived(part) and not TUNED.search(part):
                 yield name, " ".join(part.split())
 
 
