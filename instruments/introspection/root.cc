@@ -13,6 +13,7 @@
 #include "os/log.h"
 #include "process/fast_path_data.h"
 #include "process/heap.h"
+#include "thread_cache/bin_policy.h"
 
 namespace tcmalloc {
 
@@ -355,7 +356,7 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   // The unit of the distances in root_.
   out.Constant("leaf_distance_bytes", sizeof(ShortClass));
   out.Constant("size_classes", kNumSizeClasses);
-  out.Constant("max_bin_objects", kTuning.bins.max_objects);
+  out.Constant("max_bin_objects", kMaxBinObjects);
   out.Constant("hugepage_bytes", kHugepageSize);
   // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
   out.Constant("clock", 6);

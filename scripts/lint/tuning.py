@@ -188,6 +188,11 @@ config/settings.h: kSettingTextBytes: buffer
 config/settings_table.h: kMaxBytes kMaxMebibytes kMaxGuardedSample kMaxSeconds: bits
 stats/stats.cc: kChunk: buffer
 stats/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
+thread_cache/bin_policy.h: kMaxBinObjects kMaxMoveObjects: buffer
+thread_cache/registry.h: kDetachedAtOnce kLookedAtOnce: bound
+thread_cache/registry_sharing.cc: kMaxCandidates: bound
+config/settings.h: kMinPerCacheBytes: setting
+config/settings.cc: kSmallRetentionBytes kSmallMinPerCacheBytes kSmallReleaseRate: setting
 stats/stats_series.cc: kLineBytes: buffer
 """
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/tuning.h"
+#include "base/units.h"
 #include "config/setting.h"
 #include "config/settings_table.h"
 
@@ -189,12 +189,17 @@ void WriteSettingRange(const Setting& setting, TextWriter* out) {
   if (setting.type == SettingType::kBytesOrPercent) out->Text(", or 1% to 100%");
 }
 
+// The presets of TCMALLOC_SMALL.
+constexpr size_t kSmallRetentionBytes = 2_MiB;
+constexpr size_t kSmallMinPerCacheBytes = 16_KiB;
+constexpr double kSmallReleaseRate = 10;
+
 void UseSmallPreset(Settings* settings) {
   settings->small = true;
-  settings->retention_bytes = kTuning.small_preset.retention_bytes;
-  settings->min_thread_cache_bytes = kTuning.small_preset.min_per_cache_bytes;
+  settings->retention_bytes = kSmallRetentionBytes;
+  settings->min_thread_cache_bytes = kSmallMinPerCacheBytes;
   settings->hugepages = false;
-  settings->release_rate = kTuning.small_preset.release_rate;
+  settings->release_rate = kSmallReleaseRate;
 }
 
 }  // namespace tcmalloc

@@ -74,6 +74,7 @@ void ApplySettings(const Settings& settings, Heap* heap) {
   if (settings.max_total_thread_cache_bytes >= 0) {
     heap->registry.SetTotalLimit(static_cast<size_t>(settings.max_total_thread_cache_bytes));
   }
+  static_assert(kMinPerCacheBytes >= kInitialCacheBytes);
   heap->registry.SetMinPerCache(settings.min_thread_cache_bytes);
   heap->registry.SetInheritance(true);
   heap->registry.FollowRetention();

@@ -12,6 +12,7 @@
 #include "process/new_heap.h"
 #include "testing/kept_spans.h"
 #include "thread_cache/cache_fixture.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {
@@ -104,7 +105,7 @@ class IdleReleaseCachesTest : public testing::Test {
   static size_t CachedBytes(TestThread& thread) { return thread.cache()->table().CachedBytes(); }
   // From now on the thread's cache counts as idle if it has not changed since the last pass.
   static void PretendTimePassed(TestThread& thread) {
-    thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
+    thread.cache()->record.stamped_at_ms -= 1000 * kIdleCacheMs;
   }
 
   Heap& heap_ = NewHeap();
