@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/tuning.h"
 #include "instruments/pressure/memory_figures.h"
 #include "os/cgroup.h"
 #include "process/heap.h"
@@ -41,7 +40,7 @@ bool ProcessFigures::Needs(Of of) const {
 }
 
 void ProcessFigures::ReadLimitWhenDue(int64_t now_ms) {
-  if (limit_was_read_ && now_ms - limit_read_ms_ < kTuning.limits.cgroup_reread_ms) return;
+  if (limit_was_read_ && now_ms - limit_read_ms_ < kCgroupRereadMs) return;
   const std::optional<uint64_t> limit = ReadCgroupMemoryLimit(root_);
   // If the limit cannot be read now, the last value stays.
   if (limit.has_value()) cgroup_limit_ = *limit == kNoCgroupLimit ? kUnknown : *limit;

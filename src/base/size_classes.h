@@ -19,7 +19,6 @@
 #include "base/compiler.h"
 #include "base/config.h"
 #include "base/tuned.h"
-#include "base/tuning.h"
 #include "base/units.h"
 
 namespace tcmalloc {

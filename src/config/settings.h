@@ -35,6 +35,9 @@ struct BytesOrPercent {
   bool operator==(const BytesOrPercent&) const = default;
 };
 
+// The greatest TCMALLOC_RELEASE_RATE.
+inline constexpr double kMaxReleaseRate = 1000;
+
 // While an equal share of the budget is less than this, no thread cache's limit is lowered below it
 // (CacheBudget::LowerBound). More would strand 1 GiB in 2,000 threads (decision 0009).
 inline constexpr size_t kMinPerCacheBytes = 64_KiB;

@@ -9,6 +9,7 @@
 
 #include "base/tuning.h"
 #include "config/setting.h"
+#include "config/settings.h"
 
 namespace tcmalloc {
 
@@ -78,9 +79,6 @@ consteval SettingRow Row(const char* name, SettingType type, Default default_tex
                          Member Settings::* field, SettingTraits traits, const char* meaning) {
   return Row(name, type, default_text, {0, 1}, field, traits, meaning);
 }
-
-// The row has this default as text, because a number would lose the decimal point.
-static_assert(kTuning.release.default_rate == 1.0);
 
 // Each row has the name, type, default, range of a number, the member that stores the value, the
 // traits, and the meaning. The rows are in the order of their names.
@@ -308,8 +306,8 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_RECLAIM_MEMORY", kBoolean, "true", &Settings::reclaim_memory, kDebugLibrary,
         "Use the memory of freed objects again. false: freed objects stay in the queue for good. "
         "Debug libraries only."),
-    Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kTuning.release.max_rate},
-        &Settings::release_rate, kNoTraits,
+    Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kMaxReleaseRate}, &Settings::release_rate,
+        kNoTraits,
         "How fast free memory is released to the OS. At 1, memory that the program needed within "
         "the last four seconds is kept, and the rest is released, at up to 512 MiB per second, as "
         "long as page faults on memory released less than a second before take at most 2 % of the "

@@ -9,8 +9,8 @@
 
 #include "base/compiler.h"
 #include "base/text_writer.h"
-#include "base/tuning.h"
 #include "base/units.h"
+#include "config/settings.h"
 #include "instruments/pressure/listeners.h"
 #include "instruments/pressure/pressure.h"
 #include "os/errno_keeper.h"
@@ -131,7 +131,7 @@ TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
 
 TC_EXPORT void tcmalloc_set_memory_release_rate(double rate) noexcept {
   // The comparison is false for 0.0 / 0, which is not a number; it counts as 0.
-  rate = rate > 0 ? std::min(rate, kTuning.release.max_rate) : 0;
+  rate = rate > 0 ? std::min(rate, kMaxReleaseRate) : 0;
   ExistingHeap().page_heap.governor()->SetReleaseRate(rate);
 }
 

@@ -14,8 +14,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/tuning.h"
 #include "page_heap/address_space.h"
+#include "page_heap/hugepage.h"
 
 namespace tcmalloc {
 
@@ -50,8 +50,7 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
     plan->moved = Length(rest.pages() & ~(kHugepagePages.pages() - 1));
     plan->mapped = InWholeHugepages(plan->mapped);
   }
-  return plan->moved >= kTuning.hugepages.huge_object &&
-         store.hugepages().AreAdvised(span.pages(), plan->hugepages);
+  return plan->moved >= kHugeObject && store.hugepages().AreAdvised(span.pages(), plan->hugepages);
 }
 
 Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Length* freed) {
@@ -59,7 +58,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
   MovePlan plan;
   bool begun = false;
   const auto begin = [&]() TC_REQUIRES(state_.lock) {
-    begun = state_.moves_in_flight < kTuning.reallocation.max_moves_at_once && span->IsLargeAt(p) &&
+    begun = state_.moves_in_flight < kMaxMovesAtOnce && span->IsLargeAt(p) &&
             !span->has_small_object() && PlanMove(*span, n, &plan);
     if (!begun) return;
     ++state_.moves_in_flight;

@@ -15,7 +15,6 @@
 #include "base/counters.h"
 #include "base/intrusive_list.h"
 #include "base/ordered_tree.h"
-#include "base/tuning.h"
 #include "page_heap/span.h"
 
 namespace tcmalloc {
@@ -23,7 +22,7 @@ namespace tcmalloc {
 class FreeSpans {
  public:
   // Longer spans are in the tree.
-  static constexpr size_t kMaxExactPages = kTuning.placement.max_listed_pages;
+  static constexpr size_t kMaxExactPages = 128;
 
   void Insert(Span* span) {
     const size_t pages = span->num_pages.pages();

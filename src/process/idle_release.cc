@@ -24,7 +24,7 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
     // Pages are released slice by slice. For each slice the pages due are computed again, so that a
     // program that starts to allocate again keeps the rest.
     while ((stop_ == nullptr || stop_->load(std::memory_order_relaxed) == 0) &&
-           heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, idle) > Length(0)) {
+           heap.page_heap.ReleaseDue(kReleaseSlice, idle) > Length(0)) {
       released = true;
     }
   }

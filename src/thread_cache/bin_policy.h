@@ -25,7 +25,6 @@
 #include "base/config.h"
 #include "base/size_classes.h"
 #include "base/tuned.h"
-#include "base/tuning.h"
 
 namespace tcmalloc {
 

@@ -26,7 +26,6 @@
 #include <cstdint>
 
 #include "base/tuned.h"
-#include "base/tuning.h"
 #include "base/units.h"
 
 namespace tcmalloc {

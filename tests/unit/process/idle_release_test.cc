@@ -9,6 +9,7 @@
 
 #include "base/tuning.h"
 #include "os/clock.h"
+#include "page_heap/release_policy.h"
 #include "process/new_heap.h"
 #include "testing/kept_spans.h"
 #include "thread_cache/cache_fixture.h"
@@ -78,7 +79,7 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   }
   // One pass releases it, once the peak is forgotten.
   EXPECT_LE(FreeMapped(heap), Length::ForBytes(heap.page_heap.Shares().free_pages));
-  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
+  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kReleaseSlice.pages());
   EXPECT_EQ(NewFromCache(heap.page_heap, Length(8), home), nullptr);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
   heap.CheckInvariants();

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
+#include "page_heap/retention.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/cache_budget.h"
 #include "thread_cache/cache_fixture.h"
@@ -312,7 +312,7 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   }
   const size_t objects = threads[0]->cache()->table().CachedObjects(c_);
   heap_.registry.SetInheritance(true);
-  heap_.page_heap.hints().retention.SetTotal(3 * claimed * kTuning.retention.inherited_part);
+  heap_.page_heap.hints().retention.SetTotal(3 * claimed * kInheritedPart);
   for (auto& thread : threads) thread->Exit();
   EXPECT_EQ(CachedObjects(heap_.registry, c_), 3 * objects);
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/tuning.h"
+#include "os/cgroup.h"
 #include "process/new_heap.h"
 #include "testing/fake_tree.h"
 
@@ -169,7 +170,7 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
 
   SetLimit(200'000'000);
   SetInUse(170'000'000);
-  now_ms += kTuning.limits.cgroup_reread_ms;
+  now_ms += kCgroupRereadMs;
   Tell(told[0].event);
   EXPECT_EQ(Await(), 1);
   told = Registrations();
@@ -183,7 +184,7 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
   EXPECT_EQ(Await(), 3);
 
   SetLimit(UINT64_MAX / 2 + 1 - 4096);
-  now_ms += kTuning.limits.cgroup_reread_ms;
+  now_ms += kCgroupRereadMs;
   Tell(told[0].event);
   EXPECT_EQ(listening_->monitor().Handle(-1), 0);
   EXPECT_EQ(Sources(), 0U);

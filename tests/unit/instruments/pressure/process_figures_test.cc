@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/tuning.h"
 #include "process/new_heap.h"
 #include "testing/fake_tree.h"
 
