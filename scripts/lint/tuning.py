@@ -211,6 +211,18 @@ page_heap/page_heap.cc: kMaxSlicesForSoft: bound
 page_heap/page_heap.cc: kMaxTimesTaken: patience
 page_heap/metadata_arena.h: kArenaChunkBytes kFirstRegionBytes kMaxRegionBytes kMostFromSpare: buffer
 config/settings.h: kMaxReleaseRate: setting
+process/idle_release.h: kSleepAfterPasses: derived
+process/large_reports.cc: kRisePart: setting
+config/settings.h: kLargeReportBytes: setting
+process/fork.cc: kForkTries: patience
+os/spinlock.h: kForkPatienceMs: patience
+os/memory/file_memory.cc: kMaxReservedBytes kReservedAtOnceBytes: bound
+os/memory/file_memory.cc: kNameTries: patience
+os/files.h: kFirstDescriptor: system
+process/helper_thread.h: kMaxWriteWaitMs: patience
+process/helper_thread.cc: kMaxSignalWaitMs: patience
+base/text_fields.h: kMinIntervalMs kMaxIntervalMs: setting
+config/near_name.h: kShortestNearName kTwoErrorsFrom: message
 stats/stats_series.cc: kLineBytes: buffer
 """
 

@@ -28,71 +28,6 @@
 namespace tcmalloc {
 
 struct Tuning {
-  // Idle release: returning free pages to the OS while no thread is freeing
-  // (process/idle_release.h, process/background_thread.h). A pass is idle when nothing was freed
-  // since the pass before.
-  struct IdleRelease {
-    // The time from one pass to the next. Not measured. Range: 10 to 10,000.
-    int pass_ms = 1000;
-    // After this many idle passes the thread sleeps until pages are freed, if no cache was used
-    // since the last pass. By then the release policy has forgotten the demand before the last
-    // free, and the second of these passes has flushed caches that the first one found idle. Range:
-    // 3 to 3600.
-    int sleep_after_passes = 7;
-    // While only caches in use keep the thread from sleeping, each pause is twice the one before,
-    // up to this one. The cache of a thread that becomes idle then is flushed at the second pass
-    // after that. Not measured. Range: pass_ms to 3,600,000.
-    int longest_pause_ms = 60'000;
-    // A start and an end of the background thread cost some 100 us. A program that creates one
-    // thread after the other gets one at most once in restart_alone_ms. A program that repeatedly
-    // creates several threads at a time gets one the first quick_starts times, then once in
-    // restart_ms. The first quick_starts_alone starts are always quick. Not measured. Ranges:
-    // restart_ms to 3,600,000; 1 to 1000; 1 to quick_starts; 0 to 10,000.
-    int64_t restart_alone_ms = 10'000;
-    uint32_t quick_starts = 4;
-    uint32_t quick_starts_alone = 3;
-    int64_t restart_ms = 20;
-  } idle_release;
-
-  // Memory from files and devices (os/memory/file_memory.h).
-  struct BackingFiles {
-    // The longest piece for which the file system must reserve memory. A longer one may be meant to
-    // stay mostly empty. Not measured. Range: 1 MiB to 1 GiB.
-    size_t max_reserved_bytes = 1_GiB;
-    // The most bytes that one system call reserves. Before Linux 6.0 a signal undoes the whole
-    // call, which a periodic timer could repeat forever. Range: 64 KiB to 64 MiB.
-    size_t reserved_at_once_bytes = 2_MiB;
-    // How many random file names are tried: others may be in use. Range: 1 to 10,000.
-    int name_tries = 100;
-    // The lowest number of the library's descriptors, where programs expect none. Range: 3 to 1000.
-    int first_descriptor = 512;
-  } backing_files;
-
-  // Spin locks (os/spinlock.cc).
-  struct Locks {
-    // How many times a waiting thread looks at the lock before it sleeps: about as long as the
-    // longest critical section. Not measured. Range: 0 to 10,000.
-    int spins = 200;
-    // How long fork waits for each lock that another thread holds, in case that thread waits for a
-    // critical section that the forking thread interrupted. This is far longer than a section
-    // takes; for all locks, it is a time that a user accepts. Range: 1 to 1000.
-    int fork_patience_ms = 50;
-    // How often fork tries to hold the heap, each time with twice the patience: together 6 s. Fewer
-    // could give up where many threads share a processor; the child can then use little of the
-    // heap (process/stray_child.h). Not measured. Range: 1 to 10.
-    int fork_tries = 7;
-  } locks;
-
-  // Reports of large allocations (process/large_reports.h).
-  struct LargeReports {
-    // The default of TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD, as in gperftools. Larger allocations
-    // are more often a mistake than not. Range: 1 MiB and up.
-    size_t threshold_bytes = 1_GiB;
-    // After each report the threshold rises by this part of itself, as in gperftools: sixty reports
-    // are a factor of a thousand apart. Range: 1 to 64.
-    size_t rise_part = 8;
-  } large_reports;
-
   // Sampled allocations, and profiles in files (instruments/profiles/profile_files.h).
   struct Sampling {
     // The sampling interval, the mean number of bytes between samples, of profiles requested
@@ -274,28 +209,6 @@ struct Tuning {
     // The most reads of one source before the others are read. Not measured. Range: 1 to 1000.
     int reads_at_once = 64;
   } pressure;
-
-  // Reports at intervals, on signals and at exit (process/helper_thread.h).
-  struct Reports {
-    // The shortest and the longest interval of periodic reports: 10 ms and 30 days. Range: the
-    // first is below the second.
-    uint64_t min_interval_ms = 10;
-    uint64_t max_interval_ms = uint64_t{30} * 24 * 3600 * 1000;
-    // How long a thread waits for the reports on a fatal signal. Range: 0 to 60,000.
-    int64_t max_signal_wait_ms = 1000;
-    // How long a thread waits, at exit and for its own heap profile, for a file that another thread
-    // is writing. That thread may hang, or this thread's signal handler may have interrupted it.
-    // Range: 0 to 60,000.
-    int max_write_wait_ms = 10'000;
-  } reports;
-
-  // Misspelt names of settings (config/near_name.h).
-  struct NearNames {
-    // Shorter names have no near names. Range: 4 to 20.
-    size_t shortest = 8;
-    // Names of this length or more may have two wrong characters. Range: shortest to 40.
-    size_t two_errors_from = 12;
-  } near_names;
 };
 
 inline constexpr Tuning kTuning;

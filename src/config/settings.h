@@ -35,6 +35,10 @@ struct BytesOrPercent {
   bool operator==(const BytesOrPercent&) const = default;
 };
 
+// The default of TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD, as in gperftools. Larger allocations are
+// more often a mistake than not.
+inline constexpr size_t kLargeReportBytes = 1_GiB;
+
 // The greatest TCMALLOC_RELEASE_RATE.
 inline constexpr double kMaxReleaseRate = 1000;
 

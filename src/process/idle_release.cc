@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/tuning.h"
 #include "os/detached_thread.h"
 #include "process/background_thread.h"
 #include "process/heap.h"
@@ -11,7 +10,6 @@
 namespace tcmalloc {
 
 int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
-  constexpr auto& kRules = kTuning.idle_release;
   idle_passes_ = frees == frees_ ? idle_passes_ + 1 : 0;
   frees_ = frees;
   const bool idle = idle_passes_ > 0;
@@ -29,17 +27,17 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
     }
   }
   // At a low rate a pass may release nothing although pages are left to release.
-  const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kRules.sleep_after_passes;
+  const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kSleepAfterPasses;
   const bool sleep = done && !released;
   if (sleep && !in_use) return kUntilFrees;
-  pause_ms_ = sleep ? std::min(2 * pause_ms_, kRules.longest_pause_ms) : kRules.pass_ms;
+  pause_ms_ = sleep ? std::min(2 * pause_ms_, kLongestIdlePauseMs) : kIdlePassMs;
   return pause_ms_;
 }
 
 void ProcessBackgroundActions(Heap& heap) {
   for (IdleRelease idle_release;;) {
     idle_release.RunPass(heap, NumFrees());
-    SleepMilliseconds(kTuning.idle_release.pass_ms);
+    SleepMilliseconds(kIdlePassMs);
   }
 }
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/tuning.h"
+#include "process/idle_release.h"
 
 namespace tcmalloc {
 namespace {
@@ -162,7 +162,7 @@ class Sawtooth {
   };
 
   void PassesUntil(int64_t now_ms) {
-    for (; pass_ms_ <= now_ms; pass_ms_ += kTuning.idle_release.pass_ms) {
+    for (; pass_ms_ <= now_ms; pass_ms_ += kIdlePassMs) {
       while (Decide(pass_ms_) > Length(0)) {
       }
     }
