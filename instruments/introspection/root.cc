@@ -8,11 +8,12 @@
 #include <cstdint>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
 #include "instruments/introspection/field_table.h"
 #include "os/log.h"
+#include "page_heap/retention.h"
 #include "process/fast_path_data.h"
 #include "process/heap.h"
+#include "thread_cache/bin_policy.h"
 
 namespace tcmalloc {
 
@@ -355,7 +356,7 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   // The unit of the distances in root_.
   out.Constant("leaf_distance_bytes", sizeof(ShortClass));
   out.Constant("size_classes", kNumSizeClasses);
-  out.Constant("max_bin_objects", kTuning.bins.max_objects);
+  out.Constant("max_bin_objects", kMaxBinObjects);
   out.Constant("hugepage_bytes", kHugepageSize);
   // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
   out.Constant("clock", 6);
@@ -372,14 +373,14 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   out.Constant("SpanState.kMetadata", static_cast<uint64_t>(SpanState::kMetadata));
   out.Constant("owner_shard_bits", SpanOwner::kShardBits);
   out.Constant("owner_counted", SpanOwner::kCounted);
-  out.Constant("retention.floor_bytes", kTuning.retention.floor_bytes);
-  out.Constant("retention.in_use_part", kTuning.retention.in_use_part);
-  out.Constant("retention.limit_part", kTuning.retention.limit_part);
-  out.Constant("retention.thread_caches_part", kTuning.retention.thread_caches_part);
-  out.Constant("retention.inherited_part", kTuning.retention.inherited_part);
-  out.Constant("retention.free_pages_part", kTuning.retention.free_pages_part);
-  out.Constant("retention.per_thread_cache_bytes", kTuning.retention.per_thread_cache_bytes);
-  out.Constant("retention.thread_caches_in_use_part", kTuning.retention.thread_caches_in_use_part);
+  out.Constant("retention.floor_bytes", kRetentionFloorBytes);
+  out.Constant("retention.in_use_part", kRetentionPart);
+  out.Constant("retention.limit_part", kRetentionLimitPart);
+  out.Constant("retention.thread_caches_part", kThreadCachesPart);
+  out.Constant("retention.inherited_part", kInheritedPart);
+  out.Constant("retention.free_pages_part", kFreePagesPart);
+  out.Constant("retention.per_thread_cache_bytes", kPerThreadCacheBytes);
+  out.Constant("retention.thread_caches_in_use_part", kThreadCachesInUsePart);
   {
     using T = Heap;
     out.Struct("Heap", sizeof(T));

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/text.h"
-#include "base/tuning.h"
 #include "os/cgroup.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
@@ -138,7 +137,7 @@ bool ProcessFigures::Needs(Of of) const {
 }
 
 void ProcessFigures::ReadLimitWhenDue(int64_t now_ms) {
-  if (limit_was_read_ && now_ms - limit_read_ms_ < kTuning.limits.cgroup_reread_ms) return;
+  if (limit_was_read_ && now_ms - limit_read_ms_ < kCgroupRereadMs) return;
   const std::optional<uint64_t> limit = ReadCgroupMemoryLimit(root_);
   // If the limit cannot be read now, the last value stays.
   if (limit.has_value()) cgroup_limit_ = *limit == kNoCgroupLimit ? kUnknown : *limit;

@@ -306,7 +306,7 @@ void StartProfileFiles(Heap& heap) {
 void WriteLastProfileFiles() {
   if (!requested.load(std::memory_order_acquire)) return;
   for (int i = 0; !TryBeginWriting(); ++i) {
-    if (i == kTuning.reports.max_write_wait_ms) return;
+    if (i == kMaxWriteWaitMs) return;
     WaitMillisecond();
   }
   const ErrnoKeeper keeper;

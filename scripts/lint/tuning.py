@@ -30,6 +30,12 @@ REASONS = {
     "protocol": "states and marks that parts of the library agree on",
     "system": "a number of the kernel, the machine, the C library or the compiler",
     "test hook": "only tests set it",
+    "bound": "how much is done, searched or held back at once; no benchmark sees it",
+    "patience": "how long or how often to try before giving up, which matters only after something else went wrong",
+    "plausible": "what data must satisfy to be believed",
+    "setting": "a default, a bound or a meaning of a setting, which the documentation of the setting states",
+    "message": "decides only what a message says",
+    "derived": "follows from other numbers, which its comment names",
 }
 
 # file: names: reason
@@ -46,6 +52,7 @@ thread_cache/bins.h: kFullMark: protocol
 base/sampling_gap.h: kNever: bits
 central/central_free_list.h: kMaxRuns kSpansAtOnce: buffer
 central/hole_claims.h: kMaxHoles: buffer
+central/hole_claims.h: kClaimedAtOnceBytes: bound
 central/object_words.h: kMaxWords: buffer
 central/shard.h: kNumRanks: bits
 central/shard.h: kNowhere: protocol
@@ -147,6 +154,7 @@ page_heap/page_map.h: kLeafBits kLeavesAtOnce: bits
 page_heap/page_map.h: kMaxHardwarePage: system
 page_heap/page_state.h: kRecordsPerMove: protocol
 page_heap/hugepage_counts.h: kBits: buffer
+page_heap/hugepage_counts.h: kSearchedAtOnce: bound
 page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
@@ -180,6 +188,41 @@ config/settings.h: kSettingTextBytes: buffer
 config/settings_table.h: kMaxBytes kMaxMebibytes kMaxGuardedSample kMaxSeconds: bits
 stats/stats.cc: kChunk: buffer
 stats/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
+thread_cache/bin_policy.h: kMaxBinObjects kMaxMoveObjects: buffer
+thread_cache/registry.h: kDetachedAtOnce kLookedAtOnce: bound
+thread_cache/registry_sharing.cc: kMaxCandidates: bound
+config/settings.h: kMinPerCacheBytes: setting
+config/settings.cc: kSmallRetentionBytes kSmallMinPerCacheBytes kSmallReleaseRate: setting
+page_heap/free_spans.h: kMaxExactPages: buffer
+page_heap/governor.h: kMaxRefusals: patience
+page_heap/span_store.cc: kEqualsLookedAt: bound
+page_heap/span_store_cold.cc: kSpansLookedAt: bound
+page_heap/page_heap_kept.cc: kDrainedAtOnce: bound
+page_heap/span_home.h: kPoolRecords: buffer
+page_heap/address_space.h: kStoppedAtOnce kMaxMoves: bound
+page_heap/address_space.h: kMaxMovesAtOnce: buffer
+page_heap/address_space.cc: kSpanRecordsBytes: buffer
+page_heap/address_space_cold.cc: kRestoredAtOnce: bound
+page_heap/address_space_cold.cc: kMaxUnmapRefusals: patience
+page_heap/address_space_cold.cc: kUnmapDownToPart: derived
+page_heap/release_policy.h: kDefaultReleaseRate: setting
+page_heap/release_policy.h: kReleasePart kMaxReleasePart: bound
+page_heap/page_heap.cc: kMaxSlicesForSoft: bound
+page_heap/page_heap.cc: kMaxTimesTaken: patience
+page_heap/metadata_arena.h: kArenaChunkBytes kFirstRegionBytes kMaxRegionBytes kMostFromSpare: buffer
+config/settings.h: kMaxReleaseRate: setting
+process/release.h: kSleepAfterPasses: derived
+process/large_reports.cc: kRisePart: setting
+config/settings.h: kLargeReportBytes: setting
+process/fork.cc: kForkTries: patience
+os/spinlock.h: kForkPatienceMs: patience
+os/memory/file_memory.cc: kMaxReservedBytes kReservedAtOnceBytes: bound
+os/memory/file_memory.cc: kNameTries: patience
+os/files.h: kFirstDescriptor: system
+process/helper_thread.h: kMaxWriteWaitMs: patience
+process/helper_thread.cc: kMaxSignalWaitMs: patience
+base/text.h: kMinIntervalMs kMaxIntervalMs: setting
+config/near_name.h: kShortestNearName kTwoErrorsFrom: message
 stats/stats_series.cc: kLineBytes: buffer
 """
 
@@ -190,6 +233,7 @@ DECLARATION = re.compile(r"(?P<specifiers>(?:(?:static|inline|constexpr|const|co
                          r"(?P<name>\w+)\s*(?P<array>(?:\[[^\]]*\]\s*)*)(?P<value>[={].*)", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])(?:0[xX][\da-fA-F']+|\.?\d[\d'.]*(?:[eE][-+]?\d+)?)\w*")
 OTHER_CONSTANT = re.compile(r"\bk[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\bsizeof\b|\bnumeric_limits\b")
+TUNED = re.compile(r"\bTuned(Length)?\b")
 ACCESS = re.compile(r"^\s*(?:public|private|protected)\s*:(?!:)")
 
 
@@ -306,7 +350,7 @@ class Scanner:
                 if not more:
                     continue
                 name, part = more[1], more[2]
-            if re.search(r"\d", part) and not is_derived(part):
+            if re.search(r"\d", part) and not is_derived(part) and not TUNED.search(part):
                 yield name, " ".join(part.split())
 
 

@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/tuning.h"
-
 namespace tcmalloc {
 
 // The text before the next `separator`, or all of it. `text` keeps the rest after the separator.
@@ -61,19 +59,22 @@ constexpr bool TakeNumber(std::string_view* text, uint64_t* value) {
   return true;
 }
 
+// The shortest and the longest interval of periodic reports: 10 ms and 30 days.
+inline constexpr uint64_t kMinIntervalMs = 10;
+inline constexpr uint64_t kMaxIntervalMs = uint64_t{30} * 24 * 3600 * 1000;
+
 // Parses all of `text`, an integer and a unit (ms, s, m, h; seconds without a unit), into
-// milliseconds. False for a malformed duration, or one outside the limits of Tuning::Reports.
+// milliseconds. False for a malformed duration, or one outside the limits.
 constexpr bool ParseInterval(std::string_view text, int64_t* ms) {
   uint64_t number = 0;
-  if (!TakeNumber(&text, &number) || number > kTuning.reports.max_interval_ms) return false;
+  if (!TakeNumber(&text, &number) || number > kMaxIntervalMs) return false;
   uint64_t unit = 0;
   if (text == "ms") unit = 1;
   if (text.empty() || text == "s") unit = 1000;
   if (text == "m") unit = 60'000;
   if (text == "h") unit = 3'600'000;
   number *= unit;
-  if (number < kTuning.reports.min_interval_ms || number > kTuning.reports.max_interval_ms)
-    return false;
+  if (number < kMinIntervalMs || number > kMaxIntervalMs) return false;
   *ms = static_cast<int64_t>(number);
   return true;
 }

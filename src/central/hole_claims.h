@@ -8,11 +8,15 @@
 #include "base/bitmap.h"
 #include "base/check.h"
 #include "base/intrusive.h"
-#include "base/tuning.h"
+#include "base/units.h"
 #include "os/threads.h"
 #include "page_heap/span.h"
 
 namespace tcmalloc {
+
+// The most memory that a trim claims at once, and that no thread can allocate meanwhile: enough for
+// a series of system calls, little in a heap worth trimming.
+inline constexpr size_t kClaimedAtOnceBytes = 8_MiB;
 
 // Holes: the hardware pages of a span in use on which no object in use has a byte, so that their
 // memory can be released. Pure functions of a bitmap and of a span's measures.
@@ -91,9 +95,7 @@ class HoleClaims {
   static constexpr size_t kMaxHoles = 250;
 
   // `n` more holes fit, and the claims are below the limit for one round.
-  bool HasRoomFor(size_t n) const {
-    return end_ + n <= kMaxHoles && bytes_ < kTuning.trim.claimed_at_once_bytes;
-  }
+  bool HasRoomFor(size_t n) const { return end_ + n <= kMaxHoles && bytes_ < kClaimedAtOnceBytes; }
   void Add(Span* span, const SpanHole& hole, size_t hardware_page_size) {
     TC_ASSERT(end_ < kMaxHoles);
     entries_[end_++] = {span, hole};

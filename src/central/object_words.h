@@ -11,7 +11,7 @@
 #include "base/bitmap.h"
 #include "base/config.h"
 #include "base/in_flight.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 
 namespace tcmalloc {
 
@@ -103,11 +103,14 @@ inline uint64_t LeadingNeighbours(void* const* objects, size_t n, size_t object_
 // Takes only lines that the user has most likely touched: all of a small object, the beginning of a
 // larger one.
 
+// All lines of an object of up to this size are taken. Not measured.
+inline constexpr size_t kWholeObjectBytes = Tuned(1024, kCacheLineSize, 4096);
+// Those that are taken of a longer one. Not measured.
+inline constexpr size_t kBytesOfLonger = Tuned(2 * kCacheLineSize, 1, kWholeObjectBytes);
+
 // The bytes whose lines are taken, from the object's start.
 constexpr size_t BytesTaken(size_t object_size) {
-  return object_size <= kTuning.line_ownership.whole_object_bytes
-             ? object_size
-             : kTuning.line_ownership.bytes_of_longer;
+  return object_size <= kWholeObjectBytes ? object_size : kBytesOfLonger;
 }
 
 // Thread safety: the caller must have the objects. Cost: one load and one store per line.

@@ -18,8 +18,7 @@ ShardMap::ShardMap(PageHeap& page_heap, MetadataArena& arena, Processor processo
 
 uint8_t ShardMap::Assign(std::atomic<uint8_t>& entry) {
   const size_t number = next_.fetch_add(1, std::memory_order_relaxed);
-  const uint8_t fresh =
-      static_cast<uint8_t>(number % std::min(num_shards_, kTuning.shards.max_of_cpus) + 1);
+  const uint8_t fresh = static_cast<uint8_t>(number % std::min(num_shards_, kMaxShardsOfCpus) + 1);
   uint8_t known = 0;
   return entry.compare_exchange_strong(known, fresh, std::memory_order_relaxed) ? fresh : known;
 }

@@ -15,7 +15,7 @@
 #include <variant>
 
 #include "base/text.h"
-#include "base/tuning.h"
+#include "base/units.h"
 #include "config/environment_hints.h"
 #include "config/near_name.h"
 #include "config/setting.h"
@@ -194,12 +194,17 @@ void WriteSettingRange(const Setting& setting, TextWriter* out) {
   if (setting.type == SettingType::kBytesOrPercent) out->Text(", or 1% to 100%");
 }
 
+// The presets of TCMALLOC_SMALL.
+constexpr size_t kSmallRetentionBytes = 2_MiB;
+constexpr size_t kSmallMinPerCacheBytes = 16_KiB;
+constexpr double kSmallReleaseRate = 10;
+
 void UseSmallPreset(Settings* settings) {
   settings->small = true;
-  settings->retention_bytes = kTuning.small_preset.retention_bytes;
-  settings->min_thread_cache_bytes = kTuning.small_preset.min_per_cache_bytes;
+  settings->retention_bytes = kSmallRetentionBytes;
+  settings->min_thread_cache_bytes = kSmallMinPerCacheBytes;
   settings->hugepages = false;
-  settings->release_rate = kTuning.small_preset.release_rate;
+  settings->release_rate = kSmallReleaseRate;
 }
 
 // Reads the settings from the environment, and reports mistakes in it.

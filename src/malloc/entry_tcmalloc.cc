@@ -12,8 +12,8 @@
 
 #include "base/compiler.h"
 #include "base/text.h"
-#include "base/tuning.h"
 #include "base/units.h"
+#include "config/settings.h"
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/pressure/pressure.h"
 #include "instruments/profiles/sampler.h"
@@ -134,7 +134,7 @@ TC_EXPORT size_t tcmalloc_release_to_system(size_t bytes) noexcept {
 
 TC_EXPORT void tcmalloc_set_memory_release_rate(double rate) noexcept {
   // The comparison is false for 0.0 / 0, which is not a number; it counts as 0.
-  rate = rate > 0 ? std::min(rate, kTuning.release.max_rate) : 0;
+  rate = rate > 0 ? std::min(rate, kMaxReleaseRate) : 0;
   ExistingHeap().page_heap.governor()->SetReleaseRate(rate);
 }
 

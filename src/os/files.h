@@ -21,6 +21,9 @@ namespace tcmalloc {
 
 inline constexpr int kStderr = STDERR_FILENO;
 
+// The lowest number of the library's descriptors that stay open, where programs expect none.
+inline constexpr int kFirstDescriptor = 512;
+
 inline int OpenForReading(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
 }

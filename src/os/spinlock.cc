@@ -2,12 +2,16 @@
 #include "os/spinlock.h"
 
 #include "base/check.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "os/clock.h"
 #include "os/futex.h"
 
 namespace tcmalloc {
 namespace {
+
+// How many times a waiting thread looks at the lock before it sleeps: about as long as the longest
+// critical section. Not measured.
+constexpr int kSpins = Tuned(200, 0, 10'000);
 
 // The thread between BeginForkHold and EndForkHold writes these: the address of its number, which
 // no other living thread shares; the number of nested holds; for each hold a bit that is set if the
@@ -52,7 +56,7 @@ bool SpinLock::LockUntil(int64_t deadline_ms) {
                                        std::memory_order_relaxed)) {
         return true;
       }
-    } else if (spins < kTuning.locks.spins) {
+    } else if (spins < kSpins) {
       ++spins;
       Pause();
     } else {
@@ -113,7 +117,7 @@ bool SpinLock::LockForFork(bool patient, int64_t deadline_ms) TC_NO_THREAD_SAFET
       return true;
     }
     if (patient) return LockUntil(deadline_ms);
-    if (waited_ms == kTuning.locks.fork_patience_ms) return false;
+    if (waited_ms == kForkPatienceMs) return false;
     WaitMillisecond();
   }
 }

@@ -54,6 +54,11 @@ enum class LockRank : uint8_t {
   kCount,
 };
 
+// How long fork waits for each lock that another thread holds, in case that thread waits for a
+// critical section that the forking thread interrupted. This is far longer than a section takes;
+// for all locks, it is a time that a user accepts.
+inline constexpr int kForkPatienceMs = 50;
+
 class TC_CAPABILITY("mutex") SpinLock {
  public:
   explicit constexpr SpinLock(LockRank rank) : rank_(rank) {}
@@ -105,7 +110,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr int64_t kNever = INT64_MAX;
   // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold is called between
   // them. LockForFork returns false when it cannot get the lock; a patient caller waits for it
-  // until the deadline, others for Tuning::Locks::fork_patience_ms.
+  // until the deadline, others for kForkPatienceMs.
   [[nodiscard]] bool LockForFork(bool patient, int64_t deadline_ms = kNever);
   void MarkHeldForFork();
   // While it lives, HoldForFork waits no longer than until the deadline if the hold is patient.

@@ -4,11 +4,26 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "os/futex.h"
 #include "page_heap/address_space.h"
+#include "page_heap/hugepage.h"
+#include "page_heap/release_policy.h"
 
 namespace tcmalloc {
+
+// The most refused spans that become free under one hold of the lock.
+constexpr size_t kRestoredAtOnce = 64;
+
+// When the OS refuses a mapping (decision 0025), the heap unmaps free memory for other users of the
+// address space when that memory is at least this much and more than a half of the heap, until a
+// quarter is left. Less is not worth the system calls. Not measured.
+constexpr size_t kMinUnmappedBytes = Tuned(16_MiB, 1_MiB, 1_GiB);
+constexpr size_t kUnmapAbovePart = Tuned(2, 2, 16);
+constexpr size_t kUnmapDownToPart = 2 * kUnmapAbovePart;
+// The most spans that one free skips because they cannot be unmapped: little of a heap is from
+// sbrk.
+constexpr size_t kMaxUnmapRefusals = 4;
 
 Length AddressSpace::Release(const ReleasePlan& plan) {
   Length total;
@@ -30,7 +45,7 @@ Length AddressSpace::Release(const ReleasePlan& plan) {
     if (released) {
       total += n;
       slices += SlicesOf(n);
-    } else if (in_parts && n > kTuning.release.slice) {
+    } else if (in_parts && n > kReleaseSlice) {
       // One of its slices was refused: from now on each is tried on its own.
       in_parts = false;
     } else {
@@ -40,7 +55,7 @@ Length AddressSpace::Release(const ReleasePlan& plan) {
   // A few at a time, for the sake of the lock.
   while (refusals > 0) {
     const SpinLockHolder holder(state_.lock);
-    for (size_t i = 0; i < kTuning.release.restored_at_once && refusals > 0; ++i, --refusals) {
+    for (size_t i = 0; i < kRestoredAtOnce && refusals > 0; ++i, --refusals) {
       if (!refused_.empty()) state_.store.EndRelease(refused_.PopFirst(), false);
     }
   }
@@ -53,7 +68,7 @@ Length AddressSpace::ReleaseNext(Length limit, bool may_split, bool in_parts, bo
   const auto take = [&](bool may_cut) TC_REQUIRES(state_.lock) {
     // At a limit, threads wait for what is on its way.
     if (!in_parts || state_.governor.limits().any()) {
-      limit = std::min(limit, kTuning.release.slice);
+      limit = std::min(limit, kReleaseSlice);
     }
     limit = Length((limit.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
     span = state_.store.TakeReleasable(limit, may_split, may_cut);
@@ -92,7 +107,7 @@ Length AddressSpace::ReleaseNext(Length limit, bool may_split, bool in_parts, bo
       counts.released_total_bytes += n.bytes();
       if (splits[0] || splits[1]) ++counts.hugepages_split;
       state_.store.EndRelease(span, true);
-    } else if (in_parts && n > kTuning.release.slice) {
+    } else if (in_parts && n > kReleaseSlice) {
       state_.store.EndRelease(span, false);
     } else {
       refused_.Prepend(span);
@@ -104,7 +119,7 @@ Length AddressSpace::ReleaseNext(Length limit, bool may_split, bool in_parts, bo
 
 bool AddressSpace::ReleasePages(PageRange range) {
   while (range.first < range.end) {
-    const Length n = std::min(range.length(), kTuning.release.slice);
+    const Length n = std::min(range.length(), kReleaseSlice);
     if (!vm_.Release(range.start_address(), n.bytes())) return false;
     range.first += n;
   }
@@ -184,12 +199,8 @@ void AddressSpace::UnmapWhenShort() {
     system_bytes = state_.store.counts.system_bytes;
     free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
   }
-  if (free_bytes < kTuning.address_space.min_unmapped_bytes ||
-      free_bytes < system_bytes / kTuning.address_space.unmap_above_part)
-    return;
-  UnmapAtLeast(
-      Length::ForBytes(free_bytes - system_bytes / kTuning.address_space.unmap_down_to_part),
-      kTuning.address_space.max_refusals);
+  if (free_bytes < kMinUnmappedBytes || free_bytes < system_bytes / kUnmapAbovePart) return;
+  UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes / kUnmapDownToPart), kMaxUnmapRefusals);
 }
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
@@ -274,8 +285,7 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
     plan->moved = Length(rest.pages() & ~(kHugepagePages.pages() - 1));
     plan->mapped = InWholeHugepages(plan->mapped);
   }
-  return plan->moved >= kTuning.hugepages.huge_object &&
-         store.hugepages().AreAdvised(span.pages(), plan->hugepages);
+  return plan->moved >= kHugeObject && store.hugepages().AreAdvised(span.pages(), plan->hugepages);
 }
 
 Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Length* freed) {
@@ -283,7 +293,7 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
   MovePlan plan;
   bool begun = false;
   const auto begin = [&]() TC_REQUIRES(state_.lock) {
-    begun = state_.moves_in_flight < kTuning.reallocation.max_moves_at_once && span->IsLargeAt(p) &&
+    begun = state_.moves_in_flight < kMaxMovesAtOnce && span->IsLargeAt(p) &&
             !span->has_small_object() && PlanMove(*span, n, &plan);
     if (!begun) return;
     ++state_.moves_in_flight;

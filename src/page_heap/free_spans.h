@@ -18,7 +18,6 @@
 #include "base/compiler.h"
 #include "base/counters.h"
 #include "base/intrusive.h"
-#include "base/tuning.h"
 #include "base/units.h"
 #include "page_heap/page_map.h"
 #include "page_heap/span.h"
@@ -28,7 +27,7 @@ namespace tcmalloc {
 class FreeSpans {
  public:
   // Longer spans are in the tree.
-  static constexpr size_t kMaxExactPages = kTuning.placement.max_listed_pages;
+  static constexpr size_t kMaxExactPages = 128;
 
   void Insert(Span* span) {
     const size_t pages = span->num_pages.pages();

@@ -22,6 +22,7 @@
 #include "os/spinlock.h"
 #include "page_heap/address_space.h"
 #include "page_heap/page_state.h"
+#include "page_heap/release_policy.h"
 #include "page_heap/touch_history.h"
 
 namespace tcmalloc {
@@ -63,7 +64,7 @@ class PageHeap {
                 Memory memory = Memory::kAny);
 
   // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
-  // at most Tuning::Release::slice. Requires: the span is in use, its pages have no class in the
+  // at most kReleaseSlice. Requires: the span is in use, its pages have no class in the
   // page map, no other thread deletes it.
   void Delete(Span* span);
 
@@ -137,8 +138,6 @@ class PageHeap {
   // null when no free span is long enough.
   void* TakeForMetadata(size_t* bytes);
 
-  // A constant of its own, so that code has it as an immediate and does not read it from memory.
-  static constexpr Length kReleaseSlice = kTuning.release.slice;
   // The span length that serves a request of `n` pages: whole hardware pages.
   Length RoundUp(Length n) const {
     return Length((n.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));

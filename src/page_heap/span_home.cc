@@ -124,7 +124,7 @@ void SpanPool::AddRecords(IntrusiveList<Span>* records) {
 IntrusiveList<Span> SpanPool::TakeSpareRecords() {
   IntrusiveList<Span> spare;
   const SpinLockHolder holder(lock_);
-  while (num_records_.value() > kTuning.span_pool.records) {
+  while (num_records_.value() > kPoolRecords) {
     spare.Prepend(records_.PopFirst());
     num_records_.Subtract(1);
   }

@@ -11,7 +11,7 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/intrusive.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "base/units.h"
 #include "os/spinlock.h"
 #include "page_heap/free_spans.h"
@@ -20,6 +20,12 @@
 #include "page_heap/span.h"
 
 namespace tcmalloc {
+
+// The longest span that is kept, in pages. Not measured.
+inline constexpr size_t kMaxKeptPages = Tuned(16, 1, 127);
+// The most bytes that a shard keeps while no thread runs idle release. Two threads that each fill
+// and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010).
+inline constexpr size_t kUnattendedSpanBytes = Tuned(4_MiB, 0, 64_MiB);
 
 // The kept spans of one shard: short spans that became empty a moment ago, for the next
 // request of the same shard. Their memory is likely to be in the CPU's cache, and the page heap's
@@ -41,7 +47,7 @@ class alignas(kCacheLineSize) SpanCache {
 
   // Puts up to `most` spans of exactly `n` pages into `spans`; returns how many.
   size_t Take(Length n, Span** spans, size_t most) TC_EXCLUDES(lock_) {
-    if (n.pages() > kTuning.span_cache.max_pages || bytes_.value() == 0) return 0;
+    if (n.pages() > kMaxKeptPages || bytes_.value() == 0) return 0;
     const SpinLockHolder holder(lock_);
     size_t taken = 0;
     while (taken < most && (spans[taken] = PopLocked(n.pages())) != nullptr) ++taken;
@@ -53,7 +59,7 @@ class alignas(kCacheLineSize) SpanCache {
   [[nodiscard]] size_t Put(Span* const* spans, size_t n, bool same_shard, size_t max_bytes)
       TC_EXCLUDES(lock_) {
     const size_t pages = spans[0]->num_pages.pages();
-    if (pages > kTuning.span_cache.max_pages) return 0;
+    if (pages > kMaxKeptPages) return 0;
     const size_t bytes = spans[0]->bytes();
     const SpinLockHolder holder(lock_);
     size_t put = 0;
@@ -69,14 +75,14 @@ class alignas(kCacheLineSize) SpanCache {
   Span* TakeAny() TC_EXCLUDES(lock_) {
     if (bytes_.value() == 0) return nullptr;
     const SpinLockHolder holder(lock_);
-    for (size_t n = kTuning.span_cache.max_pages; n > 0; --n) {
+    for (size_t n = kMaxKeptPages; n > 0; --n) {
       if (Span* const span = PopLocked(n)) return span;
     }
     return nullptr;
   }
 
   size_t bytes() const { return bytes_.value(); }
-  // Spans of exactly `n` pages (n <= Tuning::SpanCache::max_pages).
+  // Spans of exactly `n` pages (n <= kMaxKeptPages).
   size_t count(Length n) const { return counts_[n.pages()].value(); }
 
  private:
@@ -91,10 +97,10 @@ class alignas(kCacheLineSize) SpanCache {
   }
 
   SpinLock& lock_;
-  std::array<IntrusiveQueue<Span>, kTuning.span_cache.max_pages + 1> spans_ TC_GUARDED_BY(lock_);
+  std::array<IntrusiveQueue<Span>, kMaxKeptPages + 1> spans_ TC_GUARDED_BY(lock_);
   // Written with lock_ held; read racily for statistics, and to skip an empty cache.
   OwnedCounter bytes_;
-  std::array<OwnedCounter, kTuning.span_cache.max_pages + 1> counts_;
+  std::array<OwnedCounter, kMaxKeptPages + 1> counts_;
 };
 
 // The spans of large objects that one shard keeps for its next use. A request takes a
@@ -120,12 +126,30 @@ class alignas(kCacheLineSize) SpanCache {
 //       was joined to another may be handed out in two parts.
 // Synchronization: the lock of the shard's kept spans. Who walks over all spans
 // (SpanStore::ListSpans) must hold those of all shards, too, or be the only thread.
+// The longest object that a pool keeps and serves. Not measured.
+inline constexpr Length kMaxPooledLength = TunedLength(1_MiB, 64_KiB, 1_GiB);
+// The most bytes that a pool keeps while no thread runs idle release. Not measured.
+inline constexpr size_t kUnattendedPoolBytes = Tuned(8_MiB, 0, 64_MiB);
+// Pages that a pool takes from the page heap at once, if there is a free span of that length. Two
+// threads that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of their own
+// length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045).
+inline constexpr Length kPoolChunk = TunedLength(1_MiB, 64_KiB, 64_MiB);
+// A pool's request drains the other pools only if they keep more than this part of the memory in
+// use. The two threads of kPoolChunk take 54 ms if it always drains them, 32 ms with 8, 45 ms with
+// 16; threads that replace objects of up to 512 KiB have 7 % more memory with 8, 12 % with 4
+// (decision 0045).
+inline constexpr size_t kLeftToOthersPart = Tuned(8, 2, 256);
+// The spare span records of a pool. It returns records when it has more than twice this number.
+// They take 14 KiB. Threads that free 250 objects and then allocate 250 need 250 records; with 16,
+// such a thread returns or fetches a record for almost each object.
+inline constexpr size_t kPoolRecords = 128;
+
 class alignas(kCacheLineSize) SpanPool {
  public:
   explicit SpanPool(SpinLock& lock) : lock_(lock) {}
 
   // Whether pools keep and serve spans of `n` pages.
-  static constexpr bool Serves(Length n) { return n <= kTuning.span_pool.max_length; }
+  static constexpr bool Serves(Length n) { return n <= kMaxPooledLength; }
 
   // Before the first use. No two pools of a page heap have the same index.
   void Attach(PageMap& page_map, size_t index) {
@@ -158,9 +182,9 @@ class alignas(kCacheLineSize) SpanPool {
 
   // Cutting a span off takes a record, and joining frees one. Racy.
   bool needs_records() const { return num_records_.value() == 0; }
-  bool has_spare_records() const { return num_records_.value() > 2 * kTuning.span_pool.records; }
+  bool has_spare_records() const { return num_records_.value() > 2 * kPoolRecords; }
   void AddRecords(IntrusiveList<Span>* records) TC_EXCLUDES(lock_);
-  // Takes all but Tuning::SpanPool::records.
+  // Takes all but kPoolRecords.
   IntrusiveList<Span> TakeSpareRecords() TC_EXCLUDES(lock_);
 
   // The owner of the spans that it keeps; constant after Attach.

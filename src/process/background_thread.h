@@ -40,7 +40,7 @@
 // consistent), so that one of them stops the background thread. The thread that stops it tests the
 // count again when no other thread can stop or start it. A program that starts one thread after the
 // other, or a few at a time again and again, does not get a background thread each time
-// (Tuning::IdleRelease has the numbers of starts).
+// (kQuickStarts).
 //
 // Fork. A child has no background thread, and gets one when it creates a thread. Signals are
 // blocked during start and stop, so that no handler forks in the middle: its child would wait for a

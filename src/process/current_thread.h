@@ -3,12 +3,19 @@
 // callback of the program.
 #pragma once
 
+#include <cstdint>
+
 #include "base/compiler.h"
+#include "base/tuned.h"
 #include "os/frame_mark.h"
 #include "process/fast_path_data.h"
 #include "thread_cache/thread_cache.h"
 
 namespace tcmalloc {
+
+// A thread that allocates nothing gets a cache after this many frees. Receiving a message or two
+// does not justify a cache. Not measured.
+inline constexpr uint8_t kFreesBeforeCache = Tuned(16, 0, 100);
 
 // The calling thread's cache, created at the first call. Null while it is being created, after the
 // thread's end has begun, with TCMALLOC_CHECK=1, and when there is no memory for it. Builds the

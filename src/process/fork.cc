@@ -20,7 +20,7 @@
 //     stray one (process/fork.h).
 // Each pause and each patience is twice as long as the one before, so that on a busy machine A runs
 // during a pause, and B can hold a heap that many threads use. So B waits for the heap for a few
-// seconds at most (Tuning::Locks), and for the list while others have it.
+// seconds at most (kForkTries), and for the list while others have it.
 //
 // Not covered: A waits for the list of files, which another thread has in fflush(NULL). That thread
 // waits for a file, whose owner waits for A's section. No thread waits in our handler, and with the
@@ -32,7 +32,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/tuning.h"
 #include "os/c_library.h"
 #include "os/clock.h"
 #include "os/fork.h"
@@ -47,6 +46,11 @@
 namespace tcmalloc {
 
 namespace {
+
+// How often fork tries to hold the heap, each time with twice the patience: together 6 s. Fewer
+// could give up where many threads share a processor; the child can then use little of the heap
+// (process/fork.h).
+constexpr int kForkTries = 7;
 
 // Handlers of other folders, in no particular order. AddForkHandlers stores them (release),
 // HoldHeap loads them (acquire) and copies them to `prepared`, since more may be added meanwhile.
@@ -126,8 +130,7 @@ std::optional<bool> TryHoldHeap(int64_t deadline_ms) {
   // A signal handler that interrupted its own thread in a locked section must not wait for another
   // thread that waits for this lock.
   bool interrupted = IsInterrupted(heap);
-  for (int ms = 0; interrupted && thread_numbers.MayRepeat() && ms < kTuning.locks.fork_patience_ms;
-       ++ms) {
+  for (int ms = 0; interrupted && thread_numbers.MayRepeat() && ms < kForkPatienceMs; ++ms) {
     WaitMillisecond();
     interrupted = IsInterrupted(heap);
   }
@@ -193,9 +196,9 @@ void Prepare() {
   for (int failed = 0;; ++failed) {
     StdioListLock::Lock();
     const std::optional<bool> held =
-        TryHoldHeap(CoarseMilliseconds() + (int64_t{kTuning.locks.fork_patience_ms} << failed));
+        TryHoldHeap(CoarseMilliseconds() + (int64_t{kForkPatienceMs} << failed));
     if (held.has_value()) return;
-    if (failed + 1 == kTuning.locks.fork_tries) return HoldNothing();
+    if (failed + 1 == kForkTries) return HoldNothing();
     StdioListLock::Unlock();
     for (int ms = 0; ms < 1 << failed; ++ms) WaitMillisecond();
   }

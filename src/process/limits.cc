@@ -5,7 +5,6 @@
 
 #include "base/compiler.h"
 #include "base/text.h"
-#include "base/tuning.h"
 #include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
@@ -59,8 +58,8 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
   ContainerShare& share = heap.container_share;
   const int64_t now = CoarseMilliseconds();
   int64_t due = share.look_at_ms.load(std::memory_order_relaxed);
-  if (now < due || !share.look_at_ms.compare_exchange_strong(
-                       due, now + kTuning.limits.cgroup_reread_ms, std::memory_order_relaxed)) {
+  if (now < due || !share.look_at_ms.compare_exchange_strong(due, now + kCgroupRereadMs,
+                                                             std::memory_order_relaxed)) {
     return;
   }
   UpdateContainerShare(heap);

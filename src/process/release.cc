@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/tuning.h"
 #include "os/threads.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
@@ -37,7 +36,6 @@ size_t Trim(Heap& heap, size_t keep_bytes) {
 }
 
 int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
-  constexpr auto& kRules = kTuning.idle_release;
   idle_passes_ = frees == frees_ ? idle_passes_ + 1 : 0;
   frees_ = frees;
   const bool idle = idle_passes_ > 0;
@@ -50,22 +48,22 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
     // Pages are released slice by slice. For each slice the pages due are computed again, so that a
     // program that starts to allocate again keeps the rest.
     while ((stop_ == nullptr || stop_->load(std::memory_order_relaxed) == 0) &&
-           heap.page_heap.ReleaseDue(PageHeap::kReleaseSlice, idle) > Length(0)) {
+           heap.page_heap.ReleaseDue(kReleaseSlice, idle) > Length(0)) {
       released = true;
     }
   }
   // At a low rate a pass may release nothing although pages are left to release.
-  const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kRules.sleep_after_passes;
+  const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kSleepAfterPasses;
   const bool sleep = done && !released;
   if (sleep && !in_use) return kUntilFrees;
-  pause_ms_ = sleep ? std::min(2 * pause_ms_, kRules.longest_pause_ms) : kRules.pass_ms;
+  pause_ms_ = sleep ? std::min(2 * pause_ms_, kLongestIdlePauseMs) : kIdlePassMs;
   return pause_ms_;
 }
 
 void ProcessBackgroundActions(Heap& heap) {
   for (IdleRelease idle_release;;) {
     idle_release.RunPass(heap, NumFrees());
-    SleepMilliseconds(kTuning.idle_release.pass_ms);
+    SleepMilliseconds(kIdlePassMs);
   }
 }
 

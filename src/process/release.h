@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/tuned.h"
+#include "page_heap/release_policy.h"
+
 namespace tcmalloc {
 
 struct Heap;
@@ -29,8 +32,19 @@ size_t Trim(Heap& heap, size_t keep_bytes);
 
 // Idle release: returning free pages to the OS while no thread is freeing. A thread runs passes
 // over the heap for it: the background thread (process/background_thread.h), the listener to memory
-// pressure (instruments/pressure/pressure.h), or a thread of the program. The numbers are in
-// Tuning::IdleRelease.
+// pressure (instruments/pressure/pressure.h), or a thread of the program.
+
+// The time from one pass to the next. Not measured.
+inline constexpr int kIdlePassMs = Tuned(1000, 10, 10'000);
+// A pass is idle when nothing was freed since the pass before. After this many idle passes the
+// thread sleeps until pages are freed, if no cache was used since the last pass: by then the
+// release policy has forgotten the demand before the last free, and the second of the passes since
+// has flushed caches that the first one found idle.
+inline constexpr int kSleepAfterPasses = int{kReleaseMemoryMs / kIdlePassMs} + 3;
+// While only caches in use keep the thread from sleeping, each pause is twice the one before, up to
+// this one. The cache of a thread that becomes idle then is flushed at the second pass after that.
+// Not measured.
+inline constexpr int kLongestIdlePauseMs = Tuned(60'000, kIdlePassMs, 3'600'000);
 
 // The passes of one thread. Never allocates from the heap. Cost of a pass while the program is
 // freeing: the page heap's lock for a moment, plus the release of pages that are due. Each idle
@@ -51,7 +65,7 @@ class IdleRelease {
 
   // Releases the pages that are due. `frees` is any number that changes when pages are freed.
   // Returns the milliseconds until the next pass, or kUntilFrees. If they are more than
-  // Tuning::IdleRelease::pass_ms, a pass is needed earlier once `frees` has changed.
+  // kIdlePassMs, a pass is needed earlier once `frees` has changed.
   int RunPass(Heap& heap, uint32_t frees);
 
  private:
@@ -63,7 +77,7 @@ class IdleRelease {
   int pause_ms_ = 0;
 };
 
-// Runs a pass every Tuning::IdleRelease::pass_ms in a thread of the program. Never returns.
+// Runs a pass every kIdlePassMs in a thread of the program. Never returns.
 [[noreturn]] void ProcessBackgroundActions(Heap& heap);
 
 }  // namespace tcmalloc

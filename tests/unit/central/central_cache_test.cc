@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "central/shard.h"
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
 #include "testing/thread_state.h"
@@ -186,7 +187,7 @@ TEST_F(CentralCacheShardsDeathTest, DoubleFreesOfOthersFarObjects) {
 
 // Before fork all locks of all shards are held, each once.
 TEST_F(CentralCacheShardsTest, ForEachLockCoversAllShards) {
-  constexpr int kCpus = static_cast<int>(kTuning.shards.max_of_cpus);
+  constexpr int kCpus = static_cast<int>(kMaxShardsOfCpus);
   const auto locks_now = [&] {
     std::vector<void*> locks;
     heap_.central.ForEachLock([&](auto& lock) { locks.push_back(&lock); });

@@ -19,6 +19,7 @@
 #include <tuple>
 #include <vector>
 
+#include "page_heap/span_home.h"
 #include "testing/heap_fixture.h"
 #include "testing/kept_spans.h"
 #include "testing/random.h"
@@ -373,7 +374,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       Shard& shard = list.shards().Ensure(own);
       const Length span_pages = Length::ForBytes(list.span_bytes());
       const bool may_have =
-          shard.spans(list_class) != nullptr && span_pages.pages() <= kTuning.span_cache.max_pages;
+          shard.spans(list_class) != nullptr && span_pages.pages() <= kMaxKeptPages;
       const size_t kept = may_have ? shard.home().kept.count(span_pages) : 0;
       const std::vector<void*> objects = Remove(list, n, own);
       ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, kept, objects, n)) << "step " << step;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/shard.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "central/shard.h"
 #include "testing/heap_fixture.h"
 
 namespace tcmalloc {
@@ -19,7 +18,7 @@ namespace {
 
 constexpr int kProcessors = 1024;  // CPUs with larger numbers share entries with these
 
-constexpr size_t kShards = kTuning.shards.max_of_cpus;
+constexpr size_t kShards = kMaxShardsOfCpus;
 
 size_t ShardOf(ShardMap& map, int number) {
   test_processor = number;

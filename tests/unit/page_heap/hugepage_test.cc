@@ -8,10 +8,9 @@ namespace {
 
 TEST(HugepagePolicyTest, TheFirstMegabytesUseNoHugepagesEvenWhereTheOsMakesThemUnasked) {
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
-    EXPECT_FALSE(GrowInHugepages(mode, kTuning.hugepages.threshold - Length(1), Length(1),
-                                 kTuning.hugepages.threshold));
-    EXPECT_TRUE(
-        GrowInHugepages(mode, kTuning.hugepages.threshold, Length(1), kTuning.hugepages.threshold));
+    EXPECT_FALSE(
+        GrowInHugepages(mode, kHugepageThreshold - Length(1), Length(1), kHugepageThreshold));
+    EXPECT_TRUE(GrowInHugepages(mode, kHugepageThreshold, Length(1), kHugepageThreshold));
   }
   EXPECT_TRUE(OptOut(HugepageMode::kAlways, false));
   EXPECT_FALSE(OptOut(HugepageMode::kAlways, true));
@@ -20,16 +19,13 @@ TEST(HugepagePolicyTest, TheFirstMegabytesUseNoHugepagesEvenWhereTheOsMakesThemU
 
 // An object of half a hugepage or more wastes little of its hugepages.
 TEST(HugepagePolicyTest, HugeObjectsUseHugepagesFromAQuarterOfTheThreshold) {
-  const Length quarter(kTuning.hugepages.threshold.pages() / 4);
+  const Length quarter(kHugepageThreshold.pages() / 4);
   for (const HugepageMode mode : {HugepageMode::kAdvise, HugepageMode::kAlways}) {
-    EXPECT_FALSE(GrowInHugepages(mode, quarter - Length(1), kTuning.hugepages.huge_object,
-                                 kTuning.hugepages.threshold));
-    EXPECT_TRUE(
-        GrowInHugepages(mode, quarter, kTuning.hugepages.huge_object, kTuning.hugepages.threshold));
-    EXPECT_FALSE(GrowInHugepages(mode, quarter, kTuning.hugepages.huge_object - Length(1),
-                                 kTuning.hugepages.threshold));
+    EXPECT_FALSE(GrowInHugepages(mode, quarter - Length(1), kHugeObject, kHugepageThreshold));
+    EXPECT_TRUE(GrowInHugepages(mode, quarter, kHugeObject, kHugepageThreshold));
+    EXPECT_FALSE(GrowInHugepages(mode, quarter, kHugeObject - Length(1), kHugepageThreshold));
   }
-  EXPECT_EQ(kTuning.hugepages.huge_object.bytes() * 2, kHugepageSize);
+  EXPECT_EQ(kHugeObject.bytes() * 2, kHugepageSize);
 }
 
 TEST(HugepageTest, StartAndEndAreMultiplesOfItsSize) {

@@ -13,8 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/page_heap.h"
+#include "page_heap/release_policy.h"
+#include "page_heap/span_home.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/kept_spans.h"
@@ -56,8 +57,8 @@ class PageHeapSpanCacheTest : public testing::Test {
 
 // Each time that the drain has returned some spans, another thread keeps as many.
 TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
-  constexpr size_t kPages = kTuning.span_cache.max_pages;
-  constexpr size_t kSpansPerLook = kTuning.release.look_every.pages() / kPages;
+  constexpr size_t kPages = kMaxKeptPages;
+  constexpr size_t kSpansPerLook = kLookEvery.pages() / kPages;
   heap_.hints().retention.SetTotal(1024 * kMiB);
   heap_.governor()->SetReleaseRate(1);
   std::vector<Span*> spans;
@@ -165,7 +166,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
           const bool large = random.OneIn(4);
-          const Length n(random.Between(1, large ? 200 : kTuning.span_cache.max_pages + 2));
+          const Length n(random.Between(1, large ? 200 : kMaxKeptPages + 2));
           Mine mine{NewFromCache(heap, n, under_test.homes[shard]),
                     static_cast<size_t>(random.Next())};
           if (mine.span != nullptr) {

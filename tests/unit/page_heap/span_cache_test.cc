@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 
-#include "base/tuning.h"
 #include "page_heap/span_home.h"
 #include "testing/sizes.h"
 
@@ -19,7 +18,7 @@ TEST(SpanCacheTest, KeepsTheFirstThatFit) {
   for (size_t i = 0; i < spans.size(); ++i) {
     spans[i] = &records[i];
     spans[i]->first_page = PageId(1000 * (i + 1));
-    spans[i]->num_pages = Length(i < 4 ? 3 : kTuning.span_cache.max_pages + 1);
+    spans[i]->num_pages = Length(i < 4 ? 3 : kMaxKeptPages + 1);
     spans[i]->state.store(SpanState::kSmall);
   }
   const size_t bytes = spans[0]->bytes();

@@ -9,7 +9,6 @@
 #include <map>
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/span_home.h"
 #include "span_pool_fixture.h"
@@ -19,7 +18,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kLongestPooled = kTuning.span_pool.max_length.pages();
+constexpr size_t kLongestPooled = kMaxPooledLength.pages();
 
 TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
   Span* const a = Direct(40);
@@ -104,7 +103,7 @@ TEST_F(SpanPoolTest, AllPoolsTogetherKeepTheShare) {
     SCOPED_TRACE(testing::Message() << homes << " " << unattended);
     heap_.hints().unattended.Set(unattended);
     size_t most = heap_.Shares().kept_spans;
-    if (unattended) most = std::min(most, kTuning.span_pool.unattended_bytes);
+    if (unattended) most = std::min(most, kUnattendedPoolBytes);
     std::vector<Span*> spans;
     for (size_t i = 0; i < 2 * most / kMiB; ++i) {
       spans.push_back(Direct(kLongestPooled));
@@ -136,7 +135,7 @@ TEST_F(SpanPoolTest, KeepsNothingWhereItMayNot) {
   EXPECT_EQ(kept_of(Direct(20)), 0u);
   heap_.hints().address_space_is_short.Set(false);
   // No chunk is taken beyond the share, nor under a limit.
-  heap_.hints().retention.SetTotal(kTuning.span_pool.chunk.bytes());
+  heap_.hints().retention.SetTotal(kPoolChunk.bytes());
   New(10);
   EXPECT_EQ(Pool().bytes(), 0u);
   heap_.hints().retention.SetTotal(0);
@@ -147,11 +146,11 @@ TEST_F(SpanPoolTest, KeepsNothingWhereItMayNot) {
 
 TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
   // The pools leave each other's chunks alone, since these are a small part of the pages in use.
-  Direct(2 * kTuning.span_pool.left_to_others_part * kTuning.span_pool.chunk.pages());
+  Direct(2 * kLeftToOthersPart * kPoolChunk.pages());
   Span* const a = New(10);
   EXPECT_GT(Pool().bytes(), 0u);
   const size_t rest = Pool().bytes();
-  EXPECT_LE(rest, (kTuning.span_pool.chunk - Length(10)).bytes());
+  EXPECT_LE(rest, (kPoolChunk - Length(10)).bytes());
   Span* const b = New(10);
   EXPECT_EQ(b->first_page, a->end());
   EXPECT_EQ(Pool().bytes(), rest - 10 * kPageSize);
@@ -239,7 +238,7 @@ TEST_F(SpanPoolTest, ASampledSmallObjectIsNotResized) {
 
 TEST_F(SpanPoolTest, LittleThatOthersKeepIsLeftToThem) {
   Span* const kept = Direct(20);
-  Direct(20 * kTuning.span_pool.left_to_others_part + 100);
+  Direct(20 * kLeftToOthersPart + 100);
   Direct(heap_.GetStats().free_released_bytes / kPageSize);
   EXPECT_TRUE(Free(kept, 1));
   const size_t growths = heap_.GetStats().growths;
@@ -251,7 +250,7 @@ TEST_F(SpanPoolTest, LittleThatOthersKeepIsLeftToThem) {
 // Merging spans frees records, cutting spans takes them. After many rounds of both, the pool has
 // records when it needs them, and does not hoard those of the page heap.
 TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
-  constexpr size_t kObjects = 6 * kTuning.span_pool.records;
+  constexpr size_t kObjects = 6 * kPoolRecords;
   size_t warm_bytes = 0;
   for (int round = 0; round < 200; ++round) {
     std::vector<Span*> spans;

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
 #include "malloc/tc_names.h"
 #include "os/c_library.h"
 #include "os/clock.h"
+#include "os/spinlock.h"
 #include "os/threads.h"
 #include "process/fork.h"
 #include "process/heap.h"
@@ -142,7 +142,7 @@ TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
   const int64_t start_us = Microseconds();
   HoldHeap();
   const int64_t waited_us = Microseconds() - start_us;
-  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
+  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kForkPatienceMs);
   ReleaseHeap();
   other.join();
 }

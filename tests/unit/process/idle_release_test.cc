@@ -5,18 +5,19 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/tuning.h"
 #include "os/clock.h"
+#include "page_heap/release_policy.h"
 #include "process/new_heap.h"
 #include "process/release.h"
 #include "testing/kept_spans.h"
 #include "thread_cache/cache_fixture.h"
+#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {
 
 constexpr Length kMuch = Length((size_t{64} << 20) >> kPageShift);
-constexpr int kPassMs = kTuning.idle_release.pass_ms;
+constexpr int kPassMs = kIdlePassMs;
 
 Length FreeMapped(Heap& heap) {
   return Length(heap.page_heap.GetStats().free_backed_bytes >> kPageShift);
@@ -37,7 +38,7 @@ TEST(IdleReleaseTest, SleepsAfterManyIdlePasses) {
   IdleRelease passes;
   for (uint32_t frees : {1, 2, 7, 7000}) {
     ASSERT_EQ(passes.RunPass(heap, frees), kPassMs);
-    for (int pass = 1; pass < kTuning.idle_release.sleep_after_passes; ++pass) {
+    for (int pass = 1; pass < kSleepAfterPasses; ++pass) {
       ASSERT_EQ(passes.RunPass(heap, frees), kPassMs) << pass;
     }
     ASSERT_EQ(passes.RunPass(heap, frees), IdleRelease::kUntilFrees);
@@ -76,7 +77,7 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   }
   // One pass releases it, once the peak is forgotten.
   EXPECT_LE(FreeMapped(heap), Length::ForBytes(heap.page_heap.Shares().free_pages));
-  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kTuning.release.slice.pages());
+  EXPECT_GE(heap.page_heap.GetStats().releases, all.pages() / kReleaseSlice.pages());
   EXPECT_EQ(NewFromCache(heap.page_heap, Length(8), home), nullptr);
   EXPECT_EQ(heap.page_heap.GetStats().large_span_bytes, in_use->bytes());
   heap.CheckInvariants();
@@ -103,7 +104,7 @@ class IdleReleaseCachesTest : public testing::Test {
   static size_t CachedBytes(TestThread& thread) { return thread.cache()->table().CachedBytes(); }
   // From now on the thread's cache counts as idle if it has not changed since the last pass.
   static void PretendTimePassed(TestThread& thread) {
-    thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
+    thread.cache()->record.stamped_at_ms -= 1000 * kIdleCacheMs;
   }
 
   Heap& heap_ = NewHeap();
@@ -132,7 +133,7 @@ TEST_F(IdleReleaseCachesTest, FlushesTheCachesOfIdleThreads) {
 // idle its cache is flushed.
 TEST_F(IdleReleaseCachesTest, FlushesCachesThatBecomeIdleLater) {
   TestThread thread(heap_.registry);
-  for (int pass = 0; pass <= 2 * kTuning.idle_release.sleep_after_passes; ++pass) {
+  for (int pass = 0; pass <= 2 * kSleepAfterPasses; ++pass) {
     Use(thread);
     PretendTimePassed(thread);
     ASSERT_NE(passes_.RunPass(heap_, 1), IdleRelease::kUntilFrees) << pass;
@@ -146,21 +147,20 @@ TEST_F(IdleReleaseCachesTest, FlushesCachesThatBecomeIdleLater) {
 
 // A thread that uses its cache for ever causes rare passes only, until pages are freed.
 TEST_F(IdleReleaseCachesTest, PassesForCachesInUseBecomeRare) {
-  constexpr auto& kRules = kTuning.idle_release;
   TestThread thread(heap_.registry);
   const auto run_pass = [&](uint32_t frees) {
     Use(thread);
     return passes_.RunPass(heap_, frees);
   };
   for (uint32_t frees : {1, 2}) {
-    for (int pass = 0; pass < kRules.sleep_after_passes; ++pass) {
+    for (int pass = 0; pass < kSleepAfterPasses; ++pass) {
       ASSERT_EQ(run_pass(frees), kPassMs) << pass;
     }
-    for (int pause_ms = 2 * kPassMs; pause_ms < kRules.longest_pause_ms; pause_ms *= 2) {
+    for (int pause_ms = 2 * kPassMs; pause_ms < kLongestIdlePauseMs; pause_ms *= 2) {
       ASSERT_EQ(run_pass(frees), pause_ms);
     }
-    ASSERT_EQ(run_pass(frees), kRules.longest_pause_ms);
-    ASSERT_EQ(run_pass(frees), kRules.longest_pause_ms);
+    ASSERT_EQ(run_pass(frees), kLongestIdlePauseMs);
+    ASSERT_EQ(run_pass(frees), kLongestIdlePauseMs);
   }
 }
 

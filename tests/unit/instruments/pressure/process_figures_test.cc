@@ -2,7 +2,6 @@
 // Reads the figures of a simulated system: limits change, groups vanish, and files do not exist.
 #include <gtest/gtest.h>
 
-#include "base/tuning.h"
 #include "instruments/pressure/figures.h"
 #include "process/new_heap.h"
 #include "testing/fake_tree.h"
