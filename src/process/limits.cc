@@ -11,8 +11,8 @@
 #include "os/errno_keeper.h"
 #include "os/log.h"
 #include "process/callback_scope.h"
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/object_words.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -10,6 +8,7 @@
 
 #include "base/size_classes.h"
 #include "base/tuning.h"
+#include "central/object_words.h"
 #include "testing/random.h"
 #include "testing/touch_watch.h"
 
