@@ -29,11 +29,8 @@ namespace tcmalloc {
 
 LeakRequest LeakRequestBySettings(const Settings& settings) {
   LeakRequest request;
-  if (settings.heap_check_max_pointer_offset < 0) {
-    request.max_pointer_offset = SIZE_MAX;
-  } else {
-    request.max_pointer_offset = static_cast<size_t>(settings.heap_check_max_pointer_offset);
-  }
+  const int64_t offset = settings.heap_check_max_pointer_offset;
+  request.max_pointer_offset = offset < 0 ? SIZE_MAX : static_cast<size_t>(offset);
   size_t alignment = 1;
   const size_t most = std::min(settings.heap_check_pointer_source_alignment, sizeof(uintptr_t));
   while (2 * alignment <= most) alignment *= 2;
@@ -58,10 +55,7 @@ LeakRequest ProgramLeakRequest(const Settings& settings, uint32_t main_period) {
       request.from_threads = settings.heap_check_ignore_thread_live;
       request.reachability = request.from_globals || request.from_threads;
       break;
-    case HeapCheckMode::kNormal:
-    case HeapCheckMode::kStrict:
-    case HeapCheckMode::kLocal:
-    case HeapCheckMode::kOff:
+    default:
       break;
   }
   // An object that is not recorded was allocated before the program's own code ran, and the program

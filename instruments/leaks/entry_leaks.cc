@@ -21,16 +21,7 @@
 #include "tcmalloc/leak_checker.h"
 #include "tcmalloc/tcmalloc.h"
 
-using tcmalloc::AgeAtLeastMs;
-using tcmalloc::AgeBelowMs;
-using tcmalloc::ErrnoKeeper;
-using tcmalloc::ExistingHeap;
-using tcmalloc::Heap;
-using tcmalloc::LeakFormat;
-using tcmalloc::LeakRequest;
-using tcmalloc::LeakSite;
-using tcmalloc::LiveObject;
-using tcmalloc::ProgramObject;
+using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
 
 struct tcmalloc_leaks {
   explicit tcmalloc_leaks(Heap& heap) : report(heap.virtual_memory) {}

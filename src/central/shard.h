@@ -18,11 +18,11 @@
 #include "base/size_classes.h"
 #include "base/tuned.h"
 #include "os/spinlock.h"
+#include "page_heap/hugepage.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/span.h"
 #include "page_heap/span_home.h"
-#include "page_heap/touch_history.h"
 
 namespace tcmalloc {
 

@@ -21,9 +21,9 @@
 #include "base/units.h"
 #include "os/spinlock.h"
 #include "page_heap/address_space.h"
+#include "page_heap/hugepage.h"
 #include "page_heap/page_state.h"
 #include "page_heap/release_policy.h"
-#include "page_heap/touch_history.h"
 
 namespace tcmalloc {
 

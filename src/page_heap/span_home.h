@@ -219,7 +219,7 @@ class alignas(kCacheLineSize) SpanPool {
 
 // What the page heap keeps for one shard: unused spans for its next use, and the end of
 // its last new span, where its next one is placed. Each shard has its spans in near runs of its own
-// (page_heap/placement.h). SpanHomes: the homes of one page heap.
+// (page_heap/span_store.h). SpanHomes: the homes of one page heap.
 //
 // Ownership: the shard owns its home. A home that was added to a page heap (PageHeap::AddHome)
 // stays there for the rest of the page heap's life.

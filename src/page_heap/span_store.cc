@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
-#include "page_heap/placement.h"
 
 namespace tcmalloc {
 
@@ -289,7 +288,7 @@ Span* SpanStore::FullestOfEqual(const Request& request, Span* span, FreeKind kin
   });
 }
 
-// Near runs: page_heap/placement.h.
+// Near runs: page_heap/span_store.h.
 SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) const {
   const SpanHome& home = *request.home;
   const Length n = request.length;

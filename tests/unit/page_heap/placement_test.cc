@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "page_heap/placement.h"
-
 #include <gtest/gtest.h>
 
 #include "page_heap/governor.h"
+#include "page_heap/span_store.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {

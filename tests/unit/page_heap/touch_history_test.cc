@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "page_heap/touch_history.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "page_heap/hugepage.h"
 
 namespace tcmalloc {
 namespace {
