@@ -15,12 +15,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "base/config.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "base/units.h"
 
 namespace tcmalloc {
@@ -32,15 +33,23 @@ struct GuardPlace {
   size_t page_bytes = 0;
 };
 
+// The slots of the pool: address space for objects in use or in quarantine. With a record of 0.7
+// KiB per slot, and kMaxGuardedPageBytes, the pool takes at most 0.7 MiB. Not measured.
+inline constexpr size_t kGuardSlots = Tuned(256, 16, 4096);
+// Longer objects are not guarded. Each takes whole pages, and most overflows are of short ones. Not
+// measured.
+inline constexpr size_t kMaxGuardedBytes = Tuned(8_KiB, kPageSize, 64_KiB);
+static_assert(std::has_single_bit(kMaxGuardedBytes));
+
 class GuardLayout {
  public:
   GuardLayout() = default;
   explicit GuardLayout(size_t hardware_page_bytes)
       : page_bytes_(hardware_page_bytes),
-        slot_bytes_(std::max(kTuning.guarded_samples.max_object_bytes, hardware_page_bytes)),
+        slot_bytes_(std::max(kMaxGuardedBytes, hardware_page_bytes)),
         fence_bytes_(std::max(kPageSize, hardware_page_bytes)) {}
 
-  static constexpr size_t kSlots = kTuning.guarded_samples.slots;
+  static constexpr size_t kSlots = kGuardSlots;
   static constexpr size_t kNoSlot = SIZE_MAX;
 
   // Address space of the pool, which begins with a fence at a multiple of alignment().
@@ -59,7 +68,7 @@ class GuardLayout {
   }
   // True if an object of `size` bytes at a multiple of `alignment`, a power of two, can be guarded.
   bool Fits(size_t size, size_t alignment) const {
-    return size <= kTuning.guarded_samples.max_object_bytes && alignment <= page_bytes_;
+    return size <= kMaxGuardedBytes && alignment <= page_bytes_;
   }
   // Requires: Fits(size, alignment).
   GuardPlace Place(size_t slot, size_t size, size_t alignment, bool at_start) const {

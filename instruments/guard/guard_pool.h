@@ -26,13 +26,21 @@
 #include <cstdint>
 
 #include "base/allocation_kind.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "instruments/guard/guard_layout.h"
 #include "os/spinlock.h"
+#include "os/stack_trace.h"
 #include "page_heap/span.h"
 #include "process/guarded_samples.h"
 
 namespace tcmalloc {
+
+// The most bytes of pages with objects in use; further samples are not guarded. So at least half of
+// the slots are in quarantine. Not measured.
+inline constexpr size_t kMaxGuardedPageBytes = Tuned(512_KiB, kMaxGuardedBytes, 16_MiB);
+// The most return addresses that are kept for the allocation and for the free.
+inline constexpr size_t kGuardFrames = 32;
+static_assert(kGuardFrames <= kMaxStackDepth);
 
 enum class GuardState : uint8_t { kUnused, kPreparing, kInUse, kFreeing, kFreed };
 
@@ -42,7 +50,7 @@ struct GuardTrace {
   uint32_t thread = 0;  // the OS's number
   uint32_t depth = 0;
   // Return addresses, innermost first.
-  std::array<uintptr_t, kTuning.guarded_samples.frames> frames = {};
+  std::array<uintptr_t, kGuardFrames> frames = {};
 };
 
 // GuardSlot: the record of one slot of guarded objects, which is also the evidence after a crash.

@@ -6,7 +6,6 @@
 #include <csignal>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/examination.h"
 #include "instruments/leaks/heap_at_rest.h"
@@ -17,6 +16,13 @@
 
 namespace tcmalloc {
 namespace {
+
+// The most world stops that are tried, when each time a thread was moving objects in its bins or
+// the pages of a large object. The first takes some ten nanoseconds, the second microseconds, so a
+// thread that is found there twice was preempted. The pauses between stops double up to the
+// longest, to a second in all.
+constexpr int kMaxAttempts = 20;
+constexpr int kLongestRetryMs = 64;
 
 // The id of the process that makes a check; 0 if there is none. Another thread of the process waits
 // for the check to end. In a forked child the parent's check does not count.
@@ -69,9 +75,9 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
       static_cast<Examination*>(context)->Run(world);
     };
     const StopResult stop = WithHeapAtRest(heap, examine, &examination, &stopped);
-    if (examination.unsettled() && attempt < kTuning.leak_check.max_attempts) {
+    if (examination.unsettled() && attempt < kMaxAttempts) {
       WaitMilliseconds(pause_ms);
-      pause_ms = std::min(2 * pause_ms, int{kTuning.leak_check.longest_pause_ms});
+      pause_ms = std::min(2 * pause_ms, int{kLongestRetryMs});
       continue;
     }
     // Some memory that is mapped as readable cannot be read, because of a guard page that /proc

@@ -25,7 +25,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/tuning.h"
 #include "instruments/pressure/psi.h"
 
 namespace tcmalloc {
@@ -42,10 +41,20 @@ struct PressureThreshold {
   friend constexpr bool operator==(const PressureThreshold&, const PressureThreshold&) = default;
 };
 
+// "auto": the thresholds of the levels, in percent of the limit. The last two leave a tenth of the
+// memory for a level that frees too late, and a twentieth for the kernel. Operators who set such
+// levels by hand use 70 % to 95 %.
+inline constexpr uint64_t kAutoPercent[] = {80, 90, 95};
+static_assert(kAutoPercent[0] < kAutoPercent[1] && kAutoPercent[1] < kAutoPercent[2]);
+// "auto": PSI stalls of a tenth of the time, in the window that needs no privileges.
+inline constexpr uint32_t kAutoStallUs = kUnprivilegedPsiWindowUs / 10;
+// Default and maximum of the shortest time between two actions.
+inline constexpr uint32_t kDefaultPressureIntervalMs = 1000;
+inline constexpr uint64_t kMaxPressureIntervalMs = 3'600'000;
+
 struct PressureConfig {
   // The trigger of "auto".
-  static constexpr PsiTrigger kAutoPsi = {false, kTuning.pressure.auto_stall_us,
-                                          kTuning.pressure.auto_window_us};
+  static constexpr PsiTrigger kAutoPsi = {false, kAutoStallUs, kUnprivilegedPsiWindowUs};
 
   // levels[0] is level 1.
   std::array<PressureThreshold, kPressureLevels> levels{};
@@ -55,7 +64,7 @@ struct PressureConfig {
   bool thread = true;
   // The control group's counters, memory.events.
   bool cgroup_events = false;
-  uint32_t interval_ms = kTuning.pressure.default_interval_ms;
+  uint32_t interval_ms = kDefaultPressureIntervalMs;
 
   bool enabled() const {
     bool any = psi || watch || cgroup_events;

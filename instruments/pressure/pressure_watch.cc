@@ -12,12 +12,14 @@
 #include <cstring>
 #include <optional>
 
-#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 
 namespace tcmalloc {
 namespace {
+
+// The most reads of one source before the others are read.
+constexpr int kReadsAtOnce = 64;
 
 // The most bytes of one read.
 constexpr size_t kDiscardBytes = 512;
@@ -127,7 +129,7 @@ PressureWatch OpenPressureWatch(const char* watch, const char* write, std::strin
 bool DiscardInput(int fd) {
   const ErrnoKeeper keeper;
   char buffer[kDiscardBytes];
-  for (int i = 0; i < kTuning.pressure.reads_at_once; ++i) {
+  for (int i = 0; i < kReadsAtOnce; ++i) {
     const ssize_t n = ReadFrom(fd, buffer, sizeof(buffer));
     if (n == 0) return false;
     if (n < 0 && errno != EINTR) return errno == EAGAIN;

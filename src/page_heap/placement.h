@@ -16,7 +16,7 @@ namespace tcmalloc {
 // with 64 KiB, 1.9 with 256 KiB or more. The last pages of a run are wasted: 1 to 2 % of a heap of
 // 800 MiB with runs of 256 KiB, 0.3 % with 1 MiB (decision 0010).
 inline constexpr Length kMinNearRun = TunedLength(256_KiB, 64_KiB, 2_MiB);
-inline constexpr Length kMaxNearRun = TunedLength(1_MiB, 256_KiB, 2_MiB);
+inline constexpr Length kMaxNearRun = TunedLength(1_MiB, kMinNearRun.bytes(), 2_MiB);
 static_assert(std::has_single_bit(kMinNearRun.pages()) && std::has_single_bit(kMaxNearRun.pages()));
 // What placement may take beyond the memory in use, as a part of it: the current runs of all shards
 // together, and the address space beyond the spare. Not measured.

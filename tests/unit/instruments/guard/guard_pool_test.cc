@@ -68,7 +68,7 @@ TEST_F(GuardPoolTest, FirstInFirstOut) {
 TEST_F(GuardPoolTest, ThePagesInUseAreBounded) {
   std::vector<GuardSlot*> in_use;
   while (GuardSlot* const slot = NewObject()) in_use.push_back(slot);
-  EXPECT_EQ(in_use.size() * kPoolTestPage, kTuning.guarded_samples.max_page_bytes);
+  EXPECT_EQ(in_use.size() * kPoolTestPage, kMaxGuardedPageBytes);
   EXPECT_EQ(figures_.objects.value(), in_use.size());
   size_t bytes = 0;
   for (const GuardSlot* const slot : in_use) bytes += slot->requested_bytes;

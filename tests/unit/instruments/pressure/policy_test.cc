@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "base/tuning.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
@@ -68,7 +67,7 @@ TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
     policy.ActedByUse(now, 0, 850 * kMiB);
   }
   // The actions come after 1, 2, 4 ... 64, 64 ... intervals.
-  EXPECT_EQ(wait, kTuning.pressure.max_waits * kPolicyIntervalMs);
+  EXPECT_EQ(wait, kMaxWaits * kPolicyIntervalMs);
   EXPECT_EQ(actions, 12);
 }
 
@@ -88,10 +87,10 @@ TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
 TEST(PressurePolicyTest, GrowthEndsAWait) {
   PressurePace pace(kPolicyIntervalMs);
   pace.Acted(0, 0, 320 * kMiB);
-  EXPECT_FALSE(pace.MayAct(kTuning.pressure.min_wait_ms, 330 * kMiB));
-  EXPECT_TRUE(pace.MayAct(kTuning.pressure.min_wait_ms, 331 * kMiB));
-  EXPECT_FALSE(pace.MayAct(kTuning.pressure.min_wait_ms - 1, 1000 * kMiB));
-  EXPECT_FALSE(pace.MayAct(kTuning.pressure.min_wait_ms, 100 * kMiB));
+  EXPECT_FALSE(pace.MayAct(kMinWaitMs, 330 * kMiB));
+  EXPECT_TRUE(pace.MayAct(kMinWaitMs, 331 * kMiB));
+  EXPECT_FALSE(pace.MayAct(kMinWaitMs - 1, 1000 * kMiB));
+  EXPECT_FALSE(pace.MayAct(kMinWaitMs, 100 * kMiB));
 }
 
 TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
@@ -109,9 +108,9 @@ TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
 
 TEST(PressurePolicyTest, ReadingsAreMadeMoreOftenNearAThreshold) {
   EXPECT_LT(PressurePolicy::NextReadingMs(PressureReadings()), 0);
-  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(599)), kTuning.pressure.far_ms);
-  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(600)), kTuning.pressure.near_ms);
-  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(5000)), kTuning.pressure.near_ms);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(599)), kFarMs);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(600)), kNearMs);
+  EXPECT_EQ(PressurePolicy::NextReadingMs(InUse(5000)), kNearMs);
 }
 
 }  // namespace
