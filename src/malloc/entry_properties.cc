@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "base/units.h"
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/profiles/sampler.h"
 #include "malloc/properties.h"
