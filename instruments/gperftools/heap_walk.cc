@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/gperftools/heap_walk.h"
 
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 
 namespace tcmalloc {
 namespace {

@@ -6,8 +6,8 @@
 #include "instruments/leaks/program_object.h"
 #include "instruments/world_stop/memory_reader.h"
 #include "os/memory/virtual_memory.h"
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 #include "tcmalloc/tcmalloc.h"
 
 using tcmalloc::LiveObject;

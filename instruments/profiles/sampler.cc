@@ -12,8 +12,8 @@
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
 #include "process/current_thread.h"
-#include "process/heap.h"
 #include "process/fork.h"
+#include "process/heap.h"
 
 namespace tcmalloc {
 

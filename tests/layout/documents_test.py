@@ -7,6 +7,7 @@
 * Each relative link of each Markdown file leads to a file, and to a heading where it names one.
 * Each page in docs/ and at the root can be reached from README.md by links.
 * Each page in docs/ is in the navigation of the site once (docs/site/navigation.py), and each page there exists.
+* Each decision is in the table of docs/decisions/README.md, with a link to the page that has today's rule.
 * Each line with which src/ aborts is on docs/debugging.md, and no other.
 * docs/numbers.md lists the tuning constants as scripts/tuning_constants.py does.
 * The sizes that documents and drawings state are those of the code (CITED).
@@ -42,7 +43,7 @@ CITED = (
     ("docs/glossary.md", "An object of more than SIZE", "kMaxSmallSize"),
     ("docs/glossary.md", "An object of up to SIZE, of a size class", "kMaxSmallSize"),
     ("docs/how-it-works.md", "a sixteenth of the memory in use and at least SIZE", "kRetentionFloorBytes"),
-    ("docs/glossary.md", "half a hugepage or more: SIZE", "kHugeObject"),
+    ("docs/design/hugepages.md", "If it grows for an object of SIZE or more", "kHugeObject"),
 )
 
 
@@ -120,6 +121,19 @@ def check_navigation(root, pages, complaints):
         name = path.relative_to(root).as_posix()
         if name.startswith("docs/") and not DECISION.fullmatch(path.name) and name not in listed:
             complaints.add(path, 1, "is not in docs/site/navigation.py")
+
+
+def check_decisions(root, pages, complaints):
+    folder = root / "docs/decisions"
+    table = folder / "README.md"
+    rows = {}
+    for row in re.findall(r"^\|.*\|$", pages.get(table, ""), re.MULTILINE):
+        cells = row.split("|")
+        if linked := re.search(rf"\(({DECISION.pattern})\)", cells[1]):
+            rows[linked[1]] = cells[-2]
+    for path in sorted(pages):
+        if path.parent == folder and DECISION.fullmatch(path.name) and "](../" not in rows.get(path.name, ""):
+            complaints.add(path, 1, f"has no row in {table.name} that links to the page with today's rule")
 
 
 def bodies_that_abort(text):
@@ -201,6 +215,7 @@ def check(root):
     num_links = check_links(pages, complaints)
     check_reachable(root, pages, complaints)
     check_navigation(root, pages, complaints)
+    check_decisions(root, pages, complaints)
     check_cited(root, complaints)
     check_numbers(root, complaints)
     num_fragments = check_abort_lines(root, pages, complaints)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/central_cache.h"
-
 #include <gtest/gtest.h>
+
+#include "central/central_cache.h"
 
 namespace tcmalloc {
 namespace {
