@@ -69,6 +69,7 @@ SECTIONS = (
     )),
     ("Reference", "reference", (
         ("Settings", "docs/settings.md"),
+        ("Numbers", "docs/numbers.md"),
         ("Properties", "docs/properties.md"),
         ("C functions", "c-functions"),
         ("C++ classes", "cpp-classes"),

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/tuning.h"
+#include "base/units.h"
 #include "instruments/debug/checks.h"
 #include "instruments/debug/page_fence.h"
 #include "instruments/debug/stack_table.h"
@@ -59,6 +59,10 @@ FreeQueue::Entry* FreeQueue::Push(Entry* entry, size_t limit) {
 void PrepareFreeQueue() { AddForkHandlers(&kForkHandlers); }
 
 namespace {
+
+// New memory is filled with the pattern up to this offset. Filling all of a large object would back
+// pages that the program never touches.
+constexpr size_t kMaxFilledBytes = 64_MiB;
 
 // Counts allocations; each header has its number for a reader. Any thread adds. Relaxed, since no
 // other data depends on it.
@@ -192,7 +196,7 @@ void* AllocateObject(const NewObject& request, RawAllocation raw) {
   char* const p = memory + shape.room;
   // Memory that was allocated zeroed must stay zero.
   if (!request.zeroed) {
-    memset(p, kNewByte, std::min(request.size, kTuning.debug_library.max_filled_bytes));
+    memset(p, kNewByte, std::min(request.size, kMaxFilledBytes));
   } else if (shape.alignment != 0) {
     memset(p, 0, request.size);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/tuning.h"
+
 #include "instruments/debug/stack_table.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/log.h"
@@ -9,7 +9,9 @@
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kDepth = kTuning.debug_library.stack_depth;
+// The most return addresses that are kept for each call that allocates or frees.
+constexpr size_t kDepth = 24;
+static_assert(kDepth <= kMaxStackDepth);
 // In a statically linked program these frames are left out: RecordCaller, the function that calls
 // it, and the entry point.
 constexpr size_t kStaticSkip = 3;

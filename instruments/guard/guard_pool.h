@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,10 +32,11 @@
 #include "base/allocation_kind.h"
 #include "base/config.h"
 #include "base/text.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "base/units.h"
 #include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
+#include "os/stack_trace.h"
 #include "page_heap/span.h"
 #include "process/instrument_records.h"
 
@@ -63,15 +65,23 @@ struct GuardPlace {
   void* first() const { return reinterpret_cast<void*>(pages); }
 };
 
+// The slots of the pool: address space for objects in use or in quarantine. With a record of 0.7
+// KiB per slot, and kMaxGuardedPageBytes, the pool takes at most 0.7 MiB. Not measured.
+inline constexpr size_t kGuardSlots = Tuned(256, 16, 4096);
+// Longer objects are not guarded. Each takes whole pages, and most overflows are of short ones. Not
+// measured.
+inline constexpr size_t kMaxGuardedBytes = Tuned(8_KiB, kPageSize, 64_KiB);
+static_assert(std::has_single_bit(kMaxGuardedBytes));
+
 class GuardLayout {
  public:
   GuardLayout() = default;
   explicit GuardLayout(size_t hardware_page_bytes)
       : page_bytes_(hardware_page_bytes),
-        slot_bytes_(std::max(kTuning.guarded_samples.max_object_bytes, hardware_page_bytes)),
+        slot_bytes_(std::max(kMaxGuardedBytes, hardware_page_bytes)),
         fence_bytes_(std::max(kPageSize, hardware_page_bytes)) {}
 
-  static constexpr size_t kSlots = kTuning.guarded_samples.slots;
+  static constexpr size_t kSlots = kGuardSlots;
   static constexpr size_t kNoSlot = SIZE_MAX;
 
   // Address space of the pool, which begins with a fence at a multiple of alignment().
@@ -90,7 +100,7 @@ class GuardLayout {
   }
   // True if an object of `size` bytes at a multiple of `alignment`, a power of two, can be guarded.
   bool Fits(size_t size, size_t alignment) const {
-    return size <= kTuning.guarded_samples.max_object_bytes && alignment <= page_bytes_;
+    return size <= kMaxGuardedBytes && alignment <= page_bytes_;
   }
   // Requires: Fits(size, alignment).
   GuardPlace Place(size_t slot, size_t size, size_t alignment, bool at_start) const {
@@ -156,6 +166,13 @@ inline uintptr_t FindWrittenSlack(const GuardPlace& place, size_t size) {
   return 0;
 }
 
+// The most bytes of pages with objects in use; further samples are not guarded. So at least half of
+// the slots are in quarantine. Not measured.
+inline constexpr size_t kMaxGuardedPageBytes = Tuned(512_KiB, kMaxGuardedBytes, 16_MiB);
+// The most return addresses that are kept for the allocation and for the free.
+inline constexpr size_t kGuardFrames = 32;
+static_assert(kGuardFrames <= kMaxStackDepth);
+
 enum class GuardState : uint8_t { kUnused, kPreparing, kInUse, kFreeing, kFreed };
 
 // The thread, the time, and the stack of an allocation or a free.
@@ -164,7 +181,7 @@ struct GuardTrace {
   uint32_t thread = 0;  // the OS's number
   uint32_t depth = 0;
   // Return addresses, innermost first.
-  std::array<uintptr_t, kTuning.guarded_samples.frames> frames = {};
+  std::array<uintptr_t, kGuardFrames> frames = {};
 };
 
 // GuardSlot: the record of one slot of guarded objects, which is also the evidence after a crash.

@@ -187,7 +187,7 @@ bool SetGuardedSample(Heap& heap, size_t n) {
   if (n > 0 && PoolOf(heap) == nullptr && !MakePool(heap)) return false;
   heap.guarded.every.store(n, std::memory_order_relaxed);
   if (n > 0 && heap.sampling.period() == 0) {
-    SetSamplePeriod(heap, kTuning.sampling.default_period_bytes);
+    SetSamplePeriod(heap, kDefaultSamplePeriod);
   }
   return true;
 }

@@ -10,8 +10,7 @@
 // free aborts with a report. Thread safety: any.
 //
 // Cost of a guarded object: a system call to allocate it and two to free it, two stack traces, some
-// microseconds in all. Memory: guarded_samples.max_page_bytes and the records; base/tuning.h bounds
-// both.
+// microseconds in all. Memory: at most kMaxGuardedPageBytes and the records of GuardLayout::kSlots.
 //
 // In the minimal library and in the debug libraries no_guarded_objects.cc implements these
 // functions, and no object is ever guarded.

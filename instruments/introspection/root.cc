@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "base/units.h"
 #include "instruments/introspection/field_table.h"
 #include "os/log.h"
 #include "page_heap/retention.h"

@@ -10,7 +10,6 @@
 
 #include "base/compiler.h"
 #include "base/text.h"
-#include "base/tuning.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/examination.h"
 #include "instruments/profiles/heap_profiler.h"
@@ -68,6 +67,13 @@ LeakRequest ProgramLeakRequest(const Settings& settings, uint32_t main_period) {
 
 namespace {
 
+// The most world stops that are tried, when each time a thread was moving objects in its bins or
+// the pages of a large object. The first takes some ten nanoseconds, the second microseconds, so a
+// thread that is found there twice was preempted. The pauses between stops double up to the
+// longest, to a second in all.
+constexpr int kMaxAttempts = 20;
+constexpr int kLongestRetryMs = 64;
+
 // The id of the process that makes a check; 0 if there is none. Another thread of the process waits
 // for the check to end. In a forked child the parent's check does not count.
 constinit std::atomic<uint64_t> checking_process{0};
@@ -119,9 +125,9 @@ TC_OUT_OF_LINE void CheckFrom(uintptr_t stack, Heap& heap, const LeakRequest& re
       static_cast<Examination*>(context)->Run(world);
     };
     const StopResult stop = WithHeapAtRest(heap, examine, &examination, &stopped);
-    if (examination.unsettled() && attempt < kTuning.leak_check.max_attempts) {
+    if (examination.unsettled() && attempt < kMaxAttempts) {
       WaitMilliseconds(pause_ms);
-      pause_ms = std::min(2 * pause_ms, int{kTuning.leak_check.longest_pause_ms});
+      pause_ms = std::min(2 * pause_ms, int{kLongestRetryMs});
       continue;
     }
     // Some memory that is mapped as readable cannot be read, because of a guard page that /proc

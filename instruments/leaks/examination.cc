@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/tuning.h"
 #include "formats/marker/root_map.h"
 #include "formats/marker/sampled_sites.h"
 #include "instruments/annotations/program_annotations.h"
@@ -24,15 +23,28 @@
 
 namespace tcmalloc {
 
+// ---- The heap at rest.
+
+namespace {
+
+// How long the attempts are repeated when a thread does not stop, and the first and the longest
+// pause between attempts; the pauses double. During a pause the heap is released and all threads
+// run. An attempt stops the others for some 20 ms, so they run most of the time.
+constexpr int64_t kStopPatienceMs = 5000;
+constexpr int kFirstStopPauseMs = 50;
+constexpr int kLongestStopPauseMs = 400;
+
+}  // namespace
+
 void WaitMilliseconds(int ms) {
   for (int i = 0; i < ms; ++i) WaitMillisecond();
 }
 
 StopResult WithHeapAtRest(Heap& heap, void (*function)(void* context, const WorldStop& world),
                           void* context, bool* stopped) {
-  const int64_t deadline_us = Microseconds() + kTuning.leak_check.stop_patience_ms * 1000;
-  for (int pause_ms = kTuning.leak_check.first_stop_pause_ms;;
-       pause_ms = std::min(2 * pause_ms, int{kTuning.leak_check.longest_stop_pause_ms})) {
+  const int64_t deadline_us = Microseconds() + kStopPatienceMs * 1000;
+  for (int pause_ms = kFirstStopPauseMs;;
+       pause_ms = std::min(2 * pause_ms, int{kLongestStopPauseMs})) {
     *stopped = true;
     HoldHeap();
     StopResult result = WithWorldStopped(heap.virtual_memory, function, context);

@@ -26,9 +26,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/tuning.h"
 #include "instruments/pressure/event_sources.h"
 #include "page_heap/memory_limit.h"
+#include "page_heap/retention.h"
 
 namespace tcmalloc {
 
@@ -44,10 +44,20 @@ struct PressureThreshold {
   friend constexpr bool operator==(const PressureThreshold&, const PressureThreshold&) = default;
 };
 
+// "auto": the thresholds of the levels, in percent of the limit. The last two leave a tenth of the
+// memory for a level that frees too late, and a twentieth for the kernel. Operators who set such
+// levels by hand use 70 % to 95 %.
+inline constexpr uint64_t kAutoPercent[] = {80, 90, 95};
+static_assert(kAutoPercent[0] < kAutoPercent[1] && kAutoPercent[1] < kAutoPercent[2]);
+// "auto": PSI stalls of a tenth of the time, in the window that needs no privileges.
+inline constexpr uint32_t kAutoStallUs = kUnprivilegedPsiWindowUs / 10;
+// Default and maximum of the shortest time between two actions.
+inline constexpr uint32_t kDefaultPressureIntervalMs = 1000;
+inline constexpr uint64_t kMaxPressureIntervalMs = 3'600'000;
+
 struct PressureConfig {
   // The trigger of "auto".
-  static constexpr PsiTrigger kAutoPsi = {false, kTuning.pressure.auto_stall_us,
-                                          kTuning.pressure.auto_window_us};
+  static constexpr PsiTrigger kAutoPsi = {false, kAutoStallUs, kUnprivilegedPsiWindowUs};
 
   // levels[0] is level 1.
   std::array<PressureThreshold, kPressureLevels> levels{};
@@ -57,7 +67,7 @@ struct PressureConfig {
   bool thread = true;
   // The control group's counters, memory.events.
   bool cgroup_events = false;
-  uint32_t interval_ms = kTuning.pressure.default_interval_ms;
+  uint32_t interval_ms = kDefaultPressureIntervalMs;
 
   bool enabled() const {
     bool any = psi || watch || cgroup_events;
@@ -75,14 +85,14 @@ bool ParsePressureConfig(std::string_view text, PressureConfig* config, std::str
 //
 // Levels (NextMemoryLevel, page_heap/memory_limit.h, which also serves the heap's own limits). A
 // level is entered when the memory in use reaches its threshold, and left when it has fallen below
-// the threshold by the part Tuning::Pressure::margin_part. In a level its action is repeated, since
-// freed memory collects in caches again.
+// the threshold by the part kNoticeablePart. In a level its action is repeated, since freed memory
+// collects in caches again.
 //
 // Pace. An action costs time, and is wasted if it frees nothing. After one that freed little the
-// wait until the next doubles, up to Tuning::Pressure::max_waits times the interval. The wait ends
-// early if the memory in use has grown meanwhile: then an action may free memory again, and is more
-// urgent. systemd has no such pace and trims its heap for each event; a kernel that sent endless
-// events kept it busy on a core.
+// wait until the next doubles, up to kMaxWaits times the interval. The wait ends early if the
+// memory in use has grown meanwhile: then an action may free memory again, and is more urgent.
+// systemd has no such pace and trims its heap for each event; a kernel that sent endless events
+// kept it busy on a core.
 //
 // Events without a level (from systemd, PSI stalls) ask for the highest level, with the same pace.
 
@@ -95,6 +105,22 @@ struct PressureReading {
 // readings[0] is level 1.
 using PressureReadings = std::array<PressureReading, kPressureLevels>;
 
+// An action that freed less than this part of the memory in use freed little: the time to the next
+// one doubles, up to kMaxWaits intervals. Not measured.
+inline constexpr uint64_t kLittlePart = Tuned(256, 16, 65'536);
+inline constexpr int64_t kMaxWaits = Tuned(64, 1, 1024);
+static_assert(kPressureHoldMs > kMaxWaits * kDefaultPressureIntervalMs);
+// A noticeable part of the memory in use. Growth by it allows the next action at once, but not
+// earlier than kMinWaitMs after the last; a level ends when the use is below its threshold by this
+// part of it. Not measured.
+inline constexpr uint64_t kNoticeablePart = Tuned(32, 4, 1024);
+inline constexpr int64_t kMinWaitMs = Tuned(50, 1, 1000);
+// Time between readings where memory is near a threshold, and far from every one. A program that
+// grows by 1 GiB in a second reaches a threshold of 4 GiB from three quarters of it in one second.
+// Not measured.
+inline constexpr int64_t kNearMs = Tuned(100, 10, 1000);
+inline constexpr int64_t kFarMs = Tuned(1000, kNearMs, 60'000);
+
 // When an action of one kind is allowed again.
 class PressurePace {
  public:
@@ -104,18 +130,17 @@ class PressurePace {
     if (!acted_) return true;
     const int64_t since_ms = now_ms - acted_ms_;
     if (since_ms >= wait_ms_) return true;
-    return since_ms >= std::min(kTuning.pressure.min_wait_ms, interval_ms_) && in_use > in_use_ &&
-           in_use - in_use_ > in_use_ / kTuning.pressure.growth_part;
+    return since_ms >= std::min(kMinWaitMs, interval_ms_) && in_use > in_use_ &&
+           in_use - in_use_ > in_use_ / kNoticeablePart;
   }
 
   // Records an action that freed `freed` bytes and left `in_use` in use.
   void Acted(int64_t now_ms, uint64_t freed, uint64_t in_use) {
-    const bool little = freed < in_use / kTuning.pressure.little_part || freed == 0;
+    const bool little = freed < in_use / kLittlePart || freed == 0;
     // A request long after the end of the wait is not part of a storm.
     const bool after_quiet = acted_ && now_ms - acted_ms_ >= 2 * wait_ms_;
-    wait_ms_ = little && acted_ && !after_quiet
-                   ? std::min(2 * wait_ms_, kTuning.pressure.max_waits * interval_ms_)
-                   : interval_ms_;
+    wait_ms_ = little && acted_ && !after_quiet ? std::min(2 * wait_ms_, kMaxWaits * interval_ms_)
+                                                : interval_ms_;
     acted_ = true;
     acted_ms_ = now_ms;
     in_use_ = in_use;
@@ -176,8 +201,8 @@ class PressurePolicy {
     for (const PressureReading& reading : readings) {
       if (reading.threshold == PressureReading::kNoThreshold) continue;
       const bool near = reading.in_use >= reading.threshold - reading.threshold / 4;
-      if (near) return kTuning.pressure.near_ms;
-      next = kTuning.pressure.far_ms;
+      if (near) return kNearMs;
+      next = kFarMs;
     }
     return next;
   }
@@ -191,7 +216,7 @@ class PressurePolicy {
       // A level is entered at its threshold, but a bound is reached above its limit.
       bounds[i] = {.limit = std::max<uint64_t>(threshold, 1) - 1,
                    .in_use = in_use,
-                   .margin = threshold / kTuning.pressure.margin_part};
+                   .margin = threshold / kNoticeablePart};
     }
     return bounds;
   }

@@ -22,9 +22,9 @@ namespace tcmalloc {
 // Thread safety: any. Never allocates, is no cancellation point, keeps errno. Cost: two system
 // calls.
 //
-// Moves an open file to a descriptor of kFirstDescriptor or more, which exec
-// closes. Returns `fd` itself if the process may not have such numbers. Requires: no other code
-// knows the descriptor yet.
+// Moves an open file to a descriptor of kFirstDescriptor or more, which exec closes. Returns `fd`
+// itself if the process may not have such numbers. Requires: no other code knows the descriptor
+// yet.
 inline int MoveDescriptorUp(int fd) {
   if (fd < 0 || fd >= kFirstDescriptor) return fd;
   const ErrnoKeeper keeper;

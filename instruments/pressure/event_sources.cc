@@ -15,7 +15,6 @@
 #include <optional>
 
 #include "base/text.h"
-#include "base/tuning.h"
 #include "instruments/pressure/event_set.h"
 #include "instruments/pressure/figures.h"
 #include "os/cgroup.h"
@@ -227,6 +226,9 @@ bool FindCgroupDirectories(CgroupDirectories* directories, std::string_view root
 
 namespace {
 
+// The most reads of one source before the others are read.
+constexpr int kReadsAtOnce = 64;
+
 // The most bytes of one read.
 constexpr size_t kDiscardBytes = 512;
 
@@ -335,7 +337,7 @@ PressureWatch OpenPressureWatch(const char* watch, const char* write, std::strin
 bool DiscardInput(int fd) {
   const ErrnoKeeper keeper;
   char buffer[kDiscardBytes];
-  for (int i = 0; i < kTuning.pressure.reads_at_once; ++i) {
+  for (int i = 0; i < kReadsAtOnce; ++i) {
     const ssize_t n = ReadFrom(fd, buffer, sizeof(buffer));
     if (n == 0) return false;
     if (n < 0 && errno != EINTR) return errno == EAGAIN;

@@ -103,9 +103,9 @@ struct Heap;
 
 // The figures of this process, its control group and its machine that the thresholds of a
 // configuration need. The figures are read at each call; limits, which seldom change, every
-// kCgroupRereadMs. A figure that cannot be read is unknown. Thread safety: one
-// thread at a time. Never allocates. Cost: up to three files, 3 to 10 microseconds each on machines
-// with few CPUs; the kernel adds up a group's counters of all CPUs.
+// kCgroupRereadMs. A figure that cannot be read is unknown. Thread safety: one thread at a time.
+// Never allocates. Cost: up to three files, 3 to 10 microseconds each on machines with few CPUs;
+// the kernel adds up a group's counters of all CPUs.
 class ProcessFigures {
  public:
   // `root` is a prefix of all file names.

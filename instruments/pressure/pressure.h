@@ -6,7 +6,7 @@
 // Either a thread of the library listens, started when the library is loaded, or the program does,
 // in its own event loop. A forked child has neither its parent's thread nor its descriptors, which
 // are closed in it. If the parent had the thread, the child starts one at its first slow allocation
-// after Tuning::Pressure::revive_after_ms, so a child that soon calls exec never starts one.
+// after kReviveAfterMs, so a child that soon calls exec never starts one.
 //
 // Which thread works. One thread at a time is "at work": it opens sources, handles events, calls
 // the program's listeners. The library's thread is at work from its start to the end of the

@@ -5,8 +5,8 @@
 #include <new>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
 #include "instruments/profiles/heap_dumps.h"
+#include "instruments/profiles/object_table.h"
 #include "instruments/profiles/process.h"
 #include "instruments/profiles/profile_formats.h"
 #include "os/clock.h"
@@ -46,9 +46,9 @@ constexpr size_t kStaticSkip = 3;
 
 void OnNew(const void* object, size_t size) {
   RecordTables& tables = *record_session.tables.load(std::memory_order_acquire);
-  uintptr_t frames[kTuning.heap_profiler.max_depth];
-  const size_t depth = GetCallerStackTrace(frames, kTuning.heap_profiler.max_depth, 0,
-                                           AllocatorFrames::kLeading, kStaticSkip);
+  uintptr_t frames[kMaxSiteDepth];
+  const size_t depth =
+      GetCallerStackTrace(frames, kMaxSiteDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
   Site* const site = tables.sites.SiteOf(frames, depth);
   ObjectTable::Traffic traffic;
   // If there is no memory, the object is not recorded, like an object from before the start.

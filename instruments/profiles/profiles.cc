@@ -9,7 +9,6 @@
 
 #include "base/compiler.h"
 #include "base/text.h"
-#include "base/tuning.h"
 #include "instruments/profiles/heap_dumps.h"
 #include "instruments/profiles/heap_profiler.h"
 #include "instruments/profiles/process.h"
@@ -144,7 +143,7 @@ TC_SLOW_PATH void WriteNumbered(bool report) {
 bool PeakIsDue(size_t peak_bytes, bool last) {
   if (peak_bytes <= written_peak_bytes) return false;
   return last || peak_bytes - written_peak_bytes >= written_peak_bytes / 10 ||
-         CoarseMilliseconds() - written_peak_ms >= kTuning.sampling.peak_age_ms;
+         CoarseMilliseconds() - written_peak_ms >= kPeakAgeMs;
 }
 
 // Each process reports this error once, but tries again.
@@ -240,8 +239,7 @@ bool AddTasks() {
   files_task = {.interval_ms = the_request.interval_ms,
                 .signals = signal == 0 ? 0 : SignalBit(signal),
                 .run = &WriteFileForTask};
-  peak_task = {
-      .interval_ms = kTuning.sampling.peak_interval_ms, .signals = 0, .run = &WritePeakForTask};
+  peak_task = {.interval_ms = kPeakIntervalMs, .signals = 0, .run = &WritePeakForTask};
   const bool by_helper = signal != 0 || the_request.interval_ms != 0;
   if ((!by_helper || AddHelperTask(&files_task)) &&
       (!the_request.peak || AddHelperTask(&peak_task))) {
@@ -299,7 +297,7 @@ void StartProfileFiles(Heap& heap) {
   SetBase(the_request.base);
   if (!TryCreating()) return;
   AddForkHandlers(&kFilesForkHandlers);
-  if (heap.sampling.period() == 0) SetSamplePeriod(heap, kTuning.sampling.default_period_bytes);
+  if (heap.sampling.period() == 0) SetSamplePeriod(heap, kDefaultSamplePeriod);
   if (AddTasks()) requested.store(true, std::memory_order_release);
 }
 

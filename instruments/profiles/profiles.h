@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/tuned.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/profiles/profile_formats.h"
 
@@ -39,15 +40,20 @@ void OnProfilerExit();
 //
 // The peak. The table of samples records which samples were in use at the peak
 // (instruments/profiles/sample_table.h), so it is enough to check for a new peak every
-// Tuning::Sampling::peak_interval_ms and at the end. A file at each new peak would be written all
-// the time while a program grows. So the file is replaced when the peak is a tenth higher than in
-// the file, or when it is at least higher and the file is older than Tuning::Sampling::peak_age_ms.
+// kPeakIntervalMs and at the end. A file at each new peak would be written all the time while a
+// program grows. So the file is replaced when the peak is a tenth higher than in the file, or when
+// it is at least higher and the file is older than kPeakAgeMs.
 //
 // The helper thread (process/helper_thread.h) writes all files but those at exit, without locks. A
 // file that is being written is finished before the process exits. A forked child has the same
 // request, its own names, and the samples of its parent. Nothing here calls malloc.
 
 struct Heap;
+
+// How often the profiler looks for a new peak, and how long a peak must last before it is written.
+// Not measured.
+inline constexpr int64_t kPeakIntervalMs = Tuned(1000, 100, 60'000);
+inline constexpr int64_t kPeakAgeMs = Tuned(60'000, kPeakIntervalMs, 3'600'000);
 
 // Starts the writing of the files that the settings request, or reports on stderr why it cannot.
 // Called when the library is loaded.

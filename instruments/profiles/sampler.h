@@ -16,14 +16,20 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/compiler.h"
+#include "base/units.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/profiles/sample_table.h"
 
 namespace tcmalloc {
 
 struct Heap;
+
+// The sampling interval, the mean number of bytes between samples, of profiles requested without
+// TCMALLOC_SAMPLE_PARAMETER: some hundred samples a second in a program that allocates much.
+inline constexpr uint64_t kDefaultSamplePeriod = 512_KiB;
 
 // Records the new object, with `requested` bytes requested and `allocated` bytes usable, as a
 // sample. Takes the trace of the calling thread's stack. Stores the record in `*place`, which

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/tuning.h"
 #include "instruments/world_stop/thread_state.h"
 
 namespace tcmalloc {
@@ -51,6 +50,15 @@ StopResult ResultOfTask(const StopResult& written, const TaskEnd& end) {
 }
 
 namespace {
+
+// A thread that has not stopped for this long and sleeps in the kernel will not stop soon: the
+// attempt ends, so that stopped threads continue. A runnable thread stops as soon as a CPU is free,
+// which may take longer.
+constexpr int64_t kStuckNs = 20'000'000;
+// A wait for a thread to stop yields this many times, since most stop within microseconds, then
+// pauses this long each time.
+constexpr int kYields = 20;
+constexpr long kPauseNs = 50'000;
 
 // The kernel's numbers; the C library's headers may lack them.
 constexpr long kDetach = 17;
@@ -234,7 +242,7 @@ bool ThreadTracer::AwaitStop(Tracee* tracee) {
 // returns the first thread of the process, if it ends now, only after all others have ended.
 bool ThreadTracer::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_.id;
-  int64_t next_look_ns = Nanoseconds() + kTuning.leak_check.stuck_ns;
+  int64_t next_look_ns = Nanoseconds() + kStuckNs;
   for (int round = 0;; ++round) {
     int status = 0;
     const long waited = syscall(SYS_wait4, tracee->id, &status, __WALL | WNOHANG, nullptr);
@@ -263,14 +271,14 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
       }
       if (is_late && thread.is_uninterruptible) return false;
     }
-    if (is_late) next_look_ns += kTuning.leak_check.stuck_ns;
-    if (round < kTuning.leak_check.yields) {
+    if (is_late) next_look_ns += kStuckNs;
+    if (round < kYields) {
       syscall(SYS_sched_yield);
     } else {
       const struct {  // the system call's layout, even where time_t is longer
         long seconds;
         long nanoseconds;
-      } pause = {0, kTuning.leak_check.pause_ns};
+      } pause = {0, kPauseNs};
       syscall(SYS_nanosleep, &pause, nullptr);
     }
   }

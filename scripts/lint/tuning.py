@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that every number that could be tuned is a field of Tuning (src/base/tuning.h).
+"""Checks that every number that could be tuned says so, and why it has its value.
 
   tuning.py ROOT
 
-Fails when src/ has a numeric constant outside of tuning.h, in the scope of a namespace, a class or an
-enumeration, that is neither derived from other constants nor listed below with a reason; when an entry of
-the list names nothing; and when nothing uses a field of Tuning.
+Fails when src/, instruments/ or formats/ have a numeric constant, in the scope of a namespace, a class or an enumeration,
+that is not marked as a tuning constant (src/base/tuned.h), nor derived from other constants, nor listed below with a
+reason; when an entry of the list names nothing; when the comment of a tuning constant has neither a measurement nor "Not
+measured"; when nothing uses a tuning constant; and when there are more than MOST of them.
 
 A constant is numeric if it has an arithmetic type, an alias of one, the type Length or PageId, or is an array of these.
 It is derived if the initial value has the name of another constant, and no number except 0 and 1. An enumerator counts
-when its
-value has any other number. Constants inside functions are not checked.
+when its value has any other number. Constants inside functions are not checked.
 """
 
 import pathlib
@@ -20,8 +20,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import source  # noqa: E402
+import tuning_constants  # noqa: E402
 
-TUNING = "base/tuning.h"
+# Fewer are better: a number that no benchmark and no test can tell from another one is not worth a knob.
+MOST = 110
 
 REASONS = {
     "format": "a file format, a name or an interface that others read or wrote",
@@ -223,6 +225,29 @@ process/helper_thread.h: kMaxWriteWaitMs: patience
 process/helper_thread.cc: kMaxSignalWaitMs: patience
 base/text.h: kMinIntervalMs kMaxIntervalMs: setting
 config/near_name.h: kShortestNearName kTwoErrorsFrom: message
+os/stack_trace.h: kMaxStackDepth: buffer
+instruments/profiles/sampler.h: kDefaultSamplePeriod: setting
+instruments/profiles/sample_table.h: kMaxGrowthStacks: buffer
+instruments/profiles/sample_table.cc: kRecordBlockBytes: buffer
+instruments/profiles/object_table.h: kMaxSiteDepth: buffer
+instruments/profiles/object_table.cc: kMaxSites: bound
+instruments/guard/guard_pool.h: kGuardFrames: buffer
+instruments/guard/fault_handler.cc: kReportPatienceMs: patience
+instruments/unwind/frame_step.h: kMaxFrameBytes: plausible
+instruments/unwind/stack_trace.cc: kMaxSimpleFrameBytes: plausible
+instruments/debug/stacks.cc: kDepth: buffer
+instruments/debug/allocation.cc: kMaxFilledBytes: bound
+instruments/leaks/check.cc: kMaxAttempts kLongestRetryMs: patience
+instruments/leaks/examination.cc: kStopPatienceMs kFirstStopPauseMs kLongestStopPauseMs: patience
+instruments/world_stop/world_stop.h: kRunnablePatienceMs: patience
+instruments/world_stop/thread_tracer.cc: kStuckNs kYields kPauseNs: patience
+instruments/world_stop/world_stop.cc: kLookAtTaskNs: patience
+formats/marker/marker.h: kProbedRootBytes: bound
+formats/marker/marker.h: kWaitingWords: buffer
+formats/marker/marker.h: kMaxChain kAllocatorStackBytes: plausible
+instruments/pressure/config.h: kAutoPercent kAutoStallUs kDefaultPressureIntervalMs kMaxPressureIntervalMs: setting
+instruments/pressure/pressure.cc: kRetryMs kReviveAfterMs: patience
+instruments/pressure/event_sources.cc: kReadsAtOnce: bound
 stats/stats_series.cc: kLineBytes: buffer
 """
 
@@ -233,7 +258,6 @@ DECLARATION = re.compile(r"(?P<specifiers>(?:(?:static|inline|constexpr|const|co
                          r"(?P<name>\w+)\s*(?P<array>(?:\[[^\]]*\]\s*)*)(?P<value>[={].*)", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])(?:0[xX][\da-fA-F']+|\.?\d[\d'.]*(?:[eE][-+]?\d+)?)\w*")
 OTHER_CONSTANT = re.compile(r"\bk[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\bsizeof\b|\bnumeric_limits\b")
-TUNED = re.compile(r"\bTuned(Length)?\b")
 ACCESS = re.compile(r"^\s*(?:public|private|protected)\s*:(?!:)")
 
 
@@ -350,7 +374,7 @@ class Scanner:
                 if not more:
                     continue
                 name, part = more[1], more[2]
-            if re.search(r"\d", part) and not is_derived(part) and not TUNED.search(part):
+            if re.search(r"\d", part) and not is_derived(part) and not tuning_constants.TUNED.search(part):
                 yield name, " ".join(part.split())
 
 
@@ -365,6 +389,8 @@ constexpr size_t kHalfDerived = kSeen / 2;
 constexpr unsigned long kBraces{7};
 constexpr const char* kText = nullptr;
 constexpr bool kFlag = true;
+constexpr size_t kTuned = Tuned(7, 1, 9);
+constexpr Length kTunedLength = TunedLength(64_KiB, 1_KiB, 1_MiB);
 constexpr Entry kTable[] = {{1, 2}, {3, 4}};
 size_t variable = 9;
 int Function(int a = 3) { constexpr int kLocal = 8; return a + kLocal; }
@@ -387,13 +413,6 @@ FOUND = ["kSeen", "kSeenArray", "kSeenConst", "kOne", "kSeenTwo", "kHalfDerived"
          "kThreshold", "kComputed"]
 
 
-def parts_of(text):
-    """Yields (part, field) of all fields of Tuning. A file calls its part kRules."""
-    for match in re.finditer(r"\n  struct \w+ \{(.*?)\n  \} (\w+);", text, re.DOTALL):
-        for field in re.findall(r"^    [\w:]+ (\w+)(?:\[\d+\])? =", match[1], re.MULTILINE):
-            yield match[2], field
-
-
 def check(root):
     complaints = source.Complaints(root)
     planted = [name for _, name, _ in Scanner([PLANTED]).constants(plain(PLANTED))]
@@ -410,22 +429,28 @@ def check(root):
     scanner = Scanner(texts.values())
     seen = set()
     for file, text in texts.items():
-        if file == TUNING:
-            continue
         for line, name, value in scanner.constants(text):
             seen.add((file, name))
             if (file, name) not in listed:
-                complaints.add(source.place_of(root, file), line, f"{name} {value}: make it a field of Tuning (src/{TUNING}), or list it "
-                               f"in scripts/lint/tuning.py")
+                complaints.add(source.place_of(root, file), line, f"{name} {value}: mark it (src/base/tuned.h), or list it in "
+                               f"scripts/lint/tuning.py")
     for file, name in sorted(set(listed) - seen):
         complaints.add(pathlib.Path(__file__), 1, f"{file}: {name}: there is no such constant")
-    fields = list(parts_of(texts[TUNING]))
-    everything = "\n".join(text for file, text in texts.items() if file != TUNING)
-    for part, field in fields:
-        if not re.search(rf"\b(?:{part}|kRules)\.{field}\b", everything):
-            complaints.add(root / "src" / TUNING, 1, f"nothing uses {part}.{field}")
-    print(f"{len(fields)} fields of Tuning, {len(seen)} constants elsewhere, {complaints.count} complaints")
-    return 1 if complaints.count or len(fields) < 50 else 0
+    tuned = tuning_constants.constants(root)
+    everything = "\n".join(texts.values())
+    for one in tuned:
+        if not tuning_constants.EVIDENCE.search(" ".join(one.comment)):
+            complaints.add(root / one.file, one.line, f"{one.name}: say what was measured and where, or \"Not measured\"")
+        if len(re.findall(rf"\b{one.name}\b", everything)) < 2:
+            complaints.add(root / one.file, one.line, f"nothing uses {one.name}")
+    marks = sum(len(tuning_constants.TUNED.findall(text)) for file, text in texts.items() if file != "base/tuned.h")
+    if marks != sum(len(one.values) for one in tuned):
+        complaints.add(pathlib.Path(__file__), 1, f"{marks} uses of Tuned, but {sum(len(one.values) for one in tuned)} "
+                       "in the constants that scripts/tuning_constants.py finds")
+    if len(tuned) > MOST:
+        complaints.add(pathlib.Path(__file__), 1, f"there are {len(tuned)} tuning constants, more than {MOST}")
+    print(f"{len(tuned)} tuning constants, {len(seen)} others, {complaints.count} complaints")
+    return 1 if complaints.count or len(tuned) < 50 else 0
 
 
 if __name__ == "__main__":

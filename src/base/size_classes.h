@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
 #include "base/bitmap.h"
@@ -67,6 +68,10 @@ inline constexpr ShortestSpan kShortestSpans[] = {
     {.max_object_bytes = 1024, .pages = 0, .objects = Tuned(128, 16, 512)},
     {.max_object_bytes = 8_KiB, .pages = 0, .objects = Tuned(8, 2, 64)},
 };
+static_assert(std::is_sorted(std::begin(kShortestSpans), std::end(kShortestSpans),
+                             [](const ShortestSpan& a, const ShortestSpan& b) {
+                               return a.max_object_bytes < b.max_object_bytes;
+                             }));
 // A span gets more pages until the unused rest after its last object is at most this part of it.
 // Not measured.
 inline constexpr size_t kSpanTailPart = Tuned(64, 8, 128);

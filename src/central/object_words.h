@@ -103,9 +103,9 @@ inline uint64_t LeadingNeighbours(void* const* objects, size_t n, size_t object_
 // Takes only lines that the user has most likely touched: all of a small object, the beginning of a
 // larger one.
 
-// All lines of an object of up to this size are taken. Not measured.
+// All lines of an object of up to this size are taken (BytesTaken). Not measured.
 inline constexpr size_t kWholeObjectBytes = Tuned(1024, kCacheLineSize, 4096);
-// Those that are taken of a longer one. Not measured.
+// The bytes of a longer object whose lines are taken. Not measured.
 inline constexpr size_t kBytesOfLonger = Tuned(2 * kCacheLineSize, 1, kWholeObjectBytes);
 
 // The bytes whose lines are taken, from the object's start.

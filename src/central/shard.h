@@ -243,9 +243,12 @@ class Shard {
   SpanHome home_;
 };
 
-// Each CPU has a shard, too, for threads without a cache and for large objects. There are at most
-// this many, since the pool of large objects in each keeps memory (decision 0038).
-inline constexpr size_t kMaxShardsOfCpus = Tuned(16, 1, 64);
+// The most shards. More threads than this share shards, and with them cache lines. With 16, 64
+// threads share 95 % of the lines of their 8-byte objects, with 64 1 % (decision 0040).
+inline constexpr size_t kMaxShards = Tuned(64, 1, 64);
+// The most shards of CPUs: each CPU has one, too, for threads without a cache and for large
+// objects. The pool of large objects in each keeps memory (decision 0038).
+inline constexpr size_t kMaxShardsOfCpus = Tuned(16, 1, kMaxShards);
 
 // ShardMap: the shards, and which of them serves a thread.
 //
@@ -281,9 +284,7 @@ class ShardMap {
   using Processor = int (*)();
 
   static constexpr size_t kMost = SpanOwner::kMaxShards;
-  // The most shards. More threads than this share shards, and with them cache lines. With 16, 64
-  // threads share 95 % of the lines of their 8-byte objects, with 64 1 % (decision 0040).
-  static constexpr size_t kDefault = Tuned(64, 1, 64);
+  static constexpr size_t kDefault = kMaxShards;
   static_assert(kDefault <= kMost);
 
   // Constructs the first shard; there will be at most `num_shards`, from 1 to kMost.

@@ -26,8 +26,7 @@ size_t EditDistance(std::string_view a, std::string_view b);
 bool DifferByOneWord(std::string_view given, std::string_view name);
 
 // True if `given` may be a misspelt `name`: one character is wrong, or two in names of at least
-// kTwoErrorsFrom characters, or DifferByOneWord. False for names shorter than
-// kShortestNearName.
+// kTwoErrorsFrom characters, or DifferByOneWord. False for names shorter than kShortestNearName.
 bool IsNearName(std::string_view given, std::string_view name);
 
 }  // namespace tcmalloc

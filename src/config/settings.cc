@@ -197,6 +197,7 @@ void WriteSettingRange(const Setting& setting, TextWriter* out) {
 // The presets of TCMALLOC_SMALL.
 constexpr size_t kSmallRetentionBytes = 2_MiB;
 constexpr size_t kSmallMinPerCacheBytes = 16_KiB;
+static_assert(kSmallMinPerCacheBytes <= kMinPerCacheBytes);
 constexpr double kSmallReleaseRate = 10;
 
 void UseSmallPreset(Settings* settings) {

@@ -17,11 +17,11 @@
 #include <string_view>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
 
 namespace tcmalloc {
 
-inline constexpr size_t kMaxStackDepth = kTuning.stack_traces.max_depth;
+// The most return addresses. Traces are on the stack: 1 KiB.
+inline constexpr size_t kMaxStackDepth = 128;
 
 // The methods by which a walk finds the caller's frame.
 enum class StackTraceMethod : uint8_t {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/units.h"
 
 namespace tcmalloc {
 

@@ -15,7 +15,7 @@ namespace tcmalloc {
 // The most refused spans that become free under one hold of the lock.
 constexpr size_t kRestoredAtOnce = 64;
 
-// When the OS refuses a mapping (decision 0025), the heap unmaps free memory for other users of the
+// When the OS refuses a mapping, the heap unmaps free memory for other users of the
 // address space when that memory is at least this much and more than a half of the heap, until a
 // quarter is left. Less is not worth the system calls. Not measured.
 constexpr size_t kMinUnmappedBytes = Tuned(16_MiB, 1_MiB, 1_GiB);

@@ -31,6 +31,7 @@ namespace tcmalloc {
 inline constexpr Length kMinGrowth = TunedLength(1_MiB, 64_KiB, 8_MiB);
 // The longest mapping, unless one request needs more. Not measured.
 inline constexpr Length kMaxGrowth = TunedLength(64_MiB, 2_MiB, 1_GiB);
+static_assert(kMaxGrowth >= kMinGrowth);
 // Later mappings are this part of the heap, so their number grows with the logarithm of the heap's
 // size. Address space costs nothing until it is touched. Not measured.
 inline constexpr size_t kGrowthPart = Tuned(8, 2, 64);
@@ -64,9 +65,9 @@ struct PageHints {
   Relaxed<bool> unattended{false};
   // At the last decision more free memory was backed than the heap keeps for ever.
   Relaxed<bool> release_later{false};
-  // The freeing thread calls it, without locks, after each kLookEvery freed pages,
-  // or fewer at release rates above 1. Null: there is none. It must not allocate or free. Acquire
-  // and release: it sees what was written before it was set.
+  // The freeing thread calls it, without locks, after each kLookEvery freed pages, or fewer at
+  // release rates above 1. Null: there is none. It must not allocate or free. Acquire and release:
+  // it sees what was written before it was set.
   std::atomic<void (*)()> free_observer{nullptr};
   // The bytes in use, without records; too high by at most what was freed since the last decision
   // about release.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the page heap knows about each hugepage, 2 MiB of addresses at a multiple of 2 MiB, and when
-// it asks for hugepages.
+// What the page heap knows about each hugepage, 2 MiB of addresses at a multiple of 2 MiB, when it
+// asks for hugepages, and whether it pre-faults a new span (TouchHistory).
 //
 // Where the OS was asked for hugepages, the first write to an entirely unbacked hugepage backs all
 // of it. So free pages that share a hugepage with pages in use are backed, whether they were used

@@ -120,10 +120,10 @@ inline constexpr size_t kSearchedAtOnce = 1024;
 // heap still finds every span that existed when it began and exists when it gets there: such a
 // span does not move. A walk may miss spans that are made, and find marks of spans that are gone.
 //
-// Cost. Mark: a step for each hugepage. Find: at most kSearchedAtOnce steps, each
-// for one hugepage or for the bits of some leaves, then it returns, so that the lock is free
-// meanwhile. A walk over all marks takes a step for each of their hugepages, for the others in
-// their leaves, and for each marked leaf: free memory and large objects elsewhere cost none.
+// Cost. Mark: a step for each hugepage. Find: at most kSearchedAtOnce steps, each for one hugepage
+// or for the bits of some leaves, then it returns, so that the lock is free meanwhile. A walk over
+// all marks takes a step for each of their hugepages, for the others in their leaves, and for each
+// marked leaf: free memory and large objects elsewhere cost none.
 class SmallPlaces {
  public:
   explicit SmallPlaces(PageMap& page_map) : page_map_(page_map) {}

@@ -35,6 +35,7 @@ inline constexpr size_t kArenaChunkBytes = 64_KiB;
 // The first region has this size, each further one that of all before, up to the second number.
 inline constexpr size_t kFirstRegionBytes = 512_KiB;
 inline constexpr size_t kMaxRegionBytes = 64_MiB;
+static_assert(kArenaChunkBytes % 64_KiB == 0 && kFirstRegionBytes >= 2 * kArenaChunkBytes);
 
 class MetadataArena {
  public:

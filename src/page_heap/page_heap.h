@@ -64,8 +64,8 @@ class PageHeap {
                 Memory memory = Memory::kAny);
 
   // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
-  // at most kReleaseSlice. Requires: the span is in use, its pages have no class in the
-  // page map, no other thread deletes it.
+  // at most kReleaseSlice. Requires: the span is in use, its pages have no class in the page map,
+  // no other thread deletes it.
   void Delete(Span* span);
 
   // Adds a home for the rest of this heap's life: see SpanHomes::Add.

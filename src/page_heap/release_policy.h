@@ -30,7 +30,7 @@ inline constexpr size_t kRegretBytesPerSecond = Tuned(56_MiB, 1_MiB, 1_GiB);
 inline constexpr int64_t kRegretMs = Tuned(1000, 100, kReleaseMemoryMs);
 // The most that may have been released within kRegretMs, times the rate. It bounds how fast memory
 // is released: this much in two kRegretMs. Not measured.
-inline constexpr size_t kMaxBytesAtRisk = Tuned(1_GiB, 16_MiB, size_t{4095} << 20);
+inline constexpr size_t kMaxBytesAtRisk = Tuned(1_GiB, 16_MiB, 4095_MiB);
 
 // If the only free pages left are in partially used hugepages, these are split when the excess is
 // more than this part of the memory in use (decision 0014).
@@ -47,9 +47,10 @@ inline constexpr Length kLookEvery = TunedLength(1_MiB, 64_KiB, 2_MiB);
 // under the page heap's lock.
 inline constexpr size_t kReleasePart = 8;
 inline constexpr Length kMaxReleasePart = Length::ForBytes(1_GiB);
+static_assert(kMaxReleasePart >= kReleaseSlice && kMaxReleasePart.bytes() % 2_MiB == 0);
 
-// DemandHistory: the most that was in use at once during the last kDemandWindows windows
-// of time. Pure arithmetic: the caller brings the time. Thread safety: none.
+// DemandHistory: the most that was in use at once during the last kDemandWindows windows of time.
+// Pure arithmetic: the caller brings the time. Thread safety: none.
 class DemandHistory {
  public:
   // `in_use` pages are in use. To be called when there are more than before.
@@ -161,8 +162,8 @@ class RegretBudget {
 // used it a moment ago is likely to need it again. Free memory beyond that is released, as far as
 // RegretBudget allows: what the program needs again at once may cost it a small part of its time
 // only. The rate multiplies the budget. It also decides how long the last seconds are:
-// kReleaseMemoryMs at rates up to 1, less above. Rate 0 never releases. Why idle
-// memory, and not all that a program has just freed: docs/decisions/0053.
+// kReleaseMemoryMs at rates up to 1, less above. Rate 0 never releases. Why idle memory, and not
+// all that a program has just freed: docs/decisions/0053.
 class ReleasePolicy {
  public:
   // What the heap holds.

@@ -95,14 +95,16 @@ constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
   return shares;
 }
 
-// A home of kept spans compares what all homes keep with their share, `share_bytes`, each time that
-// it keeps this much more, since the sum reads counters that other CPUs write. So all homes
-// together may keep share_bytes / kKeptSpansSteps too much of each kind, or a kKeptSpansStep each.
-// Not measured.
+// How much more a shard keeps before it compares with the share of kept spans: at least
+// kKeptSpansStep, and so little that all together keep share / kKeptSpansSteps too much. Not
+// measured.
 inline constexpr size_t kKeptSpansStep = Tuned(128_KiB, 4_KiB, 4_MiB);
 static_assert(std::has_single_bit(kKeptSpansStep));
 inline constexpr size_t kKeptSpansSteps = Tuned(8, 2, 64);
 
+// A home of kept spans compares what all homes keep with their share, `share_bytes`, each time that
+// it keeps this much more, since the sum reads counters that other CPUs write. So all homes
+// together may keep share_bytes / kKeptSpansSteps too much of each kind, or a kKeptSpansStep each.
 constexpr size_t KeptSpansStep(size_t share_bytes, size_t homes) {
   return std::max(std::bit_floor(share_bytes / kKeptSpansSteps >> std::bit_width(homes)),
                   kKeptSpansStep);
@@ -115,8 +117,7 @@ class Retention {
   void SetTotal(size_t bytes) { set_bytes_.store(bytes, std::memory_order_relaxed); }
   // SIZE_MAX: no limit.
   void SetLimit(size_t bytes) { limit_bytes_.store(bytes, std::memory_order_relaxed); }
-  // Memory pressure has this level (1 to 3) now. It holds for kPressureHoldMs
-  // after the last call.
+  // Memory pressure has this level (1 to 3) now. It holds for kPressureHoldMs after the last call.
   void NotePressure(int level, int64_t now_ms) {
     pressure_until_ms_.store(now_ms + kPressureHoldMs, std::memory_order_relaxed);
     pressure_level_.store(level, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpanStore: all spans of a page heap. It lists the free ones, finds the place for a request, and
-// cuts and joins spans. It makes no system call and takes no lock.
+// cuts and joins spans, by the rules at the head of this file (SavesSpace, NearRun). It makes no
+// system call and takes no lock.
 //
 // Role. Free spans are joined with free neighbours of the same state; neighbours of different
 // states are found as one run (page_heap/free_spans.h). A request gets the best fit among backed
@@ -56,7 +57,7 @@ namespace tcmalloc {
 // with 64 KiB, 1.9 with 256 KiB or more. The last pages of a run are wasted: 1 to 2 % of a heap of
 // 800 MiB with runs of 256 KiB, 0.3 % with 1 MiB (decision 0010).
 inline constexpr Length kMinNearRun = TunedLength(256_KiB, 64_KiB, 2_MiB);
-inline constexpr Length kMaxNearRun = TunedLength(1_MiB, 256_KiB, 2_MiB);
+inline constexpr Length kMaxNearRun = TunedLength(1_MiB, kMinNearRun.bytes(), 2_MiB);
 static_assert(std::has_single_bit(kMinNearRun.pages()) && std::has_single_bit(kMaxNearRun.pages()));
 // What placement may take beyond the memory in use, as a part of it: the current runs of all shards
 // together, and the address space beyond the spare. Not measured.

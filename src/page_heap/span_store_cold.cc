@@ -12,6 +12,7 @@ namespace tcmalloc {
 
 // The most free spans that are compared to choose one to release.
 constexpr size_t kSpansLookedAt = 16;
+static_assert(kMaxKeptPages <= FreeSpans::kMaxExactPages);
 
 void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
   NotInUse(span);

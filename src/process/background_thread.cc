@@ -102,14 +102,15 @@ bool BeginStart() {
                                         std::memory_order_relaxed);
 }
 
-// A start and an end of the background thread cost some 100 us. A program that creates one thread
-// after the other gets one at most once in kRestartAloneMs. A program that repeatedly creates
-// several threads at a time gets one the first kQuickStarts times, then once in kRestartMs. The
-// first kQuickStartsAlone starts are always quick. Not measured.
+// How often the background thread is started again, since a start and an end cost some 100 us. A
+// program that creates one thread after the other gets one at most once in kRestartAloneMs. A
+// program that repeatedly creates several threads at a time gets one the first kQuickStarts times,
+// then once in kRestartMs. The first kQuickStartsAlone starts are always quick. Not measured.
 constexpr int64_t kRestartAloneMs = Tuned(10'000, 20, 3'600'000);
 constexpr uint32_t kQuickStarts = Tuned(4, 1, 1000);
 constexpr uint32_t kQuickStartsAlone = kQuickStarts - 1;
 constexpr int64_t kRestartMs = Tuned(20, 0, 10'000);
+static_assert(kRestartAloneMs >= kRestartMs);
 
 // Limits the starts, so that a program that creates and joins threads again and again does not pay
 // for a start each time.

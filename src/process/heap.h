@@ -28,13 +28,12 @@
 
 namespace tcmalloc {
 
-// Revival: a function that runs once in a forked child that keeps running. The first allocation on
+// A function that runs once in a forked child that keeps running. The first allocation on
 // the slow path after some time calls it. Children that exec soon never call it. It runs inside
 // malloc, but without the allocator's locks, so it may allocate.
 //
 // Thread safety: any; but only the single thread with which a child begins may call Schedule, or
 // the function itself, for another try. Cost: one load.
-
 class Revival {
  public:
   constexpr Revival() = default;

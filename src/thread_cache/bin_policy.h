@@ -9,10 +9,9 @@
 // they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
 // further only within narrow bounds (FreesMayFill). At a batch or more the bin returns as many
 // objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch after
-// some of them (kMaxOverages). So a bin that is used more for freeing than for
-// allocating grows only to the size at which all of it moves at once. Above two batches half the
-// limit moves, so the objects that stay are copied less often. While the budget is short, half of
-// any limit moves.
+// some of them (kMaxOverages). So a bin that is used more for freeing than for allocating grows
+// only to the size at which all of it moves at once. Above two batches half the limit moves, so the
+// objects that stay are copied less often. While the budget is short, half of any limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
 // list costs a few nanoseconds per object, and a lock per call.
@@ -46,6 +45,7 @@ inline constexpr size_t kLongObjectBytes = Tuned(8_KiB, 8_KiB, kMaxSmallSize);
 // The most objects: a BinArray of 16 KiB has room for them. A multiple of 8, so of every line
 // batch.
 inline constexpr size_t kMaxBinObjects = 2040;
+static_assert(kMaxBinObjects % 8 == 0);
 // The first limit: objects for this many bytes, at least 1, at most kInitialBinObjects or a line
 // batch, whichever is larger. Not measured.
 inline constexpr size_t kInitialBinBytes = Tuned(4_KiB, 1_KiB, 64_KiB);

@@ -50,6 +50,7 @@ inline constexpr size_t kDetachedAtOnce = 32;
 // The most caches that a flush examines under one hold of the registry's lock: each costs one or
 // two cache lines that other CPUs write.
 inline constexpr size_t kLookedAtOnce = 128;
+static_assert(kLookedAtOnce >= kDetachedAtOnce);
 
 // AllCaches: every thread cache that a registry has made, for readers without its lock.
 //
@@ -273,8 +274,7 @@ class Registry {
   size_t FreeInheritedAbove(size_t kept_bytes) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
-  // True if the cache has not changed since it was examined at least kIdleCacheMs
-  // ago.
+  // True if the cache has not changed since it was examined at least kIdleCacheMs ago.
   static bool IsIdle(ThreadCache* cache, int64_t now_ms);
   // The part of RaiseLimit for when nothing is unclaimed. Empties at most one cache, into `arrays`.
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
@@ -282,8 +282,8 @@ class Registry {
   // As FlushAll, but skips `own`; with `idle_only` also the caches that are not idle.
   IdleFlush FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
   // Finds at most `n` caches to flush, from `*next` on, and moves `*next` past them. Looks at a
-  // bounded number of caches (kLookedAtOnce). Returns how many it found,
-  // and sets `*in_use` if `idle_only` made it skip one.
+  // bounded number of caches (kLookedAtOnce). Returns how many it found, and sets `*in_use` if
+  // `idle_only` made it skip one.
   size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
                               ThreadCache** victims, size_t n, bool* in_use) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.

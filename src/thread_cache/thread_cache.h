@@ -196,8 +196,8 @@ class ThreadCache {
   // Moves up to `n` of the oldest objects from the bin to the central cache, in pieces that fit on
   // the stack; returns how many.
   TC_OUT_OF_LINE size_t ReturnOldest(SizeClass c, size_t n);
-  // As Refill. A cache that claims kReturnedFromBytes returns its longer objects
-  // before it takes memory that is not backed: their spans may serve the request.
+  // As Refill. A cache that claims kReturnedFromBytes returns its longer objects before it takes
+  // memory that is not backed: their spans may serve the request.
   void* Fetch(SizeClass c, size_t n);
   // Fetches `n` objects, returns one and puts the others into the bin; null when there is no
   // memory. Not inlined: its array must not be on the stack while Allocate collects garbage.

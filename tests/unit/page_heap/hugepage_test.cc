@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace tcmalloc::hugepage_policy {
 namespace {
 
@@ -38,3 +40,47 @@ TEST(HugepageTest, StartAndEndAreMultiplesOfItsSize) {
 }  // namespace
 
 }  // namespace tcmalloc::hugepage_policy
+
+namespace tcmalloc {
+namespace {
+
+using Need = TouchHistory::Need;
+
+constexpr Length kSpan = Length::ForBytes(64 << 10);
+
+TEST(TouchHistoryTest, TheFirstSpansAndOneOfEachDoublingAreTrials) {
+  std::vector<size_t> trials;
+  for (size_t num_spans = 0; num_spans < 130; ++num_spans) {
+    if (TouchHistory::IsTrial(num_spans)) trials.push_back(num_spans);
+  }
+  EXPECT_EQ(trials, (std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 7, 15, 31, 63, 127}));
+}
+
+TEST(TouchHistoryTest, SpansAreNeededWholeAfterATrialThatWasTouched) {
+  for (const size_t backed :
+       {size_t{0}, kSpan.bytes() / 4 * 3 - 4096, kSpan.bytes() / 4 * 3, kSpan.bytes()}) {
+    TouchHistory history;
+    std::vector<PageId> examined;
+    const auto backed_bytes = [&](PageRange range) {
+      EXPECT_EQ(range.bytes(), kSpan.bytes());
+      examined.push_back(range.first);
+      return backed;
+    };
+    EXPECT_EQ(history.NeedOf(0, kSpan, backed_bytes), Need::kUnknown);
+    history.NoteTrial(PageId(100));
+    EXPECT_EQ(history.NeedOf(7, kSpan, backed_bytes), Need::kUnknown);
+    history.NoteTrial(PageId(200));
+    EXPECT_EQ(examined, std::vector<PageId>());
+    const Need need = backed >= kSpan.bytes() / 4 * 3 ? Need::kWhole : Need::kUnknown;
+    EXPECT_EQ(history.NeedOf(8, kSpan, backed_bytes), need) << backed;
+    EXPECT_EQ(history.NeedOf(9, kSpan, backed_bytes), need) << backed;
+    EXPECT_EQ(examined, std::vector<PageId>{PageId(200)}) << "the last trial, once";
+    EXPECT_EQ(history.NeedOf(15, kSpan, backed_bytes), Need::kUnknown);
+    history.NoteTrial(PageId(300));
+    EXPECT_EQ(history.NeedOf(20, kSpan, backed_bytes), need) << "whenever the next is needed";
+    EXPECT_EQ(examined, (std::vector<PageId>{PageId(200), PageId(300)}));
+  }
+}
+
+}  // namespace
+}  // namespace tcmalloc

@@ -14,9 +14,9 @@ namespace {
 constexpr int64_t kWindowMs = 100;
 constexpr int64_t kMemoryMs = kWindowMs * int64_t{kDemandWindows};
 
-// Compares with a list of all calls: the peak is never less than that of the last
-// kDemandWindows - 1 windows, and never more than that of the last
-// kDemandWindows. A recorded value counts until the next Advance.
+// Compares with a list of all calls: the peak is never less than that of the last kDemandWindows -
+// 1 windows, and never more than that of the last kDemandWindows. A recorded value counts until the
+// next Advance.
 TEST(DemandHistoryTest, AgreesWithAList) {
   constexpr uint64_t kSeed = 20261121;
   SeededRandom random(kSeed);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

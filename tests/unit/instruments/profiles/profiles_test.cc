@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/profiles/profiles.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <string>
-
-#include "instruments/profiles/profiles.h"
 
 namespace tcmalloc {
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/pressure/pressure.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
-#include "instruments/pressure/pressure.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {

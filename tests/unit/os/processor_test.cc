@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "os/processor.h"
+
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -11,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "os/processor.h"
 #include "testing/in_child.h"
 
 namespace tcmalloc {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/world_stop/thread_tracer.h"
+
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-
-#include "instruments/world_stop/thread_tracer.h"
 
 namespace tcmalloc {
 namespace {
