@@ -186,13 +186,9 @@ define tc-locks
   while $tc_shard < tcmalloc::SpanOwner::kMaxShards
     set $tc_of_shard = $tc_heap->central.shards_.shards_._M_elems[$tc_shard]._M_b._M_p
     if $tc_of_shard != 0
-      tc-lock $tc_of_shard->home_.kept.lock_
-      set $tc_class = 1
-      while $tc_class < sizeof(tcmalloc::kSizeClasses.info_._M_elems) / sizeof(tcmalloc::kSizeClasses.info_._M_elems[0])
-        set $tc_spans = $tc_of_shard->spans_._M_elems[$tc_class]._M_b._M_p
-        if $tc_spans != 0
-          tc-lock $tc_spans->lock
-        end
+      set $tc_class = 0
+      while $tc_class < sizeof($tc_of_shard->locks_->locks._M_elems) / sizeof($tc_of_shard->locks_->locks._M_elems[0])
+        tc-lock $tc_of_shard->locks_->locks._M_elems[$tc_class]
         set $tc_class = $tc_class + 1
       end
     end

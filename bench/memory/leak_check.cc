@@ -17,8 +17,8 @@
 #include "instruments/leaks/marker.h"
 #include "instruments/leaks/object_index.h"
 #include "os/memory/virtual_memory.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
 
 extern "C" {
 void* tc_malloc(size_t size) noexcept;

@@ -26,9 +26,9 @@ import struct
 from dataclasses import dataclass, field
 
 ROUND_ENDS, ACQUIRED, RELEASED, TRIED = 0, 1, 2, 3
-# The cache lines that move with a lock, by the lock's name. The lock's own line has the heads of short lists, too.
-# central: also the span's record. page_heap: also two records, their neighbours, the counters.
-LINES = {"central": 2, "span_cache": 2, "page_heap": 6, "metadata": 2, "registry": 4}
+# The cache lines that move with a lock, by the lock's name. shard: also the heads of a class's lists, and the span's
+# record. page_heap: also two records, their neighbours, the counters.
+LINES = {"shard": 3, "page_heap": 6, "metadata": 2, "registry": 4}
 OTHER_LINES = 2
 
 

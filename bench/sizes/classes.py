@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 LARGEST = 65536
-EXTRA = (1088, 4416)  # Tuning::SizeClasses::extra_bytes
+EXTRA = (1088, 4416)  # kExtraSizes
 FOLDER = pathlib.Path(__file__).resolve().parent / "programs"
 
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "commands/setting_names.h"
 #include "config/environment_hints.h"
 #include "image/text.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 
 namespace cli {
 

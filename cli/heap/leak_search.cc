@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "formats/marker/marker.h"
-#include "formats/marker/marker_leaked.h"
 #include "formats/marker/marker_scan.h"
 #include "formats/marker/root_map.h"
 #include "formats/marker/sampled_sites.h"

@@ -152,6 +152,10 @@ void HeapObjects::AddGuards(std::vector<Guard>* guards) const {
   guarded_.AddGuards(guards);
   for (const Record& shard : LoadShards(heap_.Part("central").Part("shards_"))) {
     shard.AddGuards(guards);
+    // In an older library each ShardSpans has its lock.
+    if (shard.structure().Has("locks_")) {
+      target_.Load("ShardLocks", shard.Get("locks_")).AddGuards(guards);
+    }
     for (size_t c = 1; c < class_bytes_.size(); ++c) {
       if (const Address spans = SpansOf(shard, c))
         target_.Load("ShardSpans", spans).AddGuards(guards);

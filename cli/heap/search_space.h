@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "formats/marker/root_map.h"
-#include "formats/marker/stopped_threads.h"
+#include "formats/marker/searched_memory.h"
 #include "heap/leak_scratch.h"
 #include "heap/mirror_memory.h"
 #include "heap/objects.h"

@@ -20,7 +20,6 @@
 
 #include "base/address_range.h"
 #include "formats/marker/root_map.h"
-#include "formats/marker/scratch_memory.h"
 #include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {

@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
-#include "base/tuning.h"
-#include "formats/marker/scratch_memory.h"
+#include "base/tuned.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 
@@ -152,27 +152,32 @@ class MarkRing {
   size_t limit_ = 0;
 };
 
+// How many objects are prefetched. Of 8, 16 and 32, 16 was best for trees; 32 was better only for
+// an array of pointers (64-byte objects, Xeon at 2.8 GHz).
+inline constexpr size_t kPrefetchedObjects = Tuned(16, 4, 64);
+static_assert(std::has_single_bit(kPrefetchedObjects));
+
 // The next objects to scan. Add prefetches an object, so that its memory is in the cache when its
 // turn comes.
 class MarkQueue {
  public:
   bool empty() const { return size_ == 0; }
-  bool full() const { return size_ == kTuning.leak_check.prefetched_objects; }
+  bool full() const { return size_ == kPrefetchedObjects; }
   // Requires: not full.
   void Add(MarkItem item) {
     __builtin_prefetch(reinterpret_cast<const void*>(item.start()));
-    items_[(first_ + size_++) % kTuning.leak_check.prefetched_objects] = item;
+    items_[(first_ + size_++) % kPrefetchedObjects] = item;
   }
   // Requires: not empty.
   MarkItem TakeFirst() {
     const MarkItem item = items_[first_];
-    first_ = (first_ + 1) % kTuning.leak_check.prefetched_objects;
+    first_ = (first_ + 1) % kPrefetchedObjects;
     --size_;
     return item;
   }
 
  private:
-  MarkItem items_[kTuning.leak_check.prefetched_objects];
+  MarkItem items_[kPrefetchedObjects];
   size_t first_ = 0;
   size_t size_ = 0;
 };

@@ -10,8 +10,6 @@
 #include <cstring>
 
 #include "base/address_range.h"
-#include "base/raw_memory.h"
-#include "base/tuning.h"
 #include "formats/marker/marker.h"
 #include "formats/marker/searched_memory.h"
 
@@ -42,8 +40,7 @@ bool MarkerOf<Geometry, Memory>::Prepare() {
   }
   std::copy_n(index_.in_use(), words, unmarked_);
   to_find_ = unmarked_;
-  sweep_objects_ = std::max(
-      {size_t{1}, options_.ring_objects / 2, words / kTuning.leak_check.words_per_swept_object});
+  sweep_objects_ = std::max({size_t{1}, options_.ring_objects / 2, words / kWordsPerSweptObject});
   bool enough_memory = true;
   index_.ForEachInFlight([&](uintptr_t object) { enough_memory &= AddPointer(object); });
   return enough_memory;
@@ -62,7 +59,7 @@ bool MarkerOf<Geometry, Memory>::ConsiderInHeap(uintptr_t word) {
   // The object is prefetched before the lookup, whose two loads often miss the nearest cache, so
   // that the next object of a list arrives meanwhile. It is not prefetched while many objects wait,
   // since it would be evicted before its turn.
-  if (ring_.size() < kTuning.leak_check.cached_objects) memory_.Prefetch(word);
+  if (ring_.size() < kCachedObjects) memory_.Prefetch(word);
   Target target;
   bool in_pages;
   if (!FindTarget(word, &target, &in_pages)) return in_pages;
@@ -117,12 +114,12 @@ void MarkerOf<Geometry, Memory>::ConsiderLater(uintptr_t word) {
   batch_.words[batch_.n] = word;
   batch_.n += heap_.Contain(word) ? 1 : 0;
   if (conditional_.MayContain(word)) ConsiderConditional(word);
-  if (batch_.n == kTuning.leak_check.waiting_words) ConsiderBatch();
+  if (batch_.n == kWaitingWords) ConsiderBatch();
 }
 
 template <typename Geometry, typename Memory>
 void MarkerOf<Geometry, Memory>::ConsiderBatch() {
-  size_t numbers[kTuning.leak_check.waiting_words];
+  size_t numbers[kWaitingWords];
   size_t n = 0;
   for (size_t i = 0; i < batch_.n; ++i) {
     Target target;
@@ -208,8 +205,7 @@ void MarkerOf<Geometry, Memory>::ScanReadable(uintptr_t start, uintptr_t end, Pa
 
 template <typename Geometry, typename Memory>
 void MarkerOf<Geometry, Memory>::ScanLong(uintptr_t start, uintptr_t end, Pages pages) {
-  if (pages == Pages::kAll || end - start < kTuning.leak_check.probed_root_bytes)
-    return ScanWords(start, end);
+  if (pages == Pages::kAll || end - start < kProbedRootBytes) return ScanWords(start, end);
   AddressRange rest = {start, end};
   for (AddressRange part; memory_.TakeFirst(&rest, WantedPages::kAny, &part);) {
     ScanWords(part.start, part.end);
@@ -353,7 +349,7 @@ void MarkerOf<Geometry, Memory>::ScanStack(uintptr_t start, uintptr_t end) {
       ScanMark(at, end);
       continue;
     }
-    const bool in_last_frames = at - first < kTuning.leak_check.allocator_stack_bytes;
+    const bool in_last_frames = at - first < kAllocatorStackBytes;
     const typename Index::SpanRecord* const large = index_.LargeKnownAs(word, in_last_frames);
     if (large != nullptr) ConsiderWord(large->start);
   }
@@ -408,7 +404,7 @@ template <typename Geometry, typename Memory>
 void MarkerOf<Geometry, Memory>::ScanArrays(uintptr_t first) {
   const InFlightLayout& layout = memory_.in_flight();
   uintptr_t at = first;
-  for (size_t i = 0; at != 0 && i < kTuning.leak_check.max_chain; ++i) {
+  for (size_t i = 0; at != 0 && i < kMaxChain; ++i) {
     const uintptr_t slots = at + layout.array_bytes;
     const size_t count = static_cast<uint16_t>(LoadWord(memory_, at + layout.array_count_at));
     for (size_t slot = 1; slot <= count; ++slot)

@@ -29,7 +29,7 @@
 
 #include "base/bitmap.h"
 #include "base/compiler.h"
-#include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 

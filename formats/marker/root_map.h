@@ -27,9 +27,7 @@
 #include <cstdint>
 
 #include "base/address_range.h"
-#include "formats/marker/scratch_memory.h"
 #include "formats/marker/searched_memory.h"
-#include "formats/marker/stopped_threads.h"
 
 namespace tcmalloc {
 

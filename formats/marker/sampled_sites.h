@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 
 namespace tcmalloc {
 

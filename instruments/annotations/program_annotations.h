@@ -117,7 +117,7 @@ class IgnoredAddresses {
 // The ignored addresses of the process.
 extern IgnoredAddresses process_ignored_addresses;
 
-// The mark that each record of an allocation has (instruments/profiles/record_session.h): the
+// The mark that each record of an allocation has (instruments/profiles/heap_profiler.h): the
 // period in which the object was allocated, and whether it must not be reported as leaked.
 inline constexpr uint32_t kIgnoredMark = uint32_t{1} << 23;
 inline constexpr uint32_t kLastPeriod = kIgnoredMark - 1;

@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/text_fields.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "config/setting.h"
 #include "config/settings.h"
@@ -13,7 +12,7 @@
 #include "instruments/profiles/sampler.h"
 #include "process/heap.h"
 #include "process/limits.h"
-#include "process/trim.h"
+#include "process/release.h"
 
 namespace tcmalloc {
 namespace {

@@ -2,8 +2,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/text_writer.h"
-#include "base/tuning.h"
+#include "base/text.h"
 #include "config/setting.h"
 #include "instruments/control/actions.h"
 #include "instruments/profiles/sampler.h"
@@ -26,7 +25,7 @@ constexpr std::string_view kIntervalSetting = "TCMALLOC_SAMPLE_PARAMETER";
 std::optional<size_t> IntervalFor(const Heap& heap, std::string_view text) {
   if (text.empty()) {
     const size_t present = heap.sampling.period();
-    return present != 0 ? present : size_t{kTuning.sampling.default_period_bytes};
+    return present != 0 ? present : size_t{kDefaultSamplePeriod};
   }
   const std::optional<SettingValue> value = ParseSetting(*FindSetting(kIntervalSetting), text);
   if (!value.has_value() || value->number < 1) return std::nullopt;

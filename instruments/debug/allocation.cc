@@ -5,20 +5,64 @@
 #include <bit>
 #include <cstring>
 
-#include "base/tuning.h"
+#include "base/units.h"
 #include "instruments/debug/checks.h"
-#include "instruments/debug/free_queue.h"
 #include "instruments/debug/page_fence.h"
-#include "instruments/debug/report.h"
 #include "instruments/debug/stack_table.h"
 #include "malloc/fast_path.h"
 #include "malloc/slow_path.h"
+#include "process/fork.h"
 #include "process/heap.h"
 #include "process/hooks.h"
-#include "process/stray_child.h"
 
 namespace tcmalloc {
 namespace {
+
+constexpr ForkHandlers kForkHandlers = {
+    [] { free_queue.lock().HoldForFork(); },
+    [] { free_queue.lock().ReleaseAfterForkInParent(); },
+    [] { free_queue.lock().ResetAfterForkInChild(); },
+};
+
+}  // namespace
+
+constinit FreeQueue free_queue;
+
+FreeQueue::Entry* FreeQueue::Push(Entry* entry, size_t limit) {
+  entry->next = nullptr;
+  const SpinLockHolder holder(lock_);
+  DebugObject* const added = entry->object;
+  if (!entry->fenced) {
+    added->state.store(added->Mark(DebugObject::kFreed), std::memory_order_release);
+  }
+  (newest_ == nullptr ? oldest_ : newest_->next) = entry;
+  newest_ = entry;
+  size_t bytes = bytes_.load(std::memory_order_relaxed) + entry->bytes;
+  Entry* const first = oldest_;
+  Entry* last = nullptr;
+  while (bytes > limit && oldest_ != nullptr) {
+    last = oldest_;
+    if (!last->fenced) {
+      DebugObject* const leaves = last->object;
+      leaves->state.store(leaves->Mark(DebugObject::kFreeing), std::memory_order_release);
+    }
+    bytes -= last->bytes;
+    oldest_ = last->next;
+  }
+  if (oldest_ == nullptr) newest_ = nullptr;
+  bytes_.store(bytes, std::memory_order_relaxed);
+  if (last == nullptr) return nullptr;
+  last->next = nullptr;
+  return first;
+}
+
+void PrepareFreeQueue() { AddForkHandlers(&kForkHandlers); }
+
+namespace {
+
+// New memory is filled with the pattern up to this offset. Filling all of a large object would back
+// pages that the program never touches.
+constexpr size_t kMaxFilledBytes = 64_MiB;
 
 // Counts allocations; each header has its number for a reader. Any thread adds. Relaxed, since no
 // other data depends on it.
@@ -152,7 +196,7 @@ void* AllocateObject(const NewObject& request, RawAllocation raw) {
   char* const p = memory + shape.room;
   // Memory that was allocated zeroed must stay zero.
   if (!request.zeroed) {
-    memset(p, kNewByte, std::min(request.size, kTuning.debug_library.max_filled_bytes));
+    memset(p, kNewByte, std::min(request.size, kMaxFilledBytes));
   } else if (shape.alignment != 0) {
     memset(p, 0, request.size);
   }
@@ -197,6 +241,10 @@ size_t SizeOfObject(const void* p) {
   // Returns 0 for an address inside an object.
   return RawMemoryAt(p).start != nullptr ? 0 : UsableSize(const_cast<void*>(p));
 }
+
+// The program's hooks see its objects, not those below them.
+void CallNewHooks(const void*, size_t) {}
+void CallDeleteHooks(const void*) {}
 
 size_t RawBytes(size_t size, size_t alignment) { return ShapeOf(size, alignment).bytes; }
 

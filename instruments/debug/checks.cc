@@ -3,13 +3,12 @@
 
 #include <cstring>
 
-#include "central/span_owner.h"
-#include "instruments/debug/free_queue.h"
-#include "instruments/debug/report.h"
+#include "base/address_range.h"
+#include "central/shard.h"
+#include "instruments/debug/allocation.h"
 #include "os/frame_mark.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
-#include "process/stray_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -76,13 +75,6 @@ DebugObject* FindInStrayChild(const char* p) {
     ReportInterior(*around, p, call);
   }
   ReportNothingThere(p, call);
-}
-
-// True if all bytes of [start, start + bytes) are `expected`. Compares the zone with itself,
-// shifted by one byte.
-bool IsFilled(const char* start, size_t bytes, unsigned char expected) {
-  return bytes == 0 || (static_cast<unsigned char>(*start) == expected &&
-                        memcmp(start, start + 1, bytes - 1) == 0);
 }
 
 Damage DamageOf(const DebugObject& object, const char* start, size_t bytes,

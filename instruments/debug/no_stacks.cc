@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The minimal library has no stack traces and no names: it records the address that called the
 // entry point, and writes it as a number.
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "instruments/debug/stack_table.h"
 #include "os/log.h"
 

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <bit>
 
-#include "instruments/red_zones/protection.h"
 #include "malloc/slow_path.h"
 #include "os/log.h"
+#include "os/memory/page_access.h"
 #include "process/heap.h"
 
 namespace tcmalloc {

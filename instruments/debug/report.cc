@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/debug/report.h"
-
 #include <stdlib.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "base/text_writer.h"
+#include "base/text.h"
+#include "instruments/debug/checks.h"
 #include "instruments/debug/page_fence.h"
 #include "instruments/debug/stack_table.h"
 #include "os/log.h"

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "os/stack_trace.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/stray_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -16,19 +17,10 @@ constexpr size_t kBuckets = size_t{1} << 14;
 // all threads read it with acquire order.
 constinit std::atomic<CallStack*> buckets[kBuckets] = {};
 
-uint32_t HashOf(const uintptr_t* frames, size_t depth) {
-  uint64_t hash = depth;
-  for (size_t i = 0; i < depth; ++i) {
-    hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15;
-    hash ^= hash >> 32;
-  }
-  return static_cast<uint32_t>(hash);
-}
-
 }  // namespace
 
 const CallStack* RecordStack(const uintptr_t* frames, size_t depth) {
-  const uint32_t hash = HashOf(frames, depth);
+  const auto hash = static_cast<uint32_t>(HashOfStack(frames, depth));
   std::atomic<CallStack*>& bucket = buckets[hash % kBuckets];
   CallStack* const first = bucket.load(std::memory_order_acquire);
   for (const CallStack* s = first; s != nullptr; s = s->next) {

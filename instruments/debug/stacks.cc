@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/text_writer.h"
-#include "base/tuning.h"
+
 #include "instruments/debug/stack_table.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/log.h"
@@ -10,7 +9,9 @@
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kDepth = kTuning.debug_library.stack_depth;
+// The most return addresses that are kept for each call that allocates or frees.
+constexpr size_t kDepth = 24;
+static_assert(kDepth <= kMaxStackDepth);
 // In a statically linked program these frames are left out: RecordCaller, the function that calls
 // it, and the entry point.
 constexpr size_t kStaticSkip = 3;
@@ -25,18 +26,7 @@ const CallStack* RecordCaller(uintptr_t) {
 }
 
 void WriteStack(const uintptr_t* frames, size_t depth, bool names) {
-  VirtualMemory& vm = GlobalHeap().virtual_memory;
-  MappedLibraries libraries(vm);
-  FunctionNames functions(vm);
-  if (names && libraries.Read()) {
-    for (size_t i = 0; i < depth; ++i) functions.Add(CallBefore(frames[i]));
-    functions.Resolve(libraries);
-  }
-  char buffer[1024];
-  TextWriter out(
-      buffer, sizeof(buffer), [](std::string_view text, void*) { WriteToStderr(text); }, nullptr);
-  functions.WriteFrames(frames, depth, "    ", libraries, &out);
-  out.Flush();
+  WriteStackToStderr(frames, depth, names, GlobalHeap().virtual_memory);
 }
 
 void WriteCurrentStack(const char* heading, bool names) {

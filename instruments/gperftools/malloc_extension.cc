@@ -4,6 +4,7 @@
 // the others. This file is compiled with type information, which derived classes need. Its
 // references to the C++ runtime library are weak: a C program does not have it, and does not need
 // it.
+
 #include "gperftools/malloc_extension.h"
 
 #include <algorithm>
@@ -12,17 +13,71 @@
 #include <cstring>
 #include <new>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "gperftools/malloc_extension_c.h"
 #include "instruments/gperftools/created_once.h"
-#include "instruments/gperftools/heap_walk.h"
 #include "instruments/gperftools/profile_text.h"
 #include "instruments/gperftools/program_objects.h"
 #include "instruments/gperftools/system_allocator.h"
 #include "process/current_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
 #include "stats/stats.h"
 #include "tcmalloc/tcmalloc.h"
+
+namespace tcmalloc {
+namespace {
+
+// The most spans that one hold of the heap lists.
+constexpr size_t kSpansAtOnce = 32;
+
+HeapRange::Use UseOf(const SpanView& view) {
+  switch (view.state) {
+    case SpanState::kFreeBacked:
+    case SpanState::kReleasing:
+    case SpanState::kKept:
+      return HeapRange::Use::kFree;
+    case SpanState::kFreeReleased:
+      return HeapRange::Use::kReleased;
+    case SpanState::kLarge:
+      return HeapRange::Use::kLarge;
+    case SpanState::kSmall:
+      // A span without a class is a kept span, which is free for the next use.
+      return view.size_class == SizeClass::kNone ? HeapRange::Use::kFree : HeapRange::Use::kSmall;
+    default:
+      return HeapRange::Use::kOther;
+  }
+}
+
+}  // namespace
+
+void ForEachRange(Heap& heap, void (*function)(void* argument, const HeapRange& range),
+                  void* argument) {
+  SpanView views[kSpansAtOnce];
+  PageId from;
+  // Shards change their kept spans without the page heap's lock.
+  const auto list = [&] {
+    HoldHeap();
+    const size_t n = heap.page_heap.store()->ListSpans(from, views, kSpansAtOnce);
+    ReleaseHeap();
+    return n;
+  };
+  while (const size_t n = list()) {
+    for (size_t i = 0; i < n; ++i) {
+      const SpanView& view = views[i];
+      HeapRange range = {view.first_page, view.num_pages, UseOf(view), view.size_class,
+                         view.object_bytes};
+      if (range.use == HeapRange::Use::kSmall) {
+        range.free_objects =
+            heap.central.free_list(view.size_class).FreeObjectsIn(view.span, view.first_page);
+      }
+      function(argument, range);
+    }
+    from = views[n - 1].first_page + views[n - 1].num_pages;
+  }
+}
+
+}  // namespace tcmalloc
 
 // The vtable of type information for classes without bases, and the function that pure virtual
 // functions refer to.
@@ -157,13 +212,13 @@ void MallocExtension::Initialize() {}
 
 bool MallocExtension::VerifyAllMemory() { return tcmalloc::VerifyAllObjects(); }
 bool MallocExtension::VerifyNewMemory(const void* p) {
-  return tcmalloc::VerifyObject(p, tcmalloc::VerifiedAs::kNew);
+  return tcmalloc::VerifyObject(p, tcmalloc::AllocatedBy::kNew);
 }
 bool MallocExtension::VerifyArrayNewMemory(const void* p) {
-  return tcmalloc::VerifyObject(p, tcmalloc::VerifiedAs::kNewArray);
+  return tcmalloc::VerifyObject(p, tcmalloc::AllocatedBy::kNewArray);
 }
 bool MallocExtension::VerifyMallocMemory(const void* p) {
-  return tcmalloc::VerifyObject(p, tcmalloc::VerifiedAs::kMalloc);
+  return tcmalloc::VerifyObject(p, tcmalloc::AllocatedBy::kMalloc);
 }
 
 bool MallocExtension::MallocMemoryStats(int* blocks, size_t* total,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/gperftools/program_objects.h"
 
-#include "instruments/gperftools/heap_walk.h"
 #include "instruments/guard/guarded_objects.h"
 #include "process/heap.h"
 #include "stats/stats.h"
@@ -27,7 +26,7 @@ void CountObjects(Heap& heap, ObjectCounts* counts) {
 }
 
 bool VerifyAllObjects() { return true; }
-bool VerifyObject(const void*, VerifiedAs) { return true; }
+bool VerifyObject(const void*, AllocatedBy) { return true; }
 size_t FreedObjectsBytes() { return 0; }
 
 }  // namespace tcmalloc

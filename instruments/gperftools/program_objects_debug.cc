@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "instruments/debug/allocation.h"
 #include "instruments/debug/checks.h"
-#include "instruments/debug/free_queue.h"
 #include "instruments/gperftools/program_objects.h"
 #include "process/heap.h"
 
 namespace tcmalloc {
-
-static_assert(static_cast<int>(VerifiedAs::kMalloc) == static_cast<int>(AllocatedBy::kMalloc) &&
-              static_cast<int>(VerifiedAs::kNew) == static_cast<int>(AllocatedBy::kNew) &&
-              static_cast<int>(VerifiedAs::kNewArray) == static_cast<int>(AllocatedBy::kNewArray));
 
 void CountObjects(Heap& heap, ObjectCounts* counts) {
   ForEachLiveObject(
@@ -24,8 +20,8 @@ bool VerifyAllObjects() {
   return true;
 }
 
-bool VerifyObject(const void* p, VerifiedAs as) {
-  VerifyOne(p, static_cast<AllocatedBy>(as));
+bool VerifyObject(const void* p, AllocatedBy by) {
+  VerifyOne(p, by);
   return true;
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/guard/fault_handler.h"
-
 #include <signal.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -10,7 +8,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/tuning.h"
+#include "instruments/guard/guard_pool.h"
 #include "os/clock.h"
 #include "os/environment.h"
 #include "os/errno_keeper.h"
@@ -18,6 +16,10 @@
 
 namespace tcmalloc {
 namespace {
+
+// How long a thread whose access faults waits for the report of another one, which reads the
+// symbols of files.
+constexpr int kReportPatienceMs = 5000;
 
 constexpr std::array kSignals = {SIGSEGV, SIGBUS};
 // The stack that a report needs.
@@ -122,7 +124,7 @@ void ReportOnGoodStack(const Fault& fault) {
 void ReportAlone(const Fault& fault) {
   const uint32_t self = ThreadId();
   if (reporter.load(std::memory_order_relaxed) == self) return;  // a fault inside a report
-  for (int ms = 0; ms < kTuning.guarded_samples.report_patience_ms; ++ms) {
+  for (int ms = 0; ms < kReportPatienceMs; ++ms) {
     uint32_t expected = 0;
     if (reporter.compare_exchange_strong(expected, self, std::memory_order_acquire)) {
       ReportOnGoodStack(fault);

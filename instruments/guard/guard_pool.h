@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GuardPool: records which slots of guarded objects are in use and which are free. Free slots are
+// Where guarded objects lie (GuardLayout), and which slots are in use and which are free
+// (GuardPool). Reports of mistakes with guarded objects, and the handler of faults. Free slots are
 // used again first in, first out. A freed slot waits until all slots that were free before it were
 // used, which is its quarantine.
 //
@@ -22,17 +23,155 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "base/address_range.h"
 #include "base/allocation_kind.h"
-#include "base/tuning.h"
-#include "instruments/guard/guard_layout.h"
+#include "base/config.h"
+#include "base/text.h"
+#include "base/tuned.h"
+#include "base/units.h"
+#include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
+#include "os/stack_trace.h"
 #include "page_heap/span.h"
-#include "process/guarded_samples.h"
+#include "process/instrument_records.h"
 
 namespace tcmalloc {
+
+// GuardLayout: where the slots of guarded objects lie, and where an object lies in its slot. Plain
+// arithmetic: it touches no memory.
+//
+//     | fence | pages of slot 0 | fence | pages of slot 1 | fence | ... | fence |
+//
+// A fence is never accessible. In a slot, only the pages of its object are accessible, while the
+// object is in use. Slots and fences consist of whole pages of the allocator and of the hardware,
+// so a page of the allocator belongs to at most one slot.
+//
+// Between an object at the end of its slot and the fence are only the bytes that its alignment
+// requires, so an access after it faults. An object at the start of its slot begins at a page, so
+// an access before it faults. The rest of the accessible pages, the slack, is filled with a
+// pattern, which is checked when the object is freed.
+
+// Where an object is, and the accessible pages around it.
+struct GuardPlace {
+  uintptr_t object = 0;
+  uintptr_t pages = 0;
+  size_t page_bytes = 0;
+
+  void* first() const { return reinterpret_cast<void*>(pages); }
+};
+
+// The slots of the pool: address space for objects in use or in quarantine. With a record of 0.7
+// KiB per slot, and kMaxGuardedPageBytes, the pool takes at most 0.7 MiB. Not measured.
+inline constexpr size_t kGuardSlots = Tuned(256, 16, 4096);
+// Longer objects are not guarded. Each takes whole pages, and most overflows are of short ones. Not
+// measured.
+inline constexpr size_t kMaxGuardedBytes = Tuned(8_KiB, kPageSize, 64_KiB);
+static_assert(std::has_single_bit(kMaxGuardedBytes));
+
+class GuardLayout {
+ public:
+  GuardLayout() = default;
+  explicit GuardLayout(size_t hardware_page_bytes)
+      : page_bytes_(hardware_page_bytes),
+        slot_bytes_(std::max(kMaxGuardedBytes, hardware_page_bytes)),
+        fence_bytes_(std::max(kPageSize, hardware_page_bytes)) {}
+
+  static constexpr size_t kSlots = kGuardSlots;
+  static constexpr size_t kNoSlot = SIZE_MAX;
+
+  // Address space of the pool, which begins with a fence at a multiple of alignment().
+  size_t bytes() const { return fence_bytes_ + kSlots * stride(); }
+  size_t alignment() const { return fence_bytes_; }
+  void SetStart(uintptr_t start) { start_ = start; }
+  uintptr_t start() const { return start_; }
+  size_t slot_bytes() const { return slot_bytes_; }
+  uintptr_t SlotStart(size_t slot) const { return start_ + fence_bytes_ + slot * stride(); }
+
+  // The alignment of an object of `size` bytes that was requested with `alignment`.
+  static constexpr size_t Alignment(size_t size, size_t alignment) {
+    // As in the size classes, objects of up to half of kMinAlignment are aligned to that half.
+    const size_t least = size > kMinAlignment / 2 ? kMinAlignment : kMinAlignment / 2;
+    return std::max(least, alignment);
+  }
+  // True if an object of `size` bytes at a multiple of `alignment`, a power of two, can be guarded.
+  bool Fits(size_t size, size_t alignment) const {
+    return size <= kMaxGuardedBytes && alignment <= page_bytes_;
+  }
+  // Requires: Fits(size, alignment).
+  GuardPlace Place(size_t slot, size_t size, size_t alignment, bool at_start) const {
+    const size_t aligned = Alignment(size, alignment);
+    // An empty object has its own address, too.
+    const size_t taken = (std::max(size, size_t{1}) + aligned - 1) & ~(aligned - 1);
+    const size_t pages = (taken + page_bytes_ - 1) & ~(page_bytes_ - 1);
+    const uintptr_t first = SlotStart(slot);
+    if (at_start) return {first, first, pages};
+    const uintptr_t end = first + slot_bytes_;
+    return {end - taken, end - pages, pages};
+  }
+
+  // The slot whose pages, or the fence after them, contain `address`; kNoSlot for the first fence.
+  // Requires: the address is in the pool.
+  size_t SlotOf(uintptr_t address) const {
+    const uintptr_t offset = address - start_;
+    return offset < fence_bytes_ ? kNoSlot : (offset - fence_bytes_) / stride();
+  }
+
+ private:
+  friend struct FieldTable;
+
+  size_t stride() const { return slot_bytes_ + fence_bytes_; }
+
+  uintptr_t start_ = 0;
+  size_t page_bytes_ = 0;
+  size_t slot_bytes_ = 0;
+  size_t fence_bytes_ = 0;
+};
+
+// The pattern around a guarded object, in the rest of its pages. A write there does not fault, so
+// the pattern is checked when the object is freed. A write of the pattern's own byte goes
+// unnoticed.
+inline constexpr uint8_t kSlackByte = 0xcb;
+
+inline void FillSlack(const GuardPlace& place, size_t size) {
+  const uintptr_t end = place.object + size;
+  memset(reinterpret_cast<void*>(place.pages), kSlackByte, place.object - place.pages);
+  memset(reinterpret_cast<void*>(end), kSlackByte, place.pages + place.page_bytes - end);
+}
+
+// True if all bytes of [start, end) have the pattern.
+inline bool IsSlack(uintptr_t start, uintptr_t end) {
+  return IsFilled(reinterpret_cast<const void*>(start), end - start, kSlackByte);
+}
+
+// Returns the address of the written byte that is nearest to the object, first after it, then
+// before it; 0 if none was written. Requires: the pages are accessible.
+inline uintptr_t FindWrittenSlack(const GuardPlace& place, size_t size) {
+  const uintptr_t after = place.object + size;
+  const uintptr_t end = place.pages + place.page_bytes;
+  if (!IsSlack(after, end)) {
+    uintptr_t at = after;
+    while (IsSlack(at, at + 1)) ++at;
+    return at;
+  }
+  if (!IsSlack(place.pages, place.object)) {
+    uintptr_t at = place.object - 1;
+    while (IsSlack(at, at + 1)) --at;
+    return at;
+  }
+  return 0;
+}
+
+// The most bytes of pages with objects in use; further samples are not guarded. So at least half of
+// the slots are in quarantine. Not measured.
+inline constexpr size_t kMaxGuardedPageBytes = Tuned(512_KiB, kMaxGuardedBytes, 16_MiB);
+// The most return addresses that are kept for the allocation and for the free.
+inline constexpr size_t kGuardFrames = 32;
+static_assert(kGuardFrames <= kMaxStackDepth);
 
 enum class GuardState : uint8_t { kUnused, kPreparing, kInUse, kFreeing, kFreed };
 
@@ -42,7 +181,7 @@ struct GuardTrace {
   uint32_t thread = 0;  // the OS's number
   uint32_t depth = 0;
   // Return addresses, innermost first.
-  std::array<uintptr_t, kTuning.guarded_samples.frames> frames = {};
+  std::array<uintptr_t, kGuardFrames> frames = {};
 };
 
 // GuardSlot: the record of one slot of guarded objects, which is also the evidence after a crash.
@@ -211,5 +350,42 @@ class GuardPool {
   GuardError error_;
   std::atomic_flag keeping_error_;
 };
+
+// The report of a mistake with a guarded object: what the program did, to which object, with the
+// stacks of the access, of the free and of the allocation. The fault handler writes it, too, so its
+// memory comes from mmap, it takes no lock, and it calls no function of the C library that may take
+// one. Needs 16 KiB of stack.
+
+// The first line: "tcmalloc: use after free: write at 0x7f12, byte 2 of ...\n".
+void WriteGuardErrorLine(const GuardPool& pool, const GuardError& error, TextWriter* out);
+
+// Writes the whole report to stderr, with the names of functions. `vm` provides the memory for
+// names.
+void WriteGuardReport(const GuardPool& pool, const GuardError& error, VirtualMemory& vm);
+
+// Reports faulting accesses to guarded objects from within the process, if TCMALLOC_GUARDED_REPORT
+// requests that: handles SIGSEGV and SIGBUS from now on (HandleFaults). False when the OS refuses.
+bool ReportGuardFaults();
+
+// A handler of SIGSEGV and SIGBUS that reports faults at certain addresses, and then calls the
+// former handler. If there was none, the default action applies: the faulting instruction runs
+// again and ends the process, with a core dump of that moment.
+//
+// If the handler runs on an alternate signal stack, which may be short, the report runs on a stack
+// that is mapped for it. If several threads fault at once, each waits until the report before its
+// own is written. A fault inside a report is not reported. A handler that the program installs
+// later replaces this one.
+struct Fault {
+  enum class Access : uint8_t { kUnknown, kRead, kWrite };
+
+  uintptr_t address = 0;
+  Access access = Access::kUnknown;
+  // The third argument of the signal handler.
+  const void* context = nullptr;
+};
+
+// Installs the handler, once. `is_ours` decides whether the fault at an address is reported. Both
+// functions must be async-signal-safe. False when the OS refuses.
+bool HandleFaults(bool (*is_ours)(uintptr_t address), void (*report)(const Fault& fault));
 
 }  // namespace tcmalloc

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/guard/guard_report.h"
-
 #include <string_view>
 
-#include "instruments/guard/fault_handler.h"
 #include "instruments/guard/guard_pool.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/clock.h"

@@ -7,20 +7,18 @@
 #include <new>
 
 #include "base/size_classes.h"
-#include "base/text_writer.h"
-#include "instruments/guard/guard_layout.h"
+#include "base/text.h"
 #include "instruments/guard/guard_pool.h"
-#include "instruments/guard/guard_report.h"
-#include "instruments/guard/page_access.h"
 #include "instruments/profiles/sample_table.h"
 #include "instruments/profiles/sampler.h"
 #include "os/clock.h"
 #include "os/environment.h"
 #include "os/log.h"
+#include "os/memory/page_access.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
 
 namespace tcmalloc {
 namespace {
@@ -59,7 +57,7 @@ void AfterForkInChild() {
   if (pool->lock().HeldByThisThread()) return;
   pool->FreeOthersInChild([](GuardSlot& slot) {
     slot.span.sample = nullptr;
-    static_cast<void>(MakeInaccessible(slot.place.pages, slot.place.page_bytes));
+    static_cast<void>(MakeInaccessible(slot.place.first(), slot.place.page_bytes));
   });
 }
 
@@ -77,7 +75,7 @@ bool MakePool(Heap& heap) {
   const auto start = reinterpret_cast<uintptr_t>(mapping.start);
   layout.SetStart(start);
   char* const records = static_cast<char*>(mapping.start) + layout.bytes();
-  if (!MakeInaccessible(start, layout.bytes())) {
+  if (!MakeInaccessible(mapping.start, layout.bytes())) {
     static_cast<void>(heap.virtual_memory.Unmap(mapping.start, mapping.bytes));
     return false;
   }
@@ -189,7 +187,7 @@ bool SetGuardedSample(Heap& heap, size_t n) {
   if (n > 0 && PoolOf(heap) == nullptr && !MakePool(heap)) return false;
   heap.guarded.every.store(n, std::memory_order_relaxed);
   if (n > 0 && heap.sampling.period() == 0) {
-    SetSamplePeriod(heap, kTuning.sampling.default_period_bytes);
+    SetSamplePeriod(heap, kDefaultSamplePeriod);
   }
   return true;
 }
@@ -202,7 +200,7 @@ NewGuarded TakeGuarded(Heap& heap, size_t size, size_t alignment, AllocationKind
   if ((candidates.fetch_add(1, std::memory_order_relaxed) + 1) % every != 0) return {};
   GuardSlot* const slot = pool->Take(size, alignment);
   if (slot == nullptr) return {};
-  if (!MakeAccessible(slot->place.pages, slot->place.page_bytes)) {
+  if (!SetAccess(slot->place.first(), slot->place.page_bytes, PageAccess::kReadWrite)) {
     pool->GiveUp(slot);
     return {};
   }
@@ -255,7 +253,7 @@ void FreeGuarded(Heap& heap, void* p, const FreeCall& call) {
   slot->span.sample = nullptr;
   if (sample != nullptr) SampleFreed(sample);
   // If the OS refuses, the object's memory stays accessible in quarantine.
-  static_cast<void>(MakeInaccessible(slot->place.pages, slot->place.page_bytes));
+  static_cast<void>(MakeInaccessible(slot->place.first(), slot->place.page_bytes));
   pool.Quarantine(slot);
 }
 

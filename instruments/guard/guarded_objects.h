@@ -3,15 +3,14 @@
 // become inaccessible for a while after it is freed. So an access after the end of the object,
 // before its start, or after its free faults, and a wrong free is noticed
 // (docs/guarded-sampling.md). A reader of the core dump finds the records of such objects by the
-// introspection root. guard_report.h prints them in the process, if a setting requests that.
+// introspection root. guard_report.cc prints them in the process, if a setting requests that.
 //
 // Called from the slow paths of allocation and free (malloc/slow_path.cc), without locks. The page
 // map has no class for the pool's pages, so other allocations and frees cost nothing more. A wrong
 // free aborts with a report. Thread safety: any.
 //
 // Cost of a guarded object: a system call to allocate it and two to free it, two stack traces, some
-// microseconds in all. Memory: guarded_samples.max_page_bytes and the records; base/tuning.h bounds
-// both.
+// microseconds in all. Memory: at most kMaxGuardedPageBytes and the records of GuardLayout::kSlots.
 //
 // In the minimal library and in the debug libraries no_guarded_objects.cc implements these
 // functions, and no object is ever guarded.

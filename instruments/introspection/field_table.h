@@ -96,8 +96,7 @@ consteval auto MakeLayoutText() {
 // FieldTable: describes the structures that a reader of the introspection root needs. It is a
 // friend of their classes, so that it can name private members; it has no other use.
 struct FieldTable {
-  // The word of a lock, which is 0 when the lock is free: that of a SpinLock, with which each kind
-  // of lock begins.
+  // The word of a lock, which is 0 when the lock is free.
   template <typename T>
   static constexpr size_t OffsetOfLockWord() {
     static_assert(sizeof(T) == sizeof(SpinLock) && requires(T lock) {

@@ -8,11 +8,13 @@
 #include <cstdint>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
+#include "base/units.h"
 #include "instruments/introspection/field_table.h"
 #include "os/log.h"
+#include "page_heap/retention.h"
 #include "process/fast_path_data.h"
 #include "process/heap.h"
+#include "thread_cache/bin_policy.h"
 
 namespace tcmalloc {
 
@@ -154,14 +156,12 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
   {
     using T = SpanCache;
     out.Struct("SpanCache", sizeof(T));
-    TC_LOCK(lock_);
     TC_FIELD(bytes_);
     TC_FIELD(counts_);
   }
   {
     using T = SpanPool;
     out.Struct("SpanPool", sizeof(T));
-    TC_LOCK(lock_);
     TC_PART(spans_, FreeSpans);
     TC_FIELD(hidden_);
   }
@@ -194,9 +194,20 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
     TC_FIELD(shards_);
   }
   {
+    using T = SpinLock;
+    out.Struct("SpinLock", sizeof(T));
+    out.Field("state_", offsetof(T, state_), sizeof(T::state_), "Lock");
+  }
+  {
+    using T = ShardLocks;
+    out.Struct("ShardLocks", sizeof(T));
+    TC_PART(locks, SpinLock);
+  }
+  {
     using T = Shard;
     out.Struct("Shard", sizeof(T));
     TC_FIELD(number_);
+    TC_FIELD(locks_);
     TC_FIELD(num_threads_);
     TC_FIELD(spans_);
     TC_PART(home_, SpanHome);
@@ -204,7 +215,6 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
   {
     using T = ShardSpans;
     out.Struct("ShardSpans", sizeof(T));
-    TC_LOCK(lock);
     TC_FIELD(free_objects);
     TC_FIELD(num_spans);
     TC_FIELD(hole_pages);
@@ -347,7 +357,7 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   // The unit of the distances in root_.
   out.Constant("leaf_distance_bytes", sizeof(ShortClass));
   out.Constant("size_classes", kNumSizeClasses);
-  out.Constant("max_bin_objects", kTuning.bins.max_objects);
+  out.Constant("max_bin_objects", kMaxBinObjects);
   out.Constant("hugepage_bytes", kHugepageSize);
   // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
   out.Constant("clock", 6);
@@ -364,14 +374,14 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   out.Constant("SpanState.kMetadata", static_cast<uint64_t>(SpanState::kMetadata));
   out.Constant("owner_shard_bits", SpanOwner::kShardBits);
   out.Constant("owner_counted", SpanOwner::kCounted);
-  out.Constant("retention.floor_bytes", kTuning.retention.floor_bytes);
-  out.Constant("retention.in_use_part", kTuning.retention.in_use_part);
-  out.Constant("retention.limit_part", kTuning.retention.limit_part);
-  out.Constant("retention.thread_caches_part", kTuning.retention.thread_caches_part);
-  out.Constant("retention.inherited_part", kTuning.retention.inherited_part);
-  out.Constant("retention.free_pages_part", kTuning.retention.free_pages_part);
-  out.Constant("retention.per_thread_cache_bytes", kTuning.retention.per_thread_cache_bytes);
-  out.Constant("retention.thread_caches_in_use_part", kTuning.retention.thread_caches_in_use_part);
+  out.Constant("retention.floor_bytes", kRetentionFloorBytes);
+  out.Constant("retention.in_use_part", kRetentionPart);
+  out.Constant("retention.limit_part", kRetentionLimitPart);
+  out.Constant("retention.thread_caches_part", kThreadCachesPart);
+  out.Constant("retention.inherited_part", kInheritedPart);
+  out.Constant("retention.free_pages_part", kFreePagesPart);
+  out.Constant("retention.per_thread_cache_bytes", kPerThreadCacheBytes);
+  out.Constant("retention.thread_caches_in_use_part", kThreadCachesInUsePart);
   {
     using T = Heap;
     out.Struct("Heap", sizeof(T));

@@ -5,11 +5,10 @@
 #include <string_view>
 
 #include "instruments/annotations/program_annotations.h"
-#include "instruments/guard/guard_layout.h"
 #include "instruments/guard/guard_pool.h"
 #include "instruments/introspection/field_table.h"
 #include "instruments/introspection/root.h"
-#include "instruments/profiles/record_session.h"
+#include "instruments/profiles/heap_profiler.h"
 #include "instruments/profiles/sample_table.h"
 #include "instruments/profiles/sampler.h"
 

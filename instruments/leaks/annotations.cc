@@ -5,13 +5,12 @@
 #include <new>
 
 #include "instruments/annotations/program_annotations.h"
-#include "instruments/profiles/record_session.h"
+#include "instruments/profiles/heap_profiler.h"
 #include "os/errno_keeper.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"
 #include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
 
 namespace tcmalloc {
 namespace {

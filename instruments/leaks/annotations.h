@@ -22,7 +22,7 @@
 
 namespace tcmalloc {
 
-// Starts recording with these marks (instruments/profiles/record_session.h), unless it runs
+// Starts recording with these marks (instruments/profiles/heap_profiler.h), unless it runs
 // already. False when that is impossible.
 bool BeginRecording();
 // Begins a period and returns it: objects allocated from now on are of this period or a later one.
@@ -43,7 +43,7 @@ bool IgnoreAddress(const void* address);
 bool UnignoreAddress(const void* address);
 
 // Calls visit(context, address) for each ignored address. A thread that holds the heap
-// (process/heap_hold.h) may call this too: it passes through the lock.
+// (process/fork.h) may call this too: it passes through the lock.
 using AddressVisitor = void (*)(void* context, uintptr_t address);
 void ForEachIgnored(AddressVisitor visit, void* context);
 

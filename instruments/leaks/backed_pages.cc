@@ -46,21 +46,6 @@ constexpr uint64_t kScanSwapped = uint64_t{1} << 4;
 // A newer kernel adds this flag.
 constexpr uint64_t kScanGuard = uint64_t{1} << 8;
 
-bool ReadAt(int fd, void* to, size_t bytes, uint64_t offset, size_t* read) {
-  for (;;) {
-    long n;
-    if constexpr (sizeof(long) == 8) {
-      n = syscall(SYS_pread64, fd, to, bytes, static_cast<long>(offset));
-    } else {
-      n = syscall(SYS_pread64, fd, to, bytes, static_cast<long>(offset & 0xffffffff),
-                  static_cast<long>(offset >> 32));
-    }
-    if (n < 0 && errno == EINTR) continue;
-    *read = n > 0 ? static_cast<size_t>(n) : 0;
-    return n > 0;
-  }
-}
-
 }  // namespace
 
 bool BackedPages::Open() {
@@ -81,15 +66,15 @@ void BackedPages::Close() {
 uint64_t BackedPages::EntryAt(uintptr_t page) {
   if (page - first_page_ >= num_entries_) {
     const ErrnoKeeper keeper;
-    size_t bytes;
     first_page_ = page;
     num_entries_ = 0;
     // Pages without information from the OS count as written.
-    if (!ReadAt(fd_, entries_, sizeof(entries_), uint64_t{page} * sizeof(uint64_t), &bytes) ||
-        bytes < sizeof(uint64_t)) {
-      return kPresent;
-    }
-    num_entries_ = bytes / sizeof(uint64_t);
+    ssize_t bytes;
+    do {
+      bytes = ReadAt(fd_, entries_, sizeof(entries_), uint64_t{page} * sizeof(uint64_t));
+    } while (bytes < 0 && errno == EINTR);
+    if (bytes < ssize_t{sizeof(uint64_t)}) return kPresent;
+    num_entries_ = static_cast<size_t>(bytes) / sizeof(uint64_t);
   }
   return entries_[page - first_page_];
 }

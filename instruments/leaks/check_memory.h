@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/marker/scratch_memory.h"
+#include "formats/marker/searched_memory.h"
 #include "os/memory/virtual_memory.h"
 
 namespace tcmalloc {

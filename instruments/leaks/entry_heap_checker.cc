@@ -6,12 +6,10 @@
 #include <new>
 
 #include "base/compiler.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "gperftools/heap-checker.h"
 #include "instruments/leaks/annotations.h"
-#include "instruments/leaks/cleanups.h"
-#include "instruments/leaks/part_check.h"
-#include "instruments/leaks/program_check.h"
+#include "instruments/leaks/check.h"
 #include "os/log.h"
 
 namespace tcmalloc {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of include/tcmalloc/leak_checker.h.
+// The functions of include/tcmalloc/leak_checker.h, and the function of include/tcmalloc/tcmalloc.h
+// that walks over all objects.
 #include <new>
 
 #include "base/compiler.h"
@@ -7,22 +8,20 @@
 #include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/check.h"
+#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/leaks/program_check.h"
-#include "instruments/profiles/record_session.h"
+#include "instruments/leaks/object_index.h"
+#include "instruments/profiles/heap_profiler.h"
+#include "instruments/world_stop/memory_reader.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
+#include "os/memory/virtual_memory.h"
+#include "process/fork.h"
 #include "process/heap.h"
 #include "tcmalloc/leak_checker.h"
+#include "tcmalloc/tcmalloc.h"
 
-using tcmalloc::AgeAtLeastMs;
-using tcmalloc::AgeBelowMs;
-using tcmalloc::ErrnoKeeper;
-using tcmalloc::ExistingHeap;
-using tcmalloc::Heap;
-using tcmalloc::LeakFormat;
-using tcmalloc::LeakRequest;
-using tcmalloc::LeakSite;
+using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
 
 struct tcmalloc_leaks {
   explicit tcmalloc_leaks(Heap& heap) : report(heap.virtual_memory) {}
@@ -232,6 +231,28 @@ TC_EXPORT int tcmalloc_leaks_register_roots(const void* start, size_t bytes) noe
 }
 TC_EXPORT int tcmalloc_leaks_unregister_roots(const void* start, size_t bytes) noexcept {
   return tcmalloc::ProcessRegisteredRoots().Unregister(start, bytes);
+}
+
+// ---- tcmalloc/tcmalloc.h
+
+TC_EXPORT int tcmalloc_for_each_object(tcmalloc_object_callback callback, void* context) {
+  tcmalloc::Heap& heap = tcmalloc::ExistingHeap();
+  if (tcmalloc::HoldsHeap()) return 0;
+  tcmalloc::SystemVirtualMemory vm;
+  tcmalloc::CheckMemory memory(vm);
+  tcmalloc::ObjectIndex index(memory);
+  tcmalloc::HoldHeap();
+  const bool built = index.Build(heap);
+  tcmalloc::ReleaseHeap();
+  if (!built) return 0;
+  // Other threads may free objects, and their memory may be released, during this walk.
+  const tcmalloc::MemoryReader reader(/*guarded=*/false);
+  index.ForEach([&](const LiveObject& object) {
+    const ProgramObject seen = ProgramObjectOf(object, &reader);
+    if (seen.state != ProgramObject::State::kInUse) return;
+    callback(reinterpret_cast<void*>(seen.start), seen.bytes, context);
+  });
+  return 1;
 }
 
 }  // extern "C"

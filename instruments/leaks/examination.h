@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Examination: the part of a check that runs while the heap is at rest. It lists the objects in
-// use, gathers the roots, marks the reachable objects, and collects the leaked ones in a report.
+// Examination: the part of a check that runs while the heap is at rest (WithHeapAtRest): all its
+// locks are held and the other threads are stopped. It lists the objects in use, gathers the roots,
+// marks the reachable objects, and collects the leaked ones in a report.
 //
 // It takes no lock, and allocates only from its own mappings, which are not searched. It runs on a
 // task that survives faults of its guarded reader. Thread safety: none; used once. Cost: see
-// docs/leak-checker.md: some hundred milliseconds per GiB of objects.
+// instruments/world_stop/world_stop.h, and some hundred milliseconds per GiB of objects.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "instruments/leaks/check.h"
 #include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/leaks/leak_request.h"
 #include "instruments/leaks/marker.h"
 #include "instruments/leaks/object_index.h"
 #include "instruments/leaks/roots.h"
@@ -22,17 +23,20 @@
 
 namespace tcmalloc {
 
+// Runs function(context, world) while the heap is at rest. If the OS does not allow that threads
+// are stopped, they continue, but can neither allocate nor free. If a thread does not stop in time,
+// the attempt is repeated for some seconds; between attempts the heap is released and all threads
+// run. One call at a time, by a thread that holds no lock. `*stopped` is true if the other threads
+// were stopped, not only locked out. If the result is kNotInTime, the function did not run. With
+// kDone and !*stopped, the result's error says why the threads could not be stopped.
+StopResult WithHeapAtRest(Heap& heap, void (*function)(void* context, const WorldStop& world),
+                          void* context, bool* stopped);
+
+// Waits `ms` milliseconds. It is not a cancellation point.
+void WaitMilliseconds(int ms);
+
 class Examination {
  public:
-  enum class Outcome : uint8_t {
-    kNotRun,
-    kComplete,
-    kUnsettled,  // a thread was moving objects, or changed mappings; another attempt may succeed
-    kNoMemory,
-    kNoMappings,  // /proc/self/maps cannot be read
-    kUnreadable,  // the guarded reader does not work here
-  };
-
   // The caller's stack belongs to the program from `stack` on. With `careful` the program's memory
   // is always read with the guarded reader; otherwise only if other threads run. All references
   // outlive this.
@@ -50,13 +54,16 @@ class Examination {
   Examination& operator=(const Examination&) = delete;
 
   void Run(const WorldStop& world);
-  Outcome outcome() const { return outcome_; }
+  // kImpossible also where Run did not run, or the guarded reader does not work.
+  LeakOutcome outcome() const { return outcome_; }
+  // True if a thread was moving objects, or changed mappings: another attempt may succeed.
+  bool unsettled() const { return unsettled_; }
 
  private:
   const MemoryReader* reader() const { return careful_ ? &reader_ : nullptr; }
 
-  // The functions that return a bool return false when the examination cannot continue. outcome_
-  // has the reason; kNotRun means a lack of memory.
+  // The functions that return a bool return false when the examination cannot continue, because of
+  // a lack of memory if outcome_ and unsettled_ do not say otherwise.
   bool MarkAndCollect(const WorldStop& world);
   // Replaces the caller's thread in `world` by one without registers, whose stack is the program's
   // part only. The checker's own frames and registers hold the bounds of memory that the check
@@ -85,7 +92,8 @@ class Examination {
   // Not null while Run runs.
   Marker* marker_ = nullptr;
   Roots roots_;
-  Outcome outcome_ = Outcome::kNotRun;
+  LeakOutcome outcome_ = LeakOutcome::kImpossible;
+  bool unsettled_ = false;
 };
 
 }  // namespace tcmalloc

@@ -59,13 +59,7 @@ void FoundLeaks::Clear() {
   sites_.Clear();
   entries_.Clear();
   frames_.FreeAll();
-  outcome = LeakOutcome::kImpossible;
-  error = signal = stuck_thread = 0;
-  recorded = everything = false;
-  time_ns = pause_ns = 0;
-  threads = objects_in_use = bytes_in_use = 0;
-  objects = bytes = direct_objects = direct_bytes = unread_bytes = 0;
-  reached_far_objects = reached_far_bytes = max_pointer_offset = 0;
+  static_cast<LeakSummary&>(*this) = {};
 }
 
 LeakSite* FoundLeaks::Add(const LeakedObject& object, bool by_object) {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "formats/marker/sampled_sites.h"
 #include "instruments/leaks/check_memory.h"
 #include "instruments/profiles/profile.h"

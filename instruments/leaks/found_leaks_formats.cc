@@ -2,8 +2,9 @@
 // Leak reports as text and as JSON.
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/profiles/profile_formats.h"
 #include "os/log.h"
@@ -12,19 +13,10 @@
 namespace tcmalloc {
 namespace {
 
-std::string_view OutcomeName(LeakOutcome outcome) {
-  switch (outcome) {
-    case LeakOutcome::kDone:
-      return "done";
-    case LeakOutcome::kNoMemory:
-      return "no memory";
-    case LeakOutcome::kNotStopped:
-      return "threads not stopped";
-    case LeakOutcome::kImpossible:
-      return "impossible";
-  }
-  return "";
-}
+// In the order of LeakOutcome.
+constexpr std::string_view kOutcomeNames[] = {"done", "no memory", "threads not stopped",
+                                              "impossible"};
+static_assert(static_cast<size_t>(LeakOutcome::kImpossible) + 1 == std::size(kOutcomeNames));
 
 // Writes why there is no result, and what the user can do.
 void WriteWhyUnknown(const FoundLeaks& report, TextWriter* out) {
@@ -59,23 +51,11 @@ void WriteCount(uint64_t objects, uint64_t bytes, TextWriter* out) {
   out->Text(objects == 1 ? " object" : " objects");
 }
 
-std::string_view AgeText(AgeBucket age) {
-  switch (age) {
-    case AgeBucket::kSecond:
-      return "less than 1 s ago";
-    case AgeBucket::kTenSeconds:
-      return "1 s to 10 s ago";
-    case AgeBucket::kMinute:
-      return "10 s to 1 min ago";
-    case AgeBucket::kTenMinutes:
-      return "1 min to 10 min ago";
-    case AgeBucket::kHour:
-      return "10 min to 1 h ago";
-    case AgeBucket::kOlder:
-      return "1 h ago or earlier";
-  }
-  return "";
-}
+// In the order of AgeBucket.
+constexpr std::string_view kAgeTexts[] = {"less than 1 s ago", "1 s to 10 s ago",
+                                          "10 s to 1 min ago", "1 min to 10 min ago",
+                                          "10 min to 1 h ago", "1 h ago or earlier"};
+static_assert(static_cast<size_t>(AgeBucket::kOlder) + 1 == std::size(kAgeTexts));
 
 void WriteSite(const LeakSite& site, bool recorded, const LeakSymbols& symbols, TextWriter* out) {
   out->Text("  ");
@@ -88,7 +68,7 @@ void WriteSite(const LeakSite& site, bool recorded, const LeakSymbols& symbols, 
   }
   if (site.object_size > 0) {
     out->Text(", each of ").Number(site.object_size);
-    out->Text(" bytes, in spans handed out ").Text(AgeText(site.age));
+    out->Text(" bytes, in spans handed out ").Text(kAgeTexts[static_cast<size_t>(site.age)]);
     if (recorded) out->Text(", from before allocations were recorded");
     out->Text("\n");
   } else {
@@ -281,7 +261,7 @@ void WriteLeakText(const FoundLeaks& report, std::string_view name, uint64_t max
 
 void WriteLeakJson(const FoundLeaks& report, const LeakSymbols& symbols, TextWriter* out) {
   out->Text("{\"version\":1,\"outcome\":");
-  WriteJsonText(OutcomeName(report.outcome), out);
+  WriteJsonText(kOutcomeNames[static_cast<size_t>(report.outcome)], out);
   out->Text(",\"error\":").Number(static_cast<uint64_t>(report.error));
   out->Text(",\"signal\":").Number(static_cast<uint64_t>(report.signal));
   out->Text(",\"stuck_thread\":").Number(static_cast<uint64_t>(report.stuck_thread));

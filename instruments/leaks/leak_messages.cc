@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/leaks/leak_messages.h"
-
 #include <cerrno>
 
 #include "base/compiler.h"
@@ -131,7 +129,7 @@ bool CheckAndReport(const LeakRequest& request, std::string_view name, bool at_e
   const Settings& settings = heap.settings;
   FoundLeaks report(heap.virtual_memory);
   CheckForLeaks(heap, request, &report);
-  *figures = {true, report.objects, report.bytes};
+  *figures = {report.objects, report.bytes};
   if (report.outcome == LeakOutcome::kDone && report.objects == 0) {
     if (at_end) WriteNoLeaks(report);
     return true;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/leaks/main_start.h"
-
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +9,8 @@
 #include <string_view>
 
 #include "base/compiler.h"
-#include "os/errno_keeper.h"
+#include "instruments/leaks/check.h"
+#include "os/memory/page_access.h"
 
 #if defined(__aarch64__)
 // The function of the C library, or of a library that was loaded before it.
@@ -120,16 +118,15 @@ class Program {
 
   // Changes a word that may be in memory that is read-only after relocation.
   bool Write(uintptr_t* word, uintptr_t value) const {
-    const ErrnoKeeper keeper;
     const auto address = reinterpret_cast<uintptr_t>(word);
     const auto page_size = uintptr_t{getauxval(AT_PAGESZ)};
     void* const page = reinterpret_cast<void*>(address & ~(page_size - 1));
     // The linker protects whole pages.
     const bool constant = address >= (constant_start_ & ~(page_size - 1)) &&
                           address < (constant_end_ & ~(page_size - 1));
-    if (constant && mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0) return false;
+    if (constant && !SetAccess(page, page_size, PageAccess::kReadWrite)) return false;
     *word = value;
-    if (constant) mprotect(page, page_size, PROT_READ);
+    if (constant) static_cast<void>(SetAccess(page, page_size, PageAccess::kRead));
     return true;
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/leaks/marker.h"
 
-#include "formats/marker/marker_leaked.h"
+#include "formats/marker/marker.h"
 #include "formats/marker/marker_scan.h"
 
 namespace tcmalloc {

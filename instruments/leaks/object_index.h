@@ -9,7 +9,7 @@
 // one object, sampled ones included. So is every slot of a guarded sample in use
 // (instruments/guard/): a large object that does not begin at a page.
 //
-// The moment. The heap is held (process/heap_hold.h), so everything that a lock protects is
+// The moment. The heap is held (process/fork.h), so everything that a lock protects is
 // consistent. The other threads are stopped, each at any instruction, or do not allocate and free.
 // Outside of locks they can only be in these states:
 //
@@ -33,7 +33,7 @@
 //   one. For the first two, the function's frame has a mark (base/in_flight.h), by which the Marker
 //   finds them; the third kind is in a list of the registry.
 //
-//   A large object whose pages are being moved (page_heap/address_space_move.cc). Its contents may
+//   A large object whose pages are being moved (page_heap/address_space_cold.cc). Its contents may
 //   be at addresses that have no span yet. Then `settled` is false, too.
 //
 //   A large object that was just allocated, to which only its span's record points (its allocation
@@ -51,6 +51,10 @@
 //
 // Thread safety: built once, then constant. Cost: a step per span and per cached object to build
 // (75 to 90 ms per GiB of 64-byte objects, on a Xeon at 2.8 GHz).
+//
+// The program's view of an object of the heap. The debug libraries put a header before the
+// program's object, and keep freed objects in use for a while (program_object_debug.cc). In the
+// other libraries the heap's object is the program's object (program_object.cc).
 #pragma once
 
 #include <cstddef>
@@ -60,6 +64,7 @@
 #include "base/size_classes.h"
 #include "formats/marker/object_index.h"
 #include "instruments/leaks/check_memory.h"
+#include "instruments/world_stop/memory_reader.h"
 #include "page_heap/page_map.h"
 #include "page_heap/span.h"
 
@@ -131,5 +136,27 @@ class ObjectIndex : public ObjectIndexOf<HeapGeometry> {
 
   bool settled_ = true;
 };
+
+// The program's view of an object of the heap. The debug libraries put a header before the
+// program's object, and keep freed objects in use for a while (program_object_debug.cc). In the
+// other libraries the heap's object is the program's object (program_object.cc).
+struct ProgramObject {
+  uintptr_t start = 0;
+  size_t bytes = 0;
+  // The stack of the allocation, if the library keeps it.
+  const uintptr_t* frames = nullptr;
+  size_t depth = 0;
+  enum class State : uint8_t {
+    kInUse,
+    kNotYet,  // being allocated: the program has no pointer to it
+    kFreed,
+  } state = State::kInUse;
+};
+
+// Reads the object's memory through `reader`, or directly if that is null.
+ProgramObject ProgramObjectOf(const LiveObject& object, const MemoryReader* reader);
+
+// True if some objects may be kFreed: the caller must omit these.
+extern const bool kKeepsFreedObjects;
 
 }  // namespace tcmalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/leaks/program_object.h"
+#include "instruments/leaks/object_index.h"
 
 namespace tcmalloc {
 

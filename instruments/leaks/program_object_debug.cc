@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstring>
 
-#include "instruments/leaks/program_object.h"
+#include "instruments/leaks/object_index.h"
 #include "instruments/red_zones/debug_object.h"
 
 namespace tcmalloc {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text_fields.h"
+#include "base/text.h"
 #include "formats/marker/control_blocks.h"
 #include "formats/marker/root_map.h"
 #include "instruments/annotations/program_annotations.h"
-#include "instruments/leaks/program_memory.h"
+#include "instruments/leaks/marker.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 #include "os/memory_map.h"
@@ -44,9 +44,9 @@ AddressRange RangeOf(const T& object) {
 
 }  // namespace
 
-Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
+LeakOutcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   MappedRanges& mapped = heap.virtual_memory.mapped();
-  if (!mapped.is_complete()) return Roots::Outcome::kOwnMemoryUnknown;
+  if (!mapped.is_complete()) return LeakOutcome::kImpossible;
   // The allocator's memory in static storage: half a MiB of page map, without pointers to objects;
   // lists of mappings, whose starts are also the addresses of objects; lists of free objects;
   // ranges that the program has unregistered.
@@ -61,17 +61,17 @@ Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own) {
   constexpr size_t kMore = 8;
   own->Clear();
   const size_t others = listed + std::size(kStatic);
-  if (!own->Reserve(mapped.size() + others + kMore)) return Roots::Outcome::kNoMemory;
+  if (!own->Reserve(mapped.size() + others + kMore)) return LeakOutcome::kNoMemory;
   const size_t n = mapped.CopyTo(own->data(), own->capacity());
-  if (n + others > own->capacity()) return Roots::Outcome::kNoMemory;
+  if (n + others > own->capacity()) return LeakOutcome::kNoMemory;
   own->Extend(n);
   bool has_room = true;
   const auto add = [&](const AddressRange& range) { has_room = has_room && own->Push(range); };
   heap.memory.ForEachListedRange([&](uintptr_t start, uintptr_t end) { add({start, end}); });
   for (const AddressRange& range : kStatic) add(range);
-  if (!has_room) return Roots::Outcome::kNoMemory;
+  if (!has_room) return LeakOutcome::kNoMemory;
   Join(own);
-  return Roots::Outcome::kDone;
+  return LeakOutcome::kDone;
 }
 
 Roots::Roots(Heap& heap)
@@ -86,20 +86,20 @@ Roots::Roots(Heap& heap)
       always_(heap.virtual_memory) {}
 
 // False when the buffer was too small and has grown, with `*outcome` unchanged, or on an error.
-bool Roots::ReadMappings(Outcome* outcome) {
+bool Roots::ReadMappings(LeakOutcome* outcome) {
   InputFile file("/proc/self/maps");
   text_.Clear();
   while (file.is_open()) {
     if (text_.size() == text_.capacity()) {
       const bool has_room = text_.Reserve(std::max(2 * text_.capacity(), kFirstTextBytes));
-      if (!has_room) *outcome = Outcome::kNoMemory;
+      if (!has_room) *outcome = LeakOutcome::kNoMemory;
       return false;
     }
     const size_t n = file.Read(text_.end(), text_.capacity() - text_.size());
     if (n == 0) break;
     text_.Extend(n);
   }
-  if (text_.size() == 0) *outcome = Outcome::kNoMappings;
+  if (text_.size() == 0) *outcome = LeakOutcome::kImpossible;
   return text_.size() > 0;
 }
 
@@ -126,60 +126,59 @@ bool Roots::KeepTouched(ProgramMemory& memory) {
 
 bool Roots::CollectUnreadable() {
   unreadable_.Clear();
-  const AddressRange* own = own_.begin();
-  for (const MappingLine& line : lines_) {
-    if (line.readable) continue;
-    while (own != own_.end() && own->end <= line.start) ++own;
-    for (const AddressRange* range = own; range != own_.end() && range->start < line.end; ++range) {
-      const AddressRange part = {std::max(range->start, line.start),
-                                 std::min(range->end, line.end)};
-      if (!unreadable_.Push(part)) return false;
-    }
-  }
-  return true;
+  return ForEachOwnPart(own_, [this](const MappingLine& line, const AddressRange& part) {
+    return line.readable || unreadable_.Push(part);
+  });
 }
 
 bool Roots::StillValid() {
-  if (CollectOwnMemory(heap_, &own_later_) != Outcome::kDone) return false;
+  if (CollectOwnMemory(heap_, &own_later_) != LeakOutcome::kDone) return false;
   const AddressRange* then = own_.begin();
-  const AddressRange* later = own_later_.begin();
+  return ForEachOwnPart(own_later_, [&](const MappingLine&, const AddressRange& part) {
+    while (then != own_.end() && then->end <= part.start) ++then;
+    // The allocator's ranges do not touch, so a part that belonged to the allocator is inside one
+    // of them.
+    return then != own_.end() && then->start <= part.start && part.end <= then->end;
+  });
+}
+
+template <typename F>
+bool Roots::ForEachOwnPart(const MappedArray<AddressRange>& own, F f) const {
+  const AddressRange* first = own.begin();
   for (const MappingLine& line : lines_) {
-    while (later != own_later_.end() && later->end <= line.start) ++later;
-    for (const AddressRange* range = later; range != own_later_.end() && range->start < line.end;
+    while (first != own.end() && first->end <= line.start) ++first;
+    for (const AddressRange* range = first; range != own.end() && range->start < line.end;
          ++range) {
       const AddressRange part = {std::max(range->start, line.start),
                                  std::min(range->end, line.end)};
-      while (then != own_.end() && then->end <= part.start) ++then;
-      // The allocator's ranges do not touch, so a part that belonged to the allocator is inside one
-      // of them.
-      if (then == own_.end() || part.start < then->start || then->end < part.end) return false;
+      if (!f(line, part)) return false;
     }
   }
   return true;
 }
 
-Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered,
-                             const MemoryReader* reader) {
+LeakOutcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered,
+                          const MemoryReader* reader) {
   const ErrnoKeeper keeper;
   control_blocks_ = {};
   map_ = {};
   scratch_.FreeAll();
   // Making room unmaps memory. Memory that is unmapped after the mappings were read must be among
   // the allocator's ranges, so if one of the two reads made room, both are repeated.
-  Outcome outcome = Outcome::kDone;
+  LeakOutcome outcome = LeakOutcome::kDone;
   for (bool again = true; again;) {
     outcome = CollectOwnMemory(heap_, &own_);
-    if (outcome != Outcome::kDone) return outcome;
+    if (outcome != LeakOutcome::kDone) return outcome;
     const size_t capacity = own_.capacity();
     again = !ReadMappings(&outcome);
-    if (outcome != Outcome::kDone) return outcome;
+    if (outcome != LeakOutcome::kDone) return outcome;
     if (again) continue;
     outcome = CollectOwnMemory(heap_, &own_);
-    if (outcome != Outcome::kDone) return outcome;
+    if (outcome != LeakOutcome::kDone) return outcome;
     again = own_.capacity() != capacity;
   }
   registered_.Clear();
-  if (!ParseMappings() || !registered_.Reserve(registered.size())) return Outcome::kNoMemory;
+  if (!ParseMappings() || !registered_.Reserve(registered.size())) return LeakOutcome::kNoMemory;
   registered_.Extend(registered.CopyTo(registered_.data(), registered_.capacity()));
   MemoryLayout layout = {.lines = lines_.data(),
                          .num_lines = lines_.size(),
@@ -190,13 +189,13 @@ Roots::Outcome Roots::Gather(const WorldStop& world, RegisteredRoots& registered
                          .num_registered = registered_.size()};
   ProgramMemory memory(reader, heap_.virtual_memory.hardware_page_size());
   memory.Open();
-  if (!FindControlBlocks(layout, memory, scratch_, &control_blocks_)) return Outcome::kNoMemory;
+  if (!FindControlBlocks(layout, memory, scratch_, &control_blocks_)) return LeakOutcome::kNoMemory;
   layout.control_blocks = control_blocks_.data();
   layout.num_control_blocks = control_blocks_.size();
   if (!MapRoots(layout, scratch_, &map_) || !KeepTouched(memory) || !CollectUnreadable()) {
-    return Outcome::kNoMemory;
+    return LeakOutcome::kNoMemory;
   }
-  return Outcome::kDone;
+  return LeakOutcome::kDone;
 }
 
 }  // namespace tcmalloc

@@ -17,7 +17,8 @@
 #include "formats/marker/root_map.h"
 #include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/check_memory.h"
-#include "instruments/leaks/program_memory.h"
+#include "instruments/leaks/found_leaks.h"
+#include "instruments/leaks/marker.h"
 #include "instruments/world_stop/world_stop.h"
 #include "os/memory/mapped_array.h"
 #include "os/memory_map.h"
@@ -30,16 +31,11 @@ class Roots {
  public:
   explicit Roots(Heap& heap);
 
-  enum class Outcome : uint8_t {
-    kDone,
-    kNoMemory,
-    kNoMappings,        // /proc/self/maps cannot be read
-    kOwnMemoryUnknown,  // there was no memory to list it
-  };
-  // Reads memory by `reader`, or by plain loads if it is null. Requires: the locks of the heap and
-  // of `registered` are held as for fork, or no other thread uses them.
-  Outcome Gather(const WorldStop& world, RegisteredRoots& registered,
-                 const MemoryReader* reader = nullptr);
+  // Reads memory by `reader`, or by plain loads if it is null. kImpossible: /proc/self/maps cannot
+  // be read, or there was no memory to list the allocator's own. Requires: the locks of the heap
+  // and of `registered` are held as for fork, or no other thread uses them.
+  LeakOutcome Gather(const WorldStop& world, RegisteredRoots& registered,
+                     const MemoryReader* reader = nullptr);
 
   // False when the allocator's own memory is at addresses that other memory had when Gather read
   // the mappings. Then the search may have read words that it wrote itself. That can happen only if
@@ -64,10 +60,14 @@ class Roots {
   const MappedArray<AddressRange>& unreadable() const { return unreadable_; }
 
  private:
-  bool ReadMappings(Outcome* outcome);
+  bool ReadMappings(LeakOutcome* outcome);
   bool ParseMappings();
   bool KeepTouched(ProgramMemory& memory);
   bool CollectUnreadable();
+  // Calls f(line, part) for each part of a mapping that is in the ranges `own`, until f returns
+  // false. Returns what f returned last, or true.
+  template <typename F>
+  bool ForEachOwnPart(const MappedArray<AddressRange>& own, F f) const;
 
   Heap& heap_;
   MappedArray<char> text_;
@@ -84,6 +84,6 @@ class Roots {
 
 // Sets `own` to the allocator's own memory, objects and records: sorted, not overlapping. Also for
 // tests.
-Roots::Outcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own);
+LeakOutcome CollectOwnMemory(Heap& heap, MappedArray<AddressRange>* own);
 
 }  // namespace tcmalloc

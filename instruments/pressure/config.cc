@@ -3,8 +3,7 @@
 
 #include <cstring>
 
-#include "base/text_fields.h"
-#include "base/tuning.h"
+#include "base/text.h"
 
 namespace tcmalloc {
 namespace {
@@ -61,14 +60,14 @@ bool ParseSwitch(std::string_view text, bool* on) {
 // Parses a number with "ms" or "s".
 bool ParseInterval(std::string_view text, uint32_t* ms) {
   uint64_t number = 0;
-  if (!TakeNumber(&text, &number) || number > kTuning.pressure.max_interval_ms) return false;
+  if (!TakeNumber(&text, &number) || number > kMaxPressureIntervalMs) return false;
   if (text == "s") {
     number *= 1000;
   } else if (text != "ms") {
     return false;
   }
   *ms = static_cast<uint32_t>(number);
-  return number > 0 && number <= kTuning.pressure.max_interval_ms;
+  return number > 0 && number <= kMaxPressureIntervalMs;
 }
 
 bool ParsePsi(std::string_view text, PressureConfig* config) {
@@ -82,7 +81,7 @@ void SetAuto(PressureConfig* config) {
   config->watch = true;
   config->cgroup_events = true;
   for (size_t i = 0; i < kPressureLevels; ++i) {
-    config->levels[i] = {Of::kLimit, kTuning.pressure.auto_percent[i]};
+    config->levels[i] = {Of::kLimit, kAutoPercent[i]};
   }
 }
 

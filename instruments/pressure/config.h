@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PressureConfig: the parsed value of TCMALLOC_PRESSURE, with the sources of memory pressure that
-// the library listens to, and the threshold of each level. A pure parser: it opens and reads
-// nothing. Thread safety: none needed.
+// What memory pressure causes: PressureConfig, the parsed value of TCMALLOC_PRESSURE, with the
+// sources of memory pressure that the library listens to, and the threshold of each level; and
+// PressurePolicy, which decides by it. Pure values: they open and read nothing. Thread safety: none
+// needed.
 //
-// The text is a list of words with commas between them:
+// The text of the setting is a list of words with commas between them:
 //   auto               all sources that the process has, and a threshold for each level; so do "1",
 //                      "yes", "true" and "on"
 //   off                no source; so do "0", "no", "false" and an empty text
 //   level1=80%         the threshold of level 1; also level2 and level3. A percentage of the
-//   control
-//                      group's limit if it has one, else of the heap's limit if it has one, else of
-//                      the system's memory
+//                      control group's limit if it has one, else of the heap's limit if it has one,
+//                      else of the system's memory
 //   level1=80%cgroup   of the control group's limit only; also %heap and %system
 //   level1=3G          this many bytes of the process (K, M, G and T are powers of 1024)
 //   psi=some:200ms/2s  a stall of 200 ms within 2 s, or "off"
@@ -20,13 +20,15 @@
 // A later word overrides an earlier one: "auto,level3=90%" is auto with another threshold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "base/tuning.h"
-#include "instruments/pressure/psi.h"
+#include "instruments/pressure/event_sources.h"
+#include "page_heap/memory_limit.h"
+#include "page_heap/retention.h"
 
 namespace tcmalloc {
 
@@ -42,10 +44,20 @@ struct PressureThreshold {
   friend constexpr bool operator==(const PressureThreshold&, const PressureThreshold&) = default;
 };
 
+// "auto": the thresholds of the levels, in percent of the limit. The last two leave a tenth of the
+// memory for a level that frees too late, and a twentieth for the kernel. Operators who set such
+// levels by hand use 70 % to 95 %.
+inline constexpr uint64_t kAutoPercent[] = {80, 90, 95};
+static_assert(kAutoPercent[0] < kAutoPercent[1] && kAutoPercent[1] < kAutoPercent[2]);
+// "auto": PSI stalls of a tenth of the time, in the window that needs no privileges.
+inline constexpr uint32_t kAutoStallUs = kUnprivilegedPsiWindowUs / 10;
+// Default and maximum of the shortest time between two actions.
+inline constexpr uint32_t kDefaultPressureIntervalMs = 1000;
+inline constexpr uint64_t kMaxPressureIntervalMs = 3'600'000;
+
 struct PressureConfig {
   // The trigger of "auto".
-  static constexpr PsiTrigger kAutoPsi = {false, kTuning.pressure.auto_stall_us,
-                                          kTuning.pressure.auto_window_us};
+  static constexpr PsiTrigger kAutoPsi = {false, kAutoStallUs, kUnprivilegedPsiWindowUs};
 
   // levels[0] is level 1.
   std::array<PressureThreshold, kPressureLevels> levels{};
@@ -55,7 +67,7 @@ struct PressureConfig {
   bool thread = true;
   // The control group's counters, memory.events.
   bool cgroup_events = false;
-  uint32_t interval_ms = kTuning.pressure.default_interval_ms;
+  uint32_t interval_ms = kDefaultPressureIntervalMs;
 
   bool enabled() const {
     bool any = psi || watch || cgroup_events;
@@ -67,5 +79,154 @@ struct PressureConfig {
 // False if a word is invalid: then `*wrong` is that word, and `*config` must not be used. `text`
 // may be untrusted; `*wrong` points into it.
 bool ParsePressureConfig(std::string_view text, PressureConfig* config, std::string_view* wrong);
+
+// Decides when the library acts on memory pressure, and at which level. It only decides: the caller
+// passes the time and the memory in use, acts, and reports the effect. Thread safety: none.
+//
+// Levels (NextMemoryLevel, page_heap/memory_limit.h, which also serves the heap's own limits). A
+// level is entered when the memory in use reaches its threshold, and left when it has fallen below
+// the threshold by the part kNoticeablePart. In a level its action is repeated, since freed memory
+// collects in caches again.
+//
+// Pace. An action costs time, and is wasted if it frees nothing. After one that freed little the
+// wait until the next doubles, up to kMaxWaits times the interval. The wait ends early if the
+// memory in use has grown meanwhile: then an action may free memory again, and is more urgent.
+// systemd has no such pace and trims its heap for each event; a kernel that sent endless events
+// kept it busy on a core.
+//
+// Events without a level (from systemd, PSI stalls) ask for the highest level, with the same pace.
+
+// The memory in use to which a threshold refers, and the threshold, in bytes.
+struct PressureReading {
+  static constexpr uint64_t kNoThreshold = UINT64_MAX;
+  uint64_t in_use = 0;
+  uint64_t threshold = kNoThreshold;
+};
+// readings[0] is level 1.
+using PressureReadings = std::array<PressureReading, kPressureLevels>;
+
+// An action that freed less than this part of the memory in use freed little: the time to the next
+// one doubles, up to kMaxWaits intervals. Not measured.
+inline constexpr uint64_t kLittlePart = Tuned(256, 16, 65'536);
+inline constexpr int64_t kMaxWaits = Tuned(64, 1, 1024);
+static_assert(kPressureHoldMs > kMaxWaits * kDefaultPressureIntervalMs);
+// A noticeable part of the memory in use. Growth by it allows the next action at once, but not
+// earlier than kMinWaitMs after the last; a level ends when the use is below its threshold by this
+// part of it. Not measured.
+inline constexpr uint64_t kNoticeablePart = Tuned(32, 4, 1024);
+inline constexpr int64_t kMinWaitMs = Tuned(50, 1, 1000);
+// Time between readings where memory is near a threshold, and far from every one. A program that
+// grows by 1 GiB in a second reaches a threshold of 4 GiB from three quarters of it in one second.
+// Not measured.
+inline constexpr int64_t kNearMs = Tuned(100, 10, 1000);
+inline constexpr int64_t kFarMs = Tuned(1000, kNearMs, 60'000);
+
+// When an action of one kind is allowed again.
+class PressurePace {
+ public:
+  explicit constexpr PressurePace(int64_t interval_ms) : interval_ms_(interval_ms) {}
+
+  bool MayAct(int64_t now_ms, uint64_t in_use) const {
+    if (!acted_) return true;
+    const int64_t since_ms = now_ms - acted_ms_;
+    if (since_ms >= wait_ms_) return true;
+    return since_ms >= std::min(kMinWaitMs, interval_ms_) && in_use > in_use_ &&
+           in_use - in_use_ > in_use_ / kNoticeablePart;
+  }
+
+  // Records an action that freed `freed` bytes and left `in_use` in use.
+  void Acted(int64_t now_ms, uint64_t freed, uint64_t in_use) {
+    const bool little = freed < in_use / kLittlePart || freed == 0;
+    // A request long after the end of the wait is not part of a storm.
+    const bool after_quiet = acted_ && now_ms - acted_ms_ >= 2 * wait_ms_;
+    wait_ms_ = little && acted_ && !after_quiet ? std::min(2 * wait_ms_, kMaxWaits * interval_ms_)
+                                                : interval_ms_;
+    acted_ = true;
+    acted_ms_ = now_ms;
+    in_use_ = in_use;
+  }
+
+  // Forgets the last action, because there is a new reason to act.
+  void Forget() { acted_ = false; }
+
+  int64_t wait_ms() const { return acted_ ? wait_ms_ : 0; }
+  // The time until MayAct is true without growth.
+  int64_t RemainingMs(int64_t now_ms) const {
+    return acted_ ? std::max<int64_t>(0, acted_ms_ + wait_ms_ - now_ms) : 0;
+  }
+
+ private:
+  int64_t interval_ms_;
+  bool acted_ = false;
+  int64_t acted_ms_ = 0;
+  int64_t wait_ms_ = 0;
+  uint64_t in_use_ = 0;
+};
+
+class PressurePolicy {
+ public:
+  explicit constexpr PressurePolicy(int64_t interval_ms)
+      : level_pace_(interval_ms), event_pace_(interval_ms) {}
+
+  // Returns the level whose action is due, 0 for none.
+  int DueByUse(int64_t now_ms, const PressureReadings& readings) {
+    const int before = level_;
+    level_ = NextMemoryLevel(BoundsOf(readings), before);
+    if (level_ > before) level_pace_.Forget();
+    if (level_ == 0 || !level_pace_.MayAct(now_ms, InUse(readings, level_))) return 0;
+    return level_;
+  }
+  // Returns the level for an event without a level, 0 for none; `in_use` is the memory in use by
+  // the process.
+  int DueByEvent(int64_t now_ms, uint64_t in_use) const {
+    return event_pace_.MayAct(now_ms, in_use) ? static_cast<int>(kPressureLevels) : 0;
+  }
+
+  // Records the action: the bytes that it freed, and the memory now in use to which the level
+  // refers.
+  void ActedByUse(int64_t now_ms, uint64_t freed, uint64_t in_use) {
+    level_pace_.Acted(now_ms, freed, in_use);
+  }
+  void ActedByEvent(int64_t now_ms, uint64_t freed, uint64_t in_use) {
+    event_pace_.Acted(now_ms, freed, in_use);
+  }
+
+  // The level that is held.
+  int level() const { return level_; }
+  // How long sources stay disarmed after an event.
+  int64_t EventsDisarmedMs(int64_t now_ms) const { return event_pace_.RemainingMs(now_ms); }
+  // The time until the next reading; negative if no level has a threshold.
+  static int64_t NextReadingMs(const PressureReadings& readings) {
+    int64_t next = -1;
+    for (const PressureReading& reading : readings) {
+      if (reading.threshold == PressureReading::kNoThreshold) continue;
+      const bool near = reading.in_use >= reading.threshold - reading.threshold / 4;
+      if (near) return kNearMs;
+      next = kFarMs;
+    }
+    return next;
+  }
+
+ private:
+  static std::array<MemoryBound, kPressureLevels> BoundsOf(const PressureReadings& readings) {
+    std::array<MemoryBound, kPressureLevels> bounds;
+    for (size_t i = 0; i < kPressureLevels; ++i) {
+      const auto& [in_use, threshold] = readings[i];
+      if (threshold == PressureReading::kNoThreshold) continue;
+      // A level is entered at its threshold, but a bound is reached above its limit.
+      bounds[i] = {.limit = std::max<uint64_t>(threshold, 1) - 1,
+                   .in_use = in_use,
+                   .margin = threshold / kNoticeablePart};
+    }
+    return bounds;
+  }
+  static uint64_t InUse(const PressureReadings& readings, int level) {
+    return readings[static_cast<size_t>(level) - 1].in_use;
+  }
+
+  int level_ = 0;
+  PressurePace level_pace_;
+  PressurePace event_pace_;
+};
 
 }  // namespace tcmalloc

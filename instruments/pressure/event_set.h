@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/tuning.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 
@@ -23,18 +22,16 @@ namespace tcmalloc {
 // Thread safety: any. Never allocates, is no cancellation point, keeps errno. Cost: two system
 // calls.
 //
-// Moves an open file to a descriptor of Tuning::BackingFiles::first_descriptor or more, which exec
-// closes. Returns `fd` itself if the process may not have such numbers. Requires: no other code
-// knows the descriptor yet.
+// Moves an open file to a descriptor of kFirstDescriptor or more, which exec closes. Returns `fd`
+// itself if the process may not have such numbers. Requires: no other code knows the descriptor
+// yet.
 inline int MoveDescriptorUp(int fd) {
-  if (fd < 0 || fd >= kTuning.backing_files.first_descriptor) return fd;
+  if (fd < 0 || fd >= kFirstDescriptor) return fd;
   const ErrnoKeeper keeper;
 #ifdef SYS_fcntl
-  const long moved =
-      syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
+  const long moved = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kFirstDescriptor);
 #else
-  const long moved =
-      syscall(SYS_fcntl64, fd, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
+  const long moved = syscall(SYS_fcntl64, fd, F_DUPFD_CLOEXEC, kFirstDescriptor);
 #endif
   if (moved < 0) return fd;
   Close(fd);

@@ -4,15 +4,13 @@
 #include <atomic>
 #include <cerrno>
 
-#include "base/text_writer.h"
-#include "instruments/pressure/cgroup_events.h"
-#include "instruments/pressure/pressure_watch.h"
-#include "instruments/pressure/psi.h"
+#include "base/text.h"
+#include "instruments/pressure/event_sources.h"
 #include "os/clock.h"
 #include "os/environment.h"
 #include "os/log.h"
 #include "process/heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 
 namespace tcmalloc {
 namespace {

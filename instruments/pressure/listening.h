@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "instruments/pressure/config.h"
-#include "instruments/pressure/listeners.h"
+#include "instruments/pressure/figures.h"
 #include "instruments/pressure/monitor.h"
-#include "instruments/pressure/process_figures.h"
+#include "instruments/pressure/pressure.h"
 #include "os/clock.h"
 
 namespace tcmalloc {
@@ -22,7 +22,7 @@ struct Heap;
 //
 // Thresholds of control groups of version 1 are registered with the kernel in bytes. They are
 // registered again if the group's limit has changed when it is read
-// (instruments/pressure/process_figures.h).
+// (instruments/pressure/figures.h).
 //
 // Thread safety: none; one thread at a time may use it. Never allocates, except in the program's
 // listeners.

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/tuning.h"
-#include "instruments/pressure/cgroup_events.h"
+#include "instruments/pressure/config.h"
 #include "instruments/pressure/event_set.h"
-#include "instruments/pressure/pressure_watch.h"
+#include "instruments/pressure/event_sources.h"
 #include "os/files.h"
 
 namespace tcmalloc {
@@ -163,7 +162,7 @@ void PressureMonitor::ScheduleRearm(int64_t now_ms) {
     // are read anyway.
     const bool paced = source.kind != PressureSource::kThreshold;
     source.disarmed_until_ms =
-        now_ms + std::max(kTuning.pressure.near_ms, paced ? policy_.EventsDisarmedMs(now_ms) : 0);
+        now_ms + std::max(kNearMs, paced ? policy_.EventsDisarmedMs(now_ms) : 0);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PressureMonitor: several sources of events about memory pressure, joined in one descriptor. When
-// it is readable, Handle reads the sources, asks the policy (policy.h) what to do, calls the
+// it is readable, Handle reads the sources, asks the policy (config.h) what to do, calls the
 // action, and sets the alarm for the next reading.
 //
 // After an event a source is disarmed until the policy would act on it again: so a storm of events
@@ -21,9 +21,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "instruments/pressure/config.h"
 #include "instruments/pressure/event_set.h"
-#include "instruments/pressure/policy.h"
-#include "process/pressure_counts.h"
+#include "process/instrument_records.h"
 
 namespace tcmalloc {
 

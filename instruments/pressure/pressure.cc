@@ -9,22 +9,73 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
-#include "base/text_writer.h"
-#include "base/tuning.h"
+#include "base/text.h"
 #include "instruments/pressure/config.h"
-#include "instruments/pressure/listeners.h"
 #include "instruments/pressure/listening.h"
 #include "os/clock.h"
-#include "os/detached_thread.h"
 #include "os/log.h"
+#include "os/threads.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
-#include "process/idle_release.h"
+#include "process/release.h"
 
 namespace tcmalloc {
+
+void PressureListeners::Add(PressureListener* listener) {
+  const SpinLockHolder holder(lock_);
+  listeners_.Prepend(listener);
+}
+
+void PressureListeners::Remove(PressureListener* listener) {
+  {
+    const SpinLockHolder holder(lock_);
+    if (next_ == listener) next_ = IntrusiveList<PressureListener>::Next(listener);
+    listeners_.Remove(listener);
+  }
+  for (;;) {
+    {
+      const SpinLockHolder holder(lock_);
+      if (current_ != listener || notifier_ == &current_slot) return;
+    }
+    WaitMillisecond();
+  }
+}
+
+void PressureListeners::Notify(int level) {
+  lock_.Lock();
+  notifier_ = &current_slot;
+  next_ = listeners_.first();
+  while (next_ != nullptr) {
+    current_ = next_;
+    next_ = IntrusiveList<PressureListener>::Next(current_);
+    // The program may free the node during the call.
+    const auto notify = current_->notify;
+    void* const context = current_->context;
+    lock_.Unlock();
+    notify(level, context);
+    lock_.Lock();
+    current_ = nullptr;
+  }
+  notifier_ = nullptr;
+  lock_.Unlock();
+}
+
+void PressureListeners::ForgetOthersInChild() {
+  if (notifier_ == &current_slot) return;
+  current_ = nullptr;
+  next_ = nullptr;
+  notifier_ = nullptr;
+}
+
 namespace {
+
+// Time to the next try after a source could not be opened or a monitor broke; also the longest
+// sleep of the library's thread before it checks that its descriptors still exist.
+constexpr int kRetryMs = 10'000;
+// A forked child begins to listen again at this age.
+constexpr int64_t kReviveAfterMs = 1000;
 
 constinit PressureListeners listeners;
 
@@ -97,7 +148,7 @@ void ReportNoEvents(int error) {
 // Carries out a request from outside, if there is one, and a pass of idle release, if this thread
 // runs it. Returns how many milliseconds the thread may sleep.
 int RunDueWork(Heap& heap, IdleRelease* passes) {
-  const int retry_ms = kTuning.pressure.retry_ms;
+  const int retry_ms = kRetryMs;
   if (heap.control.HasRequest()) heap.control.Serve(heap);
   if (!runs_idle_release.load(std::memory_order_relaxed)) return retry_ms;
   const int pause_ms = passes->RunPass(heap, NumFrees());
@@ -154,7 +205,7 @@ void ReleaseInChild() {
   }
   has_thread.store(false, std::memory_order_relaxed);
   if (!ThisThreadIsAtWork()) at_work.store(nullptr, std::memory_order_relaxed);
-  if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kTuning.pressure.revive_after_ms);
+  if (wants_thread.load(std::memory_order_relaxed)) ReviveIn(kReviveAfterMs);
 }
 
 constexpr ForkHandlers kForkHandlers = {
@@ -199,9 +250,9 @@ TC_RUNS_AT_START void OnPressureLoad() {
 void ReviveAfterFork() {
   // If another thread is at work, it is beginning to listen in the program's event loop, or it is
   // this thread, in a listener. Then the next try finds out whether anything is left to do.
-  if (!TryBeginWork()) return ReviveIn(kTuning.pressure.retry_ms);
+  if (!TryBeginWork()) return ReviveIn(kRetryMs);
   if (listening.load(std::memory_order_relaxed) != nullptr) return EndWork();
-  if (!StartThread()) ReviveIn(kTuning.pressure.retry_ms);
+  if (!StartThread()) ReviveIn(kRetryMs);
 }
 
 int PressureFd(Heap& heap) {

@@ -6,13 +6,13 @@
 #include <cstring>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
 #include "instruments/profiles/process.h"
 #include "instruments/profiles/profile_formats.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 #include "os/log.h"
+#include "process/helper_thread.h"
 
 namespace tcmalloc {
 namespace {
@@ -50,7 +50,7 @@ uint64_t Later(uint64_t now, uint64_t interval) {
 constinit HeapDumps heap_dumps;
 
 bool HeapDumps::Begin() {
-  for (int i = 0; i < kTuning.reports.max_write_wait_ms; ++i) {
+  for (int i = 0; i < kMaxWriteWaitMs; ++i) {
     if (TryBegin()) return true;
     WaitMillisecond();
   }

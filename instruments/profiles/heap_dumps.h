@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "config/settings.h"
 #include "instruments/profiles/object_table.h"
 #include "instruments/profiles/profile.h"

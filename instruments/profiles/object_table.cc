@@ -6,19 +6,14 @@
 #include <new>
 
 #include "base/check.h"
-#include "base/tuning.h"
+#include "os/stack_trace.h"
 
 namespace tcmalloc {
 namespace {
 
-uint64_t HashOf(const uintptr_t* frames, size_t depth) {
-  uint64_t hash = depth;
-  for (size_t i = 0; i < depth; ++i) {
-    hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
+// The most full stacks. Further stacks differ only by the innermost return address: a program with
+// endlessly many stacks has few instructions that allocate.
+constexpr size_t kMaxSites = size_t{1} << 20;
 
 constexpr size_t kFirstBytes = 1024;
 
@@ -69,11 +64,11 @@ Site* SiteTable::Find(std::atomic<Site*>& bucket, const uintptr_t* frames, size_
 
 Site* SiteTable::SiteOf(const uintptr_t* frames, size_t depth) {
   TC_ASSERT(buckets_ != nullptr);
-  depth = std::min(depth, kTuning.heap_profiler.max_depth);
-  const uint64_t hash = HashOf(frames, depth);
+  depth = std::min(depth, kMaxSiteDepth);
+  const uint64_t hash = HashOfStack(frames, depth);
   std::atomic<Site*>& bucket = buckets_[hash % kNumBuckets];
   if (Site* const site = Find(bucket, frames, depth, hash)) return site;
-  if (num_sites() >= kTuning.heap_profiler.max_stacks && depth > 1) return SiteOf(frames, 1);
+  if (num_sites() >= kMaxSites && depth > 1) return SiteOf(frames, 1);
 
   const size_t bytes = sizeof(Site) + depth * sizeof(uintptr_t);
   void* const memory = arena_.Allocate(bytes);

@@ -12,6 +12,7 @@
 #include "instruments/profiles/profile.h"
 #include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
+#include "os/stack_trace.h"
 #include "page_heap/metadata_arena.h"
 
 namespace tcmalloc {
@@ -70,6 +71,10 @@ class Site {
   std::atomic<uint64_t> freed_bytes_before_{0};
 };
 
+// The return addresses that distinguish call sites.
+inline constexpr size_t kMaxSiteDepth = 64;
+static_assert(kMaxSiteDepth <= kMaxStackDepth);
+
 class SiteTable {
  public:
   explicit SiteTable(MetadataArena& arena) : arena_(arena) {}
@@ -79,9 +84,9 @@ class SiteTable {
   // Called before all other functions. False when there is no memory.
   [[nodiscard]] bool Prepare();
 
-  // Returns the site of this stack, which is cut after Tuning::HeapProfiler::max_depth addresses;
-  // null when there is no memory for a new site. Once there are max_stacks sites, a new stack
-  // belongs to the site that has only its innermost address. Requires: no lock is held.
+  // Returns the site of this stack, which is cut after kMaxSiteDepth addresses; null when there is
+  // no memory for a new site. Once there are kMaxSites sites, a new stack belongs to the site that
+  // has only its innermost address. Requires: no lock is held.
   Site* SiteOf(const uintptr_t* frames, size_t depth);
 
   // Begins a session. Requires: all objects in use were counted as freed. Objects that other

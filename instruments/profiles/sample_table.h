@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "instruments/profiles/profile.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
@@ -122,11 +122,15 @@ class SampleTable {
   size_t num_unused_records_ TC_GUARDED_BY(lock_) = 0;
 };
 
+// The most growth stacks that are kept: enough for 64 GiB in a heap that grows by kMaxGrowth each
+// time.
+inline constexpr size_t kMaxGrowthStacks = 1024;
+
 // GrowthTable: the call stacks that made the heap grow, with one record per growth, in the order of
-// time. It has at most Tuning::Sampling::max_growth_stacks records. Later growth, and growth for
-// which there is no memory for a record, is added to the last record with an equal stack. If there
-// is none, it is added to a record without a stack, which is the last one of a profile. So the sum
-// of the records always equals the growth of the heap.
+// time. It has at most kMaxGrowthStacks records. Later growth, and growth for which there is no
+// memory for a record, is added to the last record with an equal stack. If there is none, it is
+// added to a record without a stack, which is the last one of a profile. So the sum of the records
+// always equals the growth of the heap.
 //
 // Synchronization: LockRank::kSamples; this lock is never held together with the lock of a
 // SampleTable. Cost: a lock for each growth, and a walk over all records when it is full. Memory:

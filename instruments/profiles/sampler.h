@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The process's samples: records the allocations that process/sampling.h has chosen.
+// The process's samples: records the allocations that process/sampling.h has chosen, and shows them
+// to tracers outside the process (ProbeAllocation).
 //
 // A sampled object of any size has its own span, or is guarded (instruments/guard/). Its page has
 // no size class, so its free takes the slow path, and other frees cost nothing more. Called from
@@ -9,20 +10,26 @@
 // Cost of a sample: a stack trace, a span, and the lock of the table, twice. Memory: a page for a
 // small object; a record of 80 bytes and 8 for each frame.
 //
-// In the minimal library instruments/profiles/no_profiler.cc implements these functions; no
-// allocation is sampled.
+// In the minimal library instruments/no_instruments.cc implements these functions; no allocation is
+// sampled.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/compiler.h"
+#include "base/units.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/profiles/sample_table.h"
 
 namespace tcmalloc {
 
 struct Heap;
+
+// The sampling interval, the mean number of bytes between samples, of profiles requested without
+// TCMALLOC_SAMPLE_PARAMETER: some hundred samples a second in a program that allocates much.
+inline constexpr uint64_t kDefaultSamplePeriod = 512_KiB;
 
 // Records the new object, with `requested` bytes requested and `allocated` bytes usable, as a
 // sample. Takes the trace of the calling thread's stack. Stores the record in `*place`, which
@@ -51,5 +58,18 @@ bool SnapshotSamples(Heap& heap, ProfileKind kind, ProfileMemory* profile);
 // already.
 bool BeginRecordingSamples(Heap& heap);
 void EndRecordingSamples();
+
+// Probes at which a tracer outside the process can stop the process or run a kernel program:
+//
+//   otel_memory:alloc(object, bytes, weight)   a sampled allocation, and the bytes it represents
+//   otel_memory:free(object)                   a sampled object is freed
+//
+// Names and arguments are those that open-telemetry's memory profiler expects. A probe is an
+// instruction that does nothing, a note in the ELF file that has its address, and a count of
+// attached tracers. The arguments are computed only while the count is not 0. Every build of the
+// full library has them.
+
+void ProbeAllocation(const void* object, size_t bytes, size_t weight);
+void ProbeFree(const void* object);
 
 }  // namespace tcmalloc

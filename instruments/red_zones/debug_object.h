@@ -47,7 +47,7 @@ enum class AllocatedBy : uint8_t { kMalloc, kNew, kNewArray };
 // for a header.
 //   kLive      the program has the object; both red zones have their pattern
 //   kFreeing   a thread is freeing it
-//   kFreed     in the queue of freed objects (instruments/debug/free_queue.h); if the object is
+//   kFreed     in the queue of freed objects (instruments/debug/allocation.h); if the object is
 //              `filled`, it has the pattern of freed memory
 //   kRecycled  the memory is in the heap again; only a second free reads the state
 //

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "base/address_range.h"
 #include "base/compiler.h"
-#include "base/raw_memory.h"
-#include "instruments/unwind/call_frame_program.h"
+#include "instruments/unwind/call_frame_info.h"
 
 namespace tcmalloc {
 namespace {

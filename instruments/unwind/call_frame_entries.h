@@ -6,9 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/raw_memory.h"
+#include "base/address_range.h"
 #include "instruments/unwind/call_frame_info.h"
-#include "instruments/unwind/call_frame_program.h"
 
 namespace tcmalloc {
 

@@ -2,7 +2,6 @@
 #include "instruments/unwind/call_frame_info.h"
 
 #include "instruments/unwind/call_frame_entries.h"
-#include "instruments/unwind/call_frame_program.h"
 
 namespace tcmalloc {
 namespace {
@@ -75,6 +74,291 @@ bool FindCallFrameRule(const CallFrameObject& object, uintptr_t pc, CallFrameRes
   if (!RunCallFramePrograms(context, common.program, description.program, &row)) return false;
   result->rule = RuleOf(row, common.interrupted);
   result->index = index;
+  return true;
+}
+
+namespace {
+
+using CallFrameColumn = CallFrameRow::Column;
+
+// Operations of expressions (DW_OP_...).
+constexpr uint8_t kOpLoad = 0x06;
+constexpr uint8_t kOpRegister = 0x70;  // to 0x8f: a register and a signed offset
+constexpr uint8_t kOpLiteral = 0x30;   // to 0x4f
+constexpr uint8_t kOpAnd = 0x1a;
+constexpr uint8_t kOpNotLess = 0x2a;
+constexpr uint8_t kOpShift = 0x24;
+constexpr uint8_t kOpAdd = 0x22;
+
+// Returns the column of a register; kColumns for a register that has none.
+CallFrameColumn ColumnOf(uint64_t number) {
+  return number == DwarfRegister::kReturn         ? CallFrameRow::kReturn
+         : number == DwarfRegister::kFramePointer ? CallFrameRow::kFrame
+         : number == DwarfRegister::kBase         ? CallFrameRow::kBase
+                                                  : CallFrameRow::kColumns;
+}
+
+// The state of the interpreter.
+class CallFrameMachine {
+ public:
+  explicit CallFrameMachine(const CallFrameContext& context)
+      : context_(context), location_(context.function) {}
+
+  // Stops at the first instruction for code after `pc`. False if the program is invalid.
+  bool Run(CallFrameReader program) {
+    while (!program.at_end() && !passed_) {
+      if (!Execute(&program)) return false;
+    }
+    return !program.failed() || passed_;
+  }
+  // Makes the current row the one that DW_CFA_restore returns to.
+  void KeepInitial() { initial_ = row_; }
+  const CallFrameRow& row() const { return row_; }
+
+ private:
+  // The most remembered states. Compilers nest them only once.
+  static constexpr size_t kDeepest = 4;
+
+  void Advance(uint64_t delta) {
+    const uint64_t next = location_ + delta * context_.code_alignment;
+    if (next > context_.pc) {
+      passed_ = true;
+    } else {
+      location_ = next;
+    }
+  }
+
+  int64_t Factored(uint64_t offset) const {
+    return static_cast<int64_t>(offset * static_cast<uint64_t>(context_.data_alignment));
+  }
+
+  void Save(uint64_t number, CallFrameRow::Saved saved) {
+    const CallFrameColumn column = ColumnOf(number);
+    if (column != CallFrameRow::kColumns) row_.saved[column] = saved;
+  }
+  void SaveAt(uint64_t number, int64_t offset) {
+    Save(number, {.place = CallFrameRule::kFromAddress, .offset = offset});
+  }
+  void Restore(uint64_t number) {
+    const CallFrameColumn column = ColumnOf(number);
+    if (column != CallFrameRow::kColumns) row_.saved[column] = initial_.saved[column];
+  }
+
+  void DefineAddress(uint64_t number, int64_t offset) {
+    row_.address = CallFrameRule::kRegister;
+    row_.address_register = number;
+    row_.address_offset = offset;
+  }
+
+  static CallFrameReader Block(CallFrameReader* program) {
+    const uint64_t bytes = program->Unsigned();
+    CallFrameReader block = *program;
+    block.Limit(bytes);
+    program->Skip(bytes);
+    return block;
+  }
+
+  // Reads a register and an offset from the start of an expression. False if it starts otherwise.
+  static bool RegisterAndOffset(CallFrameReader* block, uint64_t* number, int64_t* offset) {
+    const uint8_t operation = block->Take<uint8_t>();
+    if (operation < kOpRegister || operation >= kOpRegister + 32) return false;
+    *number = operation - kOpRegister;
+    *offset = block->Signed();
+    return !block->failed();
+  }
+
+  // Compilers and linkers write three forms:
+  //   register + offset
+  //   the word at register + offset
+  //   stack pointer + word + (((pc & 15) >= n) << shift)
+  // The last one describes the stubs of the linker: each stub has 16 bytes, and its second half
+  // runs after a push.
+  void AddressExpression(CallFrameReader block) {
+    uint64_t number = 0;
+    int64_t offset = 0;
+    row_.address = CallFrameRule::kUnknown;
+    if (!RegisterAndOffset(&block, &number, &offset)) return;
+    if (block.at_end()) return DefineAddress(number, offset);
+    if (const uint8_t operation = block.Take<uint8_t>(); operation == kOpLoad) {
+      if (!block.at_end()) return;
+      DefineAddress(number, offset);
+      row_.address = CallFrameRule::kMemory;
+    } else if (operation == kOpRegister + DwarfRegister::kReturn) {
+      uint8_t bytes[8];
+      for (uint8_t& byte : bytes) byte = block.Take<uint8_t>();
+      if (block.failed() || !block.at_end() || bytes[0] != 0 || bytes[1] != kOpLiteral + 15 ||
+          bytes[2] != kOpAnd || bytes[3] < kOpLiteral || bytes[3] > kOpLiteral + 15 ||
+          bytes[4] != kOpNotLess || bytes[5] < kOpLiteral || bytes[5] > kOpLiteral + 15 ||
+          bytes[6] != kOpShift || bytes[7] != kOpAdd) {
+        return;
+      }
+      const bool pushed = (context_.pc & 15) >= static_cast<uintptr_t>(bytes[3] - kOpLiteral);
+      DefineAddress(number, offset + (int64_t{pushed} << (bytes[5] - kOpLiteral)));
+    }
+  }
+
+  void SaveByExpression(uint64_t number, CallFrameReader block) {
+    CallFrameRow::Saved saved{.lost = true};
+    uint64_t base = 0;
+    CallFrameRule::Register followed;
+    if (RegisterAndOffset(&block, &base, &saved.offset) && block.at_end() &&
+        FollowedRegister(base, &followed) && followed != CallFrameRule::kBase) {
+      saved.lost = false;
+      saved.place = followed == CallFrameRule::kStackPointer ? CallFrameRule::kFromStackPointer
+                                                             : CallFrameRule::kFromFramePointer;
+    }
+    Save(number, saved);
+  }
+
+  bool Execute(CallFrameReader* program) {
+    const uint8_t operation = program->Take<uint8_t>();
+    const uint8_t low = operation & 0x3f;
+    switch (operation & 0xc0) {
+      case 0x40:  // DW_CFA_advance_loc
+        Advance(low);
+        return true;
+      case 0x80:  // DW_CFA_offset
+        SaveAt(low, Factored(program->Unsigned()));
+        return true;
+      case 0xc0:  // DW_CFA_restore
+        Restore(low);
+        return true;
+    }
+    switch (operation) {
+      case 0x00:  // DW_CFA_nop
+        return true;
+      case 0x01: {  // DW_CFA_set_loc
+        const uintptr_t location = program->Pointer(context_.encoding);
+        if (location > context_.pc) {
+          passed_ = true;
+        } else {
+          location_ = location;
+        }
+        return true;
+      }
+      case 0x02:  // DW_CFA_advance_loc1
+        Advance(program->Take<uint8_t>());
+        return true;
+      case 0x03:  // DW_CFA_advance_loc2
+        Advance(program->Take<uint16_t>());
+        return true;
+      case 0x04:  // DW_CFA_advance_loc4
+        Advance(program->Take<uint32_t>());
+        return true;
+      case 0x05: {  // DW_CFA_offset_extended
+        const uint64_t number = program->Unsigned();
+        SaveAt(number, Factored(program->Unsigned()));
+        return true;
+      }
+      case 0x06:  // DW_CFA_restore_extended
+        Restore(program->Unsigned());
+        return true;
+      case 0x07:  // DW_CFA_undefined
+        Save(program->Unsigned(), {.undefined = true});
+        return true;
+      case 0x08:  // DW_CFA_same_value
+        Save(program->Unsigned(), {});
+        return true;
+      case 0x09: {  // DW_CFA_register
+        const uint64_t number = program->Unsigned();
+        program->Unsigned();
+        Save(number, {.lost = true});
+        return true;
+      }
+      case 0x0a:  // DW_CFA_remember_state
+        if (depth_ == kDeepest) return false;
+        remembered_[depth_++] = row_;
+        return true;
+      case 0x0b:  // DW_CFA_restore_state
+        if (depth_ == 0) return false;
+        row_ = remembered_[--depth_];
+        return true;
+      case 0x0c: {  // DW_CFA_def_cfa
+        const uint64_t number = program->Unsigned();
+        DefineAddress(number, static_cast<int64_t>(program->Unsigned()));
+        return true;
+      }
+      case 0x0d:  // DW_CFA_def_cfa_register
+        DefineAddress(program->Unsigned(), row_.address_offset);
+        return true;
+      case 0x0e:  // DW_CFA_def_cfa_offset
+        row_.address_offset = static_cast<int64_t>(program->Unsigned());
+        return true;
+      case 0x0f:  // DW_CFA_def_cfa_expression
+        AddressExpression(Block(program));
+        return true;
+      case 0x10: {  // DW_CFA_expression
+        const uint64_t number = program->Unsigned();
+        SaveByExpression(number, Block(program));
+        return true;
+      }
+      case 0x11: {  // DW_CFA_offset_extended_sf
+        const uint64_t number = program->Unsigned();
+        SaveAt(number, Factored(static_cast<uint64_t>(program->Signed())));
+        return true;
+      }
+      case 0x12: {  // DW_CFA_def_cfa_sf
+        const uint64_t number = program->Unsigned();
+        DefineAddress(number, Factored(static_cast<uint64_t>(program->Signed())));
+        return true;
+      }
+      case 0x13:  // DW_CFA_def_cfa_offset_sf
+        row_.address_offset = Factored(static_cast<uint64_t>(program->Signed()));
+        return true;
+      case 0x14: {  // DW_CFA_val_offset
+        const uint64_t number = program->Unsigned();
+        program->Unsigned();
+        Save(number, {.lost = true});
+        return true;
+      }
+      case 0x15: {  // DW_CFA_val_offset_sf
+        const uint64_t number = program->Unsigned();
+        program->Signed();
+        Save(number, {.lost = true});
+        return true;
+      }
+      case 0x16: {  // DW_CFA_val_expression
+        const uint64_t number = program->Unsigned();
+        Block(program);
+        Save(number, {.lost = true});
+        return true;
+      }
+      // DW_CFA_AARCH64_negate_ra_state_with_pc and _negate_ra_state: the return address is signed.
+      // The walk removes signatures.
+      case 0x2c:
+      case 0x2d:
+        return DwarfRegister::kReturnInRegister;
+      case 0x2e:  // DW_CFA_GNU_args_size
+        program->Unsigned();
+        return true;
+      case 0x2f: {  // DW_CFA_GNU_negative_offset_extended
+        const uint64_t number = program->Unsigned();
+        SaveAt(number, Factored(0 - program->Unsigned()));
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  const CallFrameContext& context_;
+  uint64_t location_;
+  bool passed_ = false;
+  CallFrameRow row_;
+  CallFrameRow initial_;
+  size_t depth_ = 0;
+  CallFrameRow remembered_[kDeepest];
+};
+
+}  // namespace
+
+bool RunCallFramePrograms(const CallFrameContext& context, CallFrameReader initial,
+                          CallFrameReader own, CallFrameRow* row) {
+  CallFrameMachine machine(context);
+  if (!machine.Run(initial)) return false;
+  machine.KeepInitial();
+  if (!machine.Run(own)) return false;
+  *row = machine.row();
   return true;
 }
 

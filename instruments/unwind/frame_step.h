@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "base/raw_memory.h"
-#include "base/tuning.h"
+#include "base/address_range.h"
+#include "base/units.h"
 #include "instruments/unwind/call_frame_info.h"
 #include "os/frame_mark.h"
 
@@ -127,12 +127,13 @@ class StackMemory {
   }
 
  private:
+  // The longest expected frame. An address farther from the stack pointer is not read.
+  static constexpr uintptr_t kMaxFrameBytes = 64_MiB;
   // The smallest page of any machine.
   static constexpr uintptr_t kPage = 4096;
 
   bool IsReadableSlow(uintptr_t sp, uintptr_t address) {
-    if (address - sp >= kTuning.stack_traces.max_frame_bytes || address % kStackWord != 0)
-      return false;
+    if (address - sp >= kMaxFrameBytes || address % kStackWord != 0) return false;
     const uintptr_t page = address & ~(kPage - 1);
     if (page == readable_page_) return true;
     if (!IsReadable(address)) return false;

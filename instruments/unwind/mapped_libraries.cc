@@ -6,11 +6,15 @@
 
 #include "instruments/unwind/elf_image.h"
 #include "os/files.h"
+#include "os/log.h"
 #include "os/memory_map.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {
 namespace {
+
+// Room for a function's name and a path, each as long as the longest path (PATH_MAX).
+constexpr size_t kBytesPerFrame = 8192;
 
 constexpr size_t kFirstTextBytes = size_t{64} << 10;
 
@@ -184,6 +188,28 @@ void FunctionNames::WriteFrames(const uintptr_t* frames, size_t depth, std::stri
     Write(CallBefore(frames[i]), libraries, out);
     out->Text("\n");
   }
+}
+
+void WriteStackToStderr(const uintptr_t* frames, size_t depth, bool with_names, VirtualMemory& vm) {
+  MappedLibraries libraries(vm);
+  FunctionNames names(vm);
+  if (with_names) {
+    // If there is no memory, names are missing.
+    static_cast<void>(libraries.Read());
+    for (size_t i = 0; i < depth; ++i) {
+      if (!names.Add(CallBefore(frames[i]))) break;
+    }
+    names.Resolve(libraries);
+  }
+  // With enough room the text is one write, so that lines of other threads do not come in between.
+  MappedArray<char> text(vm);
+  char small[1024];
+  const bool has_room = text.Reserve(depth * kBytesPerFrame);
+  TextWriter out(
+      has_room ? text.data() : small, has_room ? text.capacity() : sizeof(small),
+      [](std::string_view piece, void*) { WriteToStderr(piece); }, nullptr);
+  names.WriteFrames(frames, depth, "    ", libraries, &out);
+  out.Flush();
 }
 
 }  // namespace tcmalloc

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "instruments/unwind/elf_image.h"
 #include "os/memory/mapped_array.h"
 
@@ -102,5 +102,10 @@ class FunctionNames {
   MappedArray<Entry> entries_;
   MappedArray<char> text_;
 };
+
+// Writes a line for each frame to stderr, indented, as FunctionNames does; without `with_names`, as
+// numbers. With it, reads /proc/self/maps and the symbols of each file. Requires: no
+// lock is held. Cost: some milliseconds, in memory from the system.
+void WriteStackToStderr(const uintptr_t* frames, size_t depth, bool with_names, VirtualMemory& vm);
 
 }  // namespace tcmalloc

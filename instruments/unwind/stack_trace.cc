@@ -9,14 +9,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/address_range.h"
 #include "base/compiler.h"
-#include "base/raw_memory.h"
-#include "base/tuning.h"
 #include "instruments/unwind/call_frame_cache.h"
 #include "instruments/unwind/frame_step.h"
 
 namespace tcmalloc {
 namespace {
+
+// The longest frame that is walked by cached rules. That walk does not check whether memory is
+// readable, and a wrong register may hold any address. Longer frames are rare. At most the smallest
+// page.
+constexpr uintptr_t kMaxSimpleFrameBytes = 2048;
 
 // The output of a walk. `skip` counts frames that are not left out by the flags.
 struct StackWalkRequest {
@@ -107,7 +111,7 @@ class StackWalk {
         address += sp;
       } else {
         address += rule.address_register == CallFrameRule::kFramePointer ? fp : base;
-        if (address - sp > kTuning.stack_traces.max_simple_frame_bytes) break;
+        if (address - sp > kMaxSimpleFrameBytes) break;
       }
       const auto at = [address](int64_t words) {
         return address + static_cast<uintptr_t>(static_cast<intptr_t>(words)) * kStackWord;

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "base/compiler.h"
-#include "instruments/world_stop/raw_call.h"
+#include "instruments/world_stop/thread_state.h"
 
 namespace tcmalloc {
 namespace {

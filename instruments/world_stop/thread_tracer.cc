@@ -2,17 +2,63 @@
 #include "instruments/world_stop/thread_tracer.h"
 
 #include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/tuning.h"
-#include "instruments/world_stop/thread_registers.h"
-#include "instruments/world_stop/thread_status.h"
+#include "instruments/world_stop/thread_state.h"
 
 namespace tcmalloc {
+
+void StopPhase::Wake() {
+  RawCall(SYS_futex, reinterpret_cast<long>(&value_), FUTEX_WAKE_PRIVATE, 1);
+}
+
+void StopPhase::WaitWhile(Value value, int64_t ns) {
+  struct {  // the system call's layout, even where time_t is longer
+    long seconds;
+    long nanoseconds;
+  } pause = {0, static_cast<long>(ns)};
+  RawCall(SYS_futex, reinterpret_cast<long>(&value_), FUTEX_WAIT_PRIVATE, static_cast<long>(value),
+          reinterpret_cast<long>(&pause));
+}
+
+void StopPhase::WaitWhile(Value value) {
+  RawCall(SYS_futex, reinterpret_cast<long>(&value_), FUTEX_WAIT_PRIVATE, static_cast<long>(value),
+          0);
+}
+
+StopResult ResultOfTask(const StopResult& written, const TaskEnd& end) {
+  StopResult result = written;
+  if (end.phase == StopPhase::kAbandoned) {
+    result.outcome = StopOutcome::kNotInTime;
+    result.error = ETIMEDOUT;
+  } else if (end.signal == SIGSYS && end.phase != StopPhase::kStopped) {
+    // The sandbox kills the caller of a forbidden system call instead of making the call fail.
+    // Before the function runs, only the task makes system calls.
+    result.outcome = StopOutcome::kForbidden;
+    result.error = ENOSYS;
+  } else if (end.signal != 0) {
+    result.outcome = StopOutcome::kTaskDied;
+    result.error = end.signal;
+  }
+  if (result.outcome == StopOutcome::kNotInTime) result.thread_id = end.awaited_thread;
+  return result;
+}
+
 namespace {
+
+// A thread that has not stopped for this long and sleeps in the kernel will not stop soon: the
+// attempt ends, so that stopped threads continue. A runnable thread stops as soon as a CPU is free,
+// which may take longer.
+constexpr int64_t kStuckNs = 20'000'000;
+// A wait for a thread to stop yields this many times, since most stop within microseconds, then
+// pauses this long each time.
+constexpr int kYields = 20;
+constexpr long kPauseNs = 50'000;
 
 // The kernel's numbers; the C library's headers may lack them.
 constexpr long kDetach = 17;
@@ -196,7 +242,7 @@ bool ThreadTracer::AwaitStop(Tracee* tracee) {
 // returns the first thread of the process, if it ends now, only after all others have ended.
 bool ThreadTracer::WaitFor(Tracee* tracee) {
   const bool may_hang = tracee->id == process_.id;
-  int64_t next_look_ns = Nanoseconds() + kTuning.leak_check.stuck_ns;
+  int64_t next_look_ns = Nanoseconds() + kStuckNs;
   for (int round = 0;; ++round) {
     int status = 0;
     const long waited = syscall(SYS_wait4, tracee->id, &status, __WALL | WNOHANG, nullptr);
@@ -225,14 +271,14 @@ bool ThreadTracer::WaitFor(Tracee* tracee) {
       }
       if (is_late && thread.is_uninterruptible) return false;
     }
-    if (is_late) next_look_ns += kTuning.leak_check.stuck_ns;
-    if (round < kTuning.leak_check.yields) {
+    if (is_late) next_look_ns += kStuckNs;
+    if (round < kYields) {
       syscall(SYS_sched_yield);
     } else {
       const struct {  // the system call's layout, even where time_t is longer
         long seconds;
         long nanoseconds;
-      } pause = {0, kTuning.leak_check.pause_ns};
+      } pause = {0, kPauseNs};
       syscall(SYS_nanosleep, &pause, nullptr);
     }
   }

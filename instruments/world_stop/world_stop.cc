@@ -14,12 +14,8 @@
 
 #include <algorithm>
 
-#include "base/tuning.h"
 #include "instruments/world_stop/memory_reader.h"
-#include "instruments/world_stop/raw_call.h"
-#include "instruments/world_stop/stop_phase.h"
-#include "instruments/world_stop/thread_registers.h"
-#include "instruments/world_stop/thread_status.h"
+#include "instruments/world_stop/thread_state.h"
 #include "instruments/world_stop/thread_tracer.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
@@ -27,6 +23,9 @@
 
 namespace tcmalloc {
 namespace {
+
+// How often the caller looks whether its task has died or waits: neither wakes it.
+constexpr int64_t kLookAtTaskNs = 20'000'000;
 
 // The kernel's number; the C library's headers may lack it.
 constexpr int kSetPtracer = 0x59616d61;
@@ -209,8 +208,7 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
     }
     // The task does not wake the caller when it dies or begins to wait, so the caller checks from
     // time to time.
-    phase_.WaitWhile(phase,
-                     std::clamp<int64_t>(left, 1'000'000, kTuning.leak_check.look_at_task_ns));
+    phase_.WaitWhile(phase, std::clamp<int64_t>(left, 1'000'000, kLookAtTaskNs));
     gone = IsGone(task, WNOHANG, &status);
     if (gone) break;
   }

@@ -6,7 +6,7 @@
 // threads until the kernel counts no others. Then it reads their registers, runs the function, and
 // resumes the threads. The caller waits meanwhile. No signal is sent, so no thread can block it,
 // and no handler runs. Parts: instruments/world_stop/thread_tracer.h stops and reads the threads,
-// instruments/world_stop/stop_phase.h is the protocol between the caller and the task.
+// instruments/world_stop/thread_tracer.h is the protocol between the caller and the task.
 //
 // Effects on threads. Blocking system calls continue. Those that the kernel does not restart after
 // a stop (signal(7): epoll_wait, semop, sigtimedwait, io_getevents, read from inotify) may fail
@@ -36,8 +36,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/tuning.h"
-#include "formats/marker/stopped_threads.h"
+#include "formats/marker/searched_memory.h"
 #include "os/memory/virtual_memory.h"
 
 namespace tcmalloc {
@@ -66,6 +65,9 @@ struct StopResult {
 
 inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
 
+// How long one attempt waits for runnable threads.
+inline constexpr int64_t kRunnablePatienceMs = 5000;
+
 // Runs function(context, world) while all other threads are stopped. The function runs on the task:
 // with the caller's thread-local storage, another stack (kWorldStopStackBytes), its own thread and
 // process id, and all signals blocked. It must not take a lock that a stopped thread may hold, nor
@@ -73,7 +75,7 @@ inline constexpr size_t kWorldStopStackBytes = size_t{256} << 10;
 // has none. Keeps errno.
 StopResult WithWorldStopped(VirtualMemory& vm,
                             void (*function)(void* context, const WorldStop& world), void* context,
-                            int64_t patience_ms = kTuning.leak_check.runnable_patience_ms);
+                            int64_t patience_ms = kRunnablePatienceMs);
 
 // Runs function(context, world) on such a task while the other threads run, for use where they
 // cannot be stopped. The world has only the caller, which waits. Other threads may unmap memory

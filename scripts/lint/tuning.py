@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks that every number that could be tuned is a field of Tuning (src/base/tuning.h).
+"""Checks that every number that could be tuned says so, and why it has its value.
 
   tuning.py ROOT
 
-Fails when src/ has a numeric constant outside of tuning.h, in the scope of a namespace, a class or an
-enumeration, that is neither derived from other constants nor listed below with a reason; when an entry of
-the list names nothing; and when nothing uses a field of Tuning.
+Fails when src/, instruments/ or formats/ have a numeric constant, in the scope of a namespace, a class or an enumeration,
+that is not marked as a tuning constant (src/base/tuned.h), nor derived from other constants, nor listed below with a
+reason; when an entry of the list names nothing; when the comment of a tuning constant has neither a measurement nor "Not
+measured"; when nothing uses a tuning constant; and when there are more than MOST of them.
 
 A constant is numeric if it has an arithmetic type, an alias of one, the type Length or PageId, or is an array of these.
 It is derived if the initial value has the name of another constant, and no number except 0 and 1. An enumerator counts
-when its
-value has any other number. Constants inside functions are not checked.
+when its value has any other number. Constants inside functions are not checked.
 """
 
 import pathlib
@@ -20,8 +20,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import source  # noqa: E402
+import tuning_constants  # noqa: E402
 
-TUNING = "base/tuning.h"
+# Fewer are better: a number that no benchmark and no test can tell from another one is not worth a knob.
+MOST = 110
 
 REASONS = {
     "format": "a file format, a name or an interface that others read or wrote",
@@ -30,6 +32,12 @@ REASONS = {
     "protocol": "states and marks that parts of the library agree on",
     "system": "a number of the kernel, the machine, the C library or the compiler",
     "test hook": "only tests set it",
+    "bound": "how much is done, searched or held back at once; no benchmark sees it",
+    "patience": "how long or how often to try before giving up, which matters only after something else went wrong",
+    "plausible": "what data must satisfy to be believed",
+    "setting": "a default, a bound or a meaning of a setting, which the documentation of the setting states",
+    "message": "decides only what a message says",
+    "derived": "follows from other numbers, which its comment names",
 }
 
 # file: names: reason
@@ -38,20 +46,21 @@ base/bitmap.h: kBitsPerWord: bits
 base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
 base/in_flight.h: kObjectWords kBinArrays: protocol
 config/near_name.h: kMaxComparedName: buffer
-base/sample_gap.h: kMaxGap: bits
+base/sampling_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer
 base/size_classes.h: kMaxFineSize: buffer
 thread_cache/bins.h: kFullMark: protocol
-thread_cache/countdown.h: kNever: bits
+base/sampling_gap.h: kNever: bits
 central/central_free_list.h: kMaxRuns kSpansAtOnce: buffer
 central/hole_claims.h: kMaxHoles: buffer
+central/hole_claims.h: kClaimedAtOnceBytes: bound
 central/object_words.h: kMaxWords: buffer
-central/ranked_spans.h: kNumRanks: bits
-central/ranked_spans.h: kNowhere: protocol
-central/shard_map.h: kMaxProcessors: buffer
-central/span_owner.h: kShardBits kCounted: bits
-instruments/gperftools/heap_walk.cc: kSpansAtOnce: buffer
+central/shard.h: kNumRanks: bits
+central/shard.h: kNowhere: protocol
+central/shard.h: kMaxProcessors: buffer
+central/shard.h: kShardBits kCounted: bits
+instruments/gperftools/malloc_extension.cc: kSpansAtOnce: buffer
 config/setting.h: kDebugLibrary: bits
 instruments/debug/stacks.cc: kStaticSkip: protocol
 instruments/red_zones/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
@@ -60,14 +69,14 @@ instruments/debug/checks.cc: kSpansAtOnce: buffer
 instruments/gperftools/malloc_extension.cc: kMaxLists: buffer
 instruments/gperftools/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
 instruments/gperftools/malloc_hook.cc: kStaticSkip: protocol
-malloc/entry_properties.cc: kMaxCacheBytes: bits
-malloc/entry_properties.cc: kNothing: protocol
+malloc/entry_tcmalloc.cc: kMaxCacheBytes: bits
+malloc/entry_tcmalloc.cc: kNothing: protocol
 process/background_thread.cc: kForATime: protocol
 process/control.h: kRelease kTrim kSet kStartProfile kStopProfile kTextWords kRefused kGarbled kPrivileged: format
 instruments/introspection/root.h: kFormat: format
 instruments/guard/guarded_objects.cc: kFreeStaticSkip: protocol
 instruments/guard/fault_handler.cc: kStackBytes: buffer
-instruments/guard/guard_layout.h: kSlackByte: protocol
+instruments/guard/guard_pool.h: kSlackByte: protocol
 formats/marker/sampled_sites.h: kNumAgeBuckets kAgeBucketStartsMs: format
 instruments/annotations/program_annotations.h: kNumBuckets: buffer
 instruments/annotations/program_annotations.h: kIgnoredMark: bits
@@ -81,7 +90,7 @@ formats/marker/marker.h: kMaxRecordBytes: buffer
 formats/marker/object_index.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
 formats/marker/object_index.h: kClasses: bits
 instruments/leaks/object_index.h: kSpansAtOnce: buffer
-instruments/leaks/part_check.h: kMaxNameBytes: buffer
+instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/roots.cc: kFirstTextBytes: buffer
@@ -95,14 +104,14 @@ os/log.h: kAbortLineBytes: format
 instruments/unwind/call_frame_cache.h: kPairsShift: buffer
 instruments/unwind/call_frame_entries.h: kHeaderBytes: format
 instruments/unwind/call_frame_info.h: kNumRegisters: format
-instruments/unwind/call_frame_program.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
-instruments/unwind/call_frame_program.cc: kDeepest: buffer
-instruments/unwind/call_frame_program.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
+instruments/unwind/call_frame_info.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
+instruments/unwind/call_frame_info.cc: kDeepest: buffer
+instruments/unwind/call_frame_info.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
-instruments/unwind/call_frame_program.h: kStackPointer kFramePointer kBase kReturn: format
+instruments/unwind/call_frame_info.h: kStackPointer kFramePointer kBase kReturn: format
 os/cgroup.cc: kUnlimitedFrom: system
 os/cgroup.h: kRoom: buffer
-os/detached_thread.cc: kStackBytes: buffer
+os/threads.cc: kStackBytes: buffer
 instruments/unwind/elf_image.cc: kMaxSegments kMaxNotes: format
 instruments/unwind/elf_image.h: kMaxBuildIdBytes: buffer
 instruments/unwind/elf_image.cc: kMaxName: buffer
@@ -110,31 +119,31 @@ instruments/unwind/elf_image.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMa
 malloc/override_threads.cc: kMostStarts: buffer
 page_heap/release_policy.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
-instruments/pressure/cgroup_events.h: kMaxLength: buffer
+instruments/pressure/event_sources.h: kMaxLength: buffer
 instruments/pressure/event_set.cc: kMaxEvents: buffer
 instruments/pressure/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
-os/memory/hugepages.h: kHugepageSize: system
+os/memory/virtual_memory.h: kHugepageSize: system
 os/files.h: kMaxPath: system
 instruments/leaks/main_start.cc: kStackOfConstructors: system
 os/memory/mapped_ranges.h: kFirst kSpare: buffer
 os/memory/file_memory.cc: kRandomCharacters kMaxName: buffer
-os/memory/memory_ranges.h: kFirst kMoreBytes: buffer
+os/memory/heap_memory.h: kFirst kMoreBytes: buffer
 instruments/world_stop/memory_reader.cc: kPageBytes: system
 instruments/world_stop/memory_reader.h: kFaultStackBytes: buffer
-instruments/pressure/pressure_watch.cc: kDiscardBytes: buffer
-instruments/pressure/pressure_watch.h: kMaxPressureWrite: buffer
-instruments/pressure/psi.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
-os/memory/sbrk_memory.cc: kMaxBytes: bits
+instruments/pressure/event_sources.cc: kDiscardBytes: buffer
+instruments/pressure/event_sources.h: kMaxPressureWrite: buffer
+instruments/pressure/event_sources.h: kMaxPsiWindowUs kUnprivilegedPsiWindowUs: system
+os/memory/anonymous_memory.cc: kMaxBytes: bits
 os/signals.h: kTerminationSignal: system
 os/spinlock.h: kLevelShift kMaxLevel kOwnerShift: bits
 os/spinlock.h: kFree kLocked kWaiters kForkHeld: protocol
 instruments/unwind/call_frame_entries.cc: kMinLength: format
 instruments/unwind/frame_step.h: kPage: system
 instruments/unwind/stack_trace.cc: kCallbackDepth: protocol
-os/thread_exit.cc: kFirstInternalSignal kWantedKey: system
-os/thread_number.h: kThreadNumberBits: bits
-instruments/world_stop/thread_registers.cc: kGetRegisterSet kVectorSets: system
-instruments/world_stop/thread_registers.h: kMax kMaxRegisterBytes: buffer
+os/threads.cc: kFirstInternalSignal kWantedKey: system
+os/threads.h: kThreadNumberBits: bits
+instruments/world_stop/thread_state.cc: kGetRegisterSet kVectorSets: system
+instruments/world_stop/thread_state.h: kMax kMaxRegisterBytes: buffer
 instruments/world_stop/thread_tracer.cc: kDetach kSeize kInterrupt kEventStop: system
 os/memory/virtual_memory.cc: kDontNeedLocked: system
 os/memory/virtual_memory.h: kMaxAsked: buffer
@@ -147,39 +156,98 @@ page_heap/page_map.h: kLeafBits kLeavesAtOnce: bits
 page_heap/page_map.h: kMaxHardwarePage: system
 page_heap/page_state.h: kRecordsPerMove: protocol
 page_heap/hugepage_counts.h: kBits: buffer
+page_heap/hugepage_counts.h: kSearchedAtOnce: bound
 page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
 instruments/pressure/monitor.h: kMaxSources: buffer
-instruments/profiles/format_proto.h: kFirstSlots: buffer
-instruments/profiles/format_proto.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
+instruments/profiles/profile_formats.h: kFirstSlots: buffer
+instruments/profiles/profile_formats.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
     kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
     kFileOffset kFilename kBuildId kMappingId kAddress: format
 instruments/unwind/mapped_libraries.cc: kFirstTextBytes: buffer
 instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
-instruments/profiles/format_proto.h: kDelimited: format
+instruments/profiles/profile_formats.h: kDelimited: format
 instruments/profiles/object_table.h: kNumBuckets: buffer
 instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
-instruments/profiles/profiles.cc: kBytesPerFrame: buffer
-instruments/profiles/profile_files.cc: kMaxName: buffer
-instruments/profiles/record_session.cc: kStaticSkip: protocol
+instruments/unwind/mapped_libraries.cc: kBytesPerFrame: buffer
+instruments/profiles/profiles.cc: kMaxName: buffer
+instruments/profiles/heap_profiler.cc: kStaticSkip: protocol
 instruments/profiles/sampler.cc: kSampleStaticSkip: protocol
-process/heap_hold.cc: kMaxHandlers: buffer
+process/fork.cc: kMaxHandlers: buffer
 process/helper_thread.cc: kMaxTasks: buffer
 process/hooks.h: kMaxHooks: format
-process/idle_release.h: kUntilFrees: protocol
+process/release.h: kUntilFrees: protocol
 process/large_reports.cc: kReportedFrames: buffer
 process/large_reports.cc: kStaticSkip: protocol
-process/pressure_counts.h: kLevels: protocol
-stats/process_facts.h: kMaxName: buffer
-config/read_settings.cc: kFullLibraryNamesBytes: buffer
+process/instrument_records.h: kLevels: protocol
+stats/stats.h: kMaxName: buffer
+config/settings.cc: kFullLibraryNamesBytes: buffer
 config/setting.h: kNoTraits kFullLibrary kZeroIsUnlimited kLinesWhereSet: protocol
 config/settings.h: kSettingTextBytes: buffer
 config/settings_table.h: kMaxBytes kMaxMebibytes kMaxGuardedSample kMaxSeconds: bits
 stats/stats.cc: kChunk: buffer
 stats/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
+thread_cache/bin_policy.h: kMaxBinObjects kMaxMoveObjects: buffer
+thread_cache/registry.h: kDetachedAtOnce kLookedAtOnce: bound
+thread_cache/registry_sharing.cc: kMaxCandidates: bound
+config/settings.h: kMinPerCacheBytes: setting
+config/settings.cc: kSmallRetentionBytes kSmallMinPerCacheBytes kSmallReleaseRate: setting
+page_heap/free_spans.h: kMaxExactPages: buffer
+page_heap/governor.h: kMaxRefusals: patience
+page_heap/span_store.cc: kEqualsLookedAt: bound
+page_heap/span_store_cold.cc: kSpansLookedAt: bound
+page_heap/page_heap_kept.cc: kDrainedAtOnce: bound
+page_heap/span_home.h: kPoolRecords: buffer
+page_heap/address_space.h: kStoppedAtOnce kMaxMoves: bound
+page_heap/address_space.h: kMaxMovesAtOnce: buffer
+page_heap/address_space.cc: kSpanRecordsBytes: buffer
+page_heap/address_space_cold.cc: kRestoredAtOnce: bound
+page_heap/address_space_cold.cc: kMaxUnmapRefusals: patience
+page_heap/address_space_cold.cc: kUnmapDownToPart: derived
+page_heap/release_policy.h: kDefaultReleaseRate: setting
+page_heap/release_policy.h: kReleasePart kMaxReleasePart: bound
+page_heap/page_heap.cc: kMaxSlicesForSoft: bound
+page_heap/page_heap.cc: kMaxTimesTaken: patience
+page_heap/metadata_arena.h: kArenaChunkBytes kFirstRegionBytes kMaxRegionBytes kMostFromSpare: buffer
+config/settings.h: kMaxReleaseRate: setting
+process/release.h: kSleepAfterPasses: derived
+process/large_reports.cc: kRisePart: setting
+config/settings.h: kLargeReportBytes: setting
+process/fork.cc: kForkTries: patience
+os/spinlock.h: kForkPatienceMs: patience
+os/memory/file_memory.cc: kMaxReservedBytes kReservedAtOnceBytes: bound
+os/memory/file_memory.cc: kNameTries: patience
+os/files.h: kFirstDescriptor: system
+process/helper_thread.h: kMaxWriteWaitMs: patience
+process/helper_thread.cc: kMaxSignalWaitMs: patience
+base/text.h: kMinIntervalMs kMaxIntervalMs: setting
+config/near_name.h: kShortestNearName kTwoErrorsFrom: message
+os/stack_trace.h: kMaxStackDepth: buffer
+instruments/profiles/sampler.h: kDefaultSamplePeriod: setting
+instruments/profiles/sample_table.h: kMaxGrowthStacks: buffer
+instruments/profiles/sample_table.cc: kRecordBlockBytes: buffer
+instruments/profiles/object_table.h: kMaxSiteDepth: buffer
+instruments/profiles/object_table.cc: kMaxSites: bound
+instruments/guard/guard_pool.h: kGuardFrames: buffer
+instruments/guard/fault_handler.cc: kReportPatienceMs: patience
+instruments/unwind/frame_step.h: kMaxFrameBytes: plausible
+instruments/unwind/stack_trace.cc: kMaxSimpleFrameBytes: plausible
+instruments/debug/stacks.cc: kDepth: buffer
+instruments/debug/allocation.cc: kMaxFilledBytes: bound
+instruments/leaks/check.cc: kMaxAttempts kLongestRetryMs: patience
+instruments/leaks/examination.cc: kStopPatienceMs kFirstStopPauseMs kLongestStopPauseMs: patience
+instruments/world_stop/world_stop.h: kRunnablePatienceMs: patience
+instruments/world_stop/thread_tracer.cc: kStuckNs kYields kPauseNs: patience
+instruments/world_stop/world_stop.cc: kLookAtTaskNs: patience
+formats/marker/marker.h: kProbedRootBytes: bound
+formats/marker/marker.h: kWaitingWords: buffer
+formats/marker/marker.h: kMaxChain kAllocatorStackBytes: plausible
+instruments/pressure/config.h: kAutoPercent kAutoStallUs kDefaultPressureIntervalMs kMaxPressureIntervalMs: setting
+instruments/pressure/pressure.cc: kRetryMs kReviveAfterMs: patience
+instruments/pressure/event_sources.cc: kReadsAtOnce: bound
 stats/stats_series.cc: kLineBytes: buffer
 """
 
@@ -306,7 +374,7 @@ class Scanner:
                 if not more:
                     continue
                 name, part = more[1], more[2]
-            if re.search(r"\d", part) and not is_derived(part):
+            if re.search(r"\d", part) and not is_derived(part) and not tuning_constants.TUNED.search(part):
                 yield name, " ".join(part.split())
 
 
@@ -321,6 +389,8 @@ constexpr size_t kHalfDerived = kSeen / 2;
 constexpr unsigned long kBraces{7};
 constexpr const char* kText = nullptr;
 constexpr bool kFlag = true;
+constexpr size_t kTuned = Tuned(7, 1, 9);
+constexpr Length kTunedLength = TunedLength(64_KiB, 1_KiB, 1_MiB);
 constexpr Entry kTable[] = {{1, 2}, {3, 4}};
 size_t variable = 9;
 int Function(int a = 3) { constexpr int kLocal = 8; return a + kLocal; }
@@ -343,13 +413,6 @@ FOUND = ["kSeen", "kSeenArray", "kSeenConst", "kOne", "kSeenTwo", "kHalfDerived"
          "kThreshold", "kComputed"]
 
 
-def parts_of(text):
-    """Yields (part, field) of all fields of Tuning. A file calls its part kRules."""
-    for match in re.finditer(r"\n  struct \w+ \{(.*?)\n  \} (\w+);", text, re.DOTALL):
-        for field in re.findall(r"^    [\w:]+ (\w+)(?:\[\d+\])? =", match[1], re.MULTILINE):
-            yield match[2], field
-
-
 def check(root):
     complaints = source.Complaints(root)
     planted = [name for _, name, _ in Scanner([PLANTED]).constants(plain(PLANTED))]
@@ -366,22 +429,28 @@ def check(root):
     scanner = Scanner(texts.values())
     seen = set()
     for file, text in texts.items():
-        if file == TUNING:
-            continue
         for line, name, value in scanner.constants(text):
             seen.add((file, name))
             if (file, name) not in listed:
-                complaints.add(source.place_of(root, file), line, f"{name} {value}: make it a field of Tuning (src/{TUNING}), or list it "
-                               f"in scripts/lint/tuning.py")
+                complaints.add(source.place_of(root, file), line, f"{name} {value}: mark it (src/base/tuned.h), or list it in "
+                               f"scripts/lint/tuning.py")
     for file, name in sorted(set(listed) - seen):
         complaints.add(pathlib.Path(__file__), 1, f"{file}: {name}: there is no such constant")
-    fields = list(parts_of(texts[TUNING]))
-    everything = "\n".join(text for file, text in texts.items() if file != TUNING)
-    for part, field in fields:
-        if not re.search(rf"\b(?:{part}|kRules)\.{field}\b", everything):
-            complaints.add(root / "src" / TUNING, 1, f"nothing uses {part}.{field}")
-    print(f"{len(fields)} fields of Tuning, {len(seen)} constants elsewhere, {complaints.count} complaints")
-    return 1 if complaints.count or len(fields) < 50 else 0
+    tuned = tuning_constants.constants(root)
+    everything = "\n".join(texts.values())
+    for one in tuned:
+        if not tuning_constants.EVIDENCE.search(" ".join(one.comment)):
+            complaints.add(root / one.file, one.line, f"{one.name}: say what was measured and where, or \"Not measured\"")
+        if len(re.findall(rf"\b{one.name}\b", everything)) < 2:
+            complaints.add(root / one.file, one.line, f"nothing uses {one.name}")
+    marks = sum(len(tuning_constants.TUNED.findall(text)) for file, text in texts.items() if file != "base/tuned.h")
+    if marks != sum(len(one.values) for one in tuned):
+        complaints.add(pathlib.Path(__file__), 1, f"{marks} uses of Tuned, but {sum(len(one.values) for one in tuned)} "
+                       "in the constants that scripts/tuning_constants.py finds")
+    if len(tuned) > MOST:
+        complaints.add(pathlib.Path(__file__), 1, f"there are {len(tuned)} tuning constants, more than {MOST}")
+    print(f"{len(tuned)} tuning constants, {len(seen)} others, {complaints.count} complaints")
+    return 1 if complaints.count or len(tuned) < 50 else 0
 
 
 if __name__ == "__main__":

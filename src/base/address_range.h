@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranges of addresses, the parts of a range that are outside other ranges, and lines of
-// /proc/PID/maps. Plain data and pure functions.
+// Ranges of addresses, the parts of a range that are outside other ranges, lines of /proc/PID/maps,
+// and loads from any address. Plain data and pure functions.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace tcmalloc {
@@ -52,5 +53,24 @@ struct MappingLine {
   // example "[heap]"; or empty.
   std::string_view name;
 };
+
+// Loads from memory that holds no C++ object: stack frames of other functions, tables at unaligned
+// addresses. Sanitizers ignore these loads.
+template <typename T>
+struct __attribute__((packed, may_alias)) RawValue {
+  T value;
+};
+
+template <typename T>
+__attribute__((no_sanitize("address", "thread", "undefined"))) inline T LoadRaw(uintptr_t address) {
+  return reinterpret_cast<const RawValue<T>*>(address)->value;
+}
+
+// True if all of `bytes` bytes have the value `expected`: the first one has, and each is equal to
+// the one before it.
+inline bool IsFilled(const void* start, size_t bytes, uint8_t expected) {
+  const auto* const at = static_cast<const uint8_t*>(start);
+  return bytes == 0 || (at[0] == expected && memcmp(at, at + 1, bytes - 1) == 0);
+}
 
 }  // namespace tcmalloc

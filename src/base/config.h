@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers that every folder uses: page size, address width, alignment. Tuning constants are in
-// tuning.h.
+// Numbers that every folder uses: page size, address width, alignment. Tuning constants
+// stand beside their rules: base/tuned.h.
 #pragma once
 
 #include <cstddef>

@@ -60,7 +60,6 @@ enum class Step : uint8_t {
   kShardSearched,    // a refill looks at another shard
   kShardVisited,     // any other walk over shards
   kHomeVisited,      // a walk over the kept spans of shards
-  kClassLock,        // fork looks at the lock of one class in one shard
   kCacheVisited,     // a walk over thread caches
   kShardConsidered,  // a new thread looks for a shard
   kCount,

@@ -2,8 +2,8 @@
 // CentralFreeList: the spans of one size class and, per span, a bitmap of its free objects.
 //
 // Role. Cuts spans into objects, takes objects back, returns a span to the page heap as soon as all
-// its objects are free. It never changes the contents of an object (see line_ownership.h). Called
-// by: the central cache. Lock: LockRank::kCentral.
+// its objects are free. It never changes the contents of an object (see object_words.h). Called
+// by: the central cache. Lock: that of the class in the shard.
 //
 // Order of allocation. In the order of addresses within a span, and from the span with the fewest
 // free objects, so that nearly empty spans become empty. Objects smaller than a cache line, or not
@@ -30,10 +30,8 @@
 #include "central/hole_claims.h"
 #include "central/misuse.h"
 #include "central/object_words.h"
-#include "central/ranked_spans.h"
 #include "central/refill_order.h"
-#include "central/shard_map.h"
-#include "central/span_owner.h"
+#include "central/shard.h"
 #include "os/spinlock.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_heap.h"
@@ -65,7 +63,7 @@ enum class Origin : bool { kAny, kOtherThreads };
 // that shard wherever they are freed. A thread is served by its own shard as long as that has free
 // objects; see refill_order.h for the other sources.
 //
-// Synchronization. One lock per class and shard (ShardSpans), never two at once; none is held over
+// Synchronization. One lock per class and shard (ShardLocks), never two at once; none is held over
 // calls of the page heap and the arena. The lock covers claims, not bit work: see ClaimLocked and
 // GatherRuns.
 //
@@ -90,7 +88,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // caller's shard: it gets the spans of its own that this empties first at its next request.
   //
   // Objects of kOtherThreads are those that the caller did not allocate, as far as is known: where
-  // the threads of their shards run on another CPU, it takes their lines (see line_ownership.h).
+  // the threads of their shards run on another CPU, it takes their lines (see object_words.h).
   void Insert(Shard& own, void* const* objects, size_t n, Origin origin = Origin::kAny);
 
   // Releasing memory of free objects while their spans stay in use, for HoleRelease.
@@ -184,8 +182,6 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // As a group of one object is always whole.
   Takeable Simplified(Takeable take) const { return groups_.size() == 1 ? Takeable::kAny : take; }
-  // The class's spans in the shard with that number; null where there are none.
-  ShardSpans* SpansAt(size_t shard) const { return shards_.SpansAt(shard, size_class_); }
   // Sums `counter` over the shards.
   size_t SumOf(OwnedCounter ShardSpans::* counter) const;
 
@@ -194,11 +190,11 @@ class alignas(kCacheLineSize) CentralFreeList {
     return spans != nullptr && spans->free_objects.value() > 0;
   }
 
-  // Takes objects out of one shard's spans, which may be null; returns how many.
-  size_t RemoveFrom(ShardSpans* spans, Takeable take, void** objects, size_t n);
+  // Takes objects out of one shard's spans; returns how many.
+  size_t RemoveFrom(const Shard& shard, Takeable take, void** objects, size_t n);
   // As RemoveFrom, by a thread that has the lock, which it frees.
-  size_t RemoveAndUnlock(ShardSpans& spans, Takeable take, void** objects, size_t n)
-      TC_RELEASE(spans.lock);
+  size_t RemoveAndUnlock(SpinLock& lock, ShardSpans& spans, Takeable take, void** objects, size_t n)
+      TC_RELEASE(lock);
   // What a request for `n` takes from its own shard first.
   Takeable FirstTake(const Shard& own, size_t n) const {
     return n >= groups_.size() ? Simplified(FirstTakeFromOwn(own.num_threads())) : Takeable::kAny;
@@ -215,9 +211,9 @@ class alignas(kCacheLineSize) CentralFreeList {
                          size_t new_spans, uint64_t* busy, void** objects, size_t n);
   // ShardSpans::drawer was `drawer`: the living thread of another shard than `own` draws there.
   bool OtherDraws(const Shard& own, uint8_t drawer) const;
-  // Makes the thread of `own` the drawer instead of `drawer`; false when another one was faster.
-  bool StartDrawing(const Shard& own, ShardSpans& spans, uint8_t drawer) const
-      TC_REQUIRES(spans.lock);
+  // Makes the thread of `own` the drawer of `spans` instead of `drawer`; false when another one was
+  // faster.
+  bool StartDrawingLocked(const Shard& own, ShardSpans& spans, uint8_t drawer) const;
   size_t RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n);
   // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
   // they begin.
@@ -247,10 +243,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   // A claimed object belongs to the caller: its bit is clear, so that no other call hands it out,
   // and its span counts it as in use, so that the span stays. So turning the bits into addresses
   // needs no lock, and is done without.
-  void ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims) TC_REQUIRES(spans.lock);
+  void ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims);
   // As ClaimLocked, from a new span, which then goes into its list.
-  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take, Claims* claims)
-      TC_REQUIRES(spans.lock);
+  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take, Claims* claims);
   // As ClaimLocked, from one span of spans whose lock is held; it stays in its list. The first
   // takes only whole groups; the second the lowest free objects; the third those in divided groups,
   // then the lowest.
@@ -274,7 +269,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // spans to the right lists, or, when all objects are free, to the front of `emptied`. Stops at a
   // run with an object that is not in use.
   Finding InsertLocked(ShardSpans& spans, size_t s, const Runs& runs, void* const* objects,
-                       Span** emptied) TC_REQUIRES(spans.lock);
+                       Span** emptied);
   // As InsertLocked, with the lock of shard `s`. False, and nothing is done, when it does not wait
   // and another thread has the lock.
   bool InsertInto(size_t s, bool waits, bool is_last_part, const Runs& runs, void* const* objects,
@@ -293,9 +288,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Moves `span` to the right list. Returns how many free objects leave with it when it is emptied,
   // else 0.
   size_t RelistLocked(ShardSpans& spans, Span* span, uint32_t old_count, bool no_longer_split,
-                      Span** emptied) TC_REQUIRES(spans.lock);
+                      Span** emptied);
   // The span's holes may be backed again.
-  static void ForgetHolesLocked(ShardSpans& spans, Span* span) TC_REQUIRES(spans.lock) {
+  static void ForgetHolesLocked(ShardSpans& spans, Span* span) {
     if (span->hole_pages == 0) return;
     spans.hole_pages.Subtract(span->hole_pages);
     span->hole_pages = 0;
@@ -304,7 +299,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // or kNoObject. Sets `*no_longer_split` when the span is split no longer.
   static constexpr size_t kNoObject = SIZE_MAX;
   size_t ReturnRangeLocked(Span* span, size_t first, size_t n, bool* no_longer_split);
-  void CheckShard(size_t number, ShardSpans& spans) TC_EXCLUDES(spans.lock);
+  void CheckShard(const Shard& shard, ShardSpans& spans);
+  SpinLock& LockOf(const Shard& shard) const { return shard.lock(size_class_); }
   // The first object of the run that is free already.
   TC_SLOW_PATH const void* FindDoubleFreeSlow(const Run& run, void* const* objects) const;
 

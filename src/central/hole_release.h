@@ -25,7 +25,7 @@
 #include <cstddef>
 
 #include "base/counters.h"
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "base/units.h"
 #include "central/central_cache.h"
 #include "central/hole_claims.h"

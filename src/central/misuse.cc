@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "os/environment.h"
 #include "os/log.h"
 

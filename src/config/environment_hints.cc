@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/text_fields.h"
+#include "base/text.h"
 #include "config/setting.h"
 #include "config/settings_table.h"
 

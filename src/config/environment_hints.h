@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 
 namespace tcmalloc {
 

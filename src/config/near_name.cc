@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/tuning.h"
-
 namespace tcmalloc {
 namespace {
 
@@ -68,10 +66,8 @@ bool DifferByOneWord(std::string_view given, std::string_view name) {
 }
 
 bool IsNearName(std::string_view given, std::string_view name) {
-  if (given.size() < kTuning.near_names.shortest || name.size() < kTuning.near_names.shortest)
-    return false;
-  const size_t allowed =
-      std::min(given.size(), name.size()) < kTuning.near_names.two_errors_from ? 1 : 2;
+  if (given.size() < kShortestNearName || name.size() < kShortestNearName) return false;
+  const size_t allowed = std::min(given.size(), name.size()) < kTwoErrorsFrom ? 1 : 2;
   return EditDistance(given, name) <= allowed || DifferByOneWord(given, name);
 }
 

@@ -13,8 +13,7 @@
 #include <string_view>
 #include <variant>
 
-#include "base/text_fields.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "config/settings.h"
 
 namespace tcmalloc {

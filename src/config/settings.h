@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/text_writer.h"
-#include "base/tuning.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {
@@ -34,6 +34,17 @@ struct BytesOrPercent {
   uint32_t percent;  // 0: no percentage; else `bytes` is no limit
   bool operator==(const BytesOrPercent&) const = default;
 };
+
+// The default of TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD, as in gperftools. Larger allocations are
+// more often a mistake than not.
+inline constexpr size_t kLargeReportBytes = 1_GiB;
+
+// The greatest TCMALLOC_RELEASE_RATE.
+inline constexpr double kMaxReleaseRate = 1000;
+
+// While an equal share of the budget is less than this, no thread cache's limit is lowered below it
+// (CacheBudget::LowerBound). More would strand 1 GiB in 2,000 threads (decision 0009).
+inline constexpr size_t kMinPerCacheBytes = 64_KiB;
 
 // Members without an initialiser have their defaults in the table, from which the constructor sets
 // them.
@@ -97,7 +108,7 @@ struct Settings {
   bool membarrier;
   int64_t max_total_thread_cache_bytes;  // negative: the thread caches' share
   // No environment variable sets it.
-  size_t min_thread_cache_bytes = kTuning.cache_budget.min_per_cache_bytes;
+  size_t min_thread_cache_bytes = kMinPerCacheBytes;
   int32_t malloc_stats;
   // The debug libraries (instruments/debug/).
   size_t free_queue_bytes;
@@ -113,7 +124,7 @@ struct Settings {
   size_t sample_period_bytes;
   uint64_t sample_seed;
   char pressure[kSettingTextBytes];
-  // Profiles of samples in files (instruments/profiles/profile_files.h), which only the full
+  // Profiles of samples in files (instruments/profiles/profiles.h), which only the full
   // library writes.
   char profile_files[kSettingTextBytes];
   bool report_at_term;

@@ -7,8 +7,9 @@
 // compile time, without the documentation, which would take memory of every process.
 #pragma once
 
-#include "base/tuning.h"
+#include "base/units.h"
 #include "config/setting.h"
+#include "config/settings.h"
 
 namespace tcmalloc {
 
@@ -63,7 +64,7 @@ inline constexpr double kMaxGuardedSample = double{1 << 30};
 // Some hundred years.
 inline constexpr double kMaxSeconds = double{1ull << 32};
 
-// The default is text, or a number of Tuning.
+// The default is text, or a number.
 template <typename Default, typename Member>
 consteval SettingRow Row(const char* name, SettingType type, Default default_text,
                          SettingRange range, Member Settings::* field, SettingTraits traits,
@@ -78,9 +79,6 @@ consteval SettingRow Row(const char* name, SettingType type, Default default_tex
                          Member Settings::* field, SettingTraits traits, const char* meaning) {
   return Row(name, type, default_text, {0, 1}, field, traits, meaning);
 }
-
-// The row has this default as text, because a number would lose the decimal point.
-static_assert(kTuning.release.default_rate == 1.0);
 
 // Each row has the name, type, default, range of a number, the member that stores the value, the
 // traits, and the meaning. The rows are in the order of their names.
@@ -120,16 +118,15 @@ inline constexpr SettingRow kSettingRows[] = {
         kFullLibrary,
         "With HEAPCHECK=as-is: objects that are reachable from threads' stacks, registers and "
         "thread-local storage are not leaked."),
-    Row("HEAP_CHECK_MAX_LEAKS", kInteger, kTuning.leak_check.max_leaks, {-kMaxBytes, kMaxBytes},
+    Row("HEAP_CHECK_MAX_LEAKS", kInteger, 20, {-kMaxBytes, kMaxBytes},
         &Settings::heap_check_max_leaks, kFullLibrary | kZeroIsUnlimited,
         "How many call sites the leak checker prints, those that leaked most first; 0 or less for "
         "all. The profile always has all."),
-    Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, kTuning.leak_check.max_pointer_offset_bytes,
-        {-1, kMaxBytes}, &Settings::heap_check_max_pointer_offset, kFullLibrary,
+    Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, 1024, {-1, kMaxBytes},
+        &Settings::heap_check_max_pointer_offset, kFullLibrary,
         "How many bytes into an object a pointer may point and still make it reachable; -1 for "
         "anywhere."),
-    Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger,
-        kTuning.leak_check.pointer_source_alignment, {1, 8},
+    Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger, 8, {1, 8},
         &Settings::heap_check_pointer_source_alignment, kFullLibrary,
         "The leak checker looks for pointers at addresses that are multiples of this. Less than "
         "the size of a pointer is slow, and useful only for programs with packed structures."),
@@ -146,8 +143,8 @@ inline constexpr SettingRow kSettingRows[] = {
         &Settings::heap_check_test_pointer_alignment, kFullLibrary,
         "When the leak checker finds leaks: say whether it would find fewer if it looked for "
         "pointers at every address."),
-    Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, kTuning.heap_profiler.allocation_interval_bytes,
-        {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_allocation_interval, kFullLibrary,
+    Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, 1_GiB, {-kMaxBytes, kMaxBytes},
+        &Settings::heap_profile_allocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes were "
         "allocated; 0 or less for none."),
     Row("HEAP_PROFILE_CLEANUP", kBoolean, "true", &Settings::heap_profile_cleanup, kFullLibrary,
@@ -157,8 +154,8 @@ inline constexpr SettingRow kSettingRows[] = {
         &Settings::heap_profile_deallocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes were freed; "
         "0 or less for none."),
-    Row("HEAP_PROFILE_INUSE_INTERVAL", kBytes, kTuning.heap_profiler.in_use_interval_bytes,
-        {-kMaxBytes, kMaxBytes}, &Settings::heap_profile_inuse_interval, kFullLibrary,
+    Row("HEAP_PROFILE_INUSE_INTERVAL", kBytes, 100_MiB, {-kMaxBytes, kMaxBytes},
+        &Settings::heap_profile_inuse_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes are in use "
         "than ever before; 0 or less for none."),
     Row("HEAP_PROFILE_TIME_INTERVAL", kInteger, "0", {-kMaxSeconds, kMaxSeconds},
@@ -239,17 +236,16 @@ inline constexpr SettingRow kSettingRows[] = {
         "Ask the OS for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
         "for an object of 1 MiB or more, unless the OS has none or the process has disabled them; "
         "and pre-fault spans of small objects in smaller heaps."),
-    Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kTuning.large_reports.threshold_bytes,
-        {-kMaxBytes, kMaxBytes}, &Settings::large_report_threshold_bytes,
-        kZeroIsUnlimited | kLinesWhereSet,
+    Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kLargeReportBytes, {-kMaxBytes, kMaxBytes},
+        &Settings::large_report_threshold_bytes, kZeroIsUnlimited | kLinesWhereSet,
         "Count allocations of this many bytes and more, and report them to the function that the "
         "program has set (tcmalloc_set_large_allocation_callback). If the variable is set, also "
         "to its default, each report is a line on stderr as well; otherwise none is written. In "
         "libtcmalloc a line ends with the addresses of the functions that called the allocator, "
         "innermost first. Each report raises the threshold by an eighth. 0 or less: no counting "
         "and no reports."),
-    Row("TCMALLOC_MAX_FREE_QUEUE_SIZE", kBytes, kTuning.debug_library.free_queue_bytes,
-        {0, kMaxBytes}, &Settings::free_queue_bytes, kDebugLibrary,
+    Row("TCMALLOC_MAX_FREE_QUEUE_SIZE", kBytes, 10_MiB, {0, kMaxBytes}, &Settings::free_queue_bytes,
+        kDebugLibrary,
         "How many bytes of freed objects the debug libraries keep before they use the memory "
         "again. A write to an object is found when the object leaves the queue, a second free "
         "while it is in the queue. 0 for no queue. See docs/debugging.md."),
@@ -308,8 +304,8 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_RECLAIM_MEMORY", kBoolean, "true", &Settings::reclaim_memory, kDebugLibrary,
         "Use the memory of freed objects again. false: freed objects stay in the queue for good. "
         "Debug libraries only."),
-    Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kTuning.release.max_rate},
-        &Settings::release_rate, kNoTraits,
+    Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kMaxReleaseRate}, &Settings::release_rate,
+        kNoTraits,
         "How fast free memory is released to the OS. At 1, memory that the program needed within "
         "the last four seconds is kept, and the rest is released, at up to 512 MiB per second, as "
         "long as page faults on memory released less than a second before take at most 2 % of the "

@@ -13,11 +13,11 @@
 
 #include "base/compiler.h"
 #include "malloc/fast_path.h"
-#include "malloc/library.h"
 #include "malloc/oom_policy.h"
 #include "malloc/override.h"
 #include "malloc/slow_path.h"
 #include "process/heap.h"
+#include "process/hooks.h"
 #include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
@@ -70,6 +70,9 @@ void* FailWithInvalid() {
 }
 
 }  // namespace
+
+void CallNewHooks(const void* object, size_t size) { RunNewHooks(object, size); }
+void CallDeleteHooks(const void* object) { RunDeleteHooks(object); }
 
 }  // namespace tcmalloc
 
@@ -172,34 +175,7 @@ TC_EXPORT int tc_query_new_mode() noexcept {
   return c_calls_new_handler.load(std::memory_order_relaxed) ? 1 : 0;
 }
 
-TC_OVERRIDE(void*, malloc, (size_t), tc_malloc)
-TC_OVERRIDE(void, free, (void*), tc_free)
-TC_OVERRIDE(void, free_sized, (void*, size_t), tc_free_sized)
-TC_OVERRIDE(void, free_aligned_sized, (void*, size_t, size_t), tc_free_aligned_sized)
-TC_OVERRIDE(void, cfree, (void*), tc_cfree)
-TC_OVERRIDE(void*, calloc, (size_t, size_t), tc_calloc)
-TC_OVERRIDE(void*, realloc, (void*, size_t), tc_realloc)
-TC_OVERRIDE(void*, reallocarray, (void*, size_t, size_t), tc_reallocarray)
-TC_OVERRIDE(void*, memalign, (size_t, size_t), tc_memalign)
-TC_OVERRIDE(void*, aligned_alloc, (size_t, size_t), tc_aligned_alloc)
-TC_OVERRIDE(int, posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
-TC_OVERRIDE(void*, valloc, (size_t), tc_valloc)
-TC_OVERRIDE(void*, pvalloc, (size_t), tc_pvalloc)
-TC_OVERRIDE(size_t, malloc_usable_size, (void*), tc_malloc_size)
-TC_OVERRIDE(size_t, malloc_size, (void*), tc_malloc_size)
-TC_OVERRIDE(size_t, nallocx, (size_t, int), tc_nallocx)
-
-// The names by which glibc calls its own functions.
-TC_OVERRIDE_INTERNAL(void*, __libc_malloc, (size_t), tc_malloc)
-TC_OVERRIDE_INTERNAL(void, __libc_free, (void*), tc_free)
-TC_OVERRIDE_INTERNAL(void, __libc_cfree, (void*), tc_cfree)
-TC_OVERRIDE_INTERNAL(void*, __libc_calloc, (size_t, size_t), tc_calloc)
-TC_OVERRIDE_INTERNAL(void*, __libc_realloc, (void*, size_t), tc_realloc)
-TC_OVERRIDE_INTERNAL(void*, __libc_reallocarray, (void*, size_t, size_t), tc_reallocarray)
-TC_OVERRIDE_INTERNAL(void*, __libc_memalign, (size_t, size_t), tc_memalign)
-TC_OVERRIDE_INTERNAL(void*, __libc_valloc, (size_t), tc_valloc)
-TC_OVERRIDE_INTERNAL(void*, __libc_pvalloc, (size_t), tc_pvalloc)
-TC_OVERRIDE_INTERNAL(int, __posix_memalign, (void**, size_t, size_t), tc_posix_memalign)
+TC_OVERRIDE_C_NAMES
 
 }  // extern "C"
 

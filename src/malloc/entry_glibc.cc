@@ -7,11 +7,11 @@
 #include <climits>
 
 #include "base/compiler.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "malloc/override.h"
 #include "os/malloc_h.h"
 #include "process/heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "stats/stats.h"
 #include "stats/stats_formats.h"
 

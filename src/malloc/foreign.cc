@@ -4,8 +4,8 @@
 #include "central/misuse.h"
 #include "os/c_library.h"
 #include "process/current_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/stray_child.h"
 #include "thread_cache/registry.h"
 
 namespace tcmalloc {

@@ -19,7 +19,7 @@ void FreeForeign(Heap& heap, void* p);
 // As FreeForeign, for realloc. Returns the C library's result.
 void* ReallocateForeign(Heap& heap, void* p, size_t size);
 
-// The functions of a stray child (process/stray_child.h). The first returns an object of the C
+// The functions of a stray child (process/fork.h). The first returns an object of the C
 // library, or null.
 void* AllocateInStrayChild(size_t size, size_t alignment);
 // Frees an object of the C library; leaves a guarded sample as it is. A mistake of the program is

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "malloc/library.h"
-
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/pressure/pressure.h"
 #include "instruments/profiles/profiles.h"
+#include "malloc/slow_path.h"
 #include "os/c_library.h"
 #include "os/log.h"
 #include "os/signals.h"
@@ -13,7 +12,6 @@
 #include "process/fork.h"
 #include "process/heap.h"
 #include "process/helper_thread.h"
-#include "process/stray_child.h"
 #include "stats/stats.h"
 #include "stats/stats_series.h"
 

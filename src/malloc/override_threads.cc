@@ -25,11 +25,10 @@
 #include <utility>
 
 #include "base/compiler.h"
-#include "os/detached_thread.h"
+#include "os/threads.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
 #include "process/fork.h"
-#include "process/stray_child.h"
 
 namespace {
 

@@ -6,22 +6,26 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/profiles/sampler.h"
 #include "malloc/fast_path.h"
 #include "malloc/foreign.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
 #include "process/hooks.h"
 #include "process/large_reports.h"
 #include "process/limits.h"
-#include "process/stray_child.h"
-#include "process/trim.h"
+#include "process/release.h"
 
 namespace tcmalloc {
 namespace {
+
+// When realloc moves an object of this size or more, the old memory does not enter the thread
+// cache. A limit of 4 KiB saves no more memory (decision 0009).
+constexpr size_t kUncachedBytes = Tuned(16_KiB, 1_KiB, kMaxSmallSize);
 
 // Calls the program's new hooks, if there are any. Returns the object.
 void* NotifyNewHooks(void* object, size_t size) {
@@ -290,7 +294,7 @@ void FreeSlowAs(AllocationKind kind, void* p) {
 // keep `p` if it is large: a growing object seldom shrinks again, and the memory can serve other
 // requests.
 void FreeOutgrown(SizeClass c, void* p) {
-  if (kSizeClasses.size(c) < kTuning.reallocation.uncached_bytes) return Deallocate<&FreeSlow>(p);
+  if (kSizeClasses.size(c) < kUncachedBytes) return Deallocate<&FreeSlow>(p);
   NotifyDeleteHooks(p);
   if (InStrayChild()) return;
   ThreadCache* const cache = CacheForFree();

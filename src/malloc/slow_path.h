@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The slow paths of the entry points: first use, empty and full bins, large objects, foreign and
 // invalid pointers. They never set errno or throw: out of memory is a null pointer (oom_policy.h).
-// No lock may be held.
+// No lock may be held. And the functions that run when the library is loaded and when the process
+// exits (library.cc).
 #pragma once
 
 #include <cstddef>
@@ -52,5 +53,15 @@ void* Reallocate(void* p, size_t size);
 // neither an object of this heap nor of the C library. Aborts if `p` is an object's address except
 // for its upper bits, which no address has.
 size_t UsableSize(void* p);
+
+// A constructor and a destructor in entry_c.cc call these two.
+
+// Finds the C library's allocator, registers the fork handlers, and starts the tools that the
+// settings request. Allocation works before this has run.
+void OnLibraryLoad();
+
+// Writes the reports that the settings request at the end of the process. If a signal is ending the
+// process at this moment, waits until its reports are written.
+void OnProcessExit();
 
 }  // namespace tcmalloc

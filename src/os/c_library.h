@@ -5,7 +5,7 @@
 // Objects of the C library reach this allocator from libraries that are bound to the C library
 // (RTLD_DEEPBIND, dlsym on its handle), and from the time before this allocator was loaded with
 // dlopen. They are forwarded. Any other foreign pointer is a mistake of the program. A process that
-// cannot use the heap allocates there (process/stray_child.h). Thread safety: any, after Resolve.
+// cannot use the heap allocates there (process/fork.h). Thread safety: any, after Resolve.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/text_fields.h"
+#include "base/text.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 

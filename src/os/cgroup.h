@@ -5,7 +5,7 @@
 // Reads /proc/self/cgroup and /proc/self/mountinfo, then the limits of the process's group and of
 // all visible ancestors. Never allocates (its buffers are a mapping that it makes and removes), is
 // no cancellation point, keeps errno. Thread safety: any; no lock may be held. Cost: some 20 system
-// calls, 100 us. The limit may change at any time: see Tuning::Limits.
+// calls, 100 us. The limit may change at any time (kCgroupRereadMs).
 //
 // A limit that cannot be read counts as no limit, since programs must run where /proc or the groups
 // are not visible.
@@ -16,11 +16,16 @@
 #include <optional>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
+#include "base/tuned.h"
 
 namespace tcmalloc {
 
 inline constexpr uint64_t kNoCgroupLimit = UINT64_MAX;
+
+// How often the limit is read again: a container may be resized, and a person who watches should
+// see the effect. Not measured.
+inline constexpr int64_t kCgroupRereadMs = Tuned(5000, 100, 60'000);
 
 // The smallest limit of the process in bytes, or kNoCgroupLimit. No value when it cannot be read at
 // the moment (no memory for buffers, no file descriptors left), or /proc is missing. `root` is a

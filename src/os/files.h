@@ -10,15 +10,19 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 
 namespace tcmalloc {
 
 // The results and errno of the calls below are those of the C library's functions.
 
 inline constexpr int kStderr = STDERR_FILENO;
+
+// The lowest number of the library's descriptors that stay open, where programs expect none.
+inline constexpr int kFirstDescriptor = 512;
 
 inline int OpenForReading(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
@@ -55,6 +59,17 @@ inline size_t ReadLink(const char* path, char* buffer, size_t size) {
 
 inline ssize_t ReadFrom(int fd, void* buffer, size_t bytes) {
   return static_cast<ssize_t>(syscall(SYS_read, fd, buffer, bytes));
+}
+
+// Reads from `offset` on, in one call, and does not move the file's position.
+inline ssize_t ReadAt(int fd, void* buffer, size_t bytes, uint64_t offset) {
+  if constexpr (sizeof(long) == 8) {
+    return syscall(SYS_pread64, fd, buffer, bytes, static_cast<long>(offset));
+  } else {
+    return static_cast<ssize_t>(syscall(SYS_pread64, fd, buffer, bytes,
+                                        static_cast<long>(offset & 0xffffffff),
+                                        static_cast<long>(offset >> 32)));
+  }
 }
 
 inline ssize_t WriteTo(int fd, const void* data, size_t bytes) {

@@ -21,8 +21,8 @@
 
 #include <cstdint>
 
+#include "base/address_range.h"
 #include "base/compiler.h"
-#include "base/raw_memory.h"
 #include "os/errno_keeper.h"
 
 namespace tcmalloc {

@@ -9,7 +9,7 @@
 #include <atomic>
 
 #include "base/check.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 
 namespace tcmalloc {
 

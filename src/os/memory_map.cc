@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "base/text_fields.h"
+#include "base/text.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 

@@ -2,12 +2,16 @@
 #include "os/spinlock.h"
 
 #include "base/check.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "os/clock.h"
 #include "os/futex.h"
 
 namespace tcmalloc {
 namespace {
+
+// How many times a waiting thread looks at the lock before it sleeps: about as long as the longest
+// critical section. Not measured.
+constexpr int kSpins = Tuned(200, 0, 10'000);
 
 // The thread between BeginForkHold and EndForkHold writes these: the address of its number, which
 // no other living thread shares; the number of nested holds; for each hold a bit that is set if the
@@ -38,8 +42,6 @@ void Pause() {
 
 }  // namespace
 
-constinit SpinLock::Gate SpinLock::fork_gate;
-
 bool SpinLock::LockSlow() { return LockUntil(kNever); }
 
 bool SpinLock::LockUntil(int64_t deadline_ms) {
@@ -49,13 +51,12 @@ bool SpinLock::LockUntil(int64_t deadline_ms) {
     uint32_t state = state_.load(std::memory_order_relaxed);
     if ((state & kForkHeld) != 0 && IsForkingThread()) return false;
     if ((state & kLocked) == 0) {
-      // After a sleep, other threads may be asleep, too, so their mark is kept. The exchange is
-      // sequentially consistent because GatedLock requires it.
-      if (state_.compare_exchange_weak(state, state | taken, std::memory_order_seq_cst,
+      // After a sleep, other threads may be asleep, too, so their mark is kept.
+      if (state_.compare_exchange_weak(state, state | taken, std::memory_order_acquire,
                                        std::memory_order_relaxed)) {
         return true;
       }
-    } else if (spins < kTuning.locks.spins) {
+    } else if (spins < kSpins) {
       ++spins;
       Pause();
     } else {
@@ -78,7 +79,7 @@ void SpinLock::Wake() { FutexWakeOne(&state_); }
 
 bool SpinLock::IsForkingThread() {
   // The number is not enough, since another thread may have the same one.
-  return (fork_gate.word.load(std::memory_order_acquire) & ~kWaiters) == LockedByThisThread() &&
+  return fork_level.load(std::memory_order_acquire) != 0 &&
          forking_thread.load(std::memory_order_relaxed) == &this_thread_number;
 }
 
@@ -86,24 +87,13 @@ bool SpinLock::ForkIsPatient() {
   return (fork_impatience.load(std::memory_order_relaxed) & 1) == 0;
 }
 
-bool SpinLock::IsOfAbsentThread(uint32_t state) {
-  const uint32_t owner = state >> kOwnerShift;
-  return owner != 0 && owner != ThisThreadNumber() && (state & kMissed) == 0 &&
-         thread_numbers.IsOfForkedParent(owner);
-}
-
-// A signal handler may fork at any point of these two. BeginForkHold sets the level before it
-// closes the gate, so that the end of a nested hold leaves the gate closed. In EndForkHold a nested
-// hold may open the gate first.
+// A signal handler may fork at any point of these two. Release order: a thread that reads the level
+// sees which thread forks.
 void SpinLock::BeginForkHold(bool patient) {
   const uint32_t level = fork_level.load(std::memory_order_relaxed);
   if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
-  fork_level.store(level + 1, std::memory_order_relaxed);
   forking_thread.store(&this_thread_number, std::memory_order_relaxed);
-  // If a nested hold has closed the gate already, this exchange fails, since threads may wait
-  // there.
-  uint32_t open = kGateOpen;
-  fork_gate.word.compare_exchange_strong(open, LockedByThisThread(), std::memory_order_seq_cst);
+  fork_level.store(level + 1, std::memory_order_release);
   fork_impatience.store(fork_impatience.load(std::memory_order_relaxed) << 1 | !patient,
                         std::memory_order_relaxed);
   if (!patient) fork_is_incomplete.store(true, std::memory_order_relaxed);
@@ -114,27 +104,6 @@ void SpinLock::EndForkHold() {
   fork_level.store(level, std::memory_order_relaxed);
   fork_impatience.store(fork_impatience.load(std::memory_order_relaxed) >> 1,
                         std::memory_order_relaxed);
-  if (level > 0 || !IsForkingThread()) return;
-  thread_numbers.ForgetFork();
-  // Another thread may have closed the gate after a nested hold opened it.
-  uint32_t gate = fork_gate.word.load(std::memory_order_relaxed);
-  while ((gate & ~kWaiters) == LockedByThisThread()) {
-    if (!fork_gate.word.compare_exchange_weak(gate, kGateOpen, std::memory_order_seq_cst)) continue;
-    if ((gate & kWaiters) != 0) FutexWakeAll(&fork_gate.word);
-    return;
-  }
-}
-
-void SpinLock::WaitAtGate() {
-  uint32_t gate = fork_gate.word.load(std::memory_order_acquire);
-  while (gate != kGateOpen) {
-    if ((gate & kWaiters) == 0 &&
-        !fork_gate.word.compare_exchange_weak(gate, gate | kWaiters, std::memory_order_acquire)) {
-      continue;
-    }
-    FutexWait(&fork_gate.word, gate | kWaiters);
-    gate = fork_gate.word.load(std::memory_order_acquire);
-  }
 }
 
 bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
@@ -148,7 +117,7 @@ bool SpinLock::LockForFork(bool patient, int64_t deadline_ms) TC_NO_THREAD_SAFET
       return true;
     }
     if (patient) return LockUntil(deadline_ms);
-    if (waited_ms == kTuning.locks.fork_patience_ms) return false;
+    if (waited_ms == kForkPatienceMs) return false;
     WaitMillisecond();
   }
 }
@@ -176,14 +145,21 @@ bool SpinLock::HoldDeadline::WasMissed() const {
   return fork_missed_deadline.load(std::memory_order_relaxed);
 }
 
-void SpinLock::MarkHeldForFork() {
+uint32_t SpinLock::ForkMark() {
   // The level is 0 when a test holds single locks.
   const uint32_t level = fork_level.load(std::memory_order_relaxed);
-  const uint32_t mark = level == 0 ? 1 : level < kMaxLevel ? level : kMaxLevel;
-  state_.fetch_or(kForkHeld | mark << kLevelShift, std::memory_order_relaxed);
+  return kForkHeld | (level == 0 ? 1 : level < kMaxLevel ? level : kMaxLevel) << kLevelShift;
 }
 
+void SpinLock::MarkHeldForFork() { state_.fetch_or(ForkMark(), std::memory_order_relaxed); }
+
 void SpinLock::HoldForFork() {
+  // Most locks are free.
+  uint32_t expected = kFree;
+  if (state_.compare_exchange_strong(expected, LockedByThisThread() | ForkMark(),
+                                     std::memory_order_acquire, std::memory_order_relaxed)) {
+    return;
+  }
   const bool own = HeldByThisThread();
   if (own && (!InterruptedByThisThread() || !thread_numbers.MayRepeat())) return;
   // If another thread with the same number has the lock, that thread frees it.
@@ -213,8 +189,6 @@ void SpinLock::CheckRank() const {
   // Requires: all held locks have lower ranks.
   TC_CHECK((held_ranks >> static_cast<uint32_t>(rank_)) == 0);
 }
-
-void SpinLock::CheckNoneHeld() { TC_CHECK(held_ranks == 0); }
 
 void SpinLock::SetObserver(const Observer* observer) {
   if constexpr (kDebugBuild) lock_observer.store(observer, std::memory_order_release);

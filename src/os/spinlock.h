@@ -3,11 +3,10 @@
 // recursive; constant-initialised. Zero-filled memory is not a valid lock, because the lock
 // contains its rank. A held lock contains the number of its owner, which only fork needs.
 //
-// Around fork. SpinLock is for the few locks that exist once; GatedLock is for the others.
-// HoldForFork takes the lock and marks it. While a lock is marked, Lock and Unlock have no effect
-// in the thread that called BeginForkHold, because handlers of other libraries that run between our
-// fork handlers may allocate. The guarded data is consistent then, since the mark was set with the
-// lock held.
+// Around fork. HoldForFork takes the lock and marks it. While a lock is marked, Lock and Unlock
+// have no effect in the thread that called BeginForkHold, because handlers of other libraries that
+// run between our fork handlers may allocate. The guarded data is consistent then, since the mark
+// was set with the lock held.
 //
 // A signal handler may fork while its thread holds locks, because it interrupted a critical section
 // or another fork. A hold leaves a lock of its own thread as it is, held even after the hold ends,
@@ -28,10 +27,37 @@
 
 #include "base/compiler.h"
 #include "base/config.h"
-#include "os/lock_rank.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 
 namespace tcmalloc {
+
+// The order of locks: a thread that holds a lock may take only locks of higher rank (further down).
+// Debug builds check every acquisition. Two locks of one rank are never held together, except all
+// of them around fork.
+enum class LockRank : uint8_t {
+  kInit,          // building the heap, once
+  kRegistry,      // the list of thread caches, their lifetimes and limits
+  kShards,        // the set of shards, and of size classes in each
+  kShard,         // the spans of one size class in one shard, or its kept spans
+  kHoles,         // threads that are releasing free pages inside used spans
+  kPageHeap,      // free spans, span records
+  kMetadata,      // the metadata arena
+  kBreak,         // the end of the data segment, during sbrk
+  kMappedRanges,  // the list of mapped anonymous memory
+  kFileMemory,    // memory that is not anonymous: the mapped part of a file, the list of ranges
+  kCallbacks,     // the program's functions: for large allocations, for memory pressure
+  kSamples,       // sampled allocations
+  kGuarded,       // the slots of guarded samples that are in use
+  kProfile,       // one part of the heap profiler's table of objects in use
+  kFreeQueue,     // freed objects of the debug libraries
+  kLeaks,         // objects and memory that the program registered with the leak checker
+  kCount,
+};
+
+// How long fork waits for each lock that another thread holds, in case that thread waits for a
+// critical section that the forking thread interrupted. This is far longer than a section takes;
+// for all locks, it is a time that a user accepts.
+inline constexpr int kForkPatienceMs = 50;
 
 class TC_CAPABILITY("mutex") SpinLock {
  public:
@@ -49,8 +75,11 @@ class TC_CAPABILITY("mutex") SpinLock {
     if constexpr (kDebugBuild) NoteAcquired();
   }
 
+  // Does not wait: false if another thread has the lock.
   [[nodiscard]] bool TryLock() TC_TRY_ACQUIRE(true) {
-    uint32_t expected = kFree;
+    uint32_t expected = state_.load(std::memory_order_relaxed);
+    // A failed exchange would take the cache line from the thread that has the lock.
+    if (expected != kFree) return (expected & kForkHeld) != 0 && IsForkingThread();
     if (!state_.compare_exchange_strong(expected, LockedByThisThread(), std::memory_order_acquire,
                                         std::memory_order_relaxed)) {
       return (expected & kForkHeld) != 0 && IsForkingThread();
@@ -69,8 +98,7 @@ class TC_CAPABILITY("mutex") SpinLock {
 
   // Makes the calling thread the one that passes through marked locks. Requires: no other thread is
   // between Begin and End, which the first lock of a hold ensures. `patient` is false for a thread
-  // that interrupted a critical section of its own. Begin and End nest. The gate is closed between
-  // the outermost Begin and End (see GatedLock).
+  // that interrupted a critical section of its own. Begin and End nest.
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
   // True if the calling thread is between them.
@@ -82,7 +110,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr int64_t kNever = INT64_MAX;
   // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold is called between
   // them. LockForFork returns false when it cannot get the lock; a patient caller waits for it
-  // until the deadline, others for Tuning::Locks::fork_patience_ms.
+  // until the deadline, others for kForkPatienceMs.
   [[nodiscard]] bool LockForFork(bool patient, int64_t deadline_ms = kNever);
   void MarkHeldForFork();
   // While it lives, HoldForFork waits no longer than until the deadline if the hold is patient.
@@ -158,7 +186,7 @@ class TC_CAPABILITY("mutex") SpinLock {
 
   friend struct FieldTable;
 
- protected:
+ private:
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kLocked = 1;
   static constexpr uint32_t kWaiters = 2;
@@ -167,9 +195,6 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr int kLevelShift = 3;
   static constexpr uint32_t kMaxLevel = 7;
   static constexpr uint32_t kLevelMask = kMaxLevel << kLevelShift;
-  // If kForkHeld is not set, and only in a GatedLock: a hold did not wait for the owner's Unlock,
-  // which removes the mark.
-  static constexpr uint32_t kMissed = 1 << kLevelShift;
   // The number of the owner, in the upper bits.
   static constexpr int kOwnerShift = 6;
   static_assert(kOwnerShift + kThreadNumberBits == 32);
@@ -184,50 +209,32 @@ class TC_CAPABILITY("mutex") SpinLock {
   TC_SLOW_PATH void Wake();
   // True if the calling thread is between BeginForkHold and EndForkHold.
   static bool IsForkingThread();
+  // The mark of a lock that the present hold takes.
+  static uint32_t ForkMark();
   // True if the innermost hold is patient.
   static bool ForkIsPatient();
   // LockForFork for all locks but the first of a hold: with the hold's deadline.
   [[nodiscard]] bool LockInHold(bool patient);
-  // True if a gated lock in `state` is held by a thread that exists only in the parent of this
-  // process, and was in no critical section. Requires: the calling thread is the forking one, and
-  // its hold has waited for the lock or marked it as missed.
-  static bool IsOfAbsentThread(uint32_t state);
-  static void WaitAtGate();
   void CheckRank() const;
-  static void CheckNoneHeld();
   void NoteWait() const;
   void NoteAcquired(bool tried = false) const;
   void NoteReleased() const;
 
-  // The gate of GatedLock: kGateOpen, or a value like the state of a lock that the forking thread
-  // holds. That thread writes it, and so do threads that begin to wait. Sequentially consistent:
-  // see GatedLock.
-  static constexpr uint32_t kGateOpen = kFree;
-  // The gate is alone on its cache line, which threads on all CPUs read.
-  struct alignas(kCacheLineSize) Gate {
-    std::atomic<uint32_t> word{kGateOpen};
-  };
-  static Gate fork_gate;
-
   // Written by every thread that locks or unlocks.
   std::atomic<uint32_t> state_{kFree};
-
- private:
   // Constant after construction.
   const LockRank rank_;
 };
 
-// `Lock` is SpinLock or GatedLock.
-template <typename Lock>
 class TC_SCOPED_CAPABILITY SpinLockHolder {
  public:
-  explicit SpinLockHolder(Lock& lock) TC_ACQUIRE(lock) : lock_(lock) { lock_.Lock(); }
+  explicit SpinLockHolder(SpinLock& lock) TC_ACQUIRE(lock) : lock_(lock) { lock_.Lock(); }
   ~SpinLockHolder() TC_RELEASE() { lock_.Unlock(); }
   SpinLockHolder(const SpinLockHolder&) = delete;
   SpinLockHolder& operator=(const SpinLockHolder&) = delete;
 
  private:
-  Lock& lock_;
+  SpinLock& lock_;
 };
 
 }  // namespace tcmalloc

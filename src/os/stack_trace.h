@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stack traces: the calling thread's stack as return addresses. instruments/unwind/stack_trace.cc
-// walks the stack. The minimal library has instruments/unwind/no_stack_trace.cc instead, whose
+// walks the stack. The minimal library has instruments/no_instruments.cc instead, whose
 // traces are empty.
 //
 // The functions may be called anywhere: before main, in signal handlers, on alternate stacks, in
@@ -17,11 +17,11 @@
 #include <string_view>
 
 #include "base/compiler.h"
-#include "base/tuning.h"
 
 namespace tcmalloc {
 
-inline constexpr size_t kMaxStackDepth = kTuning.stack_traces.max_depth;
+// The most return addresses. Traces are on the stack: 1 KiB.
+inline constexpr size_t kMaxStackDepth = 128;
 
 // The methods by which a walk finds the caller's frame.
 enum class StackTraceMethod : uint8_t {
@@ -70,6 +70,16 @@ TC_OUT_OF_LINE size_t GetCallerStackTrace(uintptr_t* frames, size_t max, size_t 
 // belong to the next function.
 constexpr uintptr_t CallBefore(uintptr_t return_address) {
   return return_address == 0 ? 0 : return_address - 1;
+}
+
+// A hash of a stack, for tables that have each stack once.
+constexpr uint64_t HashOfStack(const uintptr_t* frames, size_t depth) {
+  uint64_t hash = depth;
+  for (size_t i = 0; i < depth; ++i) {
+    hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  return hash;
 }
 
 }  // namespace tcmalloc

@@ -5,9 +5,12 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/tuning.h"
+#include "base/units.h"
 
 namespace tcmalloc {
+
+// Span records come from the arena in blocks of this size, so that rounding wastes little.
+constexpr size_t kSpanRecordsBytes = 4_KiB;
 
 bool AddressSpace::Grow(Length n, Length alignment) {
   // Room for an aligned run wherever the mapping lands.
@@ -112,8 +115,8 @@ void AddressSpace::StopHugepagesAt(PageId page, bool in_used_span) {
     if (!hugepages.Of(page).advised) return;
     // The hugepages around it in its block that were asked for. A block lies in one leaf of the
     // page map.
-    const PageId begin(page.index() & ~(kTuning.hugepages.stopped_at_once.pages() - 1));
-    const PageId end = begin + kTuning.hugepages.stopped_at_once;
+    const PageId begin(page.index() & ~(kStoppedAtOnce.pages() - 1));
+    const PageId end = begin + kStoppedAtOnce;
     while (range.first > begin && hugepages.Of(range.first - Length(1)).advised) {
       range.first = range.first - kHugepagePages;
     }
@@ -163,7 +166,7 @@ void AddressSpace::Clear(const Span& span, size_t bytes) {
   const Length used((Length::ForBytes(bytes) + granule_ - Length(1)).pages() &
                     ~(granule_.pages() - 1));
   const PageRange range = {span.first_page, span.first_page + std::min(span.in_use.written, used)};
-  if (range.length() <= kTuning.clearing.max_unasked || !span.zero_filled ||
+  if (range.length() <= kMaxClearedUnasked || !span.zero_filled ||
       state_.hints.releasing.value() == Releasing::kNever) {
     memset(range.start_address(), 0, std::min(bytes, range.bytes()));
   } else {
@@ -198,12 +201,10 @@ PageRange AddressSpace::WithoutSharedHugepages(PageRange range) {
 
 AddressSpace::Backing AddressSpace::JudgeBacking(PageRange range) {
   if (!vm_.KnowsBacked()) {
-    return range.length() < kTuning.clearing.min_replaced_blindly ? Backing::kNearlyAll
-                                                                  : Backing::kHardlyAny;
+    return range.length() < kMinReplacedBlindly ? Backing::kNearlyAll : Backing::kHardlyAny;
   }
   const size_t samples =
-      std::clamp<size_t>(range.length().pages() / kTuning.clearing.sample_every.pages(), 1,
-                         kTuning.clearing.max_samples);
+      std::clamp<size_t>(range.length().pages() / kClearSampleEvery.pages(), 1, kMaxClearSamples);
   const Length step(range.length().pages() / samples);
   size_t backed = 0;
   for (size_t i = 0; i < samples; ++i) {
@@ -212,9 +213,8 @@ AddressSpace::Backing AddressSpace::JudgeBacking(PageRange range) {
     const PageId sample = range.first + Length(page & ~(granule_.pages() - 1));
     backed += BackedBytes({sample, sample + granule_}) > 0;
   }
-  if (backed <= samples / kTuning.clearing.few_part) return Backing::kHardlyAny;
-  return samples - backed <= samples / kTuning.clearing.few_part ? Backing::kNearlyAll
-                                                                 : Backing::kSome;
+  if (backed <= samples / kFewSamplesPart) return Backing::kHardlyAny;
+  return samples - backed <= samples / kFewSamplesPart ? Backing::kNearlyAll : Backing::kSome;
 }
 
 void AddressSpace::ClearPieces(PageRange range) {
@@ -224,7 +224,7 @@ void AddressSpace::ClearPieces(PageRange range) {
     const PageRange piece = {at, std::min(HugepageEnd(at), range.end)};
     at = piece.end;
     // All of a hugepage is backed, so to replace a piece splits none.
-    if (BackedBytes(piece) <= piece.bytes() / kTuning.clearing.replaced_part) continue;
+    if (BackedBytes(piece) <= piece.bytes() / kReplacedPart) continue;
     Replace({done, piece.first});
     ClearAll(piece);
     done = piece.end;
@@ -241,7 +241,7 @@ void AddressSpace::Replace(PageRange range) {
 }
 
 bool PageState::AddRecords() {
-  constexpr size_t kRecordsPerBlock = kTuning.metadata.span_records_bytes / sizeof(Span);
+  constexpr size_t kRecordsPerBlock = kSpanRecordsBytes / sizeof(Span);
   char* const memory = static_cast<char*>(arena.Allocate(kRecordsPerBlock * sizeof(Span)));
   if (memory == nullptr) return false;
   const SpinLockHolder holder(lock);

@@ -12,17 +12,56 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
-#include "base/intrusive_list.h"
-#include "base/tuning.h"
+#include "base/intrusive.h"
+#include "base/tuned.h"
 #include "base/units.h"
 #include "os/memory/virtual_memory.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 #include "page_heap/page_state.h"
+#include "page_heap/release_policy.h"
 
 namespace tcmalloc {
+
+// After splitting a hugepage, the heap advises the OS against hugepages in this much memory around
+// it, a power of two. Each advice may cost two mappings.
+inline constexpr Length kStoppedAtOnce = Length::ForBytes(64_MiB);
+static_assert(std::has_single_bit(kStoppedAtOnce.pages()));
+
+// calloc of large objects whose memory may have been written to. A page of 4 KiB takes 0.1 to 0.3
+// us to clear where it is backed; 1.4 us more where it is not. To replace it takes 0.1 us, and 1.4
+// us more if the program writes to it again (decision 0054).
+//
+// Up to this length, memory is cleared without asking the OS how much of it is backed. Not
+// measured.
+inline constexpr Length kMaxClearedUnasked = TunedLength(2_MiB, 4_KiB, 1_GiB);
+// The OS is asked about one page in this much memory, and about at most kMaxClearSamples. Each
+// takes 0.1 to 0.4 us: objects of 4 MiB that the program uses as a whole take 4 % longer if the OS
+// is asked about all pages, 1 % with one for each MiB (decision 0054).
+inline constexpr Length kClearSampleEvery = TunedLength(1_MiB, 64_KiB, kMaxClearedUnasked.bytes());
+inline constexpr size_t kMaxClearSamples = Tuned(16, 1, 256);
+// Where at most this part of the samples is backed, all is replaced; where at most this part is
+// unbacked, all is cleared. Else the OS is asked about all pages. Not measured.
+inline constexpr size_t kFewSamplesPart = Tuned(16, 2, 64);
+// Of each hugepage's length, at most this part may be backed for it to be replaced, where the OS
+// was asked about all pages. At one half both cost the same, if the program uses as much as the
+// last one did (decision 0054).
+inline constexpr size_t kReplacedPart = Tuned(2, 1, 256);
+// Where the OS cannot be asked (a sandbox may end the process for that), memory of this length or
+// more is replaced, and shorter memory cleared. glibc's malloc maps each object of 32 MiB or more
+// anew. Not measured.
+inline constexpr Length kMinReplacedBlindly = TunedLength(32_MiB, 2_MiB, 1_GiB);
+static_assert(kMinReplacedBlindly >= kMaxClearedUnasked);
+
+// The most attempts of realloc to move pages in the life of the process. Each may leave the process
+// with two more mappings, and the OS allows 65,530.
+inline constexpr size_t kMaxMoves = 1000;
+// The most moves at a time; further objects are copied. Span records for the end of each move are
+// reserved.
+inline constexpr size_t kMaxMovesAtOnce = 8;
 
 class AddressSpace {
  public:
@@ -48,8 +87,8 @@ class AddressSpace {
   }
 
   // Makes the first `bytes` bytes of a new large object read as zeroes; `span` is its span. Cost:
-  // none where the memory is known to be zero. Else up to Tuning::Clearing::max_unasked is cleared.
-  // Of more, the OS is asked how much is backed: what is hardly backed is replaced by fresh memory.
+  // none where the memory is known to be zero. Else up to kMaxClearedUnasked is cleared. Of more,
+  // the OS is asked how much is backed: what is hardly backed is replaced by fresh memory.
   void Clear(const Span& span, size_t bytes) TC_EXCLUDES(state_.lock);
 
   // Releases as planned; returns the number of pages released. Memory that the OS refuses to
@@ -66,9 +105,9 @@ class AddressSpace {
   // Advises the OS against hugepages around `page`, which is about to be released while other pages
   // of its hugepage stay in use. Else khugepaged would make the hugepage whole again (unless its
   // max_ptes_none is 0), and so would the first write to any other page of it that was never
-  // written to. Works in blocks of Tuning::Hugepages::stopped_at_once, because each advice may cost
-  // two mappings. `in_used_span`: the page is a free one inside a used span; then the OS is asked
-  // for hugepages again only after no page of the hugepage is in use any more.
+  // written to. Works in blocks of kStoppedAtOnce, because each advice may cost two mappings.
+  // `in_used_span`: the page is a free one inside a used span; then the OS is asked for hugepages
+  // again only after no page of the hugepage is in use any more.
   void StopHugepagesAt(PageId page, bool in_used_span) TC_EXCLUDES(state_.lock);
 
   // Unmaps free spans, the longest first, until at least `n` pages are unmapped or the OS has
@@ -122,7 +161,7 @@ class AddressSpace {
   // A system call for each slice; false once the OS refuses one.
   bool ReleasePages(PageRange range);
   static size_t SlicesOf(Length n) {
-    return (n.pages() + kTuning.release.slice.pages() - 1) / kTuning.release.slice.pages();
+    return (n.pages() + kReleaseSlice.pages() - 1) / kReleaseSlice.pages();
   }
   // Some slice is on its way for which f(span) holds.
   template <typename F>
@@ -156,8 +195,7 @@ class AddressSpace {
   // put in, which may be others', and these meet them again.
   IntrusiveList<Span> refused_ TC_GUARDED_BY(state_.lock);
   // The threads that are in Move; 0: none.
-  std::array<uint32_t, kTuning.reallocation.max_moves_at_once> moving_threads_
-      TC_GUARDED_BY(state_.lock) = {};
+  std::array<uint32_t, kMaxMovesAtOnce> moving_threads_ TC_GUARDED_BY(state_.lock) = {};
   uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
   size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
   // Where the OS was advised against hugepages, as far as there is room to remember it.
@@ -169,7 +207,7 @@ class AddressSpace {
   std::atomic<uint32_t> release_ends_{0};
   // These decide only what is tried, so relaxed suffices.
   Relaxed<bool> can_prefault_{true};
-  std::atomic<size_t> moves_left_{kTuning.reallocation.max_moves};
+  std::atomic<size_t> moves_left_{kMaxMoves};
   std::atomic<void (*)(size_t)> growth_observer_{nullptr};
 };
 

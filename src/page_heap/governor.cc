@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "page_heap/release_policy.h"
+
 namespace tcmalloc {
 
 void Governor::SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin) {
@@ -56,7 +58,7 @@ ReleasePlan Governor::DecideSoftRelease(const Held& held) {
       !ReleasesFreedMemory(limits_, held.backed_bytes, held.free_backed.bytes())) {
     return {};
   }
-  return {.length = kTuning.release.slice, .max_slices = 1};
+  return {.length = kReleaseSlice, .max_slices = 1};
 }
 
 void Governor::NoteSoftRelease(const Held& held, Length released) {
@@ -95,8 +97,8 @@ GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Lengt
     const size_t left = limits_.hard_bytes - std::min(held.backed_bytes, limits_.hard_bytes);
     room = std::min(room, std::max(needed, Length((left >> kPageShift) & granules)));
   }
-  const size_t wanted = std::clamp(held.system.pages() / kTuning.growth.part,
-                                   kTuning.growth.min.pages(), kTuning.growth.max.pages());
+  const size_t wanted =
+      std::clamp(held.system.pages() / kGrowthPart, kMinGrowth.pages(), kMaxGrowth.pages());
   return {.wanted = std::min(Length((wanted + granule_.pages() - 1) & granules), room),
           .needed = needed,
           .room = room,
@@ -108,7 +110,7 @@ bool Governor::Prefaults(hugepage_policy::Need need, Length n) const {
   // Under a memory limit, memory that may not be needed is not backed. A system call for one
   // hardware page saves nothing.
   return need == hugepage_policy::Need::kWhole && !limits_.any() && has_hugepages() &&
-         n >= kTuning.hugepages.min_prefault && n > granule_;
+         n >= kMinPrefault && n > granule_;
 }
 
 }  // namespace tcmalloc

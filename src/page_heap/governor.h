@@ -16,15 +16,29 @@
 #include <optional>
 
 #include "base/counters.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "base/units.h"
-#include "os/memory/hugepages.h"
+#include "os/memory/virtual_memory.h"
 #include "page_heap/hugepage.h"
 #include "page_heap/memory_limit.h"
 #include "page_heap/release_policy.h"
 #include "page_heap/retention.h"
 
 namespace tcmalloc {
+
+// Length of the first mapping. It is short for small programs under a limit on address space
+// (RLIMIT_AS). Not measured.
+inline constexpr Length kMinGrowth = TunedLength(1_MiB, 64_KiB, 8_MiB);
+// The longest mapping, unless one request needs more. Not measured.
+inline constexpr Length kMaxGrowth = TunedLength(64_MiB, 2_MiB, 1_GiB);
+static_assert(kMaxGrowth >= kMinGrowth);
+// Later mappings are this part of the heap, so their number grows with the logarithm of the heap's
+// size. Address space costs nothing until it is touched. Not measured.
+inline constexpr size_t kGrowthPart = Tuned(8, 2, 64);
+// The shortest span that is pre-faulted. Not measured.
+inline constexpr Length kMinPrefault = TunedLength(16_KiB, 8_KiB, 2_MiB);
+// A release gives up after this many refusals by the OS: some 20 us of calls.
+inline constexpr size_t kMaxRefusals = 64;
 
 // Which free memory is released: what ReleasePolicy decides; all, as soon as it is freed; none,
 // even on request.
@@ -42,7 +56,7 @@ struct PageHints {
   Relaxed<bool> above_soft_limit{false};
   Relaxed<bool> near_soft_limit{false};
   // As ReleasePolicy::rate().
-  Relaxed<double> release_rate{kTuning.release.default_rate};
+  Relaxed<double> release_rate{kDefaultReleaseRate};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
   // The OS has refused a mapping that was no longer than the heap has been, so free memory may be
   // unmapped.
@@ -51,9 +65,9 @@ struct PageHints {
   Relaxed<bool> unattended{false};
   // At the last decision more free memory was backed than the heap keeps for ever.
   Relaxed<bool> release_later{false};
-  // The freeing thread calls it, without locks, after each Tuning::Release::look_every freed pages,
-  // or fewer at release rates above 1. Null: there is none. It must not allocate or free. Acquire
-  // and release: it sees what was written before it was set.
+  // The freeing thread calls it, without locks, after each kLookEvery freed pages, or fewer at
+  // release rates above 1. Null: there is none. It must not allocate or free. Acquire and release:
+  // it sees what was written before it was set.
   std::atomic<void (*)()> free_observer{nullptr};
   // The bytes in use, without records; too high by at most what was freed since the last decision
   // about release.
@@ -69,7 +83,7 @@ struct ReleasePlan {
   Length length;
   // Stop earlier after this many slices were released, or this many were refused by the OS.
   size_t max_slices = SIZE_MAX;
-  size_t max_refusals = kTuning.release.max_refusals;
+  size_t max_refusals = kMaxRefusals;
   // Hugepages that are partly in use may be split when nothing else is left to release.
   bool may_split = true;
 };

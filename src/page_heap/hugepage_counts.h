@@ -10,7 +10,6 @@
 
 #include "base/bitmap.h"
 #include "base/check.h"
-#include "base/tuning.h"
 #include "base/units.h"
 #include "page_heap/hugepage.h"
 #include "page_heap/page_map.h"
@@ -101,6 +100,10 @@ class HugepageCounts {
   size_t advised_ = 0;
 };
 
+// The most hugepages, or leaves of the page map, that are searched under one hold of the lock,
+// which takes some microseconds.
+inline constexpr size_t kSearchedAtOnce = 1024;
+
 // SmallPlaces: where spans of small objects are, so that a walk over them skips the rest of the
 // heap: large objects, free memory, address space of others. A sparse heap has terabytes of these.
 //
@@ -117,10 +120,10 @@ class HugepageCounts {
 // heap still finds every span that existed when it began and exists when it gets there: such a
 // span does not move. A walk may miss spans that are made, and find marks of spans that are gone.
 //
-// Cost. Mark: a step for each hugepage. Find: at most Tuning::Trim::searched_at_once steps, each
-// for one hugepage or for the bits of some leaves, then it returns, so that the lock is free
-// meanwhile. A walk over all marks takes a step for each of their hugepages, for the others in
-// their leaves, and for each marked leaf: free memory and large objects elsewhere cost none.
+// Cost. Mark: a step for each hugepage. Find: at most kSearchedAtOnce steps, each for one hugepage
+// or for the bits of some leaves, then it returns, so that the lock is free meanwhile. A walk over
+// all marks takes a step for each of their hugepages, for the others in their leaves, and for each
+// marked leaf: free memory and large objects elsewhere cost none.
 class SmallPlaces {
  public:
   explicit SmallPlaces(PageMap& page_map) : page_map_(page_map) {}
@@ -143,7 +146,7 @@ class SmallPlaces {
   // part. Where the search is not over within its steps, `part` is empty, and part->first is where
   // to go on. False when there are no more.
   bool Find(PageRange* part) const {
-    size_t steps = kTuning.trim.searched_at_once;
+    size_t steps = kSearchedAtOnce;
     PageId page = part->first;
     for (; steps > 0; --steps) {
       const size_t leaf = LeafOf(page);

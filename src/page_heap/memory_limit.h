@@ -9,12 +9,13 @@
 #include <cstdint>
 
 #include "base/counters.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
+#include "page_heap/release_policy.h"
 
 namespace tcmalloc {
 
 // How close to its limits the memory in use is, as a level. Memory limits (MemoryLimits) and
-// memory pressure (instruments/pressure/policy.h) share this decision; each decides what to do at a
+// memory pressure (instruments/pressure/config.h) share this decision; each decides what to do at a
 // level. Pure functions.
 //
 // Levels. Bounds are listed from the mildest to the most severe. Level n is entered when the memory
@@ -78,10 +79,15 @@ struct MemoryLimits {
   size_t& of(LimitKind kind) { return kind == LimitKind::kHard ? hard_bytes : soft_bytes; }
 };
 
+// Bytes to release beyond what is needed, so that not every growth near a limit makes a system
+// call: a part of the limit, within bounds; the upper bound is one slice. Not measured.
+inline constexpr size_t kMinSlackBytes = Tuned(256_KiB, 0, 2_MiB);
+inline constexpr size_t kMaxSlackBytes = kReleaseSlice.bytes();
+inline constexpr size_t kSlackPart = Tuned(64, 2, 1024);
+
 // How much more than necessary is released.
 constexpr size_t LimitSlack(size_t limit_bytes) {
-  return std::min(std::clamp(limit_bytes / kTuning.limits.slack_part,
-                             kTuning.limits.min_slack_bytes, kTuning.limits.max_slack_bytes),
+  return std::min(std::clamp(limit_bytes / kSlackPart, kMinSlackBytes, kMaxSlackBytes),
                   limit_bytes / 2);
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/config.h"
-#include "base/tuning.h"
 
 namespace tcmalloc {
 
@@ -20,7 +19,7 @@ void* MetadataArena::Allocate(size_t bytes) {
   void* memory = AllocateWithoutGrowing(bytes);
   if (memory != nullptr) return memory;
   const size_t page = vm_.hardware_page_size();
-  size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kTuning.metadata.chunk_bytes;
+  size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kArenaChunkBytes;
   chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
   char* chunk = CutFromRegion(chunk_bytes);
   const bool in_region = chunk != nullptr;
@@ -80,8 +79,7 @@ bool MetadataArena::AddRegion(size_t bytes) {
   size_t region_bytes;
   {
     const SpinLockHolder holder(lock_);
-    region_bytes = std::clamp(reserved_bytes_, kTuning.metadata.first_region_bytes,
-                              kTuning.metadata.max_region_bytes);
+    region_bytes = std::clamp(reserved_bytes_, kFirstRegionBytes, kMaxRegionBytes);
   }
   region_bytes = (std::max(region_bytes, least) + page - 1) & ~(page - 1);
   void* start = vm_.Reserve(region_bytes);
@@ -136,8 +134,7 @@ char* MetadataArena::TakeFromFallback(size_t* bytes) {
 
 void* MetadataArena::UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number) {
   const SpinLockHolder holder(lock_);
-  if (mapped && chunk_bytes == kTuning.metadata.chunk_bytes &&
-      SizeOf(size_number) <= kMostFromSpare) {
+  if (mapped && chunk_bytes == kArenaChunkBytes && SizeOf(size_number) <= kMostFromSpare) {
     // Many threads may have found the arena empty at once, and each have mapped a chunk. One of
     // these is kept as a spare, so that the current chunk is not cut up for each of them.
     if (spare_ != nullptr) return nullptr;
@@ -189,7 +186,7 @@ void* MetadataArena::TakeLocked(size_t size_number) {
     if (spare_ == nullptr || bytes > kMostFromSpare) return nullptr;
     DropChunkLocked();
     chunk_ = spare_;
-    chunk_left_ = kTuning.metadata.chunk_bytes;
+    chunk_left_ = kArenaChunkBytes;
     spare_ = nullptr;
     return TakeLocked(size_number);
   }

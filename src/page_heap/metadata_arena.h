@@ -23,11 +23,19 @@
 
 #include "base/config.h"
 #include "base/counters.h"
-#include "base/tuning.h"
+#include "base/units.h"
 #include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
 
 namespace tcmalloc {
+
+// The arena grows by this much: 16 system calls per MiB. A multiple of 64 KiB, the largest hardware
+// page.
+inline constexpr size_t kArenaChunkBytes = 64_KiB;
+// The first region has this size, each further one that of all before, up to the second number.
+inline constexpr size_t kFirstRegionBytes = 512_KiB;
+inline constexpr size_t kMaxRegionBytes = 64_MiB;
+static_assert(kArenaChunkBytes % 64_KiB == 0 && kFirstRegionBytes >= 2 * kArenaChunkBytes);
 
 class MetadataArena {
  public:
@@ -98,8 +106,7 @@ class MetadataArena {
   }
 
   // Larger requests get a chunk of their own.
-  static constexpr size_t kMostFromSpare =
-      kTuning.metadata.chunk_bytes / kTuning.metadata.shared_chunk_part;
+  static constexpr size_t kMostFromSpare = kArenaChunkBytes / 4;
 
   // Memory for a chunk in the present region, or a new one; null when the OS refuses.
   char* CutFromRegion(size_t bytes) TC_EXCLUDES(lock_);

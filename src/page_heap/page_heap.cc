@@ -5,8 +5,23 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
+#include "base/tuned.h"
+#include "page_heap/governor.h"
+#include "page_heap/release_policy.h"
+#include "page_heap/span_home.h"
 
 namespace tcmalloc {
+
+// While no thread runs idle release, slow paths look for memory to release after this time. Not
+// measured.
+constexpr int64_t kLookEveryMs = Tuned(500, 10, kReleaseMemoryMs);
+// The most slices that one allocation releases for the soft limit. If free memory lies in many
+// short spans, a slice releases little and still costs a system call.
+constexpr size_t kMaxSlicesForSoft = 32;
+// How many times an allocation at the hard limit may find that other threads took the memory that
+// was released, before it fails. Other threads make progress meanwhile, but an allocation larger
+// than theirs could try forever.
+constexpr size_t kMaxTimesTaken = 100;
 
 PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
                    const PageHeapOptions& options)
@@ -78,9 +93,8 @@ Span* PageHeap::Allocate(Request request) {
   request.now_ms = now_ms_();
   // Spans that other threads add to the caches meanwhile do not count, so the loop ends.
   size_t may_drain_bytes = state_.homes.KeptBytes();
-  const size_t left_bytes = request.chunk == Length(0) ? 0
-                                                       : state_.hints.in_use_bytes.value() /
-                                                             kTuning.span_pool.left_to_others_part;
+  const size_t left_bytes =
+      request.chunk == Length(0) ? 0 : state_.hints.in_use_bytes.value() / kLeftToOthersPart;
   Stage stage = may_drain_bytes > left_bytes || request.memory != Memory::kAny ? Stage::kBacked
                                                                                : Stage::kGrow;
   LimitPass pass;
@@ -143,7 +157,7 @@ bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes
   }
   stage = Stage::kUnmapped;
   address_space_.UnmapAtLeast(n + request.alignment + Length::ForBytes(PageMap::leaf_bytes()),
-                              kTuning.release.max_refusals);
+                              kMaxRefusals);
   return true;
 }
 
@@ -235,7 +249,7 @@ void PageHeap::ReleaseAfterFreeing(Length freed) {
 
 TC_SLOW_PATH void PageHeap::ReleaseIdleSlow() {
   const int64_t now_ms = now_ms_();
-  if (now_ms - looked_ms_.value() < kTuning.release.look_every_ms) return;
+  if (now_ms - looked_ms_.value() < kLookEveryMs) return;
   // Slice by slice, one in each call, so that no call takes long.
   if (ReleaseDue(kReleaseSlice, false) == Length(0)) looked_ms_.Set(now_ms);
 }
@@ -259,8 +273,7 @@ TC_SLOW_PATH bool PageHeap::MakeRoom(const GrowthDecision& decision, LimitPass& 
   const Length wanted = Length::ForBytes(decision.release_bytes);
   Length released;
   if (soft) {
-    released = address_space_.Release(
-        {.length = wanted, .max_slices = kTuning.limits.max_slices_for_soft});
+    released = address_space_.Release({.length = wanted, .max_slices = kMaxSlicesForSoft});
   } else if (decision.action != Action::kFail) {
     released = ReleaseAtLeast(wanted);
   }
@@ -274,7 +287,7 @@ TC_SLOW_PATH bool PageHeap::MakeRoom(const GrowthDecision& decision, LimitPass& 
   if (soft || !decision.may_fail) return true;
   if (decision.action != Action::kFail &&
       (released > Length(0) || address_space_.WaitForRelease(pass.releases)) &&
-      ++pass.times_released <= kTuning.limits.max_times_taken) {
+      ++pass.times_released <= kMaxTimesTaken) {
     return true;
   }
   state_.hints.hard_limit_refusals.Add(1);

@@ -21,8 +21,9 @@
 #include "base/units.h"
 #include "os/spinlock.h"
 #include "page_heap/address_space.h"
+#include "page_heap/hugepage.h"
 #include "page_heap/page_state.h"
-#include "page_heap/touch_history.h"
+#include "page_heap/release_policy.h"
 
 namespace tcmalloc {
 
@@ -63,8 +64,8 @@ class PageHeap {
                 Memory memory = Memory::kAny);
 
   // Frees a span and the memory of its bitmap. May release free memory before it returns, as a rule
-  // at most Tuning::Release::slice. Requires: the span is in use, its pages have no class in the
-  // page map, no other thread deletes it.
+  // at most kReleaseSlice. Requires: the span is in use, its pages have no class in the page map,
+  // no other thread deletes it.
   void Delete(Span* span);
 
   // Adds a home for the rest of this heap's life: see SpanHomes::Add.
@@ -137,8 +138,6 @@ class PageHeap {
   // null when no free span is long enough.
   void* TakeForMetadata(size_t* bytes);
 
-  // A constant of its own, so that code has it as an immediate and does not read it from memory.
-  static constexpr Length kReleaseSlice = kTuning.release.slice;
   // The span length that serves a request of `n` pages: whole hardware pages.
   Length RoundUp(Length n) const {
     return Length((n.pages() + granule_.pages() - 1) & ~(granule_.pages() - 1));
@@ -160,15 +159,8 @@ class PageHeap {
   PageStats GetStats(FreeSpanCounts* lengths = nullptr);
   // Aborts when an invariant does not hold. Walks all spans.
   void CheckInvariants() { store()->CheckInvariants(); }
-  // Calls f(lock) for every lock, in the order of the ranks: each GatedLock, then a SpinLock.
-  template <typename F>
-  void ForEachLock(F f) {
-    state_.homes.ForEach([&f](SpanHome& home) {
-      f(home.kept.lock());
-      f(home.pool.lock());
-    });
-    f(state_.lock);
-  }
+  // The only lock besides those of the homes.
+  SpinLock& lock() { return state_.lock; }
 
  private:
   friend struct FieldTable;

@@ -6,8 +6,13 @@
 #include "base/check.h"
 #include "base/compiler.h"
 #include "page_heap/page_heap.h"
+#include "page_heap/span_home.h"
 
 namespace tcmalloc {
+
+// The most kept spans of other shards that one request drains. Draining one at a time would mix the
+// shards' memory span by span (decision 0010).
+constexpr size_t kDrainedAtOnce = 32;
 
 Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper) {
   if (keeper == nullptr || !SpanPool::Serves(n) || !MayKeep()) {
@@ -18,8 +23,8 @@ Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper)
   SpanPool& pool = keeper->pool;
   if (pool.needs_records()) AddRecords(pool);
   if (Span* const span = pool.TryTake(n, now_ms_())) return span;
-  const Length chunk = kTuning.span_pool.chunk;
-  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kTuning.span_pool.unattended_bytes);
+  const Length chunk = kPoolChunk;
+  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kUnattendedPoolBytes);
   const bool may_keep = pool.bytes() + chunk.bytes() <= most;
   Span* const span = Allocate({.length = n, .use = use, .chunk = may_keep ? chunk : n});
   if (span == nullptr || span->num_pages == n) return span;
@@ -70,7 +75,7 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   if (!span->ClaimLargeAt(p)) return false;
   TakeSample(span, sample);
   span->in_use.written = span->num_pages;
-  const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kTuning.span_pool.unattended_bytes);
+  const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kUnattendedPoolBytes);
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
   while (DeleteLongest(pool, most) > 0) {
@@ -124,7 +129,7 @@ void PageHeap::DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool 
   size_t kept = 0;
   if (MayKeep()) {
     const size_t most =
-        MayKeepBytes(home.kept.bytes(), n * spans[0]->bytes(), kTuning.span_cache.unattended_bytes);
+        MayKeepBytes(home.kept.bytes(), n * spans[0]->bytes(), kUnattendedSpanBytes);
     kept = home.kept.Put(spans, n, same_shard, most);
   }
   for (; kept < n; ++kept) Delete(spans[kept]);
@@ -175,7 +180,7 @@ size_t PageHeap::DrainFor(const Request& request) {
       return bytes > 0;
     });
     if (bytes > 0) return bytes;
-    const bool is_short = request.length.pages() <= kTuning.span_cache.max_pages;
+    const bool is_short = request.length.pages() <= kMaxKeptPages;
     if (is_short) return Drain(1);
     DrainSpanCaches();
     return 0;
@@ -183,7 +188,7 @@ size_t PageHeap::DrainFor(const Request& request) {
   Span* const own = request.home->kept.TakeAny();
   // Several spans of other homes at once: one at a time would interleave the shards' spans (see
   // NearRun).
-  if (own == nullptr) return Drain(kTuning.span_cache.drained_at_once);
+  if (own == nullptr) return Drain(kDrainedAtOnce);
   const size_t bytes = own->bytes();
   Delete(own);
   return bytes;

@@ -13,11 +13,11 @@
 #include <new>
 
 #include "base/config.h"
-#include "base/tuning.h"
 #include "base/units.h"
 #include "os/clock.h"
 #include "os/spinlock.h"
 #include "page_heap/governor.h"
+#include "page_heap/hugepage.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_map.h"
 #include "page_heap/page_stats.h"
@@ -33,9 +33,9 @@ struct PageHeapOptions {
   // process where more than half of the heap is free. Each unmapping may split a mapping.
   bool unmap_when_short = false;
   // With this much in use the heap grows by hugepages.
-  Length hugepage_threshold = Length(kTuning.hugepages.threshold.pages());
+  Length hugepage_threshold = Length(kHugepageThreshold.pages());
   // See SavesSpace.
-  Length spare_space = Length(kTuning.placement.spare_space.pages());
+  Length spare_space = Length(kMaxGrowth.pages());
   // The clock of ReleasePolicy and Span::in_use.
   int64_t (*now_ms)() = &CoarseMilliseconds;
 };

@@ -10,7 +10,7 @@
 #include "base/counters.h"
 #include "base/size_classes.h"
 #include "base/units.h"
-#include "os/memory/hugepages.h"
+#include "os/memory/virtual_memory.h"
 #include "page_heap/free_spans.h"
 #include "page_heap/memory_limit.h"
 #include "page_heap/span.h"

@@ -9,13 +9,48 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "base/units.h"
 
 namespace tcmalloc {
 
-// DemandHistory: the most that was in use at once during the last Tuning::Release::windows windows
-// of time. Pure arithmetic: the caller brings the time. Thread safety: none.
+// The default of TCMALLOC_RELEASE_RATE. The TCMalloc document explains values from 0 to 10 under
+// "tcmalloc_release_rate".
+inline constexpr double kDefaultReleaseRate = 1.0;
+
+// How long the peak demand is remembered, at rates up to 1; above, it is shorter. A program that
+// just used the memory is likely to need it again (decision 0014).
+inline constexpr int64_t kReleaseMemoryMs = Tuned(4000, 100, 60'000);
+// How many windows that time is divided into. Not measured.
+inline constexpr size_t kDemandWindows = Tuned(8, 2, 64);
+
+// What a program may have to fault in again within kRegretMs of its release, for each second of its
+// life, times the rate: 2 % of its time at 1.4 us for a page of 4 KiB (decision 0053).
+inline constexpr size_t kRegretBytesPerSecond = Tuned(56_MiB, 1_MiB, 1_GiB);
+inline constexpr int64_t kRegretMs = Tuned(1000, 100, kReleaseMemoryMs);
+// The most that may have been released within kRegretMs, times the rate. It bounds how fast memory
+// is released: this much in two kRegretMs. Not measured.
+inline constexpr size_t kMaxBytesAtRisk = Tuned(1_GiB, 16_MiB, 4095_MiB);
+
+// If the only free pages left are in partially used hugepages, these are split when the excess is
+// more than this part of the memory in use (decision 0014).
+inline constexpr size_t kSplitPart = Tuned(16, 1, 256);
+
+// The most that one system call releases, unless there is no memory for the record of a longer
+// span's rest. A freeing thread waits for that call (decision 0014). A multiple of a hugepage.
+inline constexpr Length kReleaseSlice = TunedLength(8_MiB, 2_MiB, 64_MiB);
+static_assert(kReleaseSlice.bytes() % 2_MiB == 0);
+// Freeing reads the clock once for this many pages. Not measured.
+inline constexpr Length kLookEvery = TunedLength(1_MiB, 64_KiB, 2_MiB);
+// A span longer than kReleasePart slices is released in parts of this fraction, at most
+// kMaxReleasePart, with one system call per slice. Ending a part takes a step for each hugepage
+// under the page heap's lock.
+inline constexpr size_t kReleasePart = 8;
+inline constexpr Length kMaxReleasePart = Length::ForBytes(1_GiB);
+static_assert(kMaxReleasePart >= kReleaseSlice && kMaxReleasePart.bytes() % 2_MiB == 0);
+
+// DemandHistory: the most that was in use at once during the last kDemandWindows windows of time.
+// Pure arithmetic: the caller brings the time. Thread safety: none.
 class DemandHistory {
  public:
   // `in_use` pages are in use. To be called when there are more than before.
@@ -30,9 +65,9 @@ class DemandHistory {
     int64_t passed = (now_ms - window_start_ms_) / window_ms;
     if (passed > 0) {
       window_start_ms_ += passed * window_ms;
-      if (passed > int64_t{kTuning.release.windows}) passed = kTuning.release.windows;
+      if (passed > int64_t{kDemandWindows}) passed = kDemandWindows;
       for (; passed > 0; --passed) {
-        current_ = (current_ + 1) % kTuning.release.windows;
+        current_ = (current_ + 1) % kDemandWindows;
         peaks_[current_] = in_use;
       }
     }
@@ -50,7 +85,7 @@ class DemandHistory {
   }
 
  private:
-  std::array<Length, kTuning.release.windows> peaks_{};
+  std::array<Length, kDemandWindows> peaks_{};
   // The most since the last Advance.
   Length recorded_;
   size_t current_ = 0;
@@ -58,10 +93,10 @@ class DemandHistory {
 };
 
 // RegretBudget: bounds what a program pays for memory that was released and needed again within
-// Tuning::Release::regret_ms. Pure arithmetic: the caller brings the time.
+// kRegretMs. Pure arithmetic: the caller brings the time.
 //
 // Rule. Time earns pages, at the rate at which page faults on all of them would take a fixed part
-// of the time. A release spends pages. It gets them back when regret_ms have passed without a page
+// of the time. A release spends pages. It gets them back when kRegretMs have passed without a page
 // fault on them. If the program needs released memory sooner, the pages that it needs stay spent:
 // releases stop until time has earned what the page faults cost. The budget starts empty, so the
 // page faults of any time since the start take at most that part of it.
@@ -72,21 +107,20 @@ class RegretBudget {
   // The time is `now_ms`; a time before the last one changes nothing. The budget earns and holds
   // `factor` times the pages of factor 1.
   void Advance(int64_t now_ms, double factor) {
-    constexpr auto& kRules = kTuning.release;
     if (now_ms_ == kNever) window_start_ms_ = now_ms_ = now_ms;
     if (now_ms <= now_ms_) return;
     const double seconds = static_cast<double>(now_ms - now_ms_) / 1000;
     now_ms_ = now_ms;
     const int64_t window_ms = now_ms - window_start_ms_;
-    if (window_ms >= kRules.regret_ms) {
+    if (window_ms >= kRegretMs) {
       pages_ += earlier_;
       earlier_ = std::exchange(latest_, 0);
-      // The last release was within the first regret_ms of the window.
-      if (window_ms >= 2 * kRules.regret_ms) pages_ += std::exchange(earlier_, 0);
+      // The last release was within the first kRegretMs of the window.
+      if (window_ms >= 2 * kRegretMs) pages_ += std::exchange(earlier_, 0);
       window_start_ms_ = now_ms;
     }
-    pages_ += factor * Pages(kRules.regret_bytes_per_second) * seconds;
-    pages_ = std::min(pages_, factor * Pages(kRules.most_at_risk) - earlier_ - latest_);
+    pages_ += factor * Pages(kRegretBytesPerSecond) * seconds;
+    pages_ = std::min(pages_, factor * Pages(kMaxBytesAtRisk) - earlier_ - latest_);
   }
   // How many pages may be released now.
   Length left() const { return Length(static_cast<size_t>(std::max(pages_, 0.0))); }
@@ -114,7 +148,7 @@ class RegretBudget {
   // Below zero where more was released than was left.
   double pages_ = 0;
   // Pages released since window_start_ms_, and in the window before, less those that the program
-  // needed again. A window ends when regret_ms have passed and the time is told.
+  // needed again. A window ends when kRegretMs have passed and the time is told.
   double latest_ = 0;
   double earlier_ = 0;
   int64_t window_start_ms_ = kNever;
@@ -127,9 +161,9 @@ class RegretBudget {
 // Rule. The heap keeps the memory that the peak demand of the last seconds needed: a program that
 // used it a moment ago is likely to need it again. Free memory beyond that is released, as far as
 // RegretBudget allows: what the program needs again at once may cost it a small part of its time
-// only. The rate multiplies the budget. It also decides how long the last seconds are: memory_ms
-// at rates up to 1, less above. Rate 0 never releases. The numbers and their reasons:
-// Tuning::Release. Why idle memory, and not all that a program has just freed: docs/decisions/0053.
+// only. The rate multiplies the budget. It also decides how long the last seconds are:
+// kReleaseMemoryMs at rates up to 1, less above. Rate 0 never releases. Why idle memory, and not
+// all that a program has just freed: docs/decisions/0053.
 class ReleasePolicy {
  public:
   // What the heap holds.
@@ -164,7 +198,7 @@ class ReleasePolicy {
   Length PagesFreed(Length n) {
     if (rate_ <= 0) return Length(0);
     freed_ += n;
-    const double look_every = static_cast<double>(kTuning.release.look_every.pages());
+    const double look_every = static_cast<double>(kLookEvery.pages());
     if (freed_ < Length(static_cast<size_t>(look_every / std::max(rate_, 1.0)))) return Length(0);
     return std::exchange(freed_, Length(0));
   }
@@ -178,7 +212,7 @@ class ReleasePolicy {
     const Length excess = state.free_backed - kept;
     const Length length = std::min({excess, most, budget_.left()});
     budget_.Spend(length);
-    return {length, excess.pages() > state.in_use.pages() / kTuning.release.split_part};
+    return {length, excess.pages() > state.in_use.pages() / kSplitPart};
   }
 
   // `n` more pages were released than decided, since hugepages are released whole. Later decisions
@@ -189,11 +223,11 @@ class ReleasePolicy {
   friend struct FieldTable;
 
   int64_t WindowMs() const {
-    const double memory = static_cast<double>(kTuning.release.memory_ms) / std::max(rate_, 1.0);
-    return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{kTuning.release.windows});
+    const double memory = static_cast<double>(kReleaseMemoryMs) / std::max(rate_, 1.0);
+    return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{kDemandWindows});
   }
 
-  double rate_ = kTuning.release.default_rate;
+  double rate_ = kDefaultReleaseRate;
   // The demand, with free memory that was too short to serve it.
   DemandHistory history_;
   RegretBudget budget_;

@@ -30,8 +30,7 @@
 #include <cstdint>
 
 #include "base/compiler.h"
-#include "base/intrusive_list.h"
-#include "base/ordered_tree.h"
+#include "base/intrusive.h"
 #include "base/size_classes.h"
 #include "base/units.h"
 

@@ -5,10 +5,11 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
-#include "base/tuning.h"
-#include "page_heap/placement.h"
 
 namespace tcmalloc {
+
+// The most free spans of equal length that are compared to find the one in the fullest hugepage.
+constexpr size_t kEqualsLookedAt = 8;
 
 Span* SpanStore::TakeRecord() {
   Span* const span = records_.PopFirst();
@@ -282,13 +283,12 @@ bool SpanStore::CanExtend(const Span& span, Length more, Length* fresh) const {
 
 Span* SpanStore::FullestOfEqual(const Request& request, Span* span, FreeKind kind) const {
   if (span == nullptr || !request.in_hugepages) return span;
-  return free_[kind].BestOfEqual(
-      span, kTuning.hugepages.equals_looked_at, [this](const Span& a, const Span& b) {
-        return hugepages_.Of(a.first_page).used > hugepages_.Of(b.first_page).used;
-      });
+  return free_[kind].BestOfEqual(span, kEqualsLookedAt, [this](const Span& a, const Span& b) {
+    return hugepages_.Of(a.first_page).used > hugepages_.Of(b.first_page).used;
+  });
 }
 
-// Near runs: page_heap/placement.h.
+// Near runs: page_heap/span_store.h.
 SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) const {
   const SpanHome& home = *request.home;
   const Length n = request.length;

@@ -4,10 +4,15 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/tuning.h"
+#include "page_heap/release_policy.h"
+#include "page_heap/span_home.h"
 #include "page_heap/span_store.h"
 
 namespace tcmalloc {
+
+// The most free spans that are compared to choose one to release.
+constexpr size_t kSpansLookedAt = 16;
+static_assert(kMaxKeptPages <= FreeSpans::kMaxExactPages);
 
 void SpanStore::DeleteMoved(Span* span, Length head, Length moved) {
   NotInUse(span);
@@ -38,8 +43,8 @@ Span* SpanStore::TakeForMetadata(Length n, bool may_cut) {
 // never touched. So of a long span a part is taken at once, small enough that most of the span can
 // be allocated meanwhile.
 static Length ReleasedAtOnce(Length n) {
-  const Length part(n.pages() / kTuning.release.part_at_once & ~(kHugepagePages.pages() - 1));
-  return std::clamp(part, kTuning.release.slice, kTuning.release.most_at_once);
+  const Length part(n.pages() / kReleasePart & ~(kHugepagePages.pages() - 1));
+  return std::clamp(part, kReleaseSlice, kMaxReleasePart);
 }
 
 Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
@@ -53,7 +58,7 @@ Span* SpanStore::TakeReleasable(Length limit, bool may_split, bool may_cut) {
         const PageRange whole = whole_hugepages(s);
         return !hugepages_.AreAdvised(s) || whole.first < whole.end;
       },
-      kTuning.release.spans_looked_at);
+      kSpansLookedAt);
   const bool splits = span == nullptr;
   if (splits && may_split) span = free_[kBacked].FindLongest();
   if (span == nullptr) return nullptr;
@@ -185,7 +190,7 @@ void SpanStore::AddFree(PageStats* stats, FreeSpanCounts* lengths) const {
   }
   homes_.ForEach([lengths](const SpanHome& home) {
     if (home.kept.bytes() == 0) return;
-    for (size_t i = 0; i < kTuning.span_cache.max_pages; ++i) {
+    for (size_t i = 0; i < kMaxKeptPages; ++i) {
       lengths->exact[i].backed += static_cast<uint32_t>(home.kept.count(Length(i + 1)));
     }
   });

@@ -5,15 +5,14 @@
 
 #include <atomic>
 
-#include "base/tuning.h"
+#include "base/tuned.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/futex.h"
 #include "os/signals.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
-#include "process/idle_release.h"
-#include "process/stray_child.h"
+#include "process/release.h"
 #include "thread_cache/registry.h"
 
 namespace tcmalloc {
@@ -56,7 +55,7 @@ constinit std::atomic<uint32_t> asleep{kAwake};
 // outside.
 void Sleep(Heap& heap, int pause_ms, uint32_t seen) {
   const bool has_timer = pause_ms != IdleRelease::kUntilFrees;
-  const bool until_frees = !has_timer || pause_ms > kTuning.idle_release.pass_ms;
+  const bool until_frees = !has_timer || pause_ms > kIdlePassMs;
   const uint32_t how = until_frees ? kUntilFrees : kForATime;
   asleep.store(how, std::memory_order_seq_cst);
   if (stop.load(std::memory_order_seq_cst) == 0 && !heap.control.HasRequest() &&
@@ -103,17 +102,26 @@ bool BeginStart() {
                                         std::memory_order_relaxed);
 }
 
+// How often the background thread is started again, since a start and an end cost some 100 us. A
+// program that creates one thread after the other gets one at most once in kRestartAloneMs. A
+// program that repeatedly creates several threads at a time gets one the first kQuickStarts times,
+// then once in kRestartMs. The first kQuickStartsAlone starts are always quick. Not measured.
+constexpr int64_t kRestartAloneMs = Tuned(10'000, 20, 3'600'000);
+constexpr uint32_t kQuickStarts = Tuned(4, 1, 1000);
+constexpr uint32_t kQuickStartsAlone = kQuickStarts - 1;
+constexpr int64_t kRestartMs = Tuned(20, 0, 10'000);
+static_assert(kRestartAloneMs >= kRestartMs);
+
 // Limits the starts, so that a program that creates and joins threads again and again does not pay
 // for a start each time.
 bool IsTimeToStart(int64_t now_ms) {
-  constexpr auto& kRules = kTuning.idle_release;
   const int64_t pause_ms = now_ms - started_ms.load(std::memory_order_relaxed);
   const uint32_t before = starts.load(std::memory_order_relaxed);
   if (before == 0) return true;
   if (created.load(std::memory_order_relaxed) <= 1) {
-    return before < kRules.quick_starts_alone || pause_ms >= kRules.restart_alone_ms;
+    return before < kQuickStartsAlone || pause_ms >= kRestartAloneMs;
   }
-  return before < kRules.quick_starts || pause_ms >= kRules.restart_ms;
+  return before < kQuickStarts || pause_ms >= kRestartMs;
 }
 
 void SetWorker(Worker started) {

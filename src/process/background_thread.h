@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which thread runs idle release (process/idle_release.h):
+// Which thread runs idle release (process/release.h):
 //   * in a program with several threads, a thread of the library: the background thread;
 //   * if there is a thread that listens to memory pressure, that thread
 //     (instruments/pressure/pressure.h);
@@ -40,11 +40,11 @@
 // consistent), so that one of them stops the background thread. The thread that stops it tests the
 // count again when no other thread can stop or start it. A program that starts one thread after the
 // other, or a few at a time again and again, does not get a background thread each time
-// (Tuning::IdleRelease has the numbers of starts).
+// (kQuickStarts).
 //
 // Fork. A child has no background thread, and gets one when it creates a thread. Signals are
 // blocked during start and stop, so that no handler forks in the middle: its child would wait for a
-// thread that it does not have. A stray child (process/stray_child.h) never has one.
+// thread that it does not have. A stray child (process/fork.h) never has one.
 //
 // Sleep. When the passes have nothing to do, the thread sleeps on `asleep` without a timer. It sets
 // that word to kUntilFrees, then compares `frees` with its value before the last pass, and sleeps
@@ -71,7 +71,7 @@
 
 #include <cstdint>
 
-#include "os/detached_thread.h"
+#include "os/threads.h"
 
 namespace tcmalloc {
 

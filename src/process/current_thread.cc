@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/current_thread.h"
 
-#include "base/tuning.h"
-#include "os/thread_exit.h"
+#include "os/threads.h"
 #include "process/background_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/stray_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -59,7 +58,7 @@ ThreadCache* CacheForFree() {
   ThreadSlot& slot = current_slot;
   if (slot.cache != nullptr) return slot.cache;
   if (slot.phase != ThreadSlot::Phase::kNew) return nullptr;
-  if (slot.frees_without_cache < kTuning.thread_caches.frees_before_cache) {
+  if (slot.frees_without_cache < kFreesBeforeCache) {
     ++slot.frees_without_cache;
     return nullptr;
   }

@@ -7,11 +7,11 @@
 #include "base/check.h"
 #include "config/settings.h"
 #include "os/environment.h"
-#include "os/memory/hugepages.h"
+#include "os/memory/virtual_memory.h"
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"
-#include "os/thread_exit.h"
+#include "os/threads.h"
 #include "process/background_thread.h"
 #include "process/current_thread.h"
 
@@ -44,6 +44,7 @@ void ConfigureMemory(const Settings& settings, Heap* heap) {
 
 void ConfigurePages(const Settings& settings, Heap* heap) {
   heap->page_heap.hints().retention.SetTotal(settings.retention_bytes);
+  static_assert(kDefaultReleaseRate == 1.0, "as the row of TCMALLOC_RELEASE_RATE says");
   heap->page_heap.governor()->SetReleaseRate(settings.release_rate);
   if (settings.disable_memory_release) {
     heap->page_heap.governor()->SetReleasing(Releasing::kNever);
@@ -74,6 +75,7 @@ void ApplySettings(const Settings& settings, Heap* heap) {
   if (settings.max_total_thread_cache_bytes >= 0) {
     heap->registry.SetTotalLimit(static_cast<size_t>(settings.max_total_thread_cache_bytes));
   }
+  static_assert(kMinPerCacheBytes >= kInitialCacheBytes);
   heap->registry.SetMinPerCache(settings.min_thread_cache_bytes);
   heap->registry.SetInheritance(true);
   heap->registry.FollowRetention();

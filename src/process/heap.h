@@ -5,28 +5,60 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/compiler.h"
 #include "central/central_cache.h"
 #include "central/hole_release.h"
 #include "config/settings.h"
-#include "os/membarrier.h"
+#include "os/clock.h"
 #include "os/memory/anonymous_memory.h"
 #include "os/memory/heap_memory.h"
+#include "os/processor.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/page_map.h"
 #include "process/control.h"
 #include "process/fast_path_data.h"
-#include "process/guarded_samples.h"
+#include "process/instrument_records.h"
 #include "process/large_reports.h"
 #include "process/limits.h"
-#include "process/pressure_counts.h"
-#include "process/revival.h"
 #include "process/sampling.h"
 #include "thread_cache/registry.h"
 
 namespace tcmalloc {
+
+// A function that runs once in a forked child that keeps running. The first allocation on
+// the slow path after some time calls it. Children that exec soon never call it. It runs inside
+// malloc, but without the allocator's locks, so it may allocate.
+//
+// Thread safety: any; but only the single thread with which a child begins may call Schedule, or
+// the function itself, for another try. Cost: one load.
+class Revival {
+ public:
+  constexpr Revival() = default;
+
+  void Schedule(int64_t at_ms, void (*revive)()) {
+    revive_ = revive;
+    // Release order: a thread that loads the time with acquire sees the function.
+    at_ms_.store(at_ms, std::memory_order_release);
+  }
+  bool is_scheduled() const { return at_ms_.load(std::memory_order_relaxed) != 0; }
+  // Calls the function once, when it is due.
+  void ReviveWhenDue() {
+    int64_t at_ms = at_ms_.load(std::memory_order_acquire);
+    if (at_ms == 0 || CoarseMilliseconds() < at_ms) return;
+    if (at_ms_.compare_exchange_strong(at_ms, 0, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+      revive_();
+    }
+  }
+
+ private:
+  // The time of the call (CoarseMilliseconds); 0 if no call is scheduled.
+  std::atomic<int64_t> at_ms_{0};
+  void (*revive_)() = nullptr;
+};
 
 struct Heap {
   explicit Heap(PageMap& page_map);

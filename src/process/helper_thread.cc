@@ -6,17 +6,19 @@
 #include <atomic>
 #include <cstddef>
 
-#include "base/text_writer.h"
-#include "base/tuning.h"
+#include "base/text.h"
 #include "os/clock.h"
-#include "os/detached_thread.h"
 #include "os/environment.h"
 #include "os/futex.h"
 #include "os/log.h"
 #include "os/signals.h"
+#include "os/threads.h"
 
 namespace tcmalloc {
 namespace {
+
+// How long a thread waits for the reports on a fatal signal.
+constexpr int64_t kMaxSignalWaitMs = 1000;
 
 constexpr size_t kMaxTasks = 8;
 
@@ -57,7 +59,7 @@ void OnSignal(int signal) {
   if (!AsksToEnd(signal)) return Wake();
   ending.store(true, std::memory_order_relaxed);
   Wake();
-  const int64_t until_ms = CoarseMilliseconds() + kTuning.reports.max_signal_wait_ms;
+  const int64_t until_ms = CoarseMilliseconds() + kMaxSignalWaitMs;
   for (;;) {
     const int64_t left_ms = until_ms - CoarseMilliseconds();
     if (left_ms <= 0 || was_served.load(std::memory_order_acquire) != 0) return;
@@ -163,7 +165,7 @@ void AwaitEndBySignal() {
       process_of_thread.load(std::memory_order_relaxed) != ProcessId()) {
     return;
   }
-  for (int i = 0; i < kTuning.reports.max_write_wait_ms; ++i) WaitMillisecond();
+  for (int i = 0; i < kMaxWriteWaitMs; ++i) WaitMillisecond();
 }
 
 void RestartHelperInChild() {

@@ -7,8 +7,8 @@
 // a handler that the program installs later replaces it. It sets a bit and wakes the helper thread.
 // For a signal that asks the process to end (AsksToEnd) the helper calls its tasks, then passes the
 // signal on: the process ends as it would without the library. Meanwhile the thread that received
-// the signal waits, so that main does not return first. It waits for at most
-// Tuning::Reports::max_signal_wait_ms: it may hold a lock that a task needs.
+// the signal waits, so that main does not return first. It waits for at most kMaxSignalWaitMs: it
+// may hold a lock that a task needs.
 //
 // Fork. A child gets a helper thread of its own in the handler around fork; its intervals start
 // anew. A child may have no helper thread, because clone created it or no thread could be started.
@@ -22,6 +22,10 @@
 #include <cstdint>
 
 namespace tcmalloc {
+
+// How long a thread waits, at exit and for its own heap profile, for a file that another thread is
+// writing. That thread may hang, or this thread's signal handler may have interrupted it.
+inline constexpr int kMaxWriteWaitMs = 10'000;
 
 struct HelperTask {
   // The time between two calls; 0 if no interval causes calls.
@@ -45,8 +49,7 @@ constexpr uint64_t SignalBit(int signal) { return uint64_t{1} << (signal - 1); }
 [[nodiscard]] bool HandleSignalInHelper(int signal);
 
 // Called when the process exits. If the helper is serving a signal that ends the process, waits
-// until the process ends, at most Tuning::Reports::max_write_wait_ms. Any thread but the helper may
-// call it.
+// until the process ends, at most kMaxWriteWaitMs. Any thread but the helper may call it.
 void AwaitEndBySignal();
 
 // Called in a forked child, when all locks are free. Allocates if the parent had a helper thread.

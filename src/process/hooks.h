@@ -100,9 +100,9 @@ DeleteHook SetDeleteHook(DeleteHook hook);
 TC_SLOW_PATH void RunNewHooks(const void* object, size_t size);
 TC_SLOW_PATH void RunDeleteHooks(const void* object);
 
-// The slow paths call these. They run the hooks (call_hooks.cc), but do nothing in the debug
-// libraries (call_hooks_debug.cc), whose entry points run the hooks with the address and size that
-// the program sees.
+// The slow paths call these. They run the hooks (malloc/entry_c.cc), but do nothing in the debug
+// libraries (instruments/debug/allocation.cc), whose entry points run the hooks with the address
+// and size that the program sees.
 TC_SLOW_PATH void CallNewHooks(const void* object, size_t size);
 TC_SLOW_PATH void CallDeleteHooks(const void* object);
 

@@ -2,18 +2,21 @@
 #include "process/large_reports.h"
 
 #include "base/compiler.h"
-#include "base/text_writer.h"
-#include "base/tuning.h"
+#include "base/text.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
 #include "os/stack_trace.h"
-#include "process/callback_scope.h"
+#include "process/current_thread.h"
 
 namespace tcmalloc {
 namespace {
 
+// After each report the threshold rises by this part of itself, as in gperftools: sixty reports are
+// a factor of a thousand apart.
+constexpr size_t kRisePart = 8;
+
 size_t NextThreshold(size_t threshold) {
-  const size_t rise = threshold / kTuning.large_reports.rise_part;
+  const size_t rise = threshold / kRisePart;
   return threshold > LargeReports::kNever - rise ? LargeReports::kNever : threshold + rise;
 }
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "base/counters.h"
-#include "base/tuning.h"
+#include "config/settings.h"
 #include "os/spinlock.h"
 
 namespace tcmalloc {
@@ -70,8 +70,8 @@ class LargeReports {
 
   // SetThreshold writes both, a report raises threshold_. No other data depends on them, so relaxed
   // suffices.
-  std::atomic<size_t> first_threshold_{kTuning.large_reports.threshold_bytes};
-  std::atomic<size_t> threshold_{kTuning.large_reports.threshold_bytes};
+  std::atomic<size_t> first_threshold_{kLargeReportBytes};
+  std::atomic<size_t> threshold_{kLargeReportBytes};
   std::atomic<bool> writes_lines_{false};
   std::atomic<StackWriter> stack_writer_{nullptr};
 

@@ -4,15 +4,14 @@
 #include <algorithm>
 
 #include "base/compiler.h"
-#include "base/text_writer.h"
-#include "base/tuning.h"
+#include "base/text.h"
 #include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"
-#include "process/callback_scope.h"
+#include "process/current_thread.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
 
 namespace tcmalloc {
 namespace {
@@ -59,8 +58,8 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
   ContainerShare& share = heap.container_share;
   const int64_t now = CoarseMilliseconds();
   int64_t due = share.look_at_ms.load(std::memory_order_relaxed);
-  if (now < due || !share.look_at_ms.compare_exchange_strong(
-                       due, now + kTuning.limits.cgroup_reread_ms, std::memory_order_relaxed)) {
+  if (now < due || !share.look_at_ms.compare_exchange_strong(due, now + kCgroupRereadMs,
+                                                             std::memory_order_relaxed)) {
     return;
   }
   UpdateContainerShare(heap);

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/sample_gap.h"
+#include "base/sampling_gap.h"
 #include "thread_cache/thread_cache.h"
 
 namespace tcmalloc {

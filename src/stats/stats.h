@@ -1,28 +1,56 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeapSnapshot: the state of every byte of the heap, as one value. All statistics, in whichever
-// format (stats_formats.h), are written from such a value.
-//
-// While threads run, the parts are read one after the other. Each figure was correct at some
-// moment. Objects that move between two caches meanwhile may be counted twice or not at all, which
-// makes the bytes in use too small or too large. The sums are still consistent, and no figure
-// exceeds the sum that it is a part of. When no other thread allocates or frees, all figures are
-// exact.
+// What all statistics are written from, in whichever format (stats_formats.h): the state of every
+// byte of the heap (HeapSnapshot), and facts about the process (ProcessFacts).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "base/size_classes.h"
-#include "base/text_writer.h"
-#include "os/memory/hugepages.h"
+#include "base/text.h"
+#include "os/memory/virtual_memory.h"
 #include "page_heap/memory_limit.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/retention.h"
-#include "process/pressure_counts.h"
+#include "process/instrument_records.h"
 
 namespace tcmalloc {
+
+// The version of this project, not of the gperftools interface.
+extern const std::string_view kLibraryVersion;
+
+struct Settings;
+
+// Identifies the process that statistics are about: the library, the program, the
+// time, and the kernel's figures for the memory of the whole process, which is more than the heap.
+//
+// Collecting takes no lock, not even the dynamic linker's, and never allocates; errno is kept.
+// Cost: some system calls and a scan of /proc/self/maps, tens of microseconds.
+struct ProcessFacts {
+  static constexpr size_t kMaxName = 256;
+
+  uint64_t pid = 0;
+  int64_t seconds = 0;  // since 1970
+  // From the kernel; 0 if /proc is missing. Anonymous memory is resident memory of no file.
+  uint64_t resident_bytes = 0;
+  uint64_t anonymous_bytes = 0;
+  // File names, cut off at kMaxName; empty if unknown.
+  char program[kMaxName] = "";
+  char library[kMaxName] = "";
+  const char* settings = "";  // Settings::given
+};
+
+// `settings` outlive the facts.
+void CollectProcessFacts(const Settings& settings, ProcessFacts* facts);
+
+// The lines above the text of the statistics; none of them begins with "MALLOC:".
+void WriteBanner(const ProcessFacts& facts, TextWriter* out);
+
+// Members of a JSON object, with a comma after each.
+void WriteFactsAsJson(const ProcessFacts& facts, TextWriter* out);
 
 struct Heap;
 
@@ -124,6 +152,13 @@ struct SizeClassStats {
   bool any() const { return spans > 0 || sampled_objects > 0; }
 };
 
+// The state of every byte of the heap, as one value.
+//
+// While threads run, the parts are read one after the other. Each figure was correct at some
+// moment. Objects that move between two caches meanwhile may be counted twice or not at all, which
+// makes the bytes in use too small or too large. The sums are still consistent, and no figure
+// exceeds the sum that it is a part of. When no other thread allocates or frees, all figures are
+// exact.
 struct HeapSnapshot {
   HeapStats totals;
   std::array<SizeClassStats, kNumSizeClasses> classes;

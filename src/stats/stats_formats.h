@@ -8,8 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/text_writer.h"
-#include "stats/process_facts.h"
+#include "base/text.h"
 #include "stats/stats.h"
 
 namespace tcmalloc {

@@ -5,13 +5,11 @@
 #include <cstddef>
 
 #include "base/compiler.h"
-#include "base/text_fields.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "os/files.h"
 #include "os/log.h"
 #include "process/heap.h"
 #include "process/helper_thread.h"
-#include "stats/process_facts.h"
 #include "stats/stats.h"
 #include "stats/stats_formats.h"
 

@@ -9,15 +9,12 @@
 // they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
 // further only within narrow bounds (FreesMayFill). At a batch or more the bin returns as many
 // objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch after
-// some of them (Tuning::Bins::max_overages). So a bin that is used more for freeing than for
-// allocating grows only to the size at which all of it moves at once. Above two batches half the
-// limit moves, so the objects that stay are copied less often. While the budget is short, half of
-// any limit moves.
+// some of them (kMaxOverages). So a bin that is used more for freeing than for allocating grows
+// only to the size at which all of it moves at once. Above two batches half the limit moves, so the
+// objects that stay are copied less often. While the budget is short, half of any limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
 // list costs a few nanoseconds per object, and a lock per call.
-//
-// The numbers and their reasons: Tuning::Bins.
 #pragma once
 
 #include <algorithm>
@@ -26,21 +23,77 @@
 
 #include "base/config.h"
 #include "base/size_classes.h"
-#include "base/tuning.h"
+#include "base/tuned.h"
 
-namespace tcmalloc::bin_policy {
+namespace tcmalloc {
 
-inline constexpr Tuning::Bins kRules = kTuning.bins;
+// The most bytes of a bin. Last-in-first-out reuse mixes the order of addresses, which the bitmaps
+// of the central free list restore, so bins are small. 4 MiB: a quarter slower on containers, and
+// fifteen times the memory in a producer/consumer. 256 KiB: rptest 14 % faster, containers 5 to 9 %
+// and lru 4 to 10 % slower (decision 0009).
+inline constexpr size_t kMaxBinBytes = Tuned(128_KiB, 32_KiB, 1_MiB);
+// If fewer objects than this fit into kMaxBinBytes, a bin may hold this many, up to twice the
+// bytes: 128 KiB are too few for a thread whose use of a class goes up and down. rptest 106 to 90
+// million instructions (decision 0009).
+inline constexpr size_t kMinMaxObjects = Tuned(64, 2, 256);
+// The most bytes of objects above kLongObjectBytes. A lock waits until the CPU has written the
+// lines that the thread touched before, so refills of long objects should be rare. Two threads that
+// hold and free objects of 32 to 64 KiB execute 900 instructions for each with 512 KiB, 290 with 2
+// MiB; one thread that holds 24 MiB 600 with 2 MiB, 280 with 4 MiB (decision 0049).
+inline constexpr size_t kMaxBinBytesOfLong = Tuned(4_MiB, kMaxBinBytes, 16_MiB);
+inline constexpr size_t kLongObjectBytes = Tuned(8_KiB, 8_KiB, kMaxSmallSize);
+// The most objects: a BinArray of 16 KiB has room for them. A multiple of 8, so of every line
+// batch.
+inline constexpr size_t kMaxBinObjects = 2040;
+static_assert(kMaxBinObjects % 8 == 0);
+// The first limit: objects for this many bytes, at least 1, at most kInitialBinObjects or a line
+// batch, whichever is larger. Not measured.
+inline constexpr size_t kInitialBinBytes = Tuned(4_KiB, 1_KiB, 64_KiB);
+inline constexpr size_t kInitialBinObjects = Tuned(4, 1, 64);
+// Batches by which a limit of a batch or more grows each time that the bin runs empty, as in the
+// TCMalloc document.
+inline constexpr size_t kGrowthBatches = Tuned(1, 1, 4);
+// The most objects that move over the stack at once: a thread with a stack of 16 KiB can afford
+// 2 KiB of pointers. Larger returns move in pieces (decision 0034).
+inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
+// How many times a bin with a limit above a batch is full before its limit shrinks by a batch, as
+// in the TCMalloc document. It takes 4 bits of a BinArray.
+inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
+// While nothing is unclaimed, a bin may run neither empty nor full for some collections before one
+// takes from it: for the cache's limit / kPatiencePart / the bytes that the bin claims, at most
+// kMaxPatience. So the cost of a bin's refills is proportional to the bytes that it claims. 400
+// threads that take turns: 30 refills for 1000 pairs without this, 22 with it; with twice the
+// patience 22 (decision 0048).
+inline constexpr size_t kPatiencePart = Tuned(10, 2, 64);
+inline constexpr uint8_t kMaxPatience = Tuned(7, 0, 14);
+// The lowest balance of a bin (BalanceAfter), in batches below zero. Not measured.
+inline constexpr int64_t kMaxBatchesOwed = Tuned(4, 1, 16);
+// A thread that has not allocated from a class below kLateBytes gets a bin for it after this many
+// frees. Another thread allocated these objects, and may still use adjacent objects on the same
+// cache line. Not measured.
+inline constexpr uint8_t kFreesBeforeBin = Tuned(2, 0, 100);
+// A bin grows by frees to at most this many bytes beyond the objects that the thread fetched,
+// however many threads there are: frees of small objects then take a lock once for several. See
+// kFreesPart. Not measured.
+inline constexpr size_t kMaxBinBytesOfFrees = Tuned(8_KiB, 4_KiB, kMaxBinBytes);
+// A class of kLateBytes or more gets a bin only after kLateUses allocations or frees. Most programs
+// have few such objects, once (vectors and hash tables that grow to their final size), and would
+// leave one or two of each class in the cache for good. With kUncachedBytes this lowered the peak
+// of python objects.py from 38,056 to 36,890 KiB (decision 0009).
+inline constexpr size_t kLateBytes = Tuned(32_KiB, 4_KiB, kMaxSmallSize);
+inline constexpr uint8_t kLateUses = Tuned(16, 0, 100);
+
+namespace bin_policy {
 
 constexpr size_t MaxLimit(SizeClass c) {
   const size_t line = kSizeClasses.line_objects(c);
   const size_t size = kSizeClasses.size(c);
-  const bool is_long = size > kRules.long_bytes;
-  size_t objects = (is_long ? kRules.max_bytes_of_long : kRules.max_bytes) / size;
-  if (!is_long && objects < kRules.min_max_objects) {
-    objects = std::min(2 * kRules.max_bytes / size, kRules.min_max_objects);
+  const bool is_long = size > kLongObjectBytes;
+  size_t objects = (is_long ? kMaxBinBytesOfLong : kMaxBinBytes) / size;
+  if (!is_long && objects < kMinMaxObjects) {
+    objects = std::min(2 * kMaxBinBytes / size, kMinMaxObjects);
   }
-  return std::clamp<size_t>(objects, 2, kRules.max_objects) / line * line;
+  return std::clamp<size_t>(objects, 2, kMaxBinObjects) / line * line;
 }
 
 // Objects that a bin fetches or returns at once, if its limit allows.
@@ -48,8 +101,8 @@ constexpr size_t Batch(SizeClass c) { return std::min(kSizeClasses.batch_size(c)
 
 // The limit of a new bin.
 constexpr size_t InitialLimit(SizeClass c) {
-  return std::clamp<size_t>(kRules.initial_bytes / kSizeClasses.size(c), 1,
-                            std::max(size_t{kRules.initial_objects}, kSizeClasses.line_objects(c)));
+  return std::clamp<size_t>(kInitialBinBytes / kSizeClasses.size(c), 1,
+                            std::max(size_t{kInitialBinObjects}, kSizeClasses.line_objects(c)));
 }
 
 // The capacity of a bin's new array: the next doubling of the limit must not need another array.
@@ -61,17 +114,16 @@ constexpr size_t CapacityFor(SizeClass c, size_t limit) {
 constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
   const size_t batch = Batch(c);
   if (limit == 0) return InitialLimit(c);
-  return std::min(
-      limit < batch ? std::min(limit * 2, batch) : limit + kRules.growth_batches * batch,
-      MaxLimit(c));
+  return std::min(limit < batch ? std::min(limit * 2, batch) : limit + kGrowthBatches * batch,
+                  MaxLimit(c));
 }
 
 // A class gets a bin after this many allocations or frees.
 constexpr uint8_t AllocationsWithoutBin(SizeClass c) {
-  return kSizeClasses.size(c) < kRules.late_bytes ? 0 : kRules.late_uses;
+  return kSizeClasses.size(c) < kLateBytes ? 0 : kLateUses;
 }
 constexpr uint8_t FreesWithoutBin(SizeClass c) {
-  return kSizeClasses.size(c) < kRules.late_bytes ? kRules.frees_before_bin : kRules.late_uses;
+  return kSizeClasses.size(c) < kLateBytes ? kFreesBeforeBin : kLateUses;
 }
 
 // Whether a bin may get this limit though the thread did not fetch as many objects. The cache
@@ -79,7 +131,7 @@ constexpr uint8_t FreesWithoutBin(SizeClass c) {
 // (CacheBudget::FreesShare).
 constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t claimed_bytes, size_t frees_share) {
   const size_t bytes = limit * kSizeClasses.size(c);
-  return bytes <= kRules.max_bytes_of_frees || claimed_bytes + bytes <= frees_share;
+  return bytes <= kMaxBinBytesOfFrees || claimed_bytes + bytes <= frees_share;
 }
 
 // Whether frees alone give the class a bin. If there is no room for twice its first limit, it gets
@@ -104,10 +156,10 @@ constexpr size_t MoveCountWithoutGrowth(SizeClass c, size_t limit) {
 
 // Objects to fetch for an empty bin, including the one that the caller allocates.
 constexpr size_t RefillCount(SizeClass c, size_t limit) {
-  return std::clamp<size_t>(MoveCount(c, limit), 1, kRules.max_move_objects);
+  return std::clamp<size_t>(MoveCount(c, limit), 1, kMaxMoveObjects);
 }
 constexpr size_t RefillCountWithoutGrowth(SizeClass c, size_t limit) {
-  return std::clamp<size_t>(MoveCountWithoutGrowth(c, limit), 1, kRules.max_move_objects);
+  return std::clamp<size_t>(MoveCountWithoutGrowth(c, limit), 1, kMaxMoveObjects);
 }
 
 struct Overflow {
@@ -124,7 +176,7 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages, b
   if (limit <= batch) {
     return {release, may_grow ? std::min(limit * 2, batch) : limit, overages};
   }
-  if (overages < kRules.max_overages) return {release, limit, static_cast<uint8_t>(overages + 1)};
+  if (overages < kMaxOverages) return {release, limit, static_cast<uint8_t>(overages + 1)};
   // The objects that stay and the one that is being freed must fit.
   const size_t shrunk = std::max(limit - batch, batch);
   return {limit - release < shrunk ? release : std::min(release + batch, limit), shrunk, 0};
@@ -134,7 +186,7 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages, b
 // cache (or, when negative, went there). Below zero: the thread frees objects of other threads.
 // Values far below zero are clamped, so that a thread that begins to allocate is soon recognised.
 constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
-  return std::max(balance + objects, -kRules.max_batches_owed * static_cast<int64_t>(Batch(c)));
+  return std::max(balance + objects, -kMaxBatchesOwed * static_cast<int64_t>(Batch(c)));
 }
 
 struct BinUse {
@@ -151,8 +203,7 @@ struct BinUse {
 // about the same whatever it moves, so a bin of few bytes may stay although it is seldom used.
 constexpr uint8_t Patience(SizeClass c, size_t limit, size_t max_bytes) {
   const size_t claim = std::max<size_t>(limit * kSizeClasses.size(c), 1);
-  return static_cast<uint8_t>(
-      std::min<size_t>(max_bytes / kRules.patience_part / claim, kRules.max_patience));
+  return static_cast<uint8_t>(std::min<size_t>(max_bytes / kPatiencePart / claim, kMaxPatience));
 }
 
 struct Collection {
@@ -174,4 +225,6 @@ constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   return {release, std::max(use.limit / 2 / line * line, left)};
 }
 
-}  // namespace tcmalloc::bin_policy
+}  // namespace bin_policy
+
+}  // namespace tcmalloc

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/tuning.h"
 #include "thread_cache/bin_policy.h"
 
 namespace tcmalloc {
@@ -95,7 +94,7 @@ size_t BinTable::TakeOldest(size_t i, void** objects, size_t n) {
   if (array == nullptr) return 0;
   const size_t count = Count(i);
   n = std::min(n, count);
-  const size_t taken = std::min(n, kTuning.bins.max_move_objects);
+  const size_t taken = std::min(n, kMaxMoveObjects);
   // Takes the last of the `n`, so that only objects that stay move down, not those that leave next.
   BinSlot* const first = array->slots() + 1 + n - taken;
   CopySlots(objects, first, taken);

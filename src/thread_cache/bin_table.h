@@ -83,7 +83,7 @@ struct BinArraysInFlight {
   void set_first(BinArray* array) { chain.store(array, std::memory_order_relaxed); }
 };
 
-// Tuning::Bins::max_objects relies on it.
+// kMaxBinObjects relies on it.
 static_assert(sizeof(BinArray) == 16 && alignof(BinArray) % alignof(BinSlot) == 0);
 
 class BinTable {

@@ -32,13 +32,25 @@
 #include <optional>
 
 #include "base/counters.h"
-#include "base/intrusive_list.h"
+#include "base/intrusive.h"
 #include "base/size_classes.h"
+#include "base/tuned.h"
 #include "os/spinlock.h"
 #include "thread_cache/cache_budget.h"
 #include "thread_cache/thread_cache.h"
 
 namespace tcmalloc {
+
+// A cache unchanged for this long is idle: a steal empties it instead of lowering its limit. Not
+// measured.
+inline constexpr int64_t kIdleCacheMs = Tuned(100, 10, 10'000);
+// The most caches that one membarrier detaches: few enough that a thread that starts or ends
+// meanwhile does not notice.
+inline constexpr size_t kDetachedAtOnce = 32;
+// The most caches that a flush examines under one hold of the registry's lock: each costs one or
+// two cache lines that other CPUs write.
+inline constexpr size_t kLookedAtOnce = 128;
+static_assert(kLookedAtOnce >= kDetachedAtOnce);
 
 // AllCaches: every thread cache that a registry has made, for readers without its lock.
 //
@@ -163,7 +175,7 @@ class Registry {
     bool in_use;
   };
   // Flushes the caches of idle threads: those that have not changed since they were examined at
-  // least Tuning::ThreadCaches::idle_ms ago.
+  // least kIdleCacheMs ago.
   IdleFlush FlushIdle() TC_EXCLUDES(lock_) { return FlushOthers(nullptr, true); }
 
   // Bypass. While `wanted` returns true, no thread reaches its cache: every allocation and every
@@ -262,8 +274,7 @@ class Registry {
   size_t FreeInheritedAbove(size_t kept_bytes) TC_EXCLUDES(lock_);
   // The next candidate of the round-robin; null when there are no caches.
   ThreadCache* NextVictimLocked() TC_REQUIRES(lock_);
-  // True if the cache has not changed since it was examined at least Tuning::ThreadCaches::idle_ms
-  // ago.
+  // True if the cache has not changed since it was examined at least kIdleCacheMs ago.
   static bool IsIdle(ThreadCache* cache, int64_t now_ms);
   // The part of RaiseLimit for when nothing is unclaimed. Empties at most one cache, into `arrays`.
   void RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit, BinArraysInFlight* arrays)
@@ -271,8 +282,8 @@ class Registry {
   // As FlushAll, but skips `own`; with `idle_only` also the caches that are not idle.
   IdleFlush FlushOthers(ThreadCache* own, bool idle_only) TC_EXCLUDES(lock_);
   // Finds at most `n` caches to flush, from `*next` on, and moves `*next` past them. Looks at a
-  // bounded number of caches (Tuning::ThreadCaches::looked_at_once). Returns how many it found,
-  // and sets `*in_use` if `idle_only` made it skip one.
+  // bounded number of caches (kLookedAtOnce). Returns how many it found, and sets `*in_use` if
+  // `idle_only` made it skip one.
   size_t CollectVictimsLocked(ThreadCache** next, const ThreadCache* own, bool idle_only,
                               ThreadCache** victims, size_t n, bool* in_use) TC_REQUIRES(lock_);
   // Takes `n` caches and puts their arrays in front of `arrays`; false when nothing was taken.

@@ -2,11 +2,14 @@
 // The operations of one thread on the caches of others: it steals from their limits, and empties
 // them.
 #include "base/counters.h"
-#include "base/tuning.h"
 #include "os/clock.h"
+#include "thread_cache/cache_budget.h"
 #include "thread_cache/registry.h"
 
 namespace tcmalloc {
+
+// How many other caches are tried for a step when all bytes are claimed.
+constexpr int kMaxCandidates = 10;
 
 void Registry::SetTotalLimit(std::optional<size_t> bytes) {
   {
@@ -75,8 +78,7 @@ ThreadCache* Registry::NextVictimLocked() {
 bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   ThreadCache::RegistryRecord& record = cache->record;
   const uint64_t stamp = cache->ActivityStamp();
-  if (stamp == record.activity_stamp)
-    return now_ms - record.stamped_at_ms >= kTuning.thread_caches.idle_ms;
+  if (stamp == record.activity_stamp) return now_ms - record.stamped_at_ms >= kIdleCacheMs;
   record.activity_stamp = stamp;
   record.stamped_at_ms = now_ms;
   return false;
@@ -108,7 +110,7 @@ void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
   const int64_t now_ms = CoarseMilliseconds();
   bool barrier_spent = false;
   bool raised = false;
-  for (int i = 0; !raised && i < kTuning.cache_budget.max_candidates; ++i) {
+  for (int i = 0; !raised && i < kMaxCandidates; ++i) {
     ThreadCache* const victim = NextVictimLocked();
     CountSteps(Step::kCacheVisited);
     if (victim == cache) continue;
@@ -145,7 +147,7 @@ bool Registry::TakeLocked(ThreadCache* const* victims, size_t n, BinArraysInFlig
     return false;
   }
   const BinArray* const before = arrays->first();
-  bool swapped[kTuning.thread_caches.detached_at_once];
+  bool swapped[kDetachedAtOnce];
   for (size_t i = 0; i < n; ++i) {
     std::atomic<Bins*>& bins = victims[i]->slot().bins;
     // Any other value (see R1) means that the slot's memory belongs to another thread, because its
@@ -227,9 +229,9 @@ Registry::IdleFlush Registry::FlushOthers(ThreadCache* own, bool idle_only) {
     BinArraysInFlight arrays;
     {
       const SpinLockHolder holder(lock_);
-      ThreadCache* victims[kTuning.thread_caches.detached_at_once];
-      const size_t n = CollectVictimsLocked(&next, own, idle_only, victims,
-                                            kTuning.thread_caches.detached_at_once, &in_use);
+      ThreadCache* victims[kDetachedAtOnce];
+      const size_t n =
+          CollectVictimsLocked(&next, own, idle_only, victims, kDetachedAtOnce, &in_use);
       if (n > 0) TakeLocked(victims, n, &arrays);
     }
     bytes += ReturnArrays(&arrays, central_, arena_);
@@ -241,7 +243,7 @@ size_t Registry::CollectVictimsLocked(ThreadCache** next, const ThreadCache* own
                                       ThreadCache** victims, size_t n, bool* in_use) {
   const int64_t now_ms = CoarseMilliseconds();
   size_t found = 0;
-  size_t looks = kTuning.thread_caches.looked_at_once;
+  size_t looks = kLookedAtOnce;
   for (; *next != nullptr && found < n && looks > 0; *next = (*next)->record.made_before, --looks) {
     ThreadCache* const cache = *next;
     CountSteps(Step::kCacheVisited);

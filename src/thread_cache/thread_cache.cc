@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/tuning.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/registry.h"
 
@@ -14,7 +13,7 @@ namespace {
 // Inserts in pieces, so that the central lock is never held for long.
 void InsertPiecewise(CentralCache& central, SizeClass c, BinSlot* slots, size_t n) {
   while (n > 0) {
-    const size_t piece = std::min(n, kTuning.bins.max_move_objects);
+    const size_t piece = std::min(n, kMaxMoveObjects);
     central.Insert(c, reinterpret_cast<void**>(slots), piece);
     slots += piece;
     n -= piece;
@@ -95,14 +94,14 @@ void* ThreadCache::Allocate(SizeClass c) {
 }
 
 void* ThreadCache::Fetch(SizeClass c, size_t n) {
-  if (claimed_bytes() < kTuning.bins.returned_from_bytes) return Refill(c, n, Memory::kAny);
+  if (claimed_bytes() < kReturnedFromBytes) return Refill(c, n, Memory::kAny);
   if (void* const object = Refill(c, n, Memory::kBacked)) return object;
   ReturnBeforeGrowth();
   return Refill(c, n, Memory::kAny);
 }
 
 void* ThreadCache::Refill(SizeClass c, size_t n, Memory memory) {
-  void* objects[kTuning.bins.max_move_objects];
+  void* objects[kMaxMoveObjects];
   n = central_.Remove(*shard_, c, objects, n, memory);
   if (n == 0) return nullptr;
   traffic_bytes_ += n * kSizeClasses.size(c);
@@ -194,7 +193,7 @@ void ThreadCache::FreePast(SizeClass c, void* object) {
 TC_SLOW_PATH void ThreadCache::ReturnBeforeGrowth() {
   for (size_t i = kNumSizeClasses - 1; i > 0; --i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    if (kSizeClasses.size(c) <= kTuning.bins.returned_above_bytes) return;
+    if (kSizeClasses.size(c) <= kReturnedAboveBytes) return;
     if (table_.Array(i) != nullptr) ReturnOldest(c, SIZE_MAX);
   }
 }
@@ -205,7 +204,7 @@ bool ThreadCache::PushOne(SizeClass c, void* object) {
 }
 
 size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
-  void* objects[kTuning.bins.max_move_objects];
+  void* objects[kMaxMoveObjects];
   size_t returned = 0;
   while (returned < n) {
     size_t taken = 0;
@@ -340,7 +339,7 @@ void ThreadCache::CollectFrom(SizeClass c) {
                                             .limit = limit,
                                             .unused_for = array->unused_for,
                                             .patience = patience});
-    if (array->unused_for <= kTuning.bins.max_patience) ++array->unused_for;
+    if (array->unused_for <= kMaxPatience) ++array->unused_for;
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);
   BinArray* unused = nullptr;

@@ -77,7 +77,7 @@ struct ThreadSlot {
       uint8_t empty_holds = 0;
       // Owner only: the lower half of the address of the mark in the frame of the function that
       // runs the program's callback; 0 if there is none. The address may dangle (see
-      // process/callback_scope.h).
+      // process/current_thread.h).
       uint32_t callback = 0;
       ,
       // Points to kEmptyBins or to the bins of the owner's cache, nothing else, so a taker notices

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "instruments/pressure/pressure_watch.h"
+#include "instruments/pressure/event_sources.h"
 
 namespace {
 

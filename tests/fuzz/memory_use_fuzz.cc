@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "instruments/pressure/cgroup_events.h"
-#include "instruments/pressure/memory_figures.h"
+#include "instruments/pressure/event_sources.h"
+#include "instruments/pressure/figures.h"
 #include "os/memory_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

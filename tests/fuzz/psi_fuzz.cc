@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/text_writer.h"
-#include "instruments/pressure/psi.h"
+#include "base/text.h"
+#include "instruments/pressure/event_sources.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tcmalloc;

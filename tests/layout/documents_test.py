@@ -7,8 +7,10 @@
 * Each relative link of each Markdown file leads to a file, and to a heading where it names one.
 * Each page in docs/ and at the root can be reached from README.md by links.
 * Each page in docs/ is in the navigation of the site once (docs/site/navigation.py), and each page there exists.
+* Each decision is in the table of docs/decisions/README.md, with a link to the page that has today's rule.
 * Each line with which src/ aborts is on docs/debugging.md, and no other.
-* The sizes of src/base/tuning.h that documents and drawings state are those of the code (CITED).
+* docs/numbers.md lists the tuning constants as scripts/tuning_constants.py does.
+* The sizes that documents and drawings state are those of the code (CITED).
 """
 
 import pathlib
@@ -17,6 +19,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import source  # noqa: E402
+import tuning_constants  # noqa: E402
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.*?)(?: +#+)?$", re.MULTILINE)
@@ -31,16 +34,16 @@ PART_OF_LINE = re.compile(r"^void Write\w+\(TextWriter& line, const DebugObject&
 OTHER_END = re.compile(r"\b(abort|__builtin_trap)\(\)")
 WORD = re.compile(r"[a-z]{3}")
 
-# Where a document states a size of Tuning: the file, the words around it, and the field.
+# Where a document states the size of a tuning constant: the file, the words around it, and the constant.
 CITED = (
-    ("docs/drawings/malloc_and_free.dot", "Requests above<br align=\"left\"/>    SIZE start here", "SizeClasses.max_small_bytes"),
-    ("docs/drawings/malloc_and_free.svg", "&#160;SIZE start here", "SizeClasses.max_small_bytes"),
-    ("docs/drawings/span.dot", "<br/>SIZE or sampled", "SizeClasses.max_small_bytes"),
-    ("docs/drawings/span.svg", ">SIZE or sampled", "SizeClasses.max_small_bytes"),
-    ("docs/glossary.md", "An object of more than SIZE", "SizeClasses.max_small_bytes"),
-    ("docs/glossary.md", "An object of up to SIZE, of a size class", "SizeClasses.max_small_bytes"),
-    ("docs/how-it-works.md", "a sixteenth of the memory in use and at least SIZE", "Retention.floor_bytes"),
-    ("docs/glossary.md", "half a hugepage or more: SIZE", "Hugepages.huge_object"),
+    ("docs/drawings/malloc_and_free.dot", "Requests above<br align=\"left\"/>    SIZE start here", "kMaxSmallSize"),
+    ("docs/drawings/malloc_and_free.svg", "&#160;SIZE start here", "kMaxSmallSize"),
+    ("docs/drawings/span.dot", "<br/>SIZE or sampled", "kMaxSmallSize"),
+    ("docs/drawings/span.svg", ">SIZE or sampled", "kMaxSmallSize"),
+    ("docs/glossary.md", "An object of more than SIZE", "kMaxSmallSize"),
+    ("docs/glossary.md", "An object of up to SIZE, of a size class", "kMaxSmallSize"),
+    ("docs/how-it-works.md", "a sixteenth of the memory in use and at least SIZE", "kRetentionFloorBytes"),
+    ("docs/design/hugepages.md", "If it grows for an object of SIZE or more", "kHugeObject"),
 )
 
 
@@ -120,6 +123,19 @@ def check_navigation(root, pages, complaints):
             complaints.add(path, 1, "is not in docs/site/navigation.py")
 
 
+def check_decisions(root, pages, complaints):
+    folder = root / "docs/decisions"
+    table = folder / "README.md"
+    rows = {}
+    for row in re.findall(r"^\|.*\|$", pages.get(table, ""), re.MULTILINE):
+        cells = row.split("|")
+        if linked := re.search(rf"\(({DECISION.pattern})\)", cells[1]):
+            rows[linked[1]] = cells[-2]
+    for path in sorted(pages):
+        if path.parent == folder and DECISION.fullmatch(path.name) and "](../" not in rows.get(path.name, ""):
+            complaints.add(path, 1, f"has no row in {table.name} that links to the page with today's rule")
+
+
 def bodies_that_abort(text):
     """Yields (position, text) of the body of each function at the outer level that calls AbortWith, or writes a part of
     a line for a function that does."""
@@ -173,29 +189,24 @@ def check_abort_lines(root, pages, complaints):
     return len(fragments)
 
 
-def tuning_sizes(root):
-    """{"Struct.field": "64 KiB"} of the sizes in src/base/tuning.h."""
-    found, group = {}, None
-    for line in (root / "src/base/tuning.h").read_text().split("\n"):
-        if match := re.match(r"  struct (\w+) \{", line):
-            group = match[1]
-        elif match := re.match(r"    [\w:]+ (\w+) = (?:Length::ForBytes\()?(\d+)_([KMG]iB)\)?;", line):
-            found[f"{group}.{match[1]}"] = f"{match[2]} {match[3]}"
-    return found
+def check_numbers(root, complaints):
+    path = root / "docs/numbers.md"
+    if path.read_text() != tuning_constants.page(root):
+        complaints.add(path, 1, "is not what the code has: run scripts/tuning_constants.py > docs/numbers.md")
 
 
 def check_cited(root, complaints):
-    sizes = tuning_sizes(root)
-    for name, words, field in CITED:
+    sizes = tuning_constants.sizes(root)
+    for name, words, constant in CITED:
         path = root / name
         text = path.read_text()
         stated = list(re.finditer(re.escape(words).replace("SIZE", r"(\d+ [KMG]iB)"), text))
-        if not stated or field not in sizes:
-            complaints.add(path, 1, f"does not say {words!r}, or Tuning has no size {field}: see CITED")
+        if not stated or constant not in sizes:
+            complaints.add(path, 1, f"does not say {words!r}, or there is no size {constant}: see CITED")
         for match in stated:
-            if match[1] != sizes.get(field):
+            if match[1] != sizes.get(constant):
                 complaints.add(path, text.count("\n", 0, match.start()) + 1,
-                               f"says {match[1]} of what is {sizes.get(field)} in the code (Tuning::{field})")
+                               f"says {match[1]} of what is {sizes.get(constant)} in the code ({constant})")
 
 
 def check(root):
@@ -204,7 +215,9 @@ def check(root):
     num_links = check_links(pages, complaints)
     check_reachable(root, pages, complaints)
     check_navigation(root, pages, complaints)
+    check_decisions(root, pages, complaints)
     check_cited(root, complaints)
+    check_numbers(root, complaints)
     num_fragments = check_abort_lines(root, pages, complaints)
     print(f"{len(pages)} pages, {num_links} links, "
           f"{num_fragments} texts of abort lines, {complaints.count} complaints")

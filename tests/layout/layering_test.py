@@ -34,13 +34,13 @@ LEVELS = (
     ("central",), ("thread_cache",), ("process",), ("stats",),
     ("instruments/profiles", "instruments/pressure"), ("instruments/guard",),
     ("instruments/introspection", "instruments/control", "instruments/leaks"),
-    ("malloc",), ("instruments/debug",), ("instruments/gperftools",),
+    ("malloc", "instruments"), ("instruments/debug",), ("instruments/gperftools",),
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
 # What the command shares with the library: the rules of the marker, of near names and of hints about variables, plain data,
 # the names of settings.
-CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|text_writer)\.h"
+CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|text)\.h"
                         r"|config/(environment_hints|near_name|settings_table)\.h")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
@@ -49,9 +49,9 @@ VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
 # Files with system calls and with code that differs between systems and machines.
 SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!mapped_libraries).*"
-          r"|profiles/(probes|process)\.\w+|leaks/(backed_pages|main_start)\.\w+"
-          r"|pressure/(cgroup_events|event_set|memory_figures|pressure_watch|psi)\.\w+"
-          r"|guard/(fault_handler|page_access)\.\w+|red_zones/protection\.\w+)")
+          r"|profiles/(process|sampler)\.\w+|leaks/(backed_pages|main_start)\.\w+"
+          r"|pressure/(event_set|event_sources|figures)\.\w+"
+          r"|guard/fault_handler\.\w+)")
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.

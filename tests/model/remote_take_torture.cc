@@ -29,8 +29,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/intrusive_list.h"
-#include "os/membarrier.h"
+#include "base/intrusive.h"
+#include "os/processor.h"
 #include "os/spinlock.h"
 #include "thread_cache/bins.h"
 #include "thread_cache/thread_slot.h"
@@ -110,7 +110,7 @@ struct Registry {
 Registry registry;
 
 struct Central {
-  SpinLock lock{LockRank::kCentral};
+  SpinLock lock{LockRank::kShard};
   std::vector<BinSlot> objects;
 };
 Central central;

@@ -13,8 +13,8 @@
 #include <bit>
 
 #include "base/check.h"
-#include "base/text_writer.h"
-#include "base/tuning.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 
@@ -23,6 +23,14 @@ namespace {
 
 constexpr size_t kRandomCharacters = 6;
 constexpr size_t kMaxName = 512;
+// The longest piece for which the file system must reserve memory. A longer one may be meant to
+// stay mostly empty.
+constexpr size_t kMaxReservedBytes = 1_GiB;
+// The most bytes that one system call reserves. Before Linux 6.0 a signal undoes the whole call,
+// which a periodic timer could repeat forever.
+constexpr size_t kReservedAtOnceBytes = 2_MiB;
+// How many random file names are tried: others may be in use.
+constexpr int kNameTries = 100;
 
 // A process that grows a file beyond this limit is ended by a signal.
 uint64_t FileSizeLimit() {
@@ -35,7 +43,7 @@ uint64_t FileSizeLimit() {
 int CreateUnnamedFile(const char* path) {
   char name[kMaxName];
   timespec now = {};
-  for (int i = 0; i < kTuning.backing_files.name_tries; ++i) {
+  for (int i = 0; i < kNameTries; ++i) {
     TextWriter writer(name, sizeof(name));
     writer.Text(path).Text(".");
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -150,8 +158,7 @@ Mapping FileMemory::Map(size_t bytes, size_t alignment) {
 bool BackingFile::Use(int descriptor, uint64_t first, uint64_t limit) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return false;
-  const long moved =
-      syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, kTuning.backing_files.first_descriptor);
+  const long moved = syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, kFirstDescriptor);
   if (moved >= 0) {
     Close(descriptor);
     descriptor = static_cast<int>(moved);
@@ -196,12 +203,9 @@ bool BackingFile::Reserve(const Piece& piece) {
   const uint64_t room = RoomInFileSystem(descriptor_);
   if (piece.bytes > room) return false;
   const uint64_t end = piece.offset + piece.bytes;
-  if (room == UINT64_MAX || piece.bytes > kTuning.backing_files.max_reserved_bytes)
-    return Extend(descriptor_, end);
-  for (uint64_t at = piece.offset; at < end; at += kTuning.backing_files.reserved_at_once_bytes) {
-    const uint64_t bytes = end - at < kTuning.backing_files.reserved_at_once_bytes
-                               ? end - at
-                               : kTuning.backing_files.reserved_at_once_bytes;
+  if (room == UINT64_MAX || piece.bytes > kMaxReservedBytes) return Extend(descriptor_, end);
+  for (uint64_t at = piece.offset; at < end; at += kReservedAtOnceBytes) {
+    const uint64_t bytes = end - at < kReservedAtOnceBytes ? end - at : kReservedAtOnceBytes;
     if (Allocate(descriptor_, 0, at, bytes)) continue;
     if (errno == EOPNOTSUPP || errno == ENOSYS) return Extend(descriptor_, end);
     if (at > piece.offset) {

@@ -57,8 +57,8 @@ class BackingFile {
   uint64_t Room() TC_EXCLUDES(lock_);
 
   // Makes the file system reserve memory for a piece; on failure nothing is reserved. Only the
-  // file's length is certain for a piece above Tuning::BackingFiles::max_reserved_bytes, which may
-  // be meant to stay mostly empty, and where the file system cannot reserve memory.
+  // file's length is certain for a piece above kMaxReservedBytes, which may be meant to stay mostly
+  // empty, and where the file system cannot reserve memory.
   [[nodiscard]] bool Reserve(const Piece& piece);
 
   // Maps a piece at a multiple of `alignment`; null when the OS refuses. Requires: `alignment` is a

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "../check.h"
-#include "base/tuning.h"
+#include "central/shard.h"
 #include "process/heap.h"
 #include "sleepers.h"
 #include "tcmalloc/tcmalloc.h"
@@ -212,7 +212,7 @@ void CheckFacts() {
       "%u CPUs: on each the restartable sequence's area, sched_getcpu and the library agree; %zu "
       "shards\n",
       cpus, NumShards());
-  CHECK(NumShards() == std::min<size_t>(cpus, tcmalloc::kTuning.shards.max_of_cpus));
+  CHECK(NumShards() == std::min<size_t>(cpus, tcmalloc::kMaxShardsOfCpus));
   // Without membarrier, sleeping threads keep their caches.
   CHECK(tcmalloc::GlobalHeap().settings.membarrier);
   FlushSleepers(2 * cpus);

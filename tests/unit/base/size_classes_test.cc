@@ -7,8 +7,6 @@
 #include <set>
 #include <vector>
 
-#include "base/tuning.h"
-
 namespace tcmalloc {
 namespace {
 
@@ -122,7 +120,7 @@ TEST(SizeClassesTest, ObjectIndexesAreExactAtEveryOffset) {
   }
 }
 
-// The numbers are those of Tuning::SizeClasses.
+// The numbers are those of base/size_classes.h.
 TEST(SizeClassesTest, SpansAndBatchesAreLongEnoughAndNoLonger) {
   for (size_t c = 1; c < kNumSizeClasses; ++c) {
     const SizeClass size_class = static_cast<SizeClass>(c);
@@ -136,7 +134,7 @@ TEST(SizeClassesTest, SpansAndBatchesAreLongEnoughAndNoLonger) {
     EXPECT_LE((span % size) * 32, span);
     const size_t batch = kSizeClasses.batch_size(size_class);
     const size_t fit = (size_t{64} << 10) / size;
-    EXPECT_EQ(batch, std::clamp(fit, kTuning.size_classes.min_batch_objects, kMaxBatchSize));
+    EXPECT_EQ(batch, std::clamp(fit, kMinBatchSize, kMaxBatchSize));
   }
 }
 

@@ -19,6 +19,7 @@
 #include <tuple>
 #include <vector>
 
+#include "page_heap/span_home.h"
 #include "testing/heap_fixture.h"
 #include "testing/kept_spans.h"
 #include "testing/random.h"
@@ -373,7 +374,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       Shard& shard = list.shards().Ensure(own);
       const Length span_pages = Length::ForBytes(list.span_bytes());
       const bool may_have =
-          shard.spans(list_class) != nullptr && span_pages.pages() <= kTuning.span_cache.max_pages;
+          shard.spans(list_class) != nullptr && span_pages.pages() <= kMaxKeptPages;
       const size_t kept = may_have ? shard.home().kept.count(span_pages) : 0;
       const std::vector<void*> objects = Remove(list, n, own);
       ASSERT_NO_FATAL_FAILURE(model.Removed(heap, own, kept, objects, n)) << "step " << step;
@@ -683,7 +684,7 @@ class ShardHolder {
  public:
   ShardHolder(CentralFreeList& list, SizeClass c, size_t shard, std::function<bool()> done)
       : thread_([this, &list, c, shard, done] {
-          const SpinLockHolder holder(list.shards().SpansAt(shard, c)->lock);
+          const SpinLockHolder holder(list.shards().At(shard)->lock(c));
           holds_ = true;
           while (!done()) sched_yield();
         }) {
@@ -751,7 +752,7 @@ TEST_F(CentralFreeListShardsTest, TheOnlyShardWithObjectsIsWaitedFor) {
 TEST_F(CentralFreeListShardsTest, ObjectsOfABusyShardReturnLast) {
   const std::vector<void*> busy = NewSpan(1);
   const std::vector<void*> other = NewSpan(3);
-  const auto other_has = [&] { return list_.shards().SpansAt(3, class_)->free_objects.value(); };
+  const auto other_has = [&] { return list_.shards().At(3)->spans(class_)->free_objects.value(); };
   {
     const ShardHolder holder(list_, class_, 1, [&] { return other_has() == 1; });
     Insert(list_, {busy[0], other[0]}, 0);
@@ -873,9 +874,9 @@ class CentralFreeListDeathTest : public testing::Test {
   }
 
   // The lock that guards the object's span.
-  GatedLock& LockOf(const void* object) {
+  SpinLock& LockOf(const void* object) {
     const SpanOwner owner = SpanOwner::Of(heap_.SpanOf(object));
-    return list_.shards().SpansAt(owner.shard(), owner.size_class())->lock;
+    return list_.shards().At(owner.shard())->lock(owner.size_class());
   }
 
   static void GiveToShardThree(Span* span) {
@@ -939,7 +940,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
   const auto free_while = [&](void (*change)(Span*)) {
-    GatedLock& lock = LockOf(objects_[7]);
+    SpinLock& lock = LockOf(objects_[7]);
     lock.Lock();
     std::thread other = StartUntilAsleep([&] { Insert(list_, {objects_[7]}); });
     change(heap_.SpanOf(objects_[7]));
@@ -1021,7 +1022,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
-  GatedLock& lock = LockOf(objects_[7]);
+  SpinLock& lock = LockOf(objects_[7]);
   lock.Lock();
   bool out = true;
   std::thread other = StartUntilAsleep([&] { out = list_.IsOut(objects_[7]); });

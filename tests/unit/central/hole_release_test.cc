@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
+#include "central/hole_claims.h"
 #include "testing/heap_fixture.h"
 #include "testing/random.h"
 
@@ -186,7 +186,7 @@ TEST(HoleReleaseTest, AllClassesAgainstWhatTheProgramKnows) {
     }
     ASSERT_EQ(released, expected) << "hardware pages of " << page_size;
     // Adjacent pages are in one call, except where the claims were full.
-    ASSERT_LE(holes_joined, expected.size() * page_size / kTuning.trim.claimed_at_once_bytes +
+    ASSERT_LE(holes_joined, expected.size() * page_size / kClaimedAtOnceBytes +
                                 expected.size() / HoleClaims::kMaxHoles + 1);
     ASSERT_EQ(heap.holes.hole_bytes(), expected.size() * page_size);
     for (const auto& [object, what] : live) {

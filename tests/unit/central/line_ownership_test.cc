@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/line_ownership.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -9,7 +7,7 @@
 #include <vector>
 
 #include "base/size_classes.h"
-#include "base/tuning.h"
+#include "central/object_words.h"
 #include "testing/random.h"
 #include "testing/touch_watch.h"
 
@@ -83,7 +81,7 @@ TEST_F(LineOwnershipTest, NothingIsTakenForNoObject) {
 // line after these, the first touch of the watched memory is on that line.
 TEST_F(LineOwnershipTest, EachLineOfTheBeginningIsStoredTo) {
   for (const size_t size : {64, 128, 192, 960, 1024, 1152, 8192, 65536}) {
-    for (size_t k = 0; k <= kTuning.line_ownership.whole_object_bytes / kCacheLineSize + 1; ++k) {
+    for (size_t k = 0; k <= kWholeObjectBytes / kCacheLineSize + 1; ++k) {
       char* const object = part(1) - k * kCacheLineSize;
       const bool taken = k * kCacheLineSize < (size <= 1024 ? size : 128);
       EXPECT_EQ(FirstTouch(TouchWatch::What::kStores, {object}, size), taken ? part(1) : nullptr)
@@ -132,7 +130,7 @@ TEST_F(LineOwnershipTest, NothingElseIsTouched) {
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, {part(2)}, size), nullptr) << size;
     // If there are several objects, the last one ends at the watched memory, or the first one
     // begins there.
-    const size_t n = std::max<size_t>(kTuning.line_ownership.whole_object_bytes / size, 1);
+    const size_t n = std::max<size_t>(kWholeObjectBytes / size, 1);
     std::vector<void*> objects = Neighbours(part(1) - (n - 1) * size - bytes, size, n);
     EXPECT_EQ(FirstTouch(TouchWatch::What::kAnything, objects, size), nullptr) << size;
     std::reverse(objects.begin(), objects.end());

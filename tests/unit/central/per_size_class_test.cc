@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/per_size_class.h"
-
 #include <gtest/gtest.h>
+
+#include "central/central_cache.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/ranked_spans.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <vector>
 
+#include "central/shard.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

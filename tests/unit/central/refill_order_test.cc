@@ -9,7 +9,7 @@
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kIdle = kTuning.shards.idle_after_new_spans;
+constexpr size_t kIdle = kIdleAfterNewSpans;
 
 size_t PlaceOf(RefillSource source) {
   return static_cast<size_t>(std::find(std::begin(kRefillOrder), std::end(kRefillOrder), source) -

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/shard_map.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "central/shard.h"
 #include "testing/heap_fixture.h"
 
 namespace tcmalloc {
@@ -19,7 +18,7 @@ namespace {
 
 constexpr int kProcessors = 1024;  // CPUs with larger numbers share entries with these
 
-constexpr size_t kShards = kTuning.shards.max_of_cpus;
+constexpr size_t kShards = kMaxShardsOfCpus;
 
 size_t ShardOf(ShardMap& map, int number) {
   test_processor = number;
@@ -117,14 +116,12 @@ TEST_F(ShardMapTest, EachIsMadeOnce) {
   EXPECT_EQ(map_.At(2), nullptr);
   const SizeClass c = ClassForSize(64);
   EXPECT_EQ(shard.spans(c), nullptr);
-  EXPECT_EQ(map_.SpansAt(3, c), nullptr);
-  EXPECT_EQ(map_.SpansAt(2, c), nullptr);
   ShardSpans* const spans = map_.EnsureSpans(shard, c);
   ASSERT_NE(spans, nullptr);
   EXPECT_EQ(map_.EnsureSpans(shard, c), spans);
-  EXPECT_EQ(map_.SpansAt(3, c), spans);
+  EXPECT_EQ(shard.spans(c), spans);
   EXPECT_EQ(shard.spans(ClassForSize(128)), nullptr);
-  EXPECT_EQ(map_.SpansAt(0, c), nullptr);
+  EXPECT_EQ(map_.At(0)->spans(c), nullptr);
 }
 
 TEST_F(ShardMapTest, ThreadsThatMakeTheSameGetTheSame) {
@@ -143,7 +140,7 @@ TEST_F(ShardMapTest, ThreadsThatMakeTheSameGetTheSame) {
         while (ready.load() < kThreads) std::this_thread::yield();
         made[t].first = &map.Ensure(5);
         made[t].second = map.EnsureSpans(*made[t].first, c);
-        const SpinLockHolder holder(made[t].second->lock);
+        const SpinLockHolder holder(made[t].first->lock(c));
         made[t].second->num_spans.Add(1);
       });
     }
@@ -173,7 +170,7 @@ TEST_F(ShardMapTest, WithoutMemory) {
     EXPECT_EQ(map_.num_caches(*map_.At(0)), caches);
   }
   EXPECT_EQ(map_.EnsureSpans(map_.Ensure(0), ClassForSize(64)), nullptr);
-  EXPECT_EQ(map_.SpansAt(0, ClassForSize(64)), nullptr);
+  EXPECT_EQ(map_.At(0)->spans(ClassForSize(64)), nullptr);
   heap_.vm.StopFailing();
   EXPECT_EQ(ShardOf(map_, 11), 1u);
   EXPECT_NE(map_.EnsureSpans(map_.Ensure(0), ClassForSize(64)), nullptr);
@@ -249,28 +246,28 @@ TEST_F(ShardMapTest, VisitsAllFromTheOneAskedFor) {
   EXPECT_EQ(map_.FirstOf(0, 7, [](const Shard&) -> size_t { return 1; }), 0u);
 }
 
-// A handler of another library allocates between the allocator's fork handlers: locks that the
-// forking thread makes then are held and released like those that existed before.
-TEST_F(ShardMapTest, ShardsMadeBetweenForkHandlersAreHeldToo) {
+// A handler of another library allocates between the allocator's fork handlers. No shard is added
+// then, since nothing would hold its locks.
+TEST_F(ShardMapTest, NoShardIsAddedBetweenForkHandlers) {
   const SizeClass c = ClassForSize(64);
   map_.EnsureSpans(map_.Ensure(0), c);
   SpinLock::BeginForkHold();
   heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
-  map_.EnsureSpans(map_.Ensure(0), ClassForSize(128));
-  map_.EnsureSpans(map_.Ensure(4), c);
+  EXPECT_NE(map_.EnsureSpans(map_.Ensure(0), ClassForSize(128)), nullptr);
+  EXPECT_EQ(map_.Ensure(4).number(), 0u);
+  EXPECT_FALSE(map_.MakeNext());
   std::set<const void*> locks;
   heap_.ForEachLock([&](auto& lock) {
     locks.insert(&lock);
     EXPECT_TRUE(lock.HeldForForkByThisThread());
   });
-  // There are the locks of the map, of three lists, of two shards' kept spans of small and of large
-  // objects, and of the page heap.
-  EXPECT_EQ(locks.size(), 9u);
-  EXPECT_EQ(locks.count(&map_.At(4)->home().pool.lock()), 1u);
-  EXPECT_EQ(locks.count(&map_.At(4)->home().kept.lock()), 1u);
+  // There are the locks of the map, of the first shard, and of the page heap.
+  EXPECT_EQ(locks.size(), 2 + kNumSizeClasses);
+  EXPECT_EQ(locks.count(&map_.At(0)->lock(ClassForSize(128))), 1u);
   SpinLock::EndForkHold();
   heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
   std::thread([&] { heap_.ForEachLock([](auto& lock) { lock.Lock(), lock.Unlock(); }); }).join();
+  EXPECT_EQ(map_.Ensure(4).number(), 4u);
 }
 
 TEST_F(ShardMapTest, AsManyShardsAsRequested) {

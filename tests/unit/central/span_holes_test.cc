@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares ForEachHole with a naive model, page by page and object by object, for all size classes
 // and hardware page sizes.
-#include "central/span_holes.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "base/size_classes.h"
+#include "central/hole_claims.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/span_owner.h"
-
 #include <gtest/gtest.h>
+
+#include "central/shard.h"
 
 namespace tcmalloc {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "config/settings.h"
 #include "config/settings_table.h"
 

@@ -9,8 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/text_fields.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "config/settings_table.h"
 
 namespace tcmalloc {

@@ -57,7 +57,7 @@ TEST(SettingsTest, TheConstructorSetsEverySetting) {
     EXPECT_TRUE(HaveSame(row.setting.field, *a, *b)) << row.setting.name.text;
   }
   EXPECT_STREQ(a->given, "");
-  EXPECT_EQ(a->min_thread_cache_bytes, kTuning.cache_budget.min_per_cache_bytes);
+  EXPECT_EQ(a->min_thread_cache_bytes, kMinPerCacheBytes);
 }
 
 TEST(SettingsTest, EverySettingHasAFieldOfItsOwn) {

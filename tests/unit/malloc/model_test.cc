@@ -12,7 +12,7 @@
 #include "malloc/program.h"
 #include "malloc/tc_names.h"
 #include "process/heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "stats/stats.h"
 #include "testing/random.h"
 

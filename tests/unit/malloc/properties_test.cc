@@ -11,7 +11,7 @@
 
 #include "process/limits.h"
 #include "process/new_heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "thread_cache/cache_fixture.h"
 
 namespace tcmalloc {

@@ -15,7 +15,7 @@
 #include "base/size_classes.h"
 #include "malloc/tc_names.h"
 #include "process/heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "testing/heap_fixture.h"
 
 namespace tcmalloc {

@@ -11,17 +11,17 @@
 #include <thread>
 #include <utility>
 
-#include "os/thread_number.h"
+#include "os/spinlock.h"
+#include "os/threads.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
 
 // A thread that locks, runs `inside` with the lock held, and unlocks. `number` is the thread's
 // number, or 0 for a new one.
-template <typename Lock>
 class Waiter {
  public:
-  Waiter(Lock& lock, std::function<void()> inside, uint32_t number = 0)
+  Waiter(SpinLock& lock, std::function<void()> inside, uint32_t number = 0)
       : thread_([this, &lock, inside = std::move(inside), number] {
           this_thread_number = number;
           errno = 1234;
@@ -49,10 +49,9 @@ class Waiter {
 };
 
 // Holds the lock in a thread of its own, until Free is called.
-template <typename Lock>
 class Holder {
  public:
-  explicit Holder(Lock& lock, uint32_t number = 0)
+  explicit Holder(SpinLock& lock, uint32_t number = 0)
       : thread_([this, &lock, number] {
           this_thread_number = number;
           lock.Lock();

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -38,7 +39,7 @@ TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
 TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {
   constexpr int kThreads = 32;
   constexpr int kRounds = 3000;
-  SpinLock lock(LockRank::kCentral);
+  SpinLock lock(LockRank::kShard);
   uint64_t counter = 0;
   int inside = 0;
   uint64_t tried = 0;
@@ -130,7 +131,7 @@ TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
   struct sigaction old_action;
   action.sa_handler = [](int) {};
   ASSERT_EQ(sigaction(SIGUSR1, &action, &old_action), 0);
-  SpinLock lock(LockRank::kCentral);
+  SpinLock lock(LockRank::kShard);
   int value = 0;
   lock.Lock();
   {
@@ -153,8 +154,8 @@ TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
 
 TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   SpinLock registry(LockRank::kRegistry);
-  SpinLock lock(LockRank::kCentral);
-  SpinLock second(LockRank::kCentral);
+  SpinLock lock(LockRank::kShard);
+  SpinLock second(LockRank::kShard);
   int value = 0;
   registry.HoldForFork();
   SpinLock::BeginForkHold();
@@ -191,8 +192,47 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   second.Unlock();
 }
 
+// If two threads hold a lock at once, additions are lost, and ThreadSanitizer reports the race. If
+// a wake-up is lost, the test hangs.
+TEST(SpinLockForkTest, ExcludesWhileHoldsComeAndGo) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 3000;
+  SpinLock locks[2] = {SpinLock(LockRank::kShard), SpinLock(LockRank::kShard)};
+  uint64_t counters[2] = {};
+  std::atomic<int> running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds; ++i) {
+        const SpinLockHolder holder(locks[t % 2]);
+        ++counters[t % 2];
+        if ((i + t) % 100 == 0) sched_yield();
+      }
+      --running;
+    });
+  }
+  uint64_t holds = 0;
+  while (running > 0) {
+    SpinLock::BeginForkHold();
+    for (SpinLock& lock : locks) lock.HoldForFork();
+    const uint64_t before = counters[0] + counters[1];
+    for (SpinLock& lock : locks) {
+      const SpinLockHolder holder(lock);
+      sched_yield();
+    }
+    EXPECT_EQ(counters[0] + counters[1], before);
+    ++counters[0];
+    ++holds;
+    SpinLock::EndForkHold();
+    for (SpinLock& lock : locks) lock.ReleaseAfterForkInParent();
+    sched_yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counters[0] + counters[1], uint64_t{kThreads} * kRounds + holds);
+}
+
 TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
-  SpinLock lock(LockRank::kCentral);
+  SpinLock lock(LockRank::kShard);
   lock.HoldForFork();
   SpinLock::BeginForkHold();
   int value = 0;
@@ -219,7 +259,7 @@ TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
 // A signal handler forks after it interrupted a critical section.
 TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysHeld) {
   SpinLock registry(LockRank::kRegistry);
-  SpinLock lock(LockRank::kCentral);
+  SpinLock lock(LockRank::kShard);
   lock.Lock();
   EXPECT_TRUE(lock.HeldByThisThread());
   EXPECT_TRUE(lock.InterruptedByThisThread());
@@ -246,8 +286,8 @@ TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysHeld) {
 
 // The other thread may wait for the interrupted section.
 TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
-  SpinLock lock(LockRank::kCentral);
-  std::optional<Holder<SpinLock>> other(lock);
+  SpinLock lock(LockRank::kShard);
+  std::optional<Holder> other(lock);
   errno = 77;
   EXPECT_FALSE(lock.LockForFork(false));
   SpinLock::BeginForkHold(false);
@@ -265,9 +305,9 @@ TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
 
 // A hold must end if others wait for what its thread has.
 TEST(SpinLockForkTest, AHoldWithADeadlineEnds) {
-  SpinLock unused(LockRank::kCentral);
+  SpinLock unused(LockRank::kShard);
   SpinLock taken(LockRank::kPageHeap);
-  std::optional<Holder<SpinLock>> other(taken);
+  std::optional<Holder> other(taken);
   errno = 77;
   EXPECT_FALSE(taken.LockForFork(true, CoarseMilliseconds() + 20));
   SpinLock::BeginForkHold();
@@ -297,7 +337,7 @@ TEST(SpinLockForkTest, AHoldWithADeadlineEnds) {
 }
 
 TEST(SpinLockForkTest, TheOuterHoldStaysImpatientAfterANestedOne) {
-  SpinLock lock(LockRank::kCentral);
+  SpinLock lock(LockRank::kShard);
   const Holder other(lock);
   SpinLock::BeginForkHold(false);
   SpinLock::BeginForkHold();
@@ -310,8 +350,8 @@ TEST(SpinLockForkTest, TheOuterHoldStaysImpatientAfterANestedOne) {
 // A handler forks during another fork's hold.
 TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
   SpinLock registry(LockRank::kRegistry);
-  SpinLock first(LockRank::kCentral);
-  SpinLock second(LockRank::kCentral);
+  SpinLock first(LockRank::kShard);
+  SpinLock second(LockRank::kShard);
   registry.HoldForFork();
   SpinLock::BeginForkHold();
   first.HoldForFork();

@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/tuning.h"
+#include "page_heap/hugepage.h"
+#include "page_heap/release_policy.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
@@ -29,13 +30,13 @@ class GovernorTest : public testing::Test {
 
   static constexpr Length kAnyRoom = Length(SIZE_MAX >> kPageShift);
   PageHints hints_;
-  Governor governor_{hints_, Length(1), kTuning.hugepages.threshold};
+  Governor governor_{hints_, Length(1), kHugepageThreshold};
 };
 
 TEST_F(GovernorTest, GrowthIsProportionalToTheHeapWithinBounds) {
-  EXPECT_EQ(Plan(Heap(0), Length(1)).wanted, kTuning.growth.min);
-  EXPECT_EQ(Plan(Heap(80 * kMiB), Length(1)).wanted, MiB(80 / kTuning.growth.part));
-  EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1)).wanted, kTuning.growth.max);
+  EXPECT_EQ(Plan(Heap(0), Length(1)).wanted, kMinGrowth);
+  EXPECT_EQ(Plan(Heap(80 * kMiB), Length(1)).wanted, MiB(80 / kGrowthPart));
+  EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1)).wanted, kMaxGrowth);
   EXPECT_EQ(Plan(Heap(80 * kMiB), MiB(200)).needed, MiB(200));
   // Growth is not larger than the room of the source of memory.
   EXPECT_EQ(Plan(Heap(2000 * kMiB), Length(1), Length(5)).wanted, Length(5));
@@ -52,13 +53,13 @@ TEST_F(GovernorTest, AHardLimitBoundsGrowthInAdvance) {
 }
 
 TEST_F(GovernorTest, HugepagesFromTheThresholdOn) {
-  const size_t threshold = kTuning.hugepages.threshold.bytes();
+  const size_t threshold = kHugepageThreshold.bytes();
   EXPECT_FALSE(Plan(Heap(threshold), Length(1)).hugepages);
   governor_.SetHugepages({HugepageMode::kAdvise});
   EXPECT_FALSE(Plan(Heap(threshold - kMiB), Length(1)).hugepages);
   EXPECT_TRUE(Plan(Heap(threshold), Length(1)).hugepages);
   EXPECT_TRUE(Plan(Heap(threshold, kMiB), Length(1)).hugepages) << "free memory counts, too";
-  EXPECT_TRUE(Plan(Heap(threshold / 2), kTuning.hugepages.huge_object).hugepages);
+  EXPECT_TRUE(Plan(Heap(threshold / 2), kHugeObject).hugepages);
 }
 
 TEST_F(GovernorTest, TheFirstGrowthUsesNoHugepages) {
@@ -101,7 +102,7 @@ TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
   governor_.NoteGrown(above);
   EXPECT_TRUE(hints_.above_soft_limit.value());
   const ReleasePlan plan = governor_.DecideSoftRelease(above);
-  EXPECT_EQ(plan.length, kTuning.release.slice);
+  EXPECT_EQ(plan.length, kReleaseSlice);
   EXPECT_EQ(plan.max_slices, 1u);
   // A small amount of memory is not worth a system call.
   EXPECT_EQ(governor_.DecideSoftRelease(Heap(80 * kMiB, kMiB / 8)).length, Length(0));
@@ -111,13 +112,13 @@ TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
   EXPECT_FALSE(hints_.above_soft_limit.value());
   EXPECT_EQ(governor_.DecideSoftRelease(above).length, Length(0));
   governor_.NoteGrown(above);
-  EXPECT_EQ(governor_.DecideSoftRelease(above).length, kTuning.release.slice);
+  EXPECT_EQ(governor_.DecideSoftRelease(above).length, kReleaseSlice);
   governor_.NoteSoftRelease(above, MiB(8));
   EXPECT_EQ(governor_.limit_watch().counts(LimitKind::kSoft).released_bytes, 8 * kMiB);
 }
 
 TEST_F(GovernorTest, NothingIsPrefaultedUnderALimit) {
-  const Length n = kTuning.hugepages.min_prefault;
+  const Length n = kMinPrefault;
   EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n));
   governor_.SetHugepages({HugepageMode::kAdvise});
   EXPECT_TRUE(governor_.Prefaults(Need::kWhole, n));

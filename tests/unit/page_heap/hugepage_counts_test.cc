@@ -9,14 +9,13 @@
 #include <set>
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/page_heap_fixture.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kAtOnce = kTuning.trim.searched_at_once;
+constexpr size_t kAtOnce = kSearchedAtOnce;
 constexpr size_t kHugepagesPerLeaf = PageMap::kLeafPages / kHugepagePages.pages();
 
 // The first page of a hugepage of a leaf.

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 
-#include "base/tuning.h"
 #include "testing/random.h"
 #include "testing/sizes.h"
 
@@ -39,9 +38,9 @@ TEST(MemoryLimitTest, ReleasesTheExcessAndSomeSlack) {
 
 TEST(MemoryLimitTest, SlackIsASmallPartOfTheLimit) {
   EXPECT_EQ(LimitSlack(64 * kMiB), kMiB);
-  EXPECT_EQ(LimitSlack(kMiB), kTuning.limits.min_slack_bytes);
-  EXPECT_EQ(LimitSlack(512 * kMiB), kTuning.limits.max_slack_bytes);
-  EXPECT_EQ(LimitSlack(SIZE_MAX / 2), kTuning.limits.max_slack_bytes);
+  EXPECT_EQ(LimitSlack(kMiB), kMinSlackBytes);
+  EXPECT_EQ(LimitSlack(512 * kMiB), kMaxSlackBytes);
+  EXPECT_EQ(LimitSlack(SIZE_MAX / 2), kMaxSlackBytes);
   EXPECT_EQ(LimitSlack(1000), 500u);
   EXPECT_EQ(LimitSlack(0), 0u);
 }

@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr size_t kChunk = kTuning.metadata.chunk_bytes;
+constexpr size_t kChunk = kArenaChunkBytes;
 constexpr size_t kMax = MetadataArena::kMaxBytes;
 
 struct Piece {

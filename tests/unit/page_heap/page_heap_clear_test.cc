@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
+#include "page_heap/address_space.h"
 #include "page_heap/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
@@ -93,7 +93,7 @@ TEST_F(PageHeapClearTest, MemoryOfWhichOnePageIsBackedIsReplaced) {
   SetBacked([](size_t page) { return page == 1234; });
   heap_.address_space().Clear(*span, 64 * kMiB);
   EXPECT_EQ(Replaced(), (Ranges{{0, 64}}));
-  EXPECT_LE(vm_.backed_calls(), kTuning.clearing.max_samples) << "asks about some pages only";
+  EXPECT_LE(vm_.backed_calls(), kMaxClearSamples) << "asks about some pages only";
   EXPECT_TRUE(IsZero(64 * kMiB));
 }
 
@@ -102,7 +102,7 @@ TEST_F(PageHeapClearTest, BackedMemoryIsCleared) {
   SetBacked([](size_t page) { return page != 1234; });
   heap_.address_space().Clear(*span, 64 * kMiB);
   EXPECT_EQ(Replaced(), Ranges{});
-  EXPECT_LE(vm_.backed_calls(), kTuning.clearing.max_samples);
+  EXPECT_LE(vm_.backed_calls(), kMaxClearSamples);
   EXPECT_TRUE(IsZero(64 * kMiB));
 }
 
@@ -139,7 +139,7 @@ TEST_F(PageHeapClearTest, WithoutHugepagesBothEndsAreReplacedToo) {
 // A sandbox may end the process for the question.
 TEST_F(PageHeapClearTest, WhereTheOsCannotBeAskedLongMemoryIsReplaced) {
   vm_.SetKnowsBacked(false);
-  const size_t bytes = kTuning.clearing.min_replaced_blindly.bytes();
+  const size_t bytes = kMinReplacedBlindly.bytes();
   for (const bool replaced : {false, true}) {
     Span* const span = NewUsed(replaced ? bytes : bytes - kPageSize);
     heap_.address_space().Clear(*span, span->bytes());
@@ -160,7 +160,7 @@ TEST_F(PageHeapClearTest, WhatTheOsRefusesToReleaseIsCleared) {
 }
 
 TEST_F(PageHeapClearTest, ShortMemoryIsClearedWithoutAsking) {
-  const size_t bytes = kTuning.clearing.max_unasked.bytes();
+  const size_t bytes = kMaxClearedUnasked.bytes();
   const Span* const span = NewUsed(bytes);
   SetBacked([](size_t) { return false; });
   heap_.address_space().Clear(*span, bytes - 100);

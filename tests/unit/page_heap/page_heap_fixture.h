@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "os/spinlock.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/page_map.h"
@@ -18,6 +19,14 @@
 #include "testing/fake_virtual_memory.h"
 
 namespace tcmalloc {
+
+// A home with the lock that its shard would have.
+struct LockOfHome {
+  SpinLock lock{LockRank::kShard};
+};
+struct HomeUnderTest : LockOfHome, SpanHome {
+  HomeUnderTest() : SpanHome(LockOfHome::lock) {}
+};
 
 struct PageHeapUnderTest {
   static constexpr size_t kHomes = 16;
@@ -38,7 +47,7 @@ struct PageHeapUnderTest {
   const std::unique_ptr<PageMap> page_map = std::make_unique<PageMap>();
   MetadataArena arena{metadata_vm};
   PageHeap heap;
-  std::array<SpanHome, kHomes> homes;
+  std::array<HomeUnderTest, kHomes> homes;
 };
 
 // Checks that no page of a released span is backed.

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/release_policy.h"
+#include "page_heap/span_home.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/kept_spans.h"
@@ -309,7 +309,7 @@ class Fuzzer {
         if (run.state == PageState::kBacked) longest = std::max(longest, run.pages);
       }
       if (longest == 0) break;
-      size_t limit = std::min(at_most - total, kTuning.release.slice.pages());
+      size_t limit = std::min(at_most - total, kReleaseSlice.pages());
       limit = (limit + granule_ - 1) / granule_ * granule_;
       const Call* const call = NextCall(Kind::kRelease);
       if (call == nullptr) {
@@ -367,7 +367,7 @@ class Fuzzer {
     const size_t needed = n + alignment - granule_;
     // Kept spans are used before unbacked memory.
     std::vector<struct Run> fits = BestFits(n, alignment, use, true);
-    while (fits.empty() && n <= kTuning.span_cache.max_pages && ReplayDrainOfOne()) {
+    while (fits.empty() && n <= kMaxKeptPages && ReplayDrainOfOne()) {
       fits = BestFits(n, alignment, use, true);
     }
     if (fits.empty()) {
@@ -423,7 +423,7 @@ class Fuzzer {
 
   void AllocateFromCache() {
     const size_t shard = random_.Below(kFuzzShards);
-    const size_t n = random_.Between(1, random_.OneIn(4) ? kTuning.span_cache.max_pages + 3 : 8);
+    const size_t n = random_.Between(1, random_.OneIn(4) ? kMaxKeptPages + 3 : 8);
     Span* const span = NewFromCache(heap_, Length(n), under_test_.homes[shard]);
     EXPECT_TRUE(vm_.TakeCalls().empty());
     const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
@@ -441,7 +441,7 @@ class Fuzzer {
   // Models DeleteToCache: keeps the span, in the order in which spans are handed out, or returns
   // false.
   bool KeepInCache(const LiveSpan& live, size_t shard, bool near) {
-    if (live.pages > kTuning.span_cache.max_pages) return false;
+    if (live.pages > kMaxKeptPages) return false;
     const auto kept_bytes = [](const auto& cache) {
       size_t pages = 0;
       for (const auto& [length, spans] : cache) pages += length * spans.size();
@@ -503,7 +503,7 @@ class Fuzzer {
         .in_use = InUse(),
         .free_backed = Backed(),
         .slack = Length::ForBytes(ShareRetention({.in_use_bytes = InUse().bytes()}).free_pages)};
-    const Length due = policy_.Decide(fuzz_clock_ms, state, kTuning.release.slice).length;
+    const Length due = policy_.Decide(fuzz_clock_ms, state, kReleaseSlice).length;
     const Length released(ReplayRelease(due.pages(), due.pages()));
     // The last granule is released as a whole.
     if (released > due) policy_.ReleasedMore(released - due);
@@ -751,7 +751,7 @@ class Fuzzer {
   // The kept spans of each shard, by length.
   std::array<std::map<size_t, std::deque<Kept>>, kFuzzShards> caches_;
   ReleasePolicy policy_;
-  double rate_ = kTuning.release.default_rate;
+  double rate_ = kDefaultReleaseRate;
   size_t system_pages_ = 0;
   size_t most_in_use_ = 0;
   size_t releases_ = 0;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/tuning.h"
+#include "page_heap/governor.h"
 #include "page_heap/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
@@ -262,7 +262,7 @@ TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaulted) {
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "a large object may never be touched";
   for (int i = 0; i < 100; ++i) h.New(2, SpanState::kSmall);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "nor may small ones";
-  const size_t least = kTuning.hugepages.min_prefault.pages();
+  const size_t least = kMinPrefault.pages();
   for (int i = 0; i < 10; ++i) h.NewNeeded(least - 1);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too short";
   for (int i = 0; i < 10; ++i) h.NewNeeded(least + 3);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
+#include "page_heap/metadata_arena.h"
 #include "page_heap/page_heap.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
@@ -165,8 +165,7 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   // There are as many spans as pages, and their records are memory, too.
   EXPECT_GT(under_test_.arena.mapped_bytes(), 64 * spans.size());
   // The last records may have been added when the limit was reached.
-  EXPECT_LE(heap_.GetStats().backed_bytes,
-            LimitOf(heap_, LimitKind::kHard) + kTuning.metadata.chunk_bytes);
+  EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard) + kArenaChunkBytes);
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   EXPECT_NE(New(MiB(10)), nullptr);
   heap_.CheckInvariants();
@@ -310,11 +309,11 @@ TEST_F(PageHeapLimitsTest, AForkingThreadDoesNotWait) {
   heap_.Delete(freed);
   HeldUpRelease other(heap_, vm_, MiB(8));
   SpinLock::BeginForkHold();
-  heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+  heap_.lock().HoldForFork();
   other.GoOn();
   EXPECT_EQ(New(MiB(6)), nullptr);
   SpinLock::EndForkHold();
-  heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+  heap_.lock().ReleaseAfterForkInParent();
   other.Join();
   EXPECT_NE(New(MiB(6)), nullptr);
 }

@@ -5,14 +5,14 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/page_heap_fixture.h"
+#include "page_heap/release_policy.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr Length kSlice = kTuning.release.slice;
-constexpr size_t kPart = kTuning.release.part_at_once;
+constexpr Length kSlice = kReleaseSlice;
+constexpr size_t kPart = kReleasePart;
 constexpr Length kEverything = SpanStore::kMaxLength;
 // A part of this length is ten slices.
 constexpr Length kLong(kSlice.pages() * kPart * 10);

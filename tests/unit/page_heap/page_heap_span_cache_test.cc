@@ -13,8 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/page_heap.h"
+#include "page_heap/release_policy.h"
+#include "page_heap/span_home.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/kept_spans.h"
@@ -56,8 +57,8 @@ class PageHeapSpanCacheTest : public testing::Test {
 
 // Each time that the drain has returned some spans, another thread keeps as many.
 TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
-  constexpr size_t kPages = kTuning.span_cache.max_pages;
-  constexpr size_t kSpansPerLook = kTuning.release.look_every.pages() / kPages;
+  constexpr size_t kPages = kMaxKeptPages;
+  constexpr size_t kSpansPerLook = kLookEvery.pages() / kPages;
   heap_.hints().retention.SetTotal(1024 * kMiB);
   heap_.governor()->SetReleaseRate(1);
   std::vector<Span*> spans;
@@ -105,20 +106,16 @@ TEST_F(PageHeapSpanCacheTest, AReleaseOfEverythingEndsAlthoughOthersFreeMeanwhil
   heap_.CheckInvariants();
 }
 
-// Before fork all locks are held, each once, and the page heap's own lock last: a thread that
-// drains a span cache waits for that lock.
-TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
-  std::vector<void*> locks;
-  heap_.ForEachLock([&](auto& lock) { locks.push_back(&lock); });
-  EXPECT_EQ(std::set<void*>(locks.begin(), locks.end()).size(), 2 * kHomes + 1);
-  EXPECT_EQ(locks.size(), 2 * kHomes + 1);
+// Before fork the locks of the shards are held.
+TEST_F(PageHeapSpanCacheTest, AHomeUsesTheLockOfItsShard) {
   std::array<Span*, kHomes> spans;
   for (Span*& span : spans) span = New(1);
   for (size_t shard = 0; shard < kHomes; ++shard) Keep(spans[shard], shard);
   for (size_t shard = 0; shard < kHomes; ++shard) {
     std::atomic<bool> taken{false};
     SpinLock::BeginForkHold();
-    heap_.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+    SpinLock& lock = under_test_.homes[shard].LockOfHome::lock;
+    lock.HoldForFork();
     std::thread other([&] {
       EXPECT_EQ(NewFromCache(heap_, Length(1), under_test_.homes[shard]), spans[shard]);
       taken = true;
@@ -127,7 +124,7 @@ TEST_F(PageHeapSpanCacheTest, ForEachLockCoversAllShards) {
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     EXPECT_FALSE(taken) << shard;
     SpinLock::EndForkHold();
-    heap_.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+    lock.ReleaseAfterForkInParent();
     other.join();
   }
 }
@@ -169,7 +166,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
           ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
         } else if (live.size() < 40 && what < 110) {
           const bool large = random.OneIn(4);
-          const Length n(random.Between(1, large ? 200 : kTuning.span_cache.max_pages + 2));
+          const Length n(random.Between(1, large ? 200 : kMaxKeptPages + 2));
           Mine mine{NewFromCache(heap, n, under_test.homes[shard]),
                     static_cast<size_t>(random.Next())};
           if (mine.span != nullptr) {

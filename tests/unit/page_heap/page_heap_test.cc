@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
+#include "page_heap/release_policy.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/kept_spans.h"
@@ -351,15 +351,15 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
 bool ForkInAnotherThread(PageHeap& heap, const std::function<bool()>& check) {
   int status = -1;
   std::thread([&] {
-    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+    heap.lock().HoldForFork();
     const pid_t child = fork();
     if (child == 0) {
       heap.address_space().RestoreAfterForkInChild();
-      heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
+      heap.lock().ResetAfterForkInChild();
       heap.CheckInvariants();
       _exit(heap.GetStats().releasing_bytes == 0 && check() ? 0 : 1);
     }
-    heap.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+    heap.lock().ReleaseAfterForkInParent();
     waitpid(child, &status, 0);
   }).join();
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -409,10 +409,10 @@ TEST(PageHeapForkTest, AReleaseOfTheForkingThreadContinuesInTheChild) {
   heap.Delete(span);
   pid_t child = -1;
   under_test.vm.OnNextRelease([&] {
-    heap.ForEachLock([](auto& lock) { lock.HoldForFork(); });
+    heap.lock().HoldForFork();
     child = fork();
     if (child == 0) heap.address_space().RestoreAfterForkInChild();
-    heap.ForEachLock([](auto& lock) { lock.ResetAfterForkInChild(); });
+    heap.lock().ResetAfterForkInChild();
   });
   const Length released = heap.ReleaseAtLeast(kAllPages);
   heap.CheckInvariants();
@@ -457,7 +457,7 @@ TEST_F(PageHeapTest, SlowPathsReleaseInAnUnattendedHeap) {
   New(1);
   heap_.Delete(large);
   heap_.ReleaseIdle();
-  clock_ms_ += 2 * kTuning.release.memory_ms;
+  clock_ms_ += 2 * kReleaseMemoryMs;
   heap_.ReleaseIdle();
   EXPECT_EQ(vm_.release_calls(), 0u);  // another thread does it
   heap_.hints().unattended.Set(true);
@@ -465,7 +465,7 @@ TEST_F(PageHeapTest, SlowPathsReleaseInAnUnattendedHeap) {
   EXPECT_EQ(vm_.release_calls(), 1u);
   for (int i = 0; i < 100; ++i) heap_.ReleaseIdle();
   EXPECT_LE(heap_.GetStats().free_backed_bytes, heap_.Shares().free_pages);
-  EXPECT_GE(vm_.release_calls(), 20000 / PageHeap::kReleaseSlice.pages());
+  EXPECT_GE(vm_.release_calls(), 20000 / kReleaseSlice.pages());
 }
 
 TEST_F(PageHeapTest, TheObserverOfFreesIsCalledForEachMebibyte) {
@@ -473,10 +473,10 @@ TEST_F(PageHeapTest, TheObserverOfFreesIsCalledForEachMebibyte) {
   calls = 0;
   heap_.governor()->SetReleaseRate(1);
   heap_.hints().free_observer = [] { ++calls; };
-  for (int i = 0; i < 10; ++i) heap_.Delete(New(kTuning.release.look_every.pages() / 2));
+  for (int i = 0; i < 10; ++i) heap_.Delete(New(kLookEvery.pages() / 2));
   EXPECT_EQ(calls, 5);
   heap_.hints().free_observer = nullptr;
-  heap_.Delete(New(kTuning.release.look_every.pages()));
+  heap_.Delete(New(kLookEvery.pages()));
   EXPECT_EQ(calls, 5);
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/release_policy.h"
 #include "testing/random.h"
 
@@ -13,11 +12,11 @@ namespace tcmalloc {
 namespace {
 
 constexpr int64_t kWindowMs = 100;
-constexpr int64_t kMemoryMs = kWindowMs * int64_t{kTuning.release.windows};
+constexpr int64_t kMemoryMs = kWindowMs * int64_t{kDemandWindows};
 
-// Compares with a list of all calls: the peak is never less than that of the last
-// kTuning.release.windows - 1 windows, and never more than that of the last
-// kTuning.release.windows. A recorded value counts until the next Advance.
+// Compares with a list of all calls: the peak is never less than that of the last kDemandWindows -
+// 1 windows, and never more than that of the last kDemandWindows. A recorded value counts until the
+// next Advance.
 TEST(DemandHistoryTest, AgreesWithAList) {
   constexpr uint64_t kSeed = 20261121;
   SeededRandom random(kSeed);

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/tuning.h"
+#include "process/release.h"
 
 namespace tcmalloc {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr Length kMib(128);
 constexpr Length kAll(SIZE_MAX >> kPageShift);
 constexpr Length kSlack(64);
-constexpr Length kMostAtRisk = Length::ForBytes(kTuning.release.most_at_risk);
+constexpr Length kMostAtRisk = Length::ForBytes(kMaxBytesAtRisk);
 
 class ReleasePolicyTest : public testing::Test {
  protected:
@@ -43,9 +43,9 @@ class ReleasePolicyTest : public testing::Test {
 TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKeptUntilItIsForgotten) {
   Fall(100, 10);
   Length went;
-  for (int64_t now = 10; now <= kTuning.release.memory_ms + 500; now += 10) {
+  for (int64_t now = 10; now <= kReleaseMemoryMs + 500; now += 10) {
     went += Decide(now);
-    ASSERT_TRUE(went == Length(0) || now >= kTuning.release.memory_ms - 500) << now;
+    ASSERT_TRUE(went == Length(0) || now >= kReleaseMemoryMs - 500) << now;
   }
   EXPECT_EQ(went, Mib(90));
   EXPECT_EQ(Decide(20'000), Length(0));
@@ -58,8 +58,8 @@ TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
   // At some time in the next minute all memory was in use.
   policy_.Demand(Mib(100));
   EXPECT_EQ(Decide(60'000), Length(0));
-  EXPECT_EQ(Decide(60'000 + kTuning.release.memory_ms / 2), Length(0));
-  EXPECT_EQ(Decide(61'000 + kTuning.release.memory_ms), Mib(90));
+  EXPECT_EQ(Decide(60'000 + kReleaseMemoryMs / 2), Length(0));
+  EXPECT_EQ(Decide(61'000 + kReleaseMemoryMs), Mib(90));
 }
 
 // The budget is that of RegretBudget, times the rate.
@@ -85,7 +85,7 @@ TEST_F(ReleasePolicyTest, WhatWasAllowedAndNotDecidedIsNotLost) {
 TEST_F(ReleasePolicyTest, HighRatesForgetSooner) {
   policy_.SetRate(10);
   Fall(100, 10);
-  EXPECT_EQ(Decide(kTuning.release.memory_ms / 10 + 100), Mib(90));
+  EXPECT_EQ(Decide(kReleaseMemoryMs / 10 + 100), Mib(90));
 }
 
 TEST_F(ReleasePolicyTest, RateZeroNeverReleases) {
@@ -120,14 +120,14 @@ TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
 
 // Asks for a decision once in a mebibyte of freed pages.
 TEST_F(ReleasePolicyTest, TellsWhatWasFreedSinceTheLastTime) {
-  EXPECT_EQ(policy_.PagesFreed(kTuning.release.look_every - Length(1)), Length(0));
-  EXPECT_EQ(policy_.PagesFreed(Mib(3)), Mib(3) + kTuning.release.look_every - Length(1));
+  EXPECT_EQ(policy_.PagesFreed(kLookEvery - Length(1)), Length(0));
+  EXPECT_EQ(policy_.PagesFreed(Mib(3)), Mib(3) + kLookEvery - Length(1));
   EXPECT_EQ(policy_.PagesFreed(Length(1)), Length(0));
 }
 
 TEST_F(ReleasePolicyTest, RatesAboveOneDecideMoreOften) {
   policy_.SetRate(10);
-  EXPECT_GT(policy_.PagesFreed(Length(kTuning.release.look_every.pages() / 10)), Length(0));
+  EXPECT_GT(policy_.PagesFreed(Length(kLookEvery.pages() / 10)), Length(0));
 }
 
 // A program whose memory in use goes up and down, in a heap that decides while it frees and in
@@ -162,7 +162,7 @@ class Sawtooth {
   };
 
   void PassesUntil(int64_t now_ms) {
-    for (; pass_ms_ <= now_ms; pass_ms_ += kTuning.idle_release.pass_ms) {
+    for (; pass_ms_ <= now_ms; pass_ms_ += kIdlePassMs) {
       while (Decide(pass_ms_) > Length(0)) {
       }
     }
@@ -181,7 +181,7 @@ class Sawtooth {
     while (fresh > Length(0) && !released_.empty()) {
       Release& latest = released_.back();
       const Length again = std::min(fresh, latest.pages);
-      if (now_ms_ - latest.at_ms < kTuning.release.regret_ms) regretted_ += again;
+      if (now_ms_ - latest.at_ms < kRegretMs) regretted_ += again;
       fresh -= again;
       latest.pages -= again;
       if (latest.pages == Length(0)) released_.pop_back();
@@ -220,8 +220,8 @@ TEST_F(ReleasePolicyTest, WhatIsNeededAgainAtOnceTakesAFiftiethOfTheTime) {
   }
 }
 
-constexpr Length kPerSecond = Length::ForBytes(kTuning.release.regret_bytes_per_second);
-constexpr Length kAtRisk = Length::ForBytes(kTuning.release.most_at_risk);
+constexpr Length kPerSecond = Length::ForBytes(kRegretBytesPerSecond);
+constexpr Length kAtRisk = Length::ForBytes(kMaxBytesAtRisk);
 constexpr Length Part(Length n, size_t parts) { return Length(n.pages() / parts); }
 
 class RegretBudgetTest : public testing::Test {

@@ -8,26 +8,25 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/tuning.h"
+#include "base/units.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
 
-constexpr Tuning::Retention kRules = kTuning.retention;
 constexpr uint64_t kRetentionSeed = 4242;
 
 int64_t clock_ms = 0;
 
 TEST(RetentionTest, TheTotalIsAPartOfTheMemoryInUseWithinBounds) {
-  constexpr size_t kFloor = kRules.floor_bytes;
+  constexpr size_t kFloor = kRetentionFloorBytes;
   EXPECT_EQ(ShareRetention({.in_use_bytes = 0}).total, kFloor);
   EXPECT_EQ(ShareRetention({.in_use_bytes = kFloor}).total, kFloor);
-  EXPECT_EQ(ShareRetention({.in_use_bytes = 3 * kFloor * kRules.in_use_part}).total, 3 * kFloor);
+  EXPECT_EQ(ShareRetention({.in_use_bytes = 3 * kFloor * kRetentionPart}).total, 3 * kFloor);
   for (const size_t set : {size_t{1}, 2_MiB, 300_MiB}) {
     EXPECT_EQ(ShareRetention({.in_use_bytes = 1_GiB, .set_bytes = set}).total, set);
   }
-  EXPECT_EQ(ShareRetention({.limit_bytes = kFloor}).total, kFloor / kRules.limit_part);
+  EXPECT_EQ(ShareRetention({.limit_bytes = kFloor}).total, kFloor / kRetentionLimitPart);
   EXPECT_EQ(ShareRetention({.set_bytes = 1_MiB, .limit_bytes = 1_GiB}).total, 1_MiB);
   for (int level = 0; level <= 3; ++level) {
     EXPECT_EQ(ShareRetention({.pressure_level = level}).total, kFloor >> level);
@@ -35,24 +34,23 @@ TEST(RetentionTest, TheTotalIsAPartOfTheMemoryInUseWithinBounds) {
 }
 
 TEST(RetentionTest, ManyThreadsThatHoldMuchRaiseTheirShare) {
-  constexpr size_t kFew =
-      kRules.floor_bytes / kRules.thread_caches_part / kRules.per_thread_cache_bytes;
+  constexpr size_t kFew = kRetentionFloorBytes / kThreadCachesPart / kPerThreadCacheBytes;
   constexpr size_t kMuch = 512_MiB;
   const RetentionShares one = ShareRetention({.in_use_bytes = kMuch, .thread_caches = 1});
-  const size_t few = one.thread_caches / kRules.per_thread_cache_bytes;
+  const size_t few = one.thread_caches / kPerThreadCacheBytes;
   ASSERT_GE(few, kFew);
   EXPECT_EQ(ShareRetention({.in_use_bytes = kMuch, .thread_caches = few}).total, one.total);
   const RetentionShares many = ShareRetention({.in_use_bytes = kMuch, .thread_caches = 3 * few});
-  EXPECT_EQ(many.thread_caches, 3 * few * kRules.per_thread_cache_bytes);
+  EXPECT_EQ(many.thread_caches, 3 * few * kPerThreadCacheBytes);
   EXPECT_EQ(many.total, one.total - one.thread_caches + many.thread_caches);
   EXPECT_EQ(many.kept_spans, one.kept_spans) << "the other shares stay";
   EXPECT_EQ(many.free_pages, one.free_pages);
   EXPECT_EQ(many.inherited_caches, one.inherited_caches);
   // The share of thread caches is at most a part of the memory in use.
   EXPECT_EQ(ShareRetention({.in_use_bytes = kMuch, .thread_caches = 1'000'000}).thread_caches,
-            kMuch / kRules.thread_caches_in_use_part);
+            kMuch / kThreadCachesInUsePart);
   EXPECT_EQ(ShareRetention({.in_use_bytes = 1_MiB, .thread_caches = 1'000'000}).total,
-            kRules.floor_bytes);
+            kRetentionFloorBytes);
 }
 
 TEST(RetentionTest, ManyThreadsDoNotRaiseATotalThatWasSetOrIsLimited) {
@@ -60,9 +58,9 @@ TEST(RetentionTest, ManyThreadsDoNotRaiseATotalThatWasSetOrIsLimited) {
   RetentionInputs inputs = many;
   inputs.set_bytes = 100_MiB;
   EXPECT_EQ(ShareRetention(inputs).total, 100_MiB);
-  EXPECT_EQ(ShareRetention(inputs).thread_caches, 100_MiB / kRules.thread_caches_part);
+  EXPECT_EQ(ShareRetention(inputs).thread_caches, 100_MiB / kThreadCachesPart);
   inputs = many;
-  inputs.limit_bytes = 300_MiB * kRules.limit_part;
+  inputs.limit_bytes = 300_MiB * kRetentionLimitPart;
   EXPECT_EQ(ShareRetention(inputs).total, 300_MiB);
   inputs = many;
   inputs.pressure_level = 2;
@@ -82,8 +80,8 @@ TEST(RetentionTest, SharesAddUpToTheTotal) {
     ASSERT_EQ(
         shares.thread_caches + shares.inherited_caches + shares.kept_spans + shares.free_pages,
         shares.total);
-    ASSERT_LE(shares.thread_caches, std::max(shares.total / kRules.thread_caches_part,
-                                             in_use / kRules.thread_caches_in_use_part));
+    ASSERT_LE(shares.thread_caches,
+              std::max(shares.total / kThreadCachesPart, in_use / kThreadCachesInUsePart));
   }
 }
 
@@ -94,25 +92,25 @@ TEST(RetentionTest, AllStepsTogetherAreAPartOfTheShare) {
     const size_t homes = random.Between(1, 64);
     const size_t step = KeptSpansStep(share, homes);
     ASSERT_TRUE(std::has_single_bit(step));
-    ASSERT_GE(step, kRules.kept_spans_step);
-    if (step > kRules.kept_spans_step) {
-      ASSERT_LE(homes * step, share / kRules.kept_spans_steps);
+    ASSERT_GE(step, kKeptSpansStep);
+    if (step > kKeptSpansStep) {
+      ASSERT_LE(homes * step, share / kKeptSpansSteps);
     }
   }
-  EXPECT_EQ(KeptSpansStep(0, 1), kRules.kept_spans_step);
-  EXPECT_EQ(KeptSpansStep(kRules.kept_spans_steps * 8_MiB, 3), 2_MiB);
+  EXPECT_EQ(KeptSpansStep(0, 1), kKeptSpansStep);
+  EXPECT_EQ(KeptSpansStep(kKeptSpansSteps * 8_MiB, 3), 2_MiB);
 }
 
 TEST(RetentionTest, PressureIsForgottenAfterATime) {
   Retention retention;
   clock_ms = 1000;
-  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRules.floor_bytes);
+  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRetentionFloorBytes);
   retention.NotePressure(2, clock_ms);
-  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRules.floor_bytes / 4);
-  clock_ms += kRules.pressure_hold_ms - 1;
-  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRules.floor_bytes / 4);
+  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRetentionFloorBytes / 4);
+  clock_ms += kPressureHoldMs - 1;
+  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRetentionFloorBytes / 4);
   clock_ms += 1;
-  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRules.floor_bytes);
+  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRetentionFloorBytes);
 }
 
 TEST(RetentionTest, TellsWhatWasSet) {
@@ -121,10 +119,10 @@ TEST(RetentionTest, TellsWhatWasSet) {
   retention.SetTotal(8_MiB);
   EXPECT_EQ(retention.Shares(1_GiB, 0, clock_ms).total, 8_MiB);
   retention.SetLimit(16_MiB);
-  EXPECT_EQ(retention.Shares(1_GiB, 0, clock_ms).total, 16_MiB / kRules.limit_part);
+  EXPECT_EQ(retention.Shares(1_GiB, 0, clock_ms).total, 16_MiB / kRetentionLimitPart);
   retention.SetLimit(SIZE_MAX);
   retention.SetTotal(0);
-  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRules.floor_bytes);
+  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRetentionFloorBytes);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "page_heap/page_heap.h"
-#include "page_heap/span_pool.h"
+#include "page_heap/span_home.h"
 #include "page_heap_fixture.h"
 #include "testing/fake_virtual_memory.h"
 

@@ -232,7 +232,7 @@ TEST_F(SpanPoolTest, ASpanLeavesWithTheLockHeld) {
   EXPECT_EQ(span, nullptr);
   Pool().GiveLongest(0, Length(40), [&](Span* given) {
     span = given;
-    EXPECT_TRUE(Pool().lock().HeldByThisThread());
+    EXPECT_TRUE(under_test_.homes[0].LockOfHome::lock.HeldByThisThread());
   });
   ASSERT_NE(span, nullptr);
   EXPECT_EQ(span->owner.load(), 0u);

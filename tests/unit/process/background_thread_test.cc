@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
+#include "page_heap/release_policy.h"
 #include "process/new_heap.h"
 
 namespace tcmalloc {
@@ -50,8 +50,7 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&heap, i] {
         for (int j = 0; j < 100; ++j) {
-          heap.page_heap.Delete(
-              heap.page_heap.New(kTuning.release.look_every + Length(1), SpanState::kLarge));
+          heap.page_heap.Delete(heap.page_heap.New(kLookEvery + Length(1), SpanState::kLarge));
           // As many threads start as end, but not every thread ends the start that it reported.
           if (i < 2) OnThreadStarting(&pthread_create);
           if (i < 2 && j % 16 == 5) static_cast<void>(OnThreadNotStarted());

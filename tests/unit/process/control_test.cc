@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "process/callback_scope.h"
+#include "process/current_thread.h"
 #include "process/limits.h"
 #include "process/new_heap.h"
 #include "testing/request_writer.h"

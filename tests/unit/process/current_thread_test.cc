@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "process/heap.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "stats/stats.h"
 #include "testing/heap_fixture.h"
 #include "thread_cache/registry.h"
@@ -100,8 +100,7 @@ TEST(CurrentThreadTest, FreesAloneMakeACacheAtLast) {
   Heap& heap = GlobalHeap();
   const size_t caches = TotalsOf(heap.registry).caches;
   std::thread([&] {
-    for (int i = 0; i < kTuning.thread_caches.frees_before_cache; ++i)
-      ASSERT_EQ(CacheForFree(), nullptr) << i;
+    for (int i = 0; i < kFreesBeforeCache; ++i) ASSERT_EQ(CacheForFree(), nullptr) << i;
     EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
     EXPECT_EQ(TotalsOf(heap.registry).caches, caches);
     ThreadCache* const cache = CacheForFree();
@@ -136,8 +135,7 @@ TEST(CurrentThreadTest, NoCacheForFreesWhereNothingWouldCollectIt) {
     EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
     change_mask(SIG_UNBLOCK);
     int frees = 1;
-    while (CacheForFree() == nullptr)
-      ASSERT_LE(++frees, kTuning.thread_caches.frees_before_cache + 1);
+    while (CacheForFree() == nullptr) ASSERT_LE(++frees, kFreesBeforeCache + 1);
     EXPECT_EQ(TotalsOf(heap.registry).caches, caches + 1);
   }).join();
   EXPECT_EQ(TotalsOf(heap.registry).caches, caches);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "process/heap_hold.h"
-
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -11,14 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
 #include "malloc/tc_names.h"
 #include "os/c_library.h"
 #include "os/clock.h"
-#include "os/thread_number.h"
+#include "os/spinlock.h"
+#include "os/threads.h"
 #include "process/fork.h"
 #include "process/heap.h"
-#include "process/stray_child.h"
 #include "testing/in_child.h"
 #include "testing/thread_state.h"
 #include "thread_cache/registry.h"
@@ -145,7 +142,7 @@ TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
   const int64_t start_us = Microseconds();
   HoldHeap();
   const int64_t waited_us = Microseconds() - start_us;
-  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kTuning.locks.fork_patience_ms);
+  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kForkPatienceMs);
   ReleaseHeap();
   other.join();
 }
@@ -157,7 +154,7 @@ TEST(HeapHoldTest, AHoldThatMissesItsDeadlineHoldsNothing) {
   std::thread([] {
     EXPECT_EQ(TryHoldHeap(CoarseMilliseconds() + 20), std::nullopt);
     EXPECT_FALSE(HoldsHeap());
-    // The gate and the other locks are free.
+    // The other locks are free.
     tc_free(tc_malloc(1000));
     tc_free(tc_malloc(10 << 20));
   }).join();

@@ -26,7 +26,6 @@
 #include <utility>
 #include <vector>
 
-#include "os/memory/hugepages.h"
 #include "os/memory/virtual_memory.h"
 #include "os/spinlock.h"
 

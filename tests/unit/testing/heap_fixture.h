@@ -13,9 +13,9 @@
 
 #include "base/check.h"
 #include "base/size_classes.h"
-#include "base/text_writer.h"
+#include "base/text.h"
 #include "central/central_cache.h"
-#include "central/span_owner.h"
+#include "central/shard.h"
 #include "page_heap/metadata_arena.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/page_map.h"
@@ -79,7 +79,7 @@ struct TestHeap {
   template <typename F>
   void ForEachLock(F f) {
     central.ForEachLock(f);
-    page_heap.ForEachLock(f);
+    f(page_heap.lock());
   }
 
   // Aborts when an invariant of any part does not hold.

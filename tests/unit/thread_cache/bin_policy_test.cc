@@ -45,11 +45,11 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
     const size_t batch = Batch(c);
     ASSERT_GE(max, 2u);
     ASSERT_LE(BinArray::BytesFor(max), size_t{16} << 10);
-    if (size > kRules.long_bytes) {
-      ASSERT_LE(max * size, kRules.max_bytes_of_long);
+    if (size > kLongObjectBytes) {
+      ASSERT_LE(max * size, kMaxBinBytesOfLong);
     } else {
-      ASSERT_TRUE(max * size <= kRules.max_bytes ||
-                  (max <= kRules.min_max_objects && max * size <= 2 * kRules.max_bytes));
+      ASSERT_TRUE(max * size <= kMaxBinBytes ||
+                  (max <= kMinMaxObjects && max * size <= 2 * kMaxBinBytes));
     }
     ASSERT_LE(InitialLimit(c) * size, std::max<size_t>(4096, size));
     for (size_t limit = LimitAfterUnderflow(c, 0); limit <= max;
@@ -58,10 +58,10 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
       ASSERT_LE(next, max);
       ASSERT_EQ(next % kSizeClasses.line_objects(c), 0u);
       ASSERT_TRUE(next > limit || limit == max) << "class " << i << " at " << limit;
-      ASSERT_LE(next, limit < batch ? 2 * limit : limit + kRules.growth_batches * batch);
+      ASSERT_LE(next, limit < batch ? 2 * limit : limit + kGrowthBatches * batch);
       const size_t refill = RefillCount(c, limit);
       ASSERT_GE(refill, 1u);
-      ASSERT_LE(refill, std::min(limit, kRules.max_move_objects));
+      ASSERT_LE(refill, std::min(limit, kMaxMoveObjects));
       ASSERT_EQ(refill % kSizeClasses.line_objects(c), 0u) << "whole lines";
       ASSERT_TRUE(limit < batch || refill % batch == 0) << "whole batches";
       // A bin that may not grow moves half, in whole line batches.
@@ -72,8 +72,8 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
       ASSERT_EQ(half % line, 0u);
       ASSERT_LE(2 * half, limit + 2 * line);
       ASSERT_TRUE(2 * half + 2 * line > limit || half == MoveCount(c, limit));
-      ASSERT_EQ(RefillCountWithoutGrowth(c, limit), std::min(half, kRules.max_move_objects));
-      for (uint8_t overages = 0; overages <= kRules.max_overages; ++overages) {
+      ASSERT_EQ(RefillCountWithoutGrowth(c, limit), std::min(half, kMaxMoveObjects));
+      for (uint8_t overages = 0; overages <= kMaxOverages; ++overages) {
         const Overflow overflow = DecideOverflow(c, limit, overages, true);
         ASSERT_GE(overflow.release, 1u);
         ASSERT_LE(overflow.release, limit);
@@ -82,7 +82,7 @@ TEST(BinPolicyTest, BoundsHoldForEveryClassAndLimit) {
         ASSERT_LE(limit - overflow.release + 1, overflow.limit) << size << " at " << limit;
         ASSERT_LE(overflow.limit, max);
         ASSERT_EQ(overflow.limit % kSizeClasses.line_objects(c), 0u);
-        ASSERT_LE(overflow.overages, kRules.max_overages);
+        ASSERT_LE(overflow.overages, kMaxOverages);
       }
     }
     // Without an array, a refill fetches only the one object that the caller needs.
@@ -167,10 +167,9 @@ TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
     for (int step = 0; step < 300; ++step) {
       // In some phases fetches prevail, in others returns.
       if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
-        ASSERT_NO_FATAL_FAILURE(
-            move(static_cast<int64_t>(random.Between(1, kRules.max_move_objects))));
+        ASSERT_NO_FATAL_FAILURE(move(static_cast<int64_t>(random.Between(1, kMaxMoveObjects))));
       } else {
-        const int64_t most = std::min<int64_t>(held, kRules.max_objects);
+        const int64_t most = std::min<int64_t>(held, kMaxBinObjects);
         ASSERT_NO_FATAL_FAILURE(
             move(-static_cast<int64_t>(random.Between(1, static_cast<uint64_t>(most)))));
       }
@@ -191,9 +190,9 @@ TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
       balance = BalanceAfter(c, balance, n == 0 ? -1 : -batch);
       ASSERT_LT(balance, 0) << "class " << i;
     }
-    ASSERT_EQ(balance, -kRules.max_batches_owed * batch);
-    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kRules.max_objects)), balance);
-    for (int n = 0; n < kRules.max_batches_owed; ++n) balance = BalanceAfter(c, balance, batch);
+    ASSERT_EQ(balance, -kMaxBatchesOwed * batch);
+    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kMaxBinObjects)), balance);
+    for (int n = 0; n < kMaxBatchesOwed; ++n) balance = BalanceAfter(c, balance, batch);
     ASSERT_EQ(balance, 0) << "class " << i;
   }
 }
@@ -216,10 +215,10 @@ TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
     const SizeClass c = static_cast<SizeClass>(i);
     const size_t size = kSizeClasses.size(c);
     const size_t least = limit_of(c, 0);
-    EXPECT_LE(least * size, kRules.max_bytes_of_frees) << size;
-    EXPECT_EQ(least == 0, 2 * size > kRules.max_bytes_of_frees) << size;
+    EXPECT_LE(least * size, kMaxBinBytesOfFrees) << size;
+    EXPECT_EQ(least == 0, 2 * size > kMaxBinBytesOfFrees) << size;
     // As large as it may become.
-    EXPECT_TRUE(least == 0 || least == Batch(c) || 2 * least * size > kRules.max_bytes_of_frees);
+    EXPECT_TRUE(least == 0 || least == Batch(c) || 2 * least * size > kMaxBinBytesOfFrees);
     EXPECT_LE(limit_of(c, 64 << 10) * size, size_t{64} << 10);
     EXPECT_GE(limit_of(c, 64 << 10), least);
     EXPECT_EQ(limit_of(c, 4 << 20), Batch(c)) << size;
@@ -257,7 +256,7 @@ TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
       for (size_t limit = MaxLimit(c); limit > 0; limit /= 2) {
         const uint8_t patience = Patience(c, limit, max_bytes);
         ASSERT_GE(patience, shorter);
-        ASSERT_LE(patience, kRules.max_patience);
+        ASSERT_LE(patience, kMaxPatience);
         shorter = patience;
       }
       size_t limit = MaxLimit(c);
@@ -273,8 +272,8 @@ TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
         ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
         count -= plan.release;
         limit = plan.limit;
-        if (unused_for <= kRules.max_patience) ++unused_for;
-        ASSERT_LT(++collections, 16 + kRules.max_patience) << "class " << i;
+        if (unused_for <= kMaxPatience) ++unused_for;
+        ASSERT_LT(++collections, 16 + kMaxPatience) << "class " << i;
       }
     }
   }

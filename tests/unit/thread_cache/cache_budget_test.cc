@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "base/tuning.h"
 #include "page_heap/retention.h"
 #include "testing/random.h"
 
@@ -13,8 +12,8 @@ namespace tcmalloc {
 namespace {
 
 constexpr uint64_t kBudgetSeed = 3031;
-constexpr size_t kInitial = kTuning.cache_budget.initial_bytes;
-constexpr size_t kStep = kTuning.cache_budget.step_bytes;
+constexpr size_t kInitial = kInitialCacheBytes;
+constexpr size_t kStep = kCacheStepBytes;
 
 constexpr size_t kTotal = ShareRetention({}).thread_caches;
 
@@ -29,8 +28,7 @@ TEST(CacheBudgetTest, StepsAreHalfTheLimitFromAStepToAMegabyte) {
     const size_t left = static_cast<size_t>(budget.unclaimed());
     ASSERT_TRUE(budget.TryRaise(&limit));
     const size_t half = before / 2 / kStep * kStep;
-    ASSERT_EQ(limit - before,
-              std::min(std::clamp(half, kStep, kTuning.cache_budget.max_step_bytes), left));
+    ASSERT_EQ(limit - before, std::min(std::clamp(half, kStep, kMaxCacheStepBytes), left));
     ++raises;
   }
   EXPECT_EQ(raises, 39u);
@@ -100,11 +98,11 @@ TEST(CacheBudgetTest, LowerBound) {
 }
 
 TEST(CacheBudgetTest, HeadroomIsWhatIsUnfilledUpToBothBounds) {
-  constexpr size_t kMost = kTuning.cache_budget.max_unfilled_bytes;
+  constexpr size_t kMost = kMaxUnfilledBytes;
   EXPECT_EQ(CacheBudget::Headroom(kMost, 0), 0u);
   EXPECT_EQ(CacheBudget::Headroom(kMost, 1000), 1000u);
   EXPECT_EQ(CacheBudget::Headroom(kMost, kMost + 1), kMost);
-  EXPECT_EQ(CacheBudget::Headroom(1000, kMost), 1000 * kTuning.cache_budget.unfilled_part);
+  EXPECT_EQ(CacheBudget::Headroom(1000, kMost), 1000 * kMaxUnfilledTimes);
   EXPECT_EQ(CacheBudget::Headroom(0, kMost), 0u) << "an idle cache was emptied";
 }
 
@@ -115,11 +113,11 @@ TEST(CacheBudgetTest, BackoffDoublesEveryFewCollections) {
   int last = 0;
   for (uint8_t n = 1; n <= CacheBudget::kMostShort; ++n) {
     const int now = CacheBudget::BackoffDoublings(n);
-    const bool doubles = (n - 1) % kTuning.cache_budget.collections_per_doubling == 0;
+    const bool doubles = (n - 1) % kCollectionsPerDoubling == 0;
     EXPECT_EQ(now, last + (doubles ? 1 : 0)) << int{n};
     last = now;
   }
-  EXPECT_EQ(last, kTuning.cache_budget.max_backoff_doublings);
+  EXPECT_EQ(last, kMaxBackoffDoublings);
 }
 
 // An idle cache loses its whole limit, and gets the first step again when its thread wakes.

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "os/membarrier.h"
+#include "os/processor.h"
 #include "testing/heap_fixture.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/registry.h"

@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/raw_memory.h"
-#include "base/tuning.h"
+#include "base/address_range.h"
 #include "testing/random.h"
 #include "thread_cache/bin_policy.h"
+#include "thread_cache/cache_budget.h"
 #include "thread_cache/cache_fixture.h"
 #include "thread_cache/registry.h"
 
@@ -39,7 +39,7 @@ class RegistrySharingTest : public testing::Test {
   // Makes the registry believe that it last checked the cache long ago.
   static void PretendIdle(TestThread& thread) {
     thread.cache()->record.activity_stamp = thread.cache()->ActivityStamp();
-    thread.cache()->record.stamped_at_ms -= 1000 * kTuning.thread_caches.idle_ms;
+    thread.cache()->record.stamped_at_ms -= 1000 * kIdleCacheMs;
   }
 
   CacheTestHeap heap_;
@@ -107,7 +107,7 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   std::vector<std::unique_ptr<TestThread>> threads;
   size_t cached = 0;
   // There are more caches than are detached at once. No cache may be detached twice.
-  for (size_t i = 0; i < 3 * kTuning.thread_caches.detached_at_once + 1; ++i) {
+  for (size_t i = 0; i < 3 * kDetachedAtOnce + 1; ++i) {
     threads.push_back(std::make_unique<TestThread>(heap_.registry));
     if (i % 5 != 0) Fill(*threads.back());
     cached += threads.back()->cache()->table().CachedBytes();
@@ -215,38 +215,38 @@ TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
 }
 
 TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
-  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
   TestThread idle(heap_.registry);
   TestThread busy(heap_.registry);
-  idle.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  idle.RaiseLimitTo(3 * kCacheStepBytes);
   Fill(idle);
   const size_t cached = idle.cache()->table().CachedBytes();
   // The first check records the state of the idle cache, and only lowers its limit.
   heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(idle.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  EXPECT_EQ(idle.cache()->max_bytes(), 2 * kCacheStepBytes);
   EXPECT_EQ(idle.cache()->table().CachedBytes(), cached);
   PretendIdle(idle);
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(idle.cache()->table().CachedBytes(), 0u);
   EXPECT_EQ(idle.cache()->table().array_bytes(), 0u);
   EXPECT_EQ(idle.cache()->max_bytes(), 0u);
-  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kCacheStepBytes);
   // When the thread wakes, its cache starts again like a new one.
   Fill(idle);
-  EXPECT_GE(idle.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_GE(idle.cache()->max_bytes(), kInitialCacheBytes);
   heap_.registry.CheckInvariants();
 }
 
 // A bin that is used as a stack has the same height at every check.
 TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
-  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
   TestThread working(heap_.registry);
   TestThread busy(heap_.registry);
-  working.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  working.RaiseLimitTo(3 * kCacheStepBytes);
   Fill(working);
   const size_t cached = working.cache()->table().CachedBytes();
   heap_.registry.RaiseLimit(busy.cache());
-  ASSERT_EQ(working.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  ASSERT_EQ(working.cache()->max_bytes(), 2 * kCacheStepBytes);
   PretendIdle(working);
   const SizeClass c = ClassForSize(64);
   const BinSlot* const top = working.cache()->table().bins().tops[Index(c)].load();
@@ -254,14 +254,14 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
   ASSERT_EQ(working.cache()->table().bins().tops[Index(c)].load(), top);
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(working.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(working.cache()->max_bytes(), kTuning.cache_budget.step_bytes) << "as from any other";
-  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kTuning.cache_budget.step_bytes);
+  EXPECT_EQ(working.cache()->max_bytes(), kCacheStepBytes) << "as from any other";
+  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kCacheStepBytes);
   heap_.registry.CheckInvariants();
 }
 
 // A thread that only frees is recognised by its overflows.
 TEST_F(RegistrySharingTest, AThreadWhoseBinsOverflowIsNotIdle) {
-  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
   TestThread freeing(heap_.registry);
   TestThread busy(heap_.registry);
   Fill(freeing);
@@ -270,7 +270,7 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsOverflowIsNotIdle) {
   for (void*& object : objects) ASSERT_EQ(heap_.central.Remove(c, &object, 1), 1u);
   PretendIdle(freeing);
   for (void* const object : objects) freeing.Free(c, object);
-  while (busy.cache()->max_bytes() < 3 * kTuning.cache_budget.step_bytes) {
+  while (busy.cache()->max_bytes() < 3 * kCacheStepBytes) {
     heap_.registry.RaiseLimit(busy.cache());
   }
   heap_.registry.RaiseLimit(busy.cache());
@@ -280,18 +280,18 @@ TEST_F(RegistrySharingTest, AThreadWhoseBinsOverflowIsNotIdle) {
 // A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects,
 // and its limit is lowered no more than that of any other cache.
 TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
-  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
   TestThread awake(heap_.registry);
   TestThread busy(heap_.registry);
-  awake.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  awake.RaiseLimitTo(3 * kCacheStepBytes);
   Fill(awake);
   const size_t cached = awake.cache()->table().CachedBytes();
   PretendIdle(awake);
   awake.slot().BeginAccess();
   heap_.registry.RaiseLimit(busy.cache());
   EXPECT_EQ(awake.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(awake.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
-  EXPECT_EQ(busy.cache()->max_bytes(), 2 * kTuning.cache_budget.step_bytes);
+  EXPECT_EQ(awake.cache()->max_bytes(), 2 * kCacheStepBytes);
+  EXPECT_EQ(busy.cache()->max_bytes(), 2 * kCacheStepBytes);
   awake.slot().EndAccess();
   heap_.registry.CheckInvariants();
 }
@@ -320,7 +320,7 @@ TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
     for (auto& thread : idle) {
       const bool empty = thread->cache()->claimed_bytes() == 0;
       emptied += empty;
-      EXPECT_EQ(thread->cache()->max_bytes(), empty ? 0 : kTuning.cache_budget.initial_bytes);
+      EXPECT_EQ(thread->cache()->max_bytes(), empty ? 0 : kInitialCacheBytes);
     }
     EXPECT_EQ(emptied, std::min(raise, 4));
   }
@@ -358,10 +358,10 @@ TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
 // Fork handlers of other libraries may call any function. While the lock is held for fork, no cache
 // is detached except the caller's own.
 TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
-  heap_.registry.SetTotalLimit(4 * kTuning.cache_budget.step_bytes);
+  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
   TestThread own(heap_.registry);
   TestThread other(heap_.registry);
-  other.RaiseLimitTo(3 * kTuning.cache_budget.step_bytes);
+  other.RaiseLimitTo(3 * kCacheStepBytes);
   Fill(own);
   Fill(other);
   const size_t mine = own.cache()->table().CachedBytes();
@@ -384,23 +384,22 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
   constexpr size_t kVictims = 4;
   // A cache's limit grows to 1, 2, 3, 4, 6, 9 and 13 steps; this is one of these numbers.
   constexpr size_t kSteps = 13;
-  heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * kTuning.cache_budget.step_bytes);
+  heap_.registry.SetTotalLimit((kVictims * kSteps + 4) * kCacheStepBytes);
   std::vector<std::unique_ptr<TestThread>> victims;
   for (size_t i = 0; i < kVictims; ++i) {
     victims.push_back(std::make_unique<TestThread>(heap_.registry));
-    victims.back()->RaiseLimitTo(kSteps * kTuning.cache_budget.step_bytes);
-    ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * kTuning.cache_budget.step_bytes);
+    victims.back()->RaiseLimitTo(kSteps * kCacheStepBytes);
+    ASSERT_EQ(victims.back()->cache()->max_bytes(), kSteps * kCacheStepBytes);
   }
   TestThread thief(heap_.registry);
-  while (heap_.registry.limits().total > 0 &&
-         thief.cache()->max_bytes() < 4 * kTuning.cache_budget.step_bytes) {
+  while (heap_.registry.limits().total > 0 && thief.cache()->max_bytes() < 4 * kCacheStepBytes) {
     heap_.registry.RaiseLimit(thief.cache());
   }
   for (int round = 1; round <= 3; ++round) {
     for (size_t i = 0; i < kVictims; ++i) heap_.registry.RaiseLimit(thief.cache());
     for (auto& victim : victims) {
       EXPECT_EQ(victim->cache()->max_bytes(),
-                (kSteps - static_cast<size_t>(round)) * kTuning.cache_budget.step_bytes);
+                (kSteps - static_cast<size_t>(round)) * kCacheStepBytes);
     }
   }
   // The thread of the next victim ends. The stealing continues with the one after it.
@@ -426,11 +425,11 @@ size_t LargestClaimOfManyClasses(TestThread& thread, int rounds) {
 // While nothing is unclaimed, claims beyond the objects in a bin are not counted, up to the
 // headroom.
 TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
-  heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
+  heap_.page_heap.hints().retention.SetTotal(4 * kInitialCacheBytes);
   TestThread thread(heap_.registry);
   TestThread other(heap_.registry);
   const size_t largest = LargestClaimOfManyClasses(thread, 100);
-  ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  ASSERT_EQ(thread.cache()->max_bytes(), kInitialCacheBytes);
   EXPECT_GT(largest, thread.cache()->max_bytes());
   const size_t limit = thread.cache()->max_bytes();
   EXPECT_LE(largest, limit + CacheBudget::Headroom(limit, SIZE_MAX));
@@ -441,11 +440,11 @@ TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
 
 // Setting a total takes away the headroom that caches already use.
 TEST_F(RegistrySharingTest, ATotalThatIsSetLaterHoldsAtOnce) {
-  heap_.page_heap.hints().retention.SetTotal(4 * kTuning.cache_budget.initial_bytes);
+  heap_.page_heap.hints().retention.SetTotal(4 * kInitialCacheBytes);
   TestThread thread(heap_.registry);
   TestThread other(heap_.registry);
   ASSERT_GT(LargestClaimOfManyClasses(thread, 100), thread.cache()->max_bytes());
-  heap_.registry.SetTotalLimit(2 * kTuning.cache_budget.initial_bytes);
+  heap_.registry.SetTotalLimit(2 * kInitialCacheBytes);
   thread.cache()->Flush();
   EXPECT_LE(LargestClaimOfManyClasses(thread, 1), thread.cache()->max_bytes());
   thread.Exit();
@@ -466,7 +465,7 @@ TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
     for (int round = 0; round < 100; ++round) {
       for (const size_t size : {1024, 2048, 4096}) thread.Use(ClassForSize(size), 64);
     }
-    ASSERT_EQ(thread.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+    ASSERT_EQ(thread.cache()->max_bytes(), kInitialCacheBytes);
     // There is no room for another bin before the next collection.
     thread.cache()->SetMaxBytes(thread.cache()->claimed_bytes());
     size_t calls = 0;
@@ -595,7 +594,7 @@ TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
 TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   constexpr size_t kThreads = 8;
   constexpr int kFlushes = 1000;
-  heap_.registry.SetTotalLimit(8 * kTuning.cache_budget.step_bytes);
+  heap_.registry.SetTotalLimit(8 * kCacheStepBytes);
   std::atomic<bool> stop{false};
   std::atomic<size_t> moved{0};
   std::atomic<size_t> operations{0};

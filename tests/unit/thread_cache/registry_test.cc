@@ -8,8 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/tuning.h"
+#include "page_heap/retention.h"
 #include "thread_cache/bin_policy.h"
+#include "thread_cache/cache_budget.h"
 #include "thread_cache/cache_fixture.h"
 
 namespace tcmalloc {
@@ -117,7 +118,7 @@ TEST_F(RegistryTest, AnEmptiedCacheIsUsedAgain) {
   TestThread second(heap_.registry);
   EXPECT_EQ(second.cache(), cache);
   EXPECT_EQ(heap_.arena.allocated_bytes(), allocated);
-  EXPECT_EQ(cache->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_EQ(cache->max_bytes(), kInitialCacheBytes);
   EXPECT_EQ(cache->claimed_bytes(), 0u);
   second.RaiseLimitTo(size_t{1} << 20);
   second.Allocate(late);
@@ -141,7 +142,7 @@ TEST_F(RegistryTest, ACacheIsInherited) {
   const size_t in_tiers = heap_.CentralObjects(c_);
   TestThread second(heap_.registry);
   EXPECT_EQ(second.cache(), cache);
-  EXPECT_EQ(second.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_EQ(second.cache()->max_bytes(), kInitialCacheBytes);
   std::vector<void*> had;
   for (size_t i = 0; i < objects; ++i) had.push_back(second.Allocate(c_));
   EXPECT_EQ(heap_.CentralObjects(c_), in_tiers);
@@ -162,12 +163,12 @@ TEST_F(RegistryTest, AnInheritedCacheKeepsItsLimit) {
   heap_.registry.SetInheritance(true);
   TestThread first(heap_.registry);
   std::vector<void*> objects;
-  while (first.cache()->claimed_bytes() <= 2 * kTuning.cache_budget.initial_bytes) {
+  while (first.cache()->claimed_bytes() <= 2 * kInitialCacheBytes) {
     objects.push_back(first.Allocate(c_));
   }
   for (void* const object : objects) first.Free(c_, object);
   const size_t claimed = first.cache()->claimed_bytes();
-  ASSERT_GT(claimed, kTuning.cache_budget.initial_bytes);
+  ASSERT_GT(claimed, kInitialCacheBytes);
   first.Exit();
 
   TestThread second(heap_.registry);
@@ -176,10 +177,10 @@ TEST_F(RegistryTest, AnInheritedCacheKeepsItsLimit) {
   heap_.registry.CheckInvariants();
   second.Exit();
 
-  heap_.registry.SetTotalLimit(kTuning.cache_budget.initial_bytes);
+  heap_.registry.SetTotalLimit(kInitialCacheBytes);
   TestThread third(heap_.registry);
   EXPECT_EQ(third.cache()->claimed_bytes(), claimed);
-  EXPECT_EQ(third.cache()->max_bytes(), kTuning.cache_budget.initial_bytes);
+  EXPECT_EQ(third.cache()->max_bytes(), kInitialCacheBytes);
   heap_.registry.CheckInvariants();
   third.Exit();
 }
@@ -311,7 +312,7 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   }
   const size_t objects = threads[0]->cache()->table().CachedObjects(c_);
   heap_.registry.SetInheritance(true);
-  heap_.page_heap.hints().retention.SetTotal(3 * claimed * kTuning.retention.inherited_part);
+  heap_.page_heap.hints().retention.SetTotal(3 * claimed * kInheritedPart);
   for (auto& thread : threads) thread->Exit();
   EXPECT_EQ(CachedObjects(heap_.registry, c_), 3 * objects);
   EXPECT_EQ(TotalsOf(heap_.registry).caches, 0u);

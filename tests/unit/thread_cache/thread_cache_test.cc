@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
-#include "central/line_ownership.h"
+#include "central/object_words.h"
 #include "testing/random.h"
 #include "testing/touch_watch.h"
 #include "thread_cache/bin_policy.h"
+#include "thread_cache/cache_budget.h"
 #include "thread_cache/cache_fixture.h"
 #include "thread_cache/registry.h"
 
@@ -187,7 +187,7 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
     const bin_policy::Collection plan = bin_policy::DecideCollection(
         c, {.count = count, .limit = limit, .unused_for = 1, .patience = 0});
     if (collection == 0) {
-      ASSERT_GT(plan.release, kTuning.bins.max_move_objects);
+      ASSERT_GT(plan.release, kMaxMoveObjects);
     }
     thread.cache()->CollectGarbage();
     thread.cache()->table().CheckInvariants();
@@ -364,7 +364,7 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
   thread.RaiseLimitTo(size_t{24} << 20);
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
-    const bool large = kSizeClasses.size(c) >= kTuning.bins.late_bytes;
+    const bool large = kSizeClasses.size(c) >= kLateBytes;
     const size_t uses = bin_policy::AllocationsWithoutBin(c);
     ASSERT_EQ(uses > 0, large);
     for (size_t use = 0; use < uses; use += 2) {
@@ -408,14 +408,14 @@ TEST(ThreadCacheTest, ThreadsThatOnlyFreeKeepAPartOfTheBudget) {
     for (const auto& thread : threads) kept += thread->cache()->table().CachedBytes();
     return kept;
   };
-  const size_t part = heap.registry.limits().total / kTuning.cache_budget.frees_part;
+  const size_t part = heap.registry.limits().total / kFreesPart;
   EXPECT_LE(pass_on({5000, 9000, 14'000, 20'000, 30'000, 40'000, 60'000}, kFreesOfEach), part);
   // The heap is not much larger than that.
   EXPECT_LE(heap.page_heap.GetStats().backed_bytes, 2 * part);
   // Of small objects each thread keeps some of each size.
   const size_t kept = pass_on({64, 512, 2048}, 100);
   EXPECT_GE(kept, kThreads * (64 + 512 + 2048));
-  EXPECT_LE(kept, part + kThreads * 3 * kTuning.bins.max_bytes_of_frees);
+  EXPECT_LE(kept, part + kThreads * 3 * kMaxBinBytesOfFrees);
   heap.CheckInvariants();
 }
 
@@ -446,7 +446,7 @@ TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
   for (void*& object : objects) object = thread.Allocate(kept);
   for (void* object : objects) thread.Free(kept, object);
   const size_t cached = thread.cache()->table().CachedObjects(kept);
-  ASSERT_GE(cached * kSizeClasses.size(kept), kTuning.bins.returned_from_bytes);
+  ASSERT_GE(cached * kSizeClasses.size(kept), kReturnedFromBytes);
   const size_t backed = heap.page_heap.GetStats().backed_bytes;
   const size_t fit = cached * kSizeClasses.size(kept) / kSizeClasses.size(wanted);
   objects.resize(fit);

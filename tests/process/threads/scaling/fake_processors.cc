@@ -20,19 +20,19 @@
 
 #include "base/counters.h"
 #include "os/processor.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
+#include "process/release.h"
 #include "process/threads/scaling/rows.h"
-#include "process/trim.h"
 #include "stats/stats.h"
 
 namespace tcmalloc::scaling {
 namespace {
 
-constexpr const char* kRankNames[kRanks] = {
-    "init",      "registry", "shards",  "central",       "holes",       "span_cache",
-    "page_heap", "metadata", "break",   "mapped_ranges", "file_memory", "callbacks",
-    "samples",   "guarded",  "profile", "free_queue",    "leaks"};
+constexpr const char* kRankNames[kRanks] = {"init",          "registry",    "shards",     "shard",
+                                            "holes",         "page_heap",   "metadata",   "break",
+                                            "mapped_ranges", "file_memory", "callbacks",  "samples",
+                                            "guarded",       "profile",     "free_queue", "leaks"};
 
 struct Load {
   const Row* row;
@@ -102,7 +102,7 @@ void* ThreadMain(void* argument) {
 
 using Steps = std::array<uint64_t, static_cast<size_t>(Step::kCount)>;
 constexpr const char* kStepNames[] = {"shard_searched", "shard_visited", "home_visited",
-                                      "class_lock",     "cache_visited", "shard_considered"};
+                                      "cache_visited", "shard_considered"};
 
 Steps StepsNow() {
   Steps steps;

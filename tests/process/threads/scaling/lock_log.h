@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <vector>
 
-#include "os/lock_rank.h"
 #include "os/spinlock.h"
 
 namespace tcmalloc::scaling {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "instruments/leaks/check_memory.h"
-#include "instruments/leaks/program_memory.h"
+#include "instruments/leaks/marker.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/sizes.h"
 

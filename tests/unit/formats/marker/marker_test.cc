@@ -11,7 +11,6 @@
 #include <set>
 #include <vector>
 
-#include "formats/marker/marker_leaked.h"
 #include "formats/marker/marker_scan.h"
 #include "formats/marker/searched_memory.h"
 #include "instruments/leaks/check_memory.h"
@@ -211,7 +210,7 @@ TEST_P(OtherProcessTest, ObjectsInFlight) {
 // A thread in the allocator may know a large object only by the number of its first page.
 TEST_P(OtherProcessTest, PageNumberOfALargeObject) {
   constexpr uint32_t kPage = kLarge >> 12;
-  constexpr uintptr_t kLastFrames = kTuning.leak_check.allocator_stack_bytes;
+  constexpr uintptr_t kLastFrames = kAllocatorStackBytes;
   const auto is_marked_with = [&](uintptr_t at, uint32_t word) {
     Store(at, word);
     const bool marked = Marked().contains(kLarge);

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "base/tuning.h"
 #include "instruments/control/actions.h"
 #include "instruments/profiles/sampler.h"
 #include "process/heap.h"
@@ -46,7 +45,7 @@ class ProfilingTest : public testing::Test {
 };
 
 TEST_F(ProfilingTest, SwitchesSamplingOnAndOffAgain) {
-  const std::string interval = std::to_string(kTuning.sampling.default_period_bytes);
+  const std::string interval = std::to_string(kDefaultSamplePeriod);
   EXPECT_EQ(Start(""), "0 -> " + interval);
   EXPECT_TRUE(Records());
   EXPECT_EQ(Stop(), interval + " -> 0");

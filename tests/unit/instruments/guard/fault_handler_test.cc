@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The tests run in forked children, because a handler of SIGSEGV cannot be removed.
-#include "instruments/guard/fault_handler.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -9,6 +7,8 @@
 #include <unistd.h>
 
 #include <string>
+
+#include "instruments/guard/guard_pool.h"
 
 namespace tcmalloc {
 namespace {

@@ -14,8 +14,8 @@
 #include "instruments/leaks/object_index.h"
 #include "malloc/tc_names.h"
 #include "os/memory/virtual_memory.h"
+#include "process/fork.h"
 #include "process/heap.h"
-#include "process/heap_hold.h"
 
 namespace tcmalloc {
 

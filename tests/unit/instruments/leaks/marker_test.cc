@@ -50,7 +50,8 @@ class Pages {
 
 // An index, and the marks of objects that are reachable from the roots that the test adds.
 struct MarkedLook : Look {
-  explicit MarkedLook(const Marker::Options& options = {}) : marker(index, memory, options) {
+  explicit MarkedLook(const Marker::Options& options = {}, const MemoryReader* reader = nullptr)
+      : marker(index, memory, options, reader) {
     EXPECT_TRUE(marker.Prepare());
   }
   void AddRange(const Pages& pages) { EXPECT_TRUE(marker.AddRange(pages.start(), pages.end())); }
@@ -156,8 +157,8 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     const Marker::Options options = {
         .max_pointer_offset = kOffsets[random.Below(std::size(kOffsets))],
         .pointer_source_alignment = size_t{1} << random.Below(sizeof(uintptr_t) == 8 ? 4 : 3),
-        .ring_objects = kLists[random.Below(std::size(kLists))],
-        .reader = random.OneIn(2) ? &reader : nullptr};
+        .ring_objects = kLists[random.Below(std::size(kLists))]};
+    const MemoryReader* const reads = random.OneIn(2) ? &reader : nullptr;
     const size_t n = random.Between(1, random.OneIn(2) ? 50 : 6000);
     std::vector<std::pair<char*, size_t>> objects;
     for (size_t i = 0; i < n; ++i) {
@@ -223,7 +224,7 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
       freed[i] = random.OneIn(10);
       if (freed[i]) tc_free(objects[i].first);
     }
-    MarkedLook look(options);
+    MarkedLook look(options, reads);
     ReachableModel model(look.Objects(), options);
     ReachableModel anywhere(look.Objects(),
                             {.max_pointer_offset = Marker::kAnyOffset,
@@ -307,7 +308,7 @@ TEST(MarkerTest, UnreadablePartOfAnObjectIsSkipped) {
     const AddressRange broken = {AddressOf(holder) + page, AddressOf(holder) + 2 * page};
     ASSERT_EQ(mprotect(holder + page, page, PROT_NONE), 0);
     for (const bool known : {false, true}) {
-      MarkedLook look({.reader = known ? nullptr : &reader});
+      MarkedLook look({}, known ? nullptr : &reader);
       if (known) look.marker.SetUnreadable(&broken, 1);
       look.AddWords(&word, 1);
       look.Run();

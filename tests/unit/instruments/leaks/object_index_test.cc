@@ -12,7 +12,7 @@
 #include "instruments/leaks/leak_fixture.h"
 #include "instruments/profiles/sampler.h"
 #include "process/current_thread.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 #include "thread_cache/registry.h"

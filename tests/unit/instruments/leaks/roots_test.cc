@@ -19,7 +19,7 @@ void Gather(Roots* roots) {
   struct Call {
     Roots* roots;
     RegisteredRoots registered;
-    Roots::Outcome outcome = Roots::Outcome::kNoMappings;
+    LeakOutcome outcome = LeakOutcome::kImpossible;
   } call = {.roots = roots, .registered = {}};
   const StopResult result = WithWorldStopped(
       ExistingHeap().virtual_memory,
@@ -29,7 +29,7 @@ void Gather(Roots* roots) {
       },
       &call);
   EXPECT_EQ(result.outcome, StopOutcome::kDone);
-  EXPECT_EQ(call.outcome, Roots::Outcome::kDone);
+  EXPECT_EQ(call.outcome, LeakOutcome::kDone);
 }
 
 // Gathered roots are no longer valid when the checker's own memory has taken the place of the

@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "instruments/leaks/heap_at_rest.h"
+#include "instruments/leaks/examination.h"
 #include "instruments/leaks/leak_fixture.h"
 #include "instruments/profiles/sampler.h"
 #include "os/memory_map.h"
-#include "process/trim.h"
+#include "process/release.h"
 #include "testing/random.h"
 #include "testing/sanitizers.h"
 

@@ -15,7 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/tuning.h"
+#include "os/cgroup.h"
+#include "os/files.h"
 #include "process/new_heap.h"
 #include "testing/fake_tree.h"
 
@@ -142,7 +143,7 @@ TEST_F(ListeningTest, ThresholdsOfAGroupOfVersion1AreRegistered) {
   EXPECT_EQ(told[3].argument, "950000000");
   EXPECT_EQ(Sources(), 4U);
   EXPECT_EQ(Failed(), 0U);
-  for (const Registration& one : told) EXPECT_GE(one.event, kTuning.backing_files.first_descriptor);
+  for (const Registration& one : told) EXPECT_GE(one.event, kFirstDescriptor);
   // An event of a threshold causes a reading at once. The memory in use decides the level.
   SetInUse(kLimit / 100 * 91);
   Tell(told[2].event);
@@ -169,7 +170,7 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
 
   SetLimit(200'000'000);
   SetInUse(170'000'000);
-  now_ms += kTuning.limits.cgroup_reread_ms;
+  now_ms += kCgroupRereadMs;
   Tell(told[0].event);
   EXPECT_EQ(Await(), 1);
   told = Registrations();
@@ -183,7 +184,7 @@ TEST_F(ListeningTest, ThresholdsFollowALimitThatChanges) {
   EXPECT_EQ(Await(), 3);
 
   SetLimit(UINT64_MAX / 2 + 1 - 4096);
-  now_ms += kTuning.limits.cgroup_reread_ms;
+  now_ms += kCgroupRereadMs;
   Tell(told[0].event);
   EXPECT_EQ(listening_->monitor().Handle(-1), 0);
   EXPECT_EQ(Sources(), 0U);

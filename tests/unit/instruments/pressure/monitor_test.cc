@@ -17,7 +17,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/tuning.h"
+#include "instruments/pressure/config.h"
 #include "instruments/pressure/event_set.h"
 
 namespace tcmalloc {
@@ -168,7 +168,7 @@ TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
     TestWorld::now_ms += kHourMs;
     Tell(other[1]);
     EXPECT_EQ(monitor.Handle(-1), 0);
-    TestWorld::now_ms += kTuning.pressure.near_ms;
+    TestWorld::now_ms += kNearMs;
   }
   close(storm[1]);
   close(other[1]);

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
 
@@ -172,9 +171,9 @@ class SiteTableTest : public testing::Test {
 };
 
 TEST_F(SiteTableTest, DeepStacksAreCutToTheirInnermostFrames) {
-  Stack deep(kTuning.heap_profiler.max_depth + 10, 5);
+  Stack deep(kMaxSiteDepth + 10, 5);
   Site* const site = SiteOf(deep);
-  EXPECT_EQ(site->depth(), kTuning.heap_profiler.max_depth);
+  EXPECT_EQ(site->depth(), kMaxSiteDepth);
   deep.back() = 6;
   EXPECT_EQ(SiteOf(deep), site);
   deep.front() = 6;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/tuning.h"
 #include "os/memory/anonymous_memory.h"
 #include "os/stack_trace.h"
 #include "testing/fake_virtual_memory.h"
@@ -265,7 +264,7 @@ TEST_F(GrowthTableTest, InTheOrderOfTime) {
 
 // The table's memory is bounded, and the sum stays right.
 TEST_F(GrowthTableTest, FullTable) {
-  for (size_t i = 0; i < kTuning.sampling.max_growth_stacks; ++i) Add(10, {i % 100, 7});
+  for (size_t i = 0; i < kMaxGrowthStacks; ++i) Add(10, {i % 100, 7});
   const size_t used = arena_.allocated_bytes();
   EXPECT_LE(used, size_t{1} << 20);
   Add(1000, {5, 7});
@@ -274,17 +273,17 @@ TEST_F(GrowthTableTest, FullTable) {
   Add(400, {});
   EXPECT_EQ(arena_.allocated_bytes(), used);
   const std::vector<Growth> growths = Snapshot();
-  ASSERT_EQ(growths.size(), kTuning.sampling.max_growth_stacks + 1);
+  ASSERT_EQ(growths.size(), kMaxGrowthStacks + 1);
   uint64_t times = 0;
   uint64_t bytes = 0;
   for (const Growth& growth : growths) {
     times += growth.times;
     bytes += growth.bytes;
   }
-  EXPECT_EQ(times, kTuning.sampling.max_growth_stacks + 4);
-  EXPECT_EQ(bytes, 10 * kTuning.sampling.max_growth_stacks + 3700);
+  EXPECT_EQ(times, kMaxGrowthStacks + 4);
+  EXPECT_EQ(bytes, 10 * kMaxGrowthStacks + 3700);
   // The last record with an equal stack counts further growths.
-  const size_t last = (kTuning.sampling.max_growth_stacks - 6) / 100 * 100 + 5;
+  const size_t last = (kMaxGrowthStacks - 6) / 100 * 100 + 5;
   EXPECT_EQ(growths[last], (Growth{{5, 7}, 3010, 3}));
   EXPECT_EQ(growths.back(), (Growth{{}, 700, 2}));
 }

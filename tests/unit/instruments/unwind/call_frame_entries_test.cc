@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "instruments/unwind/call_frame_info.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

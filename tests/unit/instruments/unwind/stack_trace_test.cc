@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/raw_memory.h"
+#include "base/address_range.h"
 #include "instruments/unwind/call_frame_cache.h"
 #include "stack_functions.h"
 #include "testing/random.h"

@@ -26,7 +26,7 @@
 
 #include "base/compiler.h"
 #include "instruments/world_stop/memory_reader.h"
-#include "instruments/world_stop/thread_status.h"
+#include "instruments/world_stop/thread_state.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"

@@ -3,17 +3,126 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
+#include "testing/in_child.h"
 #include "testing/memory_file.h"
+#include "testing/random.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
+namespace {
+
+uintptr_t Break() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
+
+TEST(SbrkMemoryTest, IsZeroFilledWritableAndAligned) {
+  SbrkMemory memory;
+  for (size_t alignment = 1; alignment <= kMiB; alignment *= 8) {
+    // The program leaves the break at any address.
+    ASSERT_NE(sbrk(100), reinterpret_cast<void*>(-1));
+    errno = 1234;
+    void* const p = memory.Map(3 * kHardwarePage, alignment, kHardwarePage);
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(errno, 1234);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % std::max(alignment, kHardwarePage), 0u);
+    EXPECT_TRUE(HoldsOnly(p, 3 * kHardwarePage, 0));
+    memset(p, 'x', 3 * kHardwarePage);
+  }
+}
+
+TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
+  SbrkMemory memory;
+  SeededRandom random(51);
+  std::vector<std::pair<char*, size_t>> pieces;
+  std::vector<char> marks;
+  for (int i = 0; i < 200; ++i) {
+    const size_t ours = kHardwarePage * random.Between(1, 20);
+    char* const p = static_cast<char*>(memory.Map(ours, 2 * kHardwarePage, kHardwarePage));
+    ASSERT_NE(p, nullptr);
+    pieces.emplace_back(p, ours);
+    const size_t bytes = random.Between(1, 3 * kHardwarePage);
+    char* const programs = static_cast<char*>(sbrk(static_cast<intptr_t>(bytes)));
+    ASSERT_NE(programs, reinterpret_cast<char*>(-1));
+    if (random.OneIn(3)) {
+      // The program may also take back its last extension of the break.
+      memset(programs, 0x55, bytes);
+      ASSERT_NE(sbrk(-static_cast<intptr_t>(bytes)), reinterpret_cast<void*>(-1));
+    } else {
+      pieces.emplace_back(programs, bytes);
+    }
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    memset(pieces[i].first, static_cast<int>(i % 100), pieces[i].second);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    ASSERT_TRUE(HoldsOnly(pieces[i].first, pieces[i].second, static_cast<char>(i % 100))) << i;
+  }
+}
+
+// A shrunken break leaves data in the program's last page, which must not be handed out as zeroes.
+TEST(SbrkMemoryTest, StartsAfterThePageWithTheBreak) {
+  SbrkMemory memory;
+  const size_t to_page_end = -Break() & (kHardwarePage - 1);
+  char* const programs =
+      static_cast<char*>(sbrk(static_cast<intptr_t>(to_page_end + 2 * kHardwarePage)));
+  memset(programs, 'x', to_page_end + 2 * kHardwarePage);
+  sbrk(-static_cast<intptr_t>(kHardwarePage + kHardwarePage / 2));
+  char* const p = static_cast<char*>(memory.Map(kHardwarePage, 1, kHardwarePage));
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(HoldsOnly(p, kHardwarePage, 0));
+}
+
+TEST(SbrkMemoryTest, KnowsWhatItMayHold) {
+  SbrkMemory memory;
+  char local = 0;
+  EXPECT_FALSE(memory.MayHold(&local, 1));
+  char* const first = static_cast<char*>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
+  char* const second = static_cast<char*>(memory.Map(kHardwarePage, kHardwarePage, kHardwarePage));
+  EXPECT_TRUE(memory.MayHold(first, 1));
+  EXPECT_TRUE(memory.MayHold(second + kHardwarePage - 1, 1));
+  EXPECT_TRUE(memory.MayHold(first - 1, 2));
+  EXPECT_FALSE(memory.MayHold(first - kHardwarePage, kHardwarePage));
+  EXPECT_FALSE(memory.MayHold(second + kHardwarePage, kHardwarePage));
+  EXPECT_FALSE(memory.MayHold(&local, 1));
+}
+
+TEST(SbrkMemoryTest, FailsWhereSbrkFails) {
+  EXPECT_EQ(
+      InChild([] {
+        SbrkMemory memory;
+        errno = 1234;
+        uintptr_t before = Break();
+        // These numbers are negative as signed ones: the break must not move down.
+        for (const size_t bytes : {SIZE_MAX - kHardwarePage + 1, SIZE_MAX / 2 + 1}) {
+          if (memory.Map(bytes & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) != nullptr)
+            return 1;
+        }
+        if (memory.Map(kHardwarePage, SIZE_MAX / 2 + 1, kHardwarePage) != nullptr) return 2;
+        if (Break() != before) return 3;
+        // On 32-bit machines, some quarters of the address space may be free.
+        int quarters = 0;
+        while (memory.Map(SIZE_MAX / 4 & ~(kHardwarePage - 1), kHardwarePage, kHardwarePage) !=
+               nullptr) {
+          before = Break();
+          if (++quarters > (sizeof(void*) == 8 ? 0 : 3)) return 7;
+        }
+        if (Break() != before) return 8;
+        rlimit limit = {kMiB, kMiB};
+        if (setrlimit(RLIMIT_DATA, &limit) != 0) return 4;
+        if (memory.Map(64 * kMiB, kHardwarePage, kHardwarePage) != nullptr) return 5;
+        return errno == 1234 ? 0 : 6;
+      }),
+      0);
+}
+
+}  // namespace
 namespace {
 
 bool IsBelowBreak(const void* p) { return p < sbrk(0); }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the minimal libraries have in the place of the profilers, stack traces and memory pressure:
+// functions that do nothing, or refuse. Those of guarded samples, which the debug libraries lack as
+// well, are in instruments/guard/no_guarded_objects.cc.
+#include <cerrno>
+
+#include "config/settings.h"
+#include "instruments/control/actions.h"
+#include "instruments/introspection/root.h"
+#include "instruments/pressure/pressure.h"
+#include "instruments/profiles/profiles.h"
+#include "instruments/profiles/sampler.h"
+#include "os/environment.h"
+#include "os/stack_trace.h"
+#include "process/heap.h"
+
+namespace tcmalloc {
+
+// Profiles.
+void OnProfilerLoad() {
+  if (!RunsWithRaisedPrivileges()) ReportSettingsForFullLibrary();
+}
+void OnProfilerExit() {}
+bool TakeProfile(Heap&, ProfileKind, ProfileMemory*) { return false; }
+bool WriteTextProfile(Heap&, ProfileKind, ByteSink::Function, void*) { return false; }
+void (*const kOnHeapBuilt)(Heap&) = nullptr;
+constinit SampleLayout sample_layout = {};
+
+void SampleAllocated(Heap&, void*, size_t, size_t, void**) {}
+void SampleFreed(void*) {}
+void PrepareSampler(Heap&) {}
+bool SetSamplePeriod(Heap&, size_t period) { return period == 0; }
+SampleTable::Totals GetSampleTotals() { return {}; }
+bool SnapshotSamples(Heap&, ProfileKind, ProfileMemory*) { return false; }
+bool BeginRecordingSamples(Heap&) { return false; }
+void EndRecordingSamples() {}
+void StartProfile(Heap&, std::string_view, ControlReply* reply) { FailControl(reply, kNoSamples); }
+void StopProfile(Heap&, ControlReply* reply) { FailControl(reply, kNoSamples); }
+
+// Stack traces.
+void SetStackTraceMethod(StackTraceMethod) {}
+const char* StackTraceMethodName() { return "none (the minimal library has no stack traces)"; }
+size_t GetStackTrace(uintptr_t*, size_t, size_t) { return 0; }
+size_t GetStackFrames(uintptr_t*, int*, size_t, size_t, const void*) { return 0; }
+size_t GetCallerStackTrace(uintptr_t*, size_t, size_t, AllocatorFrames, size_t, RuleCache) {
+  return 0;
+}
+
+// Memory pressure.
+void OnPressureLoad() {}
+void ReviveAfterFork() {}
+int PressureFd(Heap&) { return -ENOTSUP; }
+int HandlePressure(Heap&) { return 0; }
+void AddPressureListener(PressureListener*) {}
+void RemovePressureListener(PressureListener*) {}
+
+}  // namespace tcmalloc

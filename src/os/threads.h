@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Threads as the library sees them: a number of each, a function at its end, and the threads that
+// the library starts itself.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/compiler.h"
+
+namespace tcmalloc {
+
+// A small number that identifies the calling thread in its process: above 0 and below 2^26. A
+// forked child keeps it. Cost: a load after the first call.
+//
+// A number is given again 2^26 - 1 threads later. So two living threads may have the same number,
+// if that many threads were created between them. Numbers are used only around fork. There the
+// address of its number distinguishes the forking thread from the other one
+// (SpinLock::IsForkingThread). A lock that seems to belong to the forking thread, in a section that
+// a signal handler interrupted, may belong to the other one: then the hold waits for it (HoldHeap,
+// HoldForFork). One defect remains: memory that the other thread is releasing or moving at the time
+// of the fork may stay unused in the child.
+
+inline constexpr int kThreadNumberBits = 26;
+
+extern constinit thread_local uint32_t this_thread_number
+    __attribute__((tls_model("initial-exec")));
+// Assigns the thread its number.
+TC_SLOW_PATH uint32_t NumberThisThread();
+
+// Gives the numbers of a process. Thread safety: any.
+class ThreadNumbers {
+ public:
+  // `given` numbers have been given so far, modulo 2^32.
+  explicit constexpr ThreadNumbers(uint32_t given = 0) : given_(given) {}
+
+  uint32_t New();
+  // True if all numbers have been given, so that two threads may have the same one.
+  bool MayRepeat() const { return may_repeat_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr uint32_t kMask = (uint32_t{1} << kThreadNumberBits) - 1;
+
+  // The last number that was given, and higher bits. Relaxed: the only data that depends on it is
+  // in a lock with the number.
+  std::atomic<uint32_t> given_;
+  // Set once. Relaxed: see given_.
+  std::atomic<bool> may_repeat_{false};
+};
+
+extern constinit ThreadNumbers thread_numbers;
+
+inline uint32_t ThisThreadNumber() {
+  const uint32_t number = this_thread_number;
+  return __builtin_expect(number != 0, true) ? number : NumberThisThread();
+}
+
+// Runs a function at the end of each thread that requested it, after the destructors of the
+// thread's C++ thread_local objects and among those of its pthread keys.
+class ThreadExitHook {
+ public:
+  // Calls `on_exit(value)` at the end of each thread that called Arm(value) with a value that is
+  // not null. With glibc that also holds for a call in the last destructor of another key (see
+  // threads.cc). False when the process has no key left. Called once. Does not allocate.
+  static bool Init(void (*on_exit)(void*));
+
+  // Arms the calling thread. May call malloc, which must work, since the C library keeps the values
+  // of high-numbered keys in memory from calloc. False if that failed.
+  static bool Arm(void* value);
+
+  // True if the C library may be past the last pthread key destructor of the calling thread, so
+  // that arming it would have no effect. The sign is that the signals are blocked that the C
+  // library reserves for itself, and that its functions cannot block: it blocks them for the last
+  // part of a thread's end, before it frees its data of the thread. Also true in other places where
+  // the C library blocks them, and when a sandbox forbids the query. Returns false even then with C
+  // libraries that do not block them (glibc before 2.34). Cost: a system call.
+  static bool MayHavePassed();
+};
+
+// The library's own threads. Each has a small stack, and the signal mask of os/signals.h
+// for its whole life.
+
+// Starts a detached thread. `name` has at most 15 characters. False when the thread cannot be
+// started. Allocates. It opens a file, so it must not be called where a sandbox may forbid that.
+bool StartDetachedThread(void* (*run)(void*), const char* name);
+
+// The type of pthread_create.
+using CreateThreadFunction = int (*)(pthread_t* thread, const pthread_attr_t* attributes,
+                                     void* (*start)(void*), void* argument);
+
+// Starts, by `create`, a thread that must be joined by pthread_join. The thread gets no name, so
+// the only system calls are those of pthread_create. False when no thread can be created. Requires:
+// the caller has a BlockedSignals. Allocates.
+bool StartJoinableThread(CreateThreadFunction create, void* (*run)(void*), pthread_t* thread);
+
+// Whether `start` is the start function of the threads of this file. By it an interposed
+// pthread_create distinguishes the library's threads from the program's.
+bool IsOwnThreadStart(void* (*start)(void*));
+
+// Sleeps; may return early. It is a cancellation point.
+void SleepMilliseconds(int ms);
+
+}  // namespace tcmalloc

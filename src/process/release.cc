@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "process/release.h"
+
+#include <algorithm>
+
+#include "os/threads.h"
+#include "process/background_thread.h"
+#include "process/current_thread.h"
+#include "process/heap.h"
+
+namespace tcmalloc {
+
+size_t FlushThreadCaches(Heap& heap) {
+  while (heap.registry.AdoptOrphan()) {
+  }
+  return heap.registry.FlushAll(current_slot.cache);
+}
+
+size_t FlushCentralCaches(Heap& heap) { return heap.page_heap.DrainSpanCaches(); }
+
+size_t FlushCaches(Heap& heap) {
+  const size_t of_threads = FlushThreadCaches(heap);
+  return std::max(of_threads, FlushCentralCaches(heap));
+}
+
+size_t Trim(Heap& heap, size_t keep_bytes) {
+  FlushCaches(heap);
+  if (heap.settings.disable_memory_release) return 0;
+  const size_t in_holes = heap.holes.ReleaseAll();
+  // This is read after ReleaseAll, since a span whose last objects were freed meanwhile now belongs
+  // to the page heap.
+  const size_t free_bytes = heap.page_heap.GetStats().free_backed_bytes;
+  if (free_bytes <= keep_bytes) return in_holes;
+  const Length excess = Length::ForBytes(free_bytes - keep_bytes);
+  return in_holes + heap.page_heap.ReleaseAtLeast(excess).bytes();
+}
+
+int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
+  idle_passes_ = frees == frees_ ? idle_passes_ + 1 : 0;
+  frees_ = frees;
+  const bool idle = idle_passes_ > 0;
+  const double rate = heap.page_heap.governor()->release_rate();
+  bool released = false;
+  heap.registry.FollowRetention();
+  // A flush may be what makes a release pending.
+  const bool in_use = idle && rate > 0 && heap.registry.FlushIdle().in_use;
+  if (heap.page_heap.release_pending()) {
+    // Pages are released slice by slice. For each slice the pages due are computed again, so that a
+    // program that starts to allocate again keeps the rest.
+    while ((stop_ == nullptr || stop_->load(std::memory_order_relaxed) == 0) &&
+           heap.page_heap.ReleaseDue(kReleaseSlice, idle) > Length(0)) {
+      released = true;
+    }
+  }
+  // At a low rate a pass may release nothing although pages are left to release.
+  const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kSleepAfterPasses;
+  const bool sleep = done && !released;
+  if (sleep && !in_use) return kUntilFrees;
+  pause_ms_ = sleep ? std::min(2 * pause_ms_, kLongestIdlePauseMs) : kIdlePassMs;
+  return pause_ms_;
+}
+
+void ProcessBackgroundActions(Heap& heap) {
+  for (IdleRelease idle_release;;) {
+    idle_release.RunPass(heap, NumFrees());
+    SleepMilliseconds(kIdlePassMs);
+  }
+}
+
+}  // namespace tcmalloc
