@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "central/object_words.h"
 #include "page_heap/hugepage.h"
 

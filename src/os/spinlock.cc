@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/spinlock.h"
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/tuned.h"
 #include "os/clock.h"
 #include "os/futex.h"
