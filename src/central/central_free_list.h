@@ -276,7 +276,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Sums `counter` over the shards.
   size_t SumOf(OwnedCounter ShardSpans::* counter) const;
 
-  // Racy.
+  // Racy. Called before the lock is taken, it also fetches the line that the thread needs next: see
+  // InsertInto.
   static bool HasObjects(const ShardSpans* spans) {
     return spans != nullptr && spans->free_objects.value() > 0;
   }
