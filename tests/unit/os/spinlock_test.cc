@@ -14,7 +14,7 @@
 
 #include "os/clock.h"
 #include "os/lock_threads.h"
-#include "os/thread_number.h"
+#include "os/threads.h"
 #include "testing/in_child.h"
 #include "testing/sanitizers.h"
 #include "testing/thread_state.h"
