@@ -6,7 +6,7 @@
 #include "base/address_range.h"
 #include "central/shard.h"
 #include "instruments/debug/allocation.h"
-#include "os/frame_mark.h"
+#include "os/stack_trace.h"
 #include "process/fork.h"
 #include "process/heap.h"
 

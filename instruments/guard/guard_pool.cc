@@ -4,7 +4,7 @@
 #include <bit>
 #include <new>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/tuned.h"
 #include "os/threads.h"
 

@@ -444,6 +444,13 @@ namespace {
 // It is not const, so that it is in writable memory.
 constinit auto layout_text = MakeLayoutText<&FieldTable::Describe>();
 
+}  // namespace
+
+// The debug libraries have one that is not weak (debug_layout.cc).
+constinit __attribute__((weak)) DebugLayout debug_layout = {};
+
+namespace {
+
 // The symbol is local to this file, so it is not the root of another loaded copy.
 [[gnu::used]] constinit IntrospectionRoot root asm("tcmalloc_introspection_root") = {
     .magic = {'T', 'C', 'M', 'R', 'O', 'O', 'T', '\n'},

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/config.h"
 
 namespace tcmalloc {
 namespace {

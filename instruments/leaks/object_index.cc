@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "central/central_free_list.h"
 #include "instruments/guard/guard_pool.h"
 #include "process/heap.h"

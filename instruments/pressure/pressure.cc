@@ -7,8 +7,8 @@
 #include <new>
 #include <string_view>
 
-#include "base/check.h"
 #include "base/compiler.h"
+#include "base/config.h"
 #include "base/text.h"
 #include "instruments/pressure/config.h"
 #include "instruments/pressure/listening.h"

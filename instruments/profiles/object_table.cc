@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "os/stack_trace.h"
 
 namespace tcmalloc {

@@ -10,7 +10,7 @@
 #include "base/address_range.h"
 #include "base/units.h"
 #include "instruments/unwind/call_frame_info.h"
-#include "os/frame_mark.h"
+#include "os/stack_trace.h"
 
 namespace tcmalloc {
 

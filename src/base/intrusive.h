@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/check.h"
 #include "base/compiler.h"
+#include "base/config.h"
 
 namespace tcmalloc {
 

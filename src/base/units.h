@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/check.h"
 #include "base/config.h"
 
 namespace tcmalloc {

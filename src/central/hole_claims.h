@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
-#include "base/check.h"
+#include "base/config.h"
 #include "base/intrusive.h"
 #include "base/units.h"
 #include "os/threads.h"
@@ -76,14 +76,13 @@ void ForEachHole(const uint64_t* free_bits, const SpanMeasures& span, F f) {
   }
 }
 
-// HoleClaims: the holes that one thread is releasing at the moment, and the free objects that it
+// The holes that one thread is releasing at the moment, and the free objects that it
 // has claimed for that. It is not on the thread's stack: a forked child must find what a thread
 // that exists only in the parent had claimed.
 //
 // Synchronization. Written by its thread. Entries are added together with a change of the span's
 // bits, under the lock of that span's owner, and removed in the same way; Reset is called under
 // HoleRelease's lock. So a thread that holds all those locks (fork) sees each claimed object once.
-
 class HoleClaims {
  public:
   // A hole of a span; num_pages is 0 when the OS did not release it.

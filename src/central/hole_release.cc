@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "central/central_free_list.h"
 #include "central/hole_claims.h"
 #include "page_heap/span.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "malloc/foreign.h"
-
 #include "central/misuse.h"
+#include "malloc/slow_path.h"
 #include "os/c_library.h"
 #include "process/current_thread.h"
 #include "process/fork.h"

@@ -10,7 +10,6 @@
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/profiles/sampler.h"
 #include "malloc/fast_path.h"
-#include "malloc/foreign.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"
 #include "process/fork.h"

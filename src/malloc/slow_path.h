@@ -54,6 +54,31 @@ void* Reallocate(void* p, size_t size);
 // for its upper bits, which no address has.
 size_t UsableSize(void* p);
 
+// Foreign pointers: addresses that are not the start of an object of this heap. Objects of the C
+// library's allocator are forwarded to it; for others the process aborts with one line that says
+// what the address is (central/misuse.h). Called by the slow paths of free, realloc and
+// malloc_usable_size. Cost: well under a microsecond, or a read of
+// /proc/self/maps for an address near a stack; plus the cost of the C library's function.
+
+struct Heap;
+
+// Passes `p` to the C library's free, or aborts. Requires: `p` is not the start of an object in
+// use.
+void FreeForeign(Heap& heap, void* p);
+
+// As FreeForeign, for realloc. Returns the C library's result.
+void* ReallocateForeign(Heap& heap, void* p, size_t size);
+
+// The functions of a stray child (process/fork.h). The first returns an object of the C
+// library, or null.
+void* AllocateInStrayChild(size_t size, size_t alignment);
+// Frees an object of the C library; leaves a guarded sample as it is. A mistake of the program is
+// not reported. Requires: `p` is on no page of the heap.
+void FreeInStrayChild(const Heap& heap, void* p);
+
+// Returns the C library's result, or 0 if `p` cannot be one of its objects.
+size_t ForeignUsableSize(Heap& heap, void* p);
+
 // A constructor and a destructor in entry_c.cc call these two.
 
 // Finds the C library's allocator, registers the fork handlers, and starts the tools that the

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/text.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"

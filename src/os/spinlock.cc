@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/spinlock.h"
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/tuned.h"
 #include "os/clock.h"
 #include "os/futex.h"
@@ -87,8 +87,8 @@ bool SpinLock::ForkIsPatient() {
   return (fork_impatience.load(std::memory_order_relaxed) & 1) == 0;
 }
 
-// A signal handler may fork at any point of these two. Release order: a thread that reads the level
-// sees which thread forks.
+// A signal handler may fork at any point of these two. Each store to the level is a release: a
+// thread that reads the level sees which thread forks.
 void SpinLock::BeginForkHold(bool patient) {
   const uint32_t level = fork_level.load(std::memory_order_relaxed);
   if (level == 0) fork_is_incomplete.store(false, std::memory_order_relaxed);
@@ -99,11 +99,12 @@ void SpinLock::BeginForkHold(bool patient) {
   if (!patient) fork_is_incomplete.store(true, std::memory_order_relaxed);
 }
 
+// The level comes last. Once it is 0, a hold of a signal handler has the level of this one, and
+// frees all locks of this one: another thread may then be between Begin and End.
 void SpinLock::EndForkHold() {
-  const uint32_t level = fork_level.load(std::memory_order_relaxed) - 1;
-  fork_level.store(level, std::memory_order_relaxed);
   fork_impatience.store(fork_impatience.load(std::memory_order_relaxed) >> 1,
                         std::memory_order_relaxed);
+  fork_level.store(fork_level.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
 bool SpinLock::ForkHoldIsComplete() { return !fork_is_incomplete.load(std::memory_order_relaxed); }
@@ -162,8 +163,9 @@ void SpinLock::HoldForFork() {
   }
   const bool own = HeldByThisThread();
   if (own && (!InterruptedByThisThread() || !thread_numbers.MayRepeat())) return;
-  // If another thread with the same number has the lock, that thread frees it.
-  if (LockInHold(ForkIsPatient() && !own)) MarkHeldForFork();
+  // A patient hold has interrupted no section: if the thread seems to have the lock in one, another
+  // thread with the same number has it, and frees it.
+  if (LockInHold(ForkIsPatient())) MarkHeldForFork();
 }
 
 bool SpinLock::MarkedByThisThread() const {
@@ -172,11 +174,16 @@ bool SpinLock::MarkedByThisThread() const {
 }
 
 void SpinLock::ReleaseAfterForkInParent() {
-  const uint32_t state = state_.load(std::memory_order_relaxed);
   const uint32_t level = fork_level.load(std::memory_order_relaxed) + 1;
-  if (!HeldByThisThread() || (state & kForkHeld) == 0) return;
-  if ((state & kLevelMask) >> kLevelShift != (level < kMaxLevel ? level : kMaxLevel)) return;
-  if (state_.exchange(kFree, std::memory_order_release) & kWaiters) Wake();
+  uint32_t state = state_.load(std::memory_order_relaxed);
+  // A signal handler may fork here, see EndForkHold. Its hold then frees the lock, and another
+  // thread may take it, so an exchange would be wrong.
+  do {
+    if (!IsOfThisThread(state) || (state & kForkHeld) == 0) return;
+    if ((state & kLevelMask) >> kLevelShift != (level < kMaxLevel ? level : kMaxLevel)) return;
+  } while (!state_.compare_exchange_weak(state, kFree, std::memory_order_release,
+                                         std::memory_order_relaxed));
+  if ((state & kWaiters) != 0) Wake();
 }
 
 bool SpinLock::NoneHeldByThisThread() { return !kDebugBuild || held_ranks == 0; }

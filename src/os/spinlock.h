@@ -133,10 +133,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   static bool ForkHoldIsComplete();
 
   // True if the calling thread has the lock, in a critical section or in a hold.
-  bool HeldByThisThread() const {
-    return (state_.load(std::memory_order_relaxed) & ~(kWaiters | kForkHeld | kLevelMask)) ==
-           LockedByThisThread();
-  }
+  bool HeldByThisThread() const { return IsOfThisThread(state_.load(std::memory_order_relaxed)); }
   // True if the calling thread has the lock in a critical section, which a signal handler, the
   // caller, has interrupted.
   bool InterruptedByThisThread() const {
@@ -200,6 +197,10 @@ class TC_CAPABILITY("mutex") SpinLock {
   static_assert(kOwnerShift + kThreadNumberBits == 32);
 
   static uint32_t LockedByThisThread() { return ThisThreadNumber() << kOwnerShift | kLocked; }
+  // True if a lock in this state is held by the calling thread.
+  static bool IsOfThisThread(uint32_t state) {
+    return (state & ~(kWaiters | kForkHeld | kLevelMask)) == LockedByThisThread();
+  }
 
   // Waits for the lock. False when the calling thread holds the lock for fork: then it acquires no
   // lock.

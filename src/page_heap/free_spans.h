@@ -14,8 +14,8 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
-#include "base/check.h"
 #include "base/compiler.h"
+#include "base/config.h"
 #include "base/counters.h"
 #include "base/intrusive.h"
 #include "base/units.h"

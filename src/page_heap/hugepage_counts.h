@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/bitmap.h"
-#include "base/check.h"
+#include "base/config.h"
 #include "base/units.h"
 #include "page_heap/hugepage.h"
 #include "page_heap/page_map.h"

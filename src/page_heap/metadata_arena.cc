@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "base/config.h"
 
 namespace tcmalloc {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/compiler.h"
+#include "base/config.h"
 #include "base/tuned.h"
 #include "page_heap/governor.h"
 #include "page_heap/release_policy.h"

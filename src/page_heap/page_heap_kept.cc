@@ -3,8 +3,8 @@
 // again, or taken back.
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/compiler.h"
+#include "base/config.h"
 #include "page_heap/page_heap.h"
 #include "page_heap/span_home.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "page_heap/page_map.h"
 
-#include "base/check.h"
+#include "base/config.h"
 
 namespace tcmalloc {
 

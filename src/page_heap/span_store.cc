@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/compiler.h"
+#include "base/config.h"
 
 namespace tcmalloc {
 

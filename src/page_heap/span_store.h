@@ -35,7 +35,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/intrusive.h"
 #include "base/tuned.h"
 #include "base/units.h"

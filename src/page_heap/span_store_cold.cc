@@ -3,7 +3,7 @@
 // spans.
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "page_heap/release_policy.h"
 #include "page_heap/span_home.h"
 #include "page_heap/span_store.h"

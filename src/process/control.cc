@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "os/spinlock.h"
 
 namespace tcmalloc {

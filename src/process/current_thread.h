@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/tuned.h"
-#include "os/frame_mark.h"
+#include "os/stack_trace.h"
 #include "process/fast_path_data.h"
 #include "thread_cache/thread_cache.h"
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <new>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "config/settings.h"
 #include "os/environment.h"
 #include "os/memory/virtual_memory.h"

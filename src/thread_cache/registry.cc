@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "base/check.h"
+#include "base/config.h"
 
 namespace tcmalloc {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/registry.h"
 

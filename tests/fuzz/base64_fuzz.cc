@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "instruments/pressure/event_sources.h"
 
 namespace {

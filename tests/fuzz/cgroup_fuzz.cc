@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "os/cgroup.h"
 
 namespace {

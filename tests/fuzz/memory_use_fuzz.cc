@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "instruments/pressure/event_sources.h"
 #include "instruments/pressure/figures.h"
 #include "os/memory_map.h"

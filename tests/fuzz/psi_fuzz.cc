@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/text.h"
 #include "instruments/pressure/event_sources.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "config/settings.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -53,7 +53,7 @@ SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!mapped_libraries).*"
           r"|pressure/(event_set|event_sources|figures)\.\w+"
           r"|guard/fault_handler\.\w+)")
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
-MACROS_IN = re.compile(rf"base/(check|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
+MACROS_IN = re.compile(rf"base/(compiler|config)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 # Headers of the system below the C++ library: what they declare differs between systems.
 SYSTEM_HEADER = re.compile(r"(sys|linux|asm|bits)/.*|(unistd|fcntl|sched|signal|dlfcn)\.h")
 SYSTEM_HEADERS_IN = re.compile(SYSTEM)

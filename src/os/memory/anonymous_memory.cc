@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "os/errno_keeper.h"
 
 namespace tcmalloc {

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "os/errno_keeper.h"

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/config.h"
 #include "base/text.h"
 #include "os/errno_keeper.h"

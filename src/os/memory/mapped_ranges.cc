@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/check.h"
+#include "base/config.h"
 
 namespace tcmalloc {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/text.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"

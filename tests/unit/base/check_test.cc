@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/check.h"
-
 #include <gtest/gtest.h>
+
+#include "base/config.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "central/refill_order.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iterator>
+
+#include "central/central_free_list.h"
 
 namespace tcmalloc {
 namespace {

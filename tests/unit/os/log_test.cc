@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "testing/in_child.h"
 
 namespace tcmalloc {

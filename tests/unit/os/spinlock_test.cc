@@ -7,13 +7,16 @@
 #include <signal.h>
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "os/clock.h"
 #include "os/lock_threads.h"
+#include "os/threads.h"
 #include "testing/in_child.h"
+#include "testing/sanitizers.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
@@ -377,6 +380,118 @@ TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
     EXPECT_FALSE(lock->HeldByThisThread());
   }
 }
+
+// Two threads have the same number when 2^26 threads have started between them. The deadline ends
+// the wait of a hold that waits for the other thread; a hold that took the lock for one of its own
+// thread would go on without it.
+TEST(SpinLockForkTest, APatientHoldWaitsForAThreadWithTheSameNumber) {
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  SpinLock lock(LockRank::kShard);
+  const Holder other(lock, ThisThreadNumber());
+  SpinLock::BeginForkHold();
+  {
+    const SpinLock::HoldDeadline deadline(CoarseMilliseconds() + 20);
+    lock.HoldForFork();
+    EXPECT_TRUE(deadline.WasMissed());
+  }
+  SpinLock::EndForkHold();
+}
+
+#if defined(__x86_64__) && !TESTED_WITH_ASAN && !TESTED_WITH_TSAN
+// A signal handler at each instruction of a function: the CPU traps after each one.
+
+int traps_left = 0;
+const std::function<void()>* at_trap = nullptr;
+
+// Calls f(), and handler() in a signal handler before the instruction with that number. False if
+// f() has fewer instructions.
+bool InterruptAt(int number, const std::function<void()>& f, const std::function<void()>& handler) {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {
+    if (--traps_left == 0) (*at_trap)();
+  };
+  struct sigaction old_action;
+  sigaction(SIGTRAP, &action, &old_action);
+  traps_left = number;
+  at_trap = &handler;
+  constexpr unsigned long long kTrapFlag = 0x100;
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
+  f();
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
+  sigaction(SIGTRAP, &old_action, nullptr);
+  return traps_left <= 0;
+}
+
+// The hold of a signal handler, from its begin to its end.
+void NestedHold(SpinLock& lock) {
+  SpinLock::BeginForkHold();
+  lock.HoldForFork();
+  SpinLock::EndForkHold();
+  lock.ReleaseAfterForkInParent();
+}
+
+TEST(SpinLockForkTest, AHoldDoesNotFreeWhatAnotherThreadTookAfterANestedOne) {
+  bool interrupted = true;
+  for (int number = 1; interrupted; ++number) {
+    SpinLock lock(LockRank::kShard);
+    std::optional<Holder> other;
+    SpinLock::BeginForkHold();
+    lock.HoldForFork();
+    SpinLock::EndForkHold();
+    interrupted = InterruptAt(
+        number, [&] { lock.ReleaseAfterForkInParent(); },
+        [&] {
+          NestedHold(lock);
+          other.emplace(lock);
+        });
+    ASSERT_EQ(lock.TryLock(), !interrupted) << "at instruction " << number;
+    if (!interrupted) lock.Unlock();
+  }
+}
+
+// In the second thread a handler forks, too, which interrupted a section of its own: its hold may
+// not wait for others.
+TEST(SpinLockForkTest, TheEndOfAHoldKeepsTheStateOfTheNextOne) {
+  bool interrupted = true;
+  int next_holds = 0;
+  for (int number = 1; interrupted; ++number) {
+    SpinLock registry(LockRank::kRegistry);
+    SpinLock taken(LockRank::kShard);
+    const Holder other(taken);
+    std::atomic<int> step{0};
+    std::optional<std::thread> next;
+    const auto begins_next_hold = [&] {
+      NestedHold(registry);
+      if (registry.HeldByThisThread()) return;  // the first hold goes on
+      ++next_holds;
+      next.emplace([&] {
+        EXPECT_TRUE(registry.LockForFork(false));
+        SpinLock::BeginForkHold(false);
+        registry.MarkHeldForFork();
+        step = 1;
+        while (step != 2) sched_yield();
+        {
+          const SpinLock::HoldDeadline deadline(CoarseMilliseconds());
+          taken.HoldForFork();
+          EXPECT_FALSE(deadline.WasMissed()) << "waited, at instruction " << number;
+        }
+        EXPECT_FALSE(SpinLock::ForkHoldIsComplete());
+        SpinLock::EndForkHold();
+        registry.ReleaseAfterForkInParent();
+      });
+      while (step != 1) sched_yield();
+    };
+    registry.HoldForFork();
+    SpinLock::BeginForkHold();
+    interrupted = InterruptAt(number, [] { SpinLock::EndForkHold(); }, begins_next_hold);
+    step = 2;
+    if (next) next->join();
+    registry.ReleaseAfterForkInParent();
+    ASSERT_FALSE(registry.HeldByThisThread());
+  }
+  EXPECT_GT(next_holds, 0);
+}
+#endif
 
 }  // namespace
 }  // namespace tcmalloc

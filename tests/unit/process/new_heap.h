@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <new>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "page_heap/page_map.h"
 #include "process/heap.h"
 

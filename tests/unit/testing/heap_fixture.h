@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/config.h"
 #include "base/size_classes.h"
 #include "base/text.h"
 #include "central/central_cache.h"
