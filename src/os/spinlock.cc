@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/spinlock.h"
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "base/config.h"
 #include "base/tuned.h"
 #include "os/clock.h"
@@ -193,8 +196,8 @@ SpinLock::RanksSetAside::RanksSetAside() : ranks_(held_ranks) { held_ranks = 0; 
 SpinLock::RanksSetAside::~RanksSetAside() { held_ranks |= ranks_; }
 
 void SpinLock::CheckRank() const {
-  // Requires: all held locks have lower ranks.
-  TC_CHECK((held_ranks >> static_cast<uint32_t>(rank_)) == 0);
+  // Requires: all held locks have lower ranks, and none is a leaf.
+  TC_CHECK((held_ranks >> static_cast<uint32_t>(std::min(rank_, kFirstLeaf))) == 0);
 }
 
 void SpinLock::SetObserver(const Observer* observer) {

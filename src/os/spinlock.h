@@ -34,6 +34,12 @@ namespace tcmalloc {
 // The order of locks: a thread that holds a lock may take only locks of higher rank (further down).
 // Debug builds check every acquisition. Two locks of one rank are never held together, except all
 // of them around fork.
+//
+// So fork does not deadlock. It takes the locks in the order of the ranks, and those of one rank in
+// any order. If it waits for a lock, the owner waits at most for a lock of higher rank, which fork
+// does not have yet; so does the owner of that one. The locks from kFirstLeaf on are taken last, in
+// any order: their owners take no other lock. Locks of the C library and of the program have no
+// rank: process/fork.cc has the argument for those.
 enum class LockRank : uint8_t {
   kInit,          // building the heap, once
   kRegistry,      // the list of thread caches, their lifetimes and limits
@@ -53,6 +59,8 @@ enum class LockRank : uint8_t {
   kLeaks,         // objects and memory that the program registered with the leak checker
   kCount,
 };
+
+inline constexpr LockRank kFirstLeaf = LockRank::kCallbacks;
 
 // How long fork waits for each lock that another thread holds, in case that thread waits for a
 // critical section that the forking thread interrupted. This is far longer than a section takes;

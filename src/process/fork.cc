@@ -52,9 +52,9 @@ namespace {
 // (process/fork.h).
 constexpr int kForkTries = 7;
 
-// Handlers of other folders, in no particular order. AddForkHandlers stores them (release),
-// HoldHeap loads them (acquire) and copies them to `prepared`, since more may be added meanwhile.
-// The copy is guarded by the registry's lock.
+// Handlers of other folders, in no particular order: see kFirstLeaf. AddForkHandlers stores them
+// (release), HoldHeap loads them (acquire) and copies them to `prepared`, since more may be added
+// meanwhile. The copy is guarded by the registry's lock.
 constexpr size_t kMaxHandlers = 8;
 using HandlerList = std::array<const ForkHandlers*, kMaxHandlers>;
 constinit std::array<std::atomic<const ForkHandlers*>, kMaxHandlers> other_handlers{};

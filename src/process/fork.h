@@ -37,7 +37,7 @@ namespace tcmalloc {
 // Called when the heap is held and released, for the locks of folders above, which have higher
 // ranks than the heap's. `prepare`: the heap's locks are held. `parent`, or `child` in a forked
 // child: they are no longer held. They do for locks of other folders what SpinLock's functions for
-// fork do.
+// fork do. A thread that holds one of these locks takes no other (kFirstLeaf).
 struct ForkHandlers {
   void (*prepare)();
   void (*parent)();

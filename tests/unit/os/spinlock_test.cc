@@ -122,6 +122,14 @@ TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
     EXPECT_DEATH(other.Lock(), "check failed: .*held_ranks");
     EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
   }
+  // Fork takes leaves in any order.
+  {
+    SpinLock samples(LockRank::kSamples);
+    SpinLock profile(LockRank::kProfile);
+    const SpinLockHolder outer(page_heap);
+    const SpinLockHolder holder(samples);
+    EXPECT_DEATH(profile.Lock(), "check failed: .*held_ranks");
+  }
   // The ranks are checked after TryLock, too.
   ASSERT_TRUE(metadata.TryLock());
   EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
