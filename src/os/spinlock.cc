@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/config.h"
 #include "base/tuned.h"
 #include "os/clock.h"
