@@ -247,7 +247,7 @@ void OnThreadEnds() {
     current_slot.is_counted = 0;
     created.fetch_sub(1, std::memory_order_seq_cst);
   }
-  if (pthread_equal(pthread_self(), main_thread)) {
+  if (pthread_self() == main_thread) {  // not pthread_equal, which is a call without optimisation
     allowed.store(false, std::memory_order_seq_cst);
   }
   if (worker.load(std::memory_order_seq_cst) == kJoinable) StopIfDue();

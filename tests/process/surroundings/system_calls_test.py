@@ -40,7 +40,7 @@ CALLS_OF = {
 # Functions that make no system call, or whose calls the program asked for: to end it, to throw, to write its file.
 WITHOUT_CALLS = re.compile(
     r"syscall|getauxval|_*environ|abort|exit|atexit|fwrite|dladdr|dlopen|dlsym|mem\w+|str\w+|bcmp"
-    r"|pthread_(self|equal|key_\w+|setspecific|attr_\w+|join|setcancelstate|setname_np|atfork)"
+    r"|pthread_(self|key_\w+|setspecific|attr_\w+|join|setcancelstate|setname_np|atfork)"
     r"|sig(fill|del)set|_.*")
 
 # Other names of calls of the page.
