@@ -194,34 +194,41 @@ WAY void* MakeApart(void* number) {
 
 // The threads that wait for the end.
 
+// Later frames have words that earlier ones left. Some words below the stack pointer count as
+// references, too, since they may be the caller's.
+WAY void ClearStack() {
+  char clean[1 << 12];
+  memset(clean, 0, sizeof(clean));
+  asm volatile("" : : "r"(clean) : "memory");
+}
+
 WAY void Wait() {
+  ClearStack();
   for (;;) pause();
 }
 
+// When it returns, no register has the pointer.
+WAY void MakeAt(char* volatile* place, const char* name) {
+  *place = NewObject();
+  Print(name, *place);
+}
+
 WAY void* HoldOnStack(void*) {
-  char* volatile object = NewObject();
-  Print("stack", object);
+  char* volatile object = nullptr;
+  MakeAt(&object, "stack");
   ++waiting;
   Wait();
   return object;
 }
 
 WAY void* HoldInThread(void*) {
-  thread_variable.object = NewObject();
-  Print("thread", thread_variable.object);
+  MakeAt(&thread_variable.object, "thread");
   ++waiting;
   Wait();
   return nullptr;
 }
 
 #if defined(__x86_64__) || defined(__i386__)
-
-// Some words below the stack pointer count as references, since they may be the caller's.
-WAY void ClearStack() {
-  char clean[1 << 12];
-  memset(clean, 0, sizeof(clean));
-  asm volatile("" : : "r"(clean) : "memory");
-}
 
 WAY uintptr_t MakeForRegister() {
   char* const object = NewObject();
