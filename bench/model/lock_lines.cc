@@ -3,9 +3,9 @@
 // lock_lines: for how long a lock is held whose cache lines another CPU had last, with the lock on
 // the same line as the data or on another one. contention.py counts the lines by these figures.
 //
-// Two threads on CPUs 0 and 1 take turns: lock, change a word of the data and one of a record on a
-// third line, unlock. Prints cycles of the time stamp counter, medians: from before the lock to
-// after the unlock, and from after the lock.
+// Two threads, on CPUs 0 and 1, take turns. Each takes the lock, changes a word of the data and a
+// word of a record on a third line, and frees the lock. Prints medians in cycles of the time stamp
+// counter: from before the lock is taken to after it is free, and from after it is taken.
 #include <sched.h>
 #include <x86intrin.h>
 

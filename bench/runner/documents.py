@@ -79,7 +79,7 @@ def results_files(folder, json_path, data, derived):
 
 
 def server_parts(folder):
-    """The section about the run of servers; nothing if there is none."""
+    """The section about the run of servers. Empty if there was no such run."""
     if not (folder / SERVER / SERVER_DATA).is_file():
         return []
     data = json.loads((folder / SERVER / SERVER_DATA).read_text())

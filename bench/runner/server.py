@@ -40,9 +40,13 @@ class Server:
         self.process = subprocess.Popen(
             [program, "--port", "0", "--unixsocket", path, "--save", "", "--dir", str(folder)],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        self.socket = self._connected(path)
-        if allocator.library not in pathlib.Path(f"/proc/{self.process.pid}/maps").read_text():
-            raise process.WrongLibrary(f"{self.name}: redis-server did not load {allocator.library}")
+        try:
+            self.socket = self._connected(path)
+            if allocator.library not in pathlib.Path(f"/proc/{self.process.pid}/maps").read_text():
+                raise process.WrongLibrary(f"{self.name}: redis-server did not load {allocator.library}")
+        except BaseException:
+            self.stop()
+            raise
         self.reader = self.socket.makefile("rb")
 
     def _connected(self, path):
@@ -135,7 +139,7 @@ def run(allocators, minutes, seed, folder, progress):
                     server.send(commands)
                 for server in servers:
                     server.read_answers(COMMANDS_PER_BATCH)
-                # What a slow second could not send is not sent later: the rate is an upper bound.
+                # Batches that are late by more than a second are left out.
                 next_batch = max(next_batch + 1 / BATCHES_PER_SECOND, now - 1)
             else:
                 time.sleep(0.005)

@@ -153,8 +153,8 @@ class HeapObjects {
   std::optional<SpanInfo> SpanAround(Address address) const;
   // The span of the page in the page map; 0 if the page has no span.
   Address SpanAt(Address address) const;
-  // What SpanAt says of pages of which the last is the one at `address`: as many as one read gets.
-  // No records if all are 0.
+  // The results of SpanAt for the page at `address`, which is the last, and for pages before it: as
+  // many as one read gets. `records` is empty if none of them has a span.
   struct PageRecords {
     uint64_t pages;
     std::vector<Address> records;
