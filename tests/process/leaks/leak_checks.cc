@@ -341,6 +341,12 @@ void CheckAmongThreads(int checks, bool recorded) {
     CHECK(is_right);
     if (info.num_threads > most_threads) most_threads = info.num_threads;
     if (i % 10 == 0) usleep(1000);
+    if (i == 20 * checks) {
+      fprintf(stderr, "after %d checks: %d complete, %d threads at most, %llu operations\n", i,
+              complete, most_threads, static_cast<unsigned long long>(operations));
+      report.WriteTo(STDERR_FILENO);
+      abort();
+    }
   }
   stopping = true;
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
