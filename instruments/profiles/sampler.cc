@@ -62,14 +62,15 @@ __attribute__((section(".probes"))) volatile unsigned short otel_memory_free_sem
 
 namespace tcmalloc {
 
-void ProbeAllocation(const void* object, size_t bytes, size_t weight) {
+// Out of line, so that each probe has one note: a tracer that finds two stops twice.
+TC_OUT_OF_LINE void ProbeAllocation(const void* object, size_t bytes, size_t weight) {
   if (otel_memory_alloc_semaphore == 0) return;
   asm volatile(TC_PROBE("alloc", TC_PROBE_BYTES "@%0 " TC_PROBE_BYTES "@%1 " TC_PROBE_BYTES "@%2")
                :
                : "r"(object), "r"(bytes), "r"(weight));
 }
 
-void ProbeFree(const void* object) {
+TC_OUT_OF_LINE void ProbeFree(const void* object) {
   if (otel_memory_free_semaphore == 0) return;
   asm volatile(TC_PROBE("free", TC_PROBE_BYTES "@%0") : : "r"(object));
 }
