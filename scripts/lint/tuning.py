@@ -94,7 +94,6 @@ instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/roots.cc: kFirstTextBytes: buffer
-malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
 instruments/leaks/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
 instruments/leaks/backed_pages.h: kEntries: buffer
