@@ -223,7 +223,7 @@ os/files.h: kFirstDescriptor: system
 process/helper_thread.h: kMaxWriteWaitMs: patience
 process/helper_thread.cc: kMaxSignalWaitMs: patience
 base/text.h: kMinIntervalMs kMaxIntervalMs: setting
-config/near_name.h: kShortestNearName kTwoErrorsFrom: message
+config/near_name.h: kNearDistance: message
 os/stack_trace.h: kMaxStackDepth: buffer
 instruments/profiles/sampler.h: kDefaultSamplePeriod: setting
 instruments/profiles/sample_table.h: kMaxGrowthStacks: buffer
