@@ -105,6 +105,13 @@ instruments/unwind/call_frame_entries.h: kHeaderBytes: format
 instruments/unwind/call_frame_info.h: kNumRegisters: format
 instruments/unwind/call_frame_info.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
 instruments/unwind/call_frame_info.cc: kDeepest: buffer
+instruments/unwind/call_frame_info.cc: kAdvance kOffset kRestore kShortForms kSetLocation kAdvance1 kAdvance2 kAdvance4: format
+instruments/unwind/call_frame_info.cc: kDefineAddress kDefineAddressRegister kDefineAddressOffset: format
+instruments/unwind/call_frame_info.cc: kDefineAddressExpression kDefineAddressSigned kDefineAddressOffsetSigned: format
+instruments/unwind/call_frame_info.cc: kOffsetExtended kRestoreExtended kUndefined kSameValue kRegister kExpression: format
+instruments/unwind/call_frame_info.cc: kOffsetExtendedSigned kValueOffset kValueOffsetSigned kValueExpression: format
+instruments/unwind/call_frame_info.cc: kNegativeOffsetExtended kNop kRememberState kRestoreState: format
+instruments/unwind/call_frame_info.cc: kNegateReturnStateWithPc kNegateReturnState kArgumentsSize: format
 instruments/unwind/call_frame_info.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
 instruments/unwind/call_frame_info.h: kStackPointer kFramePointer kBase kReturn: format
