@@ -134,7 +134,9 @@ constexpr StatsFigure kFigures[] = {
      "Times that free memory was released to the OS because of memory pressure.",
      [](const HeapStats& s) { return s.pressure_actions[2]; }},
     {"pressure_moved_bytes", Kind::kCounter,
-     "Memory that left the last kind of cache that was emptied because of memory pressure.",
+     "Memory that responses to memory pressure moved: out of caches at levels 1 and 2, to the OS "
+     "at "
+     "level 3.",
      &Figure<&HeapStats::pressure_moved_bytes>},
 };
 
