@@ -37,7 +37,7 @@ class ProgramRow:
     program: str
     args: tuple = ()
     quick_args: tuple | None = None
-    # The arguments in a comparison; None: as in the quick run.
+    # The arguments for make compare; None: those of the quick run.
     compare_args: tuple | None = None
     group: str = "programs"
     # The time limit of one run, with a slow allocator on a slow machine.
