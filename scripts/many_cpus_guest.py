@@ -23,7 +23,7 @@ MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", 
 CPUS = pathlib.Path("/sys/devices/system/cpu")
 NODES = pathlib.Path("/sys/devices/system/node")
 GROUP = pathlib.Path("/sys/fs/cgroup/tested")
-# Kernel messages that are no part of what the workloads do on purpose.
+# Kernel messages that the workloads do not cause on purpose.
 TROUBLE = re.compile(r"BUG|WARNING|Oops|general protection|traps:|segfault|Call Trace|Out of memory|Killed process|blocked for more"
                      r"|refused|corrupt|\bbad\b.*(page|map)")
 SYS_FUTEX = "202"
@@ -195,7 +195,7 @@ class Workloads:
 
 
 def kernel_trouble(messages):
-    """The messages since the last call that are trouble."""
+    """The messages of the kernel since the last call that match TROUBLE."""
     found = []
     while True:
         try:

@@ -64,9 +64,12 @@ def version_of(root):
     port = json.loads((root / "packaging/vcpkg/tcmalloc/vcpkg.json").read_text())["version"]
     if port != version:
         fail(f"packaging/vcpkg/tcmalloc/vcpkg.json says version {port}, CMakeLists.txt {version}")
+    return version
+
+
+def require_date(root, version):
     if not re.search(rf"^## {re.escape(version)} – \d{{4}}-\d\d-\d\d$", (root / "CHANGELOG.md").read_text(), re.MULTILINE):
         fail(f"CHANGELOG.md has no section '## {version} – DATE'")
-    return version
 
 
 def make_archive(root, version, output):
@@ -189,7 +192,7 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, default=ARTIFACTS, help="default: build/release-artifacts")
     parser.add_argument("--tests", choices=("none", "check", "test", "all"), default="test", help="tests to run first; default: test")
     parser.add_argument("--only-archive", action="store_true", help="make only the source archive")
-    parser.add_argument("--uncommitted", action="store_true", help="leave out changes that are not committed, instead of refusing")
+    parser.add_argument("--uncommitted", action="store_true", help="for a trial: leave out changes that are not committed, and accept a changelog without the date")
     parser.add_argument("--build", type=pathlib.Path, help="take libraries and command from this build folder, instead of building the archive")
     parser.add_argument("--maintainer", default="", help="of the Debian packages: NAME <ADDRESS>")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="default: one per CPU")
@@ -214,6 +217,8 @@ def main():
     archive = archive_twice(version, output)
     if options.only_archive:
         return
+    if not options.uncommitted:
+        require_date(ROOT, version)
     work = output.parent / f"{output.name}-work"
     source = unpack(archive, work)
     if options.tests != "none":

@@ -29,6 +29,9 @@ import time
 import run_redis
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+from runner import process, redis  # noqa: E402
+
 BUILD_DIR = pathlib.Path(os.environ.get("RUN_BUILD") or ROOT / "build" / "release")
 DEFAULT_LIBRARY = BUILD_DIR / "lib" / "libtcmalloc.so.4"
 COMMAND = BUILD_DIR / "bin" / "tcmalloc"
@@ -305,10 +308,10 @@ def main():
         parser.error("--rounds must be at least 1")
     library = pathlib.Path(os.environ.get("RUN_LIBRARY") or DEFAULT_LIBRARY).absolute()
     shell_command = os.environ.get("RUN_COMMAND", "")
-    redis = not shell_command and not run_redis.missing()
+    with_redis = not shell_command and not redis.missing()
     if shell_command:
         what = f"run {shell_command}"
-    elif redis:
+    elif with_redis:
         what = "load two redis-servers (about 30 s)"
     else:
         what = "run perl bench/apps/hashes.pl, as redis is not installed"
@@ -318,7 +321,7 @@ def main():
         build(options.jobs)
     if not library.is_file():
         raise Failure(f"{library} does not exist: build it with 'cmake --build --preset release'")
-    if redis:
+    if with_redis:
         command = COMMAND if COMMAND.exists() else None
         lines = run_redis.run(library, command, RESULTS, child_environment({}), options.rounds or 3, options.requests,
                               progress)
@@ -332,7 +335,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Failure, run_redis.Failure) as failure:
+    except (Failure, process.BenchError, process.ProcessFailed) as failure:
         sys.stdout.flush()
         print(f"make run: {failure}", file=sys.stderr)
         sys.exit(getattr(failure, "exit_code", 1))

@@ -9,12 +9,13 @@ rounds, the processor time that the server took for them, its peak and its resid
 
 import pathlib
 import re
-import shutil
-import socket
 import subprocess
+import sys
 import time
 
-PROGRAMS = ("redis-server", "redis-benchmark")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+from runner import process, redis  # noqa: E402
+
 SAMPLE_BYTES = "524288"  # the interval that README.md advises for servers
 KEYS = 200_000
 DELETED = """for i = 0, tonumber(ARGV[1]) - 1 do
@@ -28,53 +29,16 @@ IDLE_S = 5
 DOCTOR_LINES = 6
 
 
-class Failure(Exception):
-    pass
-
-
-def missing():
-    return [name for name in PROGRAMS if not shutil.which(name)]
-
-
 def libc():
     """The C library's file, of this process. Preloaded, its malloc comes before that of a library that redis is linked with."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     return re.search(r"/\S*/libc\.so\.6$", maps, re.MULTILINE)[0]
 
 
-class Server:
+class Server(redis.Server):
     def __init__(self, name, library, folder, environment):
-        self.name = name
-        self.path = str(folder / f"{name}.sock")
-        self.log = folder / f"{name}.log"
+        super().__init__(name, folder, environment | {"LD_PRELOAD": str(library)}, ("--io-threads", "2", "--io-threads-do-reads", "yes"))
         self.requests = self.load_s = 0
-        # A server does not outlive this process.
-        prefix = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-        with open(self.log, "wb") as output:
-            self.process = subprocess.Popen(
-                [*prefix, "redis-server", "--port", "0", "--unixsocket", self.path, "--save", "", "--dir", str(folder),
-                 "--io-threads", "2", "--io-threads-do-reads", "yes"],
-                env=environment | {"LD_PRELOAD": str(library)}, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT, start_new_session=True)
-        self.pid = self.process.pid
-        while self.ask("PING") is None:
-            if self.process.poll() is not None:
-                raise Failure(f"redis-server ended: {self.log.read_text(errors='replace')[-500:]}")
-            time.sleep(0.02)
-        if str(library) not in pathlib.Path(f"/proc/{self.pid}/maps").read_text():
-            raise Failure(f"redis-server did not load {library}")
-
-    def ask(self, *words):
-        """The first line of the answer to a command, None if nobody answers."""
-        text = "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
-        try:
-            with socket.socket(socket.AF_UNIX) as client:
-                client.settimeout(60)
-                client.connect(self.path)
-                client.sendall(f"*{len(words)}\r\n{text}".encode())
-                return client.makefile().readline().strip()
-        except OSError:
-            return None
 
     def load(self, arguments, requests, environment):
         command = ["redis-benchmark", "-s", self.path, "--csv", "--threads", "2", "-P", "16", "-r", str(KEYS),
@@ -82,20 +46,9 @@ class Server:
         run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         rates = re.findall(r'^"[^"]+","([\d.]+)"', run.stdout, re.MULTILINE)
         if run.returncode or not rates:
-            raise Failure(f"{' '.join(command)}: {(run.stdout + run.stderr)[-500:]}")
+            raise process.BenchError(f"{' '.join(command)}: {(run.stdout + run.stderr)[-500:]}")
         self.requests += requests * len(rates)
         self.load_s += sum(requests / float(rate) for rate in rates)
-
-    def memory_kib(self, name):
-        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(rf"^{name}:\s+(\d+)", status, re.MULTILINE)[1])
-
-    def cpu_s(self):
-        return sum(map(int, pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13])) / 100
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
 
 
 def table(plain, ours, facts):
@@ -109,8 +62,8 @@ def table(plain, ours, facts):
 def trimmed(command, server):
     trim = subprocess.run([command, "trim", str(server.pid)], capture_output=True, text=True)
     if trim.returncode:
-        raise Failure(f"tcmalloc trim: {trim.stderr}")
-    return [f"$ tcmalloc trim {server.pid}", trim.stdout.strip(), f"Then {server.memory_kib('VmRSS') / 1024:.1f} MiB are resident."]
+        raise process.BenchError(f"tcmalloc trim: {trim.stderr}")
+    return [f"$ tcmalloc trim {server.pid}", trim.stdout.strip(), f"Then {server.usage()['rss_kib'] / 1024:.1f} MiB are resident."]
 
 
 def run(library, command, results, environment, rounds, requests, progress):
@@ -121,26 +74,28 @@ def run(library, command, results, environment, rounds, requests, progress):
     try:
         for name, file, variables in (("glibc", libc(), environment), ("tcmalloc", library, sampling)):
             servers.append(Server(name, file, results, variables))
+            servers[-1].check_library(file)
         plain, ours = servers
         for number in range(rounds):
             for server in servers if number % 2 == 0 else servers[::-1]:
                 progress(f"round {number + 1} of {rounds}, on {server.name}")
                 for arguments in LOADS:
                     server.load(arguments, requests, environment)
-        cpu_s = {server: server.cpu_s() for server in servers}
-        peak = {server: server.memory_kib("VmHWM") / 1024 for server in servers}
+        loaded = {server: server.usage() for server in servers}
         page = results / "redis.html"
         page.unlink(missing_ok=True)
         if command:
             profile = subprocess.run([command, "profile", str(ours.pid), "-o", page], capture_output=True, text=True)
             if profile.returncode:
-                raise Failure(f"tcmalloc profile: {profile.stderr}")
+                raise process.BenchError(f"tcmalloc profile: {profile.stderr}")
         progress(f"deleting nine of ten keys, then idle for {IDLE_S} s")
         for server in servers:
             if server.ask("EVAL", DELETED, "0", str(KEYS)) != "$-1":
-                raise Failure(f"{server.name}: EVAL failed: {server.log.read_text(errors='replace')[-500:]}")
+                raise process.BenchError(f"{server.name}: EVAL failed: {server.log.read_text(errors='replace')[-500:]}")
         time.sleep(IDLE_S)
-        idle = {server: server.memory_kib("VmRSS") / 1024 for server in servers}
+        idle = {server: server.usage()["rss_kib"] / 1024 for server in servers}
+        cpu_s = {server: usage["user_s"] + usage["sys_s"] for server, usage in loaded.items()}
+        peak = {server: usage["peak_rss_kib"] / 1024 for server, usage in loaded.items()}
         rate = {server: server.requests / server.load_s for server in servers}
         progress("")
         lines = [f"redis-server (2 I/O threads), {ours.requests:,} requests to each; served by TCMalloc: {library.name}", ""]
@@ -150,7 +105,7 @@ def run(library, command, results, environment, rounds, requests, progress):
         if command:
             doctor = subprocess.run([command, "doctor", str(ours.pid)], capture_output=True, text=True)
             if doctor.returncode:
-                raise Failure(f"tcmalloc doctor: {doctor.stderr}")
+                raise process.BenchError(f"tcmalloc doctor: {doctor.stderr}")
             (results / "doctor.txt").write_text(doctor.stdout)
             shown = doctor.stdout.splitlines()
             lines += ["", f"$ tcmalloc doctor {ours.pid}", *shown[:DOCTOR_LINES], f"... ({results / 'doctor.txt'})", "",

@@ -160,7 +160,7 @@ def presets_of(tier):
 
 
 def runs(tier, preset, name, labels):
-    """Whether a tier runs a test of the preset, by the test's name and labels, if it runs its kind there."""
+    """Whether a tier runs a test of the preset. Requires: the tier runs tests of this kind in the preset."""
     if any(label in labels and not included(first, tier) for label, first in LATER_LABELS.items()):
         return False
     gates = [GATE[kind, preset][0] for kind in labels if (kind, preset) in GATE] if tier == "test" else []

@@ -8,25 +8,11 @@ import dataclasses
 import os
 import pathlib
 import re
-import shutil
-import socket
 import subprocess
-import time
 
-from . import process, programs
+from . import process, programs, redis
 
 INPUTS = pathlib.Path(__file__).resolve().parent.parent / "apps"
-# These folders come before PATH, where a user's own wrapper scripts may take the place of the real programs.
-PROGRAM_FOLDERS = ("/usr/bin", "/usr/local/bin")
-
-
-def find_program(name):
-    """The path of an installed program, or None."""
-    for folder in PROGRAM_FOLDERS:
-        path = os.path.join(folder, name)
-        if os.access(path, os.X_OK):
-            return path
-    return shutil.which(name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +31,7 @@ class CommandRow:
     nominal_s: float = 1.5
 
     def missing(self, context):
-        return "" if find_program(self.program) else f"{self.program} is not installed"
+        return "" if process.find_program(self.program) else f"{self.program} is not installed"
 
     def describe(self, context):
         words = [*self.variables, self.program, *self._args(context, "bench/apps", "WORK")]
@@ -59,7 +45,7 @@ class CommandRow:
         def run_once(extra):
             command = [str(context.bin_folder / "bench_launch"),
                        *programs.assignments(allocator, [*self.variables, *extra]),
-                       find_program(self.program),
+                       process.find_program(self.program),
                        *self._args(context, INPUTS, context.work_folder)]
             with open(INPUTS / self.stdin if self.stdin else os.devnull, "rb") as stdin:
                 return process.run(command, programs.clean_environment(), self.timeout_s,
@@ -91,7 +77,7 @@ class RedisRow:
     nominal_s: float = 5.0
 
     def missing(self, context):
-        absent = [name for name in ("redis-server", "redis-benchmark") if not find_program(name)]
+        absent = redis.missing()
         return f"{' and '.join(absent)} not installed" if absent else ""
 
     def describe(self, context):
@@ -120,28 +106,17 @@ class RedisRow:
 
     def _serve(self, allocator, context, variables, loads):
         """Starts a server, runs the loads on it, and returns the record of the measurement."""
-        path = str(context.work_folder / "redis.sock")
-        pathlib.Path(path).unlink(missing_ok=True)
-        log = context.work_folder / "redis.log"
-        with open(log, "wb") as output:
-            server = subprocess.Popen(
-                [find_program("redis-server"), "--port", "0", "--unixsocket", path, "--save", "",
-                 "--appendonly", "no", "--dir", str(context.work_folder)],
-                env=process.environment_for(allocator, variables), stdin=subprocess.DEVNULL,
-                stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        server = redis.Server("redis", context.work_folder, process.environment_for(allocator, variables))
         try:
-            self._await(server, path, log)
-            before = read_usage(server.pid)
-            results = [self._load(server, path, load, log) for load in loads]
-            after = read_usage(server.pid)
-            server.terminate()
-            server.wait(timeout=30)
+            before = server.usage()
+            results = [self._load(server, load) for load in loads]
+            after = server.usage()
+            server.process.terminate()
+            server.process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             raise process.ProcessFailed("the server did not end") from None
         finally:
-            if server.poll() is None:
-                server.kill()
-                server.wait()
+            server.stop()
         throughput = [test for result in results[:-1] for test in result] or results[-1]
         total_s = sum(test["requests"] / test["per_s"] for test in throughput)
         metrics = [{"name": "time_s", "value": total_s, "unit": "s", "better": "lower"}]
@@ -149,40 +124,19 @@ class RedisRow:
                      "better": "higher"} for test in throughput]
         metrics += [{"name": f"{test['name']}_{part}_ms", "value": test[part], "unit": "ms",
                      "better": "lower"} for test in results[-1] for part in ("p50", "p99", "p99.9")]
-        usage = {name: after[name] - before[name] for name in before if name != "peak_rss_kib"}
+        usage = {name: after[name] - before[name] for name in before if name in process.RESOURCES and name != "peak_rss_kib"}
         return {"metrics": metrics, "wall_s": total_s, **usage,
                 "peak_rss_kib": after["peak_rss_kib"]}
 
-    def _await(self, server, path, log):
-        """Waits until the server answers, which takes less than a second."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if server.poll() is not None:
-                raise process.ProcessFailed(process.describe_status(
-                    server.returncode, log.read_text(errors="replace")))
-            try:
-                with socket.socket(socket.AF_UNIX) as client:
-                    client.settimeout(10)
-                    client.connect(path)
-                    client.sendall(b"PING\r\n")
-                    if client.recv(64).startswith(b"+PONG"):
-                        return
-            except OSError:
-                pass
-            time.sleep(0.02)
-        raise process.ProcessFailed("the server did not answer within a minute")
-
-    def _load(self, server, path, arguments, log):
+    def _load(self, server, arguments):
         try:
-            client = subprocess.run([find_program("redis-benchmark"), "-s", path, *arguments],
+            client = subprocess.run([process.find_program("redis-benchmark"), "-s", server.path, *arguments],
                                     env=programs.clean_environment(), stdin=subprocess.DEVNULL,
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                     timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
             raise process.ProcessFailed(f"timed out after {self.timeout_s:g} s") from None
-        if server.poll() is not None:
-            raise process.ProcessFailed(process.describe_status(server.returncode,
-                                                                log.read_text(errors="replace")))
+        server.check_runs()
         results = parse_redis(client.stdout)
         if client.returncode != 0 or not results:
             raise process.BenchError(f"redis-benchmark failed: {client.stdout[-300:]}")
@@ -208,16 +162,6 @@ def parse_redis(output):
                         "requests": int(requests.group(1)), "per_s": float(per_s.group(1)),
                         "p50": p50, "p99": p99, "p99.9": p999})
     return results
-
-
-def read_usage(pid):
-    """Processor time, faults and peak memory of a running process so far."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return {"minor_faults": int(fields[7]), "major_faults": int(fields[9]),
-            "user_s": int(fields[11]) * tick_s, "sys_s": int(fields[12]) * tick_s,
-            "peak_rss_kib": int(re.search(r"VmHWM:\s+(\d+)", status).group(1))}
 
 
 def app_rows(quick):

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 
 from . import process
-from .apps import INPUTS, find_program
+from .apps import INPUTS
 from .process import BenchError, ProcessFailed
 
 TIMEOUT_S = 300
@@ -38,7 +38,7 @@ class CountedRow:
 
     def _program(self, context):
         own = context.bin_folder / self.program
-        return str(own) if own.is_file() else find_program(self.program)
+        return str(own) if own.is_file() else process.find_program(self.program)
 
     def count(self, allocator, context, processor):
         """All instructions of one run. Those of the program itself are the same on both sides."""

@@ -18,12 +18,16 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 
 REPORT_VARIABLE = "BENCH_REPORT_FD"
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+# These folders come before PATH, where a user's own wrapper scripts may take the place of the real programs.
+PROGRAM_FOLDERS = ("/usr/bin", "/usr/local/bin")
 RESOURCES = ("wall_s", "user_s", "sys_s", "minor_faults", "major_faults", "peak_rss_kib")
 
 
@@ -47,6 +51,15 @@ class Finished:
     errors: str
     report: dict | None
     elapsed_s: float
+
+
+def find_program(name):
+    """The path of an installed program, or None."""
+    for folder in PROGRAM_FOLDERS:
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK):
+            return path
+    return shutil.which(name)
 
 
 def environment_for(allocator, extra=None):

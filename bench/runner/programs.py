@@ -37,7 +37,7 @@ class ProgramRow:
     program: str
     args: tuple = ()
     quick_args: tuple | None = None
-    # The arguments in a comparison; None: as in the quick run.
+    # The arguments for make compare; None: those of the quick run.
     compare_args: tuple | None = None
     group: str = "programs"
     # The time limit of one run, with a slow allocator on a slow machine.
@@ -199,7 +199,7 @@ def program_rows(threads, processors):
         *rows("large-buffers-", "large-buffers", two_and_all,
               lambda t: (t, 16, 20_000), lambda t: (t, 16, 400), lambda t: (t, 16, 22_000)),
         ProgramRow("malloc-large", "malloc-large", (20, 1000), (20, 30)),
-        # The compared sizes are more than what the allocator keeps anyway: memory that is released and
+        # The compared sizes are larger than what an allocator keeps: memory that is released and
         # needed again at once shows.
         *rows("phases-", "phases", two_and_all, lambda t: (8, 150, t), lambda t: (2, 30, t),
               lambda t: (8, 150, t)),

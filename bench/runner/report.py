@@ -260,7 +260,7 @@ def comparison_text(comparison):
 
 
 def aligned(heading, table, last_left=False):
-    """Lines of text in columns. The first column is aligned left, and the last one if requested."""
+    """Lines of text in columns. The first column is aligned left, and with `last_left` the last one, too."""
     widths = [max(map(len, column)) for column in zip(heading, *table)]
     left = {0, len(heading) - 1} if last_left else {0}
     return ["  ".join(cell.ljust(width) if number in left else cell.rjust(width)

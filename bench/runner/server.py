@@ -6,14 +6,11 @@ strings whose sizes change every tenth of the time, keys that expire, hashes, li
 commands in a second, and is quiet for two tenths of the time.
 """
 
-import pathlib
 import random
 import re
-import socket
-import subprocess
 import time
 
-from . import apps, process
+from . import process, redis
 
 BATCHES_PER_SECOND = 20
 COMMANDS_PER_BATCH = 150
@@ -24,46 +21,20 @@ FULL_MINUTES = 60  # a run of this length goes into the repository
 QUIET_TENTHS = (4, 9)
 # The sizes of values in a tenth: smallest and largest.
 SIZES = ((16, 200), (200, 900), (16, 4000), (1000, 1500), (16, 200), (16, 100), (1000, 3000), (64, 64), (16, 4000), (16, 200))
-WAIT_S = 30
 COLUMNS = ("time_s", "rss_kib", "used_kib", "cpu_s")
 
 
-class Server:
+class Server(redis.Server):
     def __init__(self, allocator, folder):
-        program = apps.find_program("redis-server")
-        if program is None:
-            raise process.BenchError("redis-server is not installed")
-        self.name = allocator.name
         # The C library, too, is preloaded: redis may be linked with an allocator.
-        environment = process.environment_for(allocator, {"LD_PRELOAD": allocator.library})
-        path = str(folder / f"{self.name}.sock")
-        self.process = subprocess.Popen(
-            [program, "--port", "0", "--unixsocket", path, "--save", "", "--dir", str(folder)],
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        super().__init__(allocator.name, folder, process.environment_for(allocator, {"LD_PRELOAD": allocator.library}))
         try:
-            self.socket = self._connected(path)
-            if allocator.library not in pathlib.Path(f"/proc/{self.process.pid}/maps").read_text():
-                raise process.WrongLibrary(f"{self.name}: redis-server did not load {allocator.library}")
+            self.check_library(allocator.library)
+            self.socket = self.connect()
         except BaseException:
             self.stop()
             raise
         self.reader = self.socket.makefile("rb")
-
-    def _connected(self, path):
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline and self.process.poll() is None:
-            client = socket.socket(socket.AF_UNIX)
-            try:
-                client.connect(path)
-                client.settimeout(WAIT_S)
-                return client
-            except OSError:
-                client.close()
-                time.sleep(0.05)
-        raise process.BenchError(f"{self.name}: redis-server did not start")
-
-    def send(self, batch):
-        self.socket.sendall(batch)
 
     def read_answers(self, count):
         for _ in range(count):
@@ -73,21 +44,10 @@ class Server:
 
     def figures(self):
         """Resident KiB, the KiB of all objects as redis counts them, processor seconds."""
-        self.send(command("INFO", "memory"))
+        self.socket.sendall(redis.command("INFO", "memory"))
         info = self.reader.read(int(self.reader.readline()[1:]) + 2).decode()
-        folder = pathlib.Path(f"/proc/{self.process.pid}")
-        resident = int(re.search(r"VmRSS:\s+(\d+)", (folder / "status").read_text())[1])
-        ticks = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
-        return resident, int(re.search(r"used_memory:(\d+)", info)[1]) >> 10, sum(map(int, ticks)) / 100
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def command(*words):
-    return f"*{len(words)}\r\n".encode() + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in (
-        word if isinstance(word, bytes) else str(word).encode() for word in words))
+        usage = self.usage()
+        return usage["rss_kib"], int(re.search(r"used_memory:(\d+)", info)[1]) >> 10, round(usage["user_s"] + usage["sys_s"], 2)
 
 
 VALUE = b"v" * 10_000
@@ -102,15 +62,15 @@ def batch(generator, tenth):
         value = VALUE[:generator.randint(smallest, largest)]
         kind = generator.random()
         if kind < 0.6:
-            commands.append(command("SET", f"s{key}", value))
+            commands.append(redis.command("SET", f"s{key}", value))
         elif kind < 0.75:
-            commands.append(command("SET", f"e{key}", value, "EX", generator.randint(5, 600)))
+            commands.append(redis.command("SET", f"e{key}", value, "EX", generator.randint(5, 600)))
         elif kind < 0.85:
-            commands.append(command("HSET", f"h{key % 20_000}", f"f{generator.randrange(60)}", value[:500]))
+            commands.append(redis.command("HSET", f"h{key % 20_000}", f"f{generator.randrange(60)}", value[:500]))
         elif kind < 0.95:
-            commands.append(command("LPUSH", f"l{key % 5_000}", value))
+            commands.append(redis.command("LPUSH", f"l{key % 5_000}", value))
         else:
-            commands.append(command("DEL", f"s{key}", f"l{key % 5_000}"))
+            commands.append(redis.command("DEL", f"s{key}", f"l{key % 5_000}"))
     return b"".join(commands)
 
 
@@ -136,7 +96,7 @@ def run(allocators, minutes, seed, folder, progress):
             if now >= next_batch and tenth not in QUIET_TENTHS:
                 commands = batch(generator, tenth)
                 for server in servers:
-                    server.send(commands)
+                    server.socket.sendall(commands)
                 for server in servers:
                     server.read_answers(COMMANDS_PER_BATCH)
                 # Batches that are late by more than a second are left out.

@@ -31,10 +31,10 @@ struct DoctorOptions {
   bool json = false;
 };
 
-// Growth is steady if the objects grew in each of so many equal parts of the time.
+// Growth is steady if the objects grew in each of this many equal parts of the time.
 constexpr size_t kParts = 3;
 
-// Watches the process for that long.
+// Reads the statistics at the beginning, and at the end of each part of `seconds`.
 Growth Watch(const Target& target, double seconds) {
   std::vector<Statistics> readings = {ReadStatistics(target)};
   const auto begin = std::chrono::steady_clock::now();

@@ -209,9 +209,10 @@ void AddLeaks(CLI::App& parser, int* status) {
       command->add_flag("--no-stop", options->no_stop,
                         "Do not stop the process: several passes, whose result is probable");
   command
-      ->add_flag("--snapshot", options->snapshot,
-                 "Stop the process for a fork of it only, and copy the fork: what that costs the "
-                 "process is printed first")
+      ->add_flag(
+          "--snapshot", options->snapshot,
+          "Stop the process only while it is forked, and copy the fork. The cost for the process "
+          "is printed first")
       ->excludes(no_stop);
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, status] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tcmalloc: shows for what a process uses its memory. See docs/command/README.md.
+// tcmalloc: shows what a process uses its memory for. See docs/command/README.md.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -20,7 +20,8 @@
 namespace cli {
 namespace {
 
-// Copies the blocks, with the process stopped. Returns null, or a guard that was set.
+// Stops the process and copies the blocks. If a guard is set, the copy is unusable: returns that
+// guard, otherwise null.
 const Guard* CopyBlocks(pid_t pid, CopiedImage& copy, ReadMode* mode) {
   const Guard* set = nullptr;
   StoppedCopy copied = CopyStopped(pid, mode, [&copy, &set](StoppedThreads&) {

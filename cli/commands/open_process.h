@@ -51,7 +51,7 @@ int WithProcess(const ProcessArgument& argument, const std::function<int(OpenPro
 void RequireRunning(const OpenProcess& process, std::string_view command);
 // Returns the first guard that was set when it was read; null if none was.
 const Guard* SetGuard(const std::vector<Guard>& guards);
-// Throws BadImage if there is a guard.
+// Throws BadImage if `guard` is not null.
 void RequireFree(const Guard* guard);
 
 // Returns the PID in `process`, for a command that reads no files. Throws Failure if it is not a
@@ -94,8 +94,8 @@ struct Pauses {
   uint64_t copied_bytes = 0;  // in each pause
 };
 
-// Returns the pauses of `n` stops for that reading, for a benchmark. The blocks to copy are
-// determined once.
+// For a benchmark: stops the process `n` times for the same reading, and returns the pauses. It
+// determines once which blocks to copy.
 Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered = false);
 
 // As ReadAtRest, for the objects: `f` is called several times, and the last call counts.

@@ -25,7 +25,7 @@ constexpr auto kLongestPause = std::chrono::milliseconds(10);
 // it is repeated, at intervals that double up to the longest.
 constexpr auto kFirstInterval = std::chrono::milliseconds(2);
 constexpr auto kLongestInterval = std::chrono::milliseconds(25);
-// How often a request is written again after another command, or the machine, has torn it.
+// How often a request is written, if another command overwrites a part of it each time.
 constexpr int kRequestTries = 3;
 
 volatile std::sig_atomic_t interrupted = 0;

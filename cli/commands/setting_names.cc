@@ -17,9 +17,8 @@ bool IsSetting(std::string_view variable) {
 
 std::string NearestSetting(std::string_view variable) {
   for (const tcmalloc::SettingRow& row : tcmalloc::kSettingRows) {
-    if (tcmalloc::IsNearName(variable, row.setting.name.view())) {
-      return std::string(row.setting.name.view());
-    }
+    const std::string_view name = row.setting.name.view();
+    if (tcmalloc::EditDistance(variable, name) <= tcmalloc::kNearDistance) return std::string(name);
   }
   return {};
 }

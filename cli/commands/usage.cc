@@ -23,9 +23,6 @@ constexpr struct {
     {"record", "tcmalloc profile PID --start"},
 };
 
-// More differences than these make another word.
-constexpr size_t kMostDifferences = 2;
-
 // The names of the commands that --help shows.
 std::vector<std::string> CommandNames(const CLI::App& parser) {
   std::vector<std::string> names;
@@ -38,7 +35,7 @@ std::vector<std::string> CommandNames(const CLI::App& parser) {
 // The command whose name is nearest; empty if none is near.
 std::string NearestCommand(const CLI::App& parser, const std::string& word) {
   std::string nearest;
-  size_t least = kMostDifferences + 1;
+  size_t least = tcmalloc::kNearDistance + 1;
   for (const std::string& name : CommandNames(parser)) {
     const size_t distance = tcmalloc::EditDistance(word, name);
     // A part of a short name is another name.

@@ -28,7 +28,7 @@ struct Leak {
   int64_t handed_out_ms = 0;  // the time of its span
   // True if the object is not reachable from another leaked object either.
   bool direct = false;
-  // True if it is reachable when pointers count everywhere in an object.
+  // True if the object would be reachable if pointers counted everywhere in an object.
   bool reached_far = false;
   Address site = 0;              // the Site with which it was recorded; 0 if it was not recorded
   uint64_t requested_bytes = 0;  // when recorded

@@ -48,7 +48,7 @@ struct Object {
   uint64_t bytes = 0;
 };
 
-// The place of an address.
+// What an address of the process belongs to.
 struct Place {
   enum class Kind {
     kOutside,   // not in this heap

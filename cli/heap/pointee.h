@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pointee: the target of a pointer: an object of the heap and its state, or other memory, or the
-// reason why no memory can be at the address.
+// Pointee is what a pointer points to: an object of the heap with its state, other memory, or
+// nothing, with the reason.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FindReferrers: finds the words of a target that point to an object, and for each word the chain
-// by which the program reaches it: the root, and the objects between.
+// FindReferrers finds the words of a target that point to an object. For each word it finds the
+// chain by which the program reaches it, which begins at a root and leads through other objects.
 //
 // The search goes from the roots to all objects, breadth first, and records from where it reached
 // each. So the chain to a root is a shortest one, and no chain goes through the object itself. Then
@@ -74,8 +74,8 @@ struct ReferrerOptions {
 
 // Finds the pointers into an object in use or free; for an address in no object, the pointers to
 // exactly that address. The threads are those of the mirror. `main_thread` is the PID of the
-// process. `stopped` is true if the mirror is of one moment. Adds the guards on which the objects
-// depend. Throws BadImage.
+// process. `stopped` is true if the mirror is of one moment. Adds to `guards`
+// the locks and change flags of the records that it read. Throws BadImage.
 ReferrerSearch FindReferrers(Mirror& mirror, const Target& target, pid_t main_thread, bool stopped,
                              Address address, const ReferrerOptions& options,
                              std::vector<Guard>* guards);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SearchSpace: the memory that a search for pointers in a mirror covers: the objects in use, and
-// the memory from which the program reaches them, by the rules of the library's own leak checker
-// (formats/marker/).
+// SearchSpace is the memory that a search for pointers in a mirror covers. It has the objects in
+// use and the roots, by the rules of the library's own leak checker (formats/marker/).
 //
 // Thread safety: none. Cost: a step for each span and each page of the heap.
 #pragma once

@@ -173,7 +173,7 @@ bool ReturnFromWildCall(ThreadRegisters* thread, Image& memory) {
 std::vector<CallFrame> Unwind(const ThreadRegisters& thread, Image& memory,
                               const std::vector<Module>& modules, const FileSearch& files) {
   const StackCopy stack(thread.stack(), memory);
-  // It opens the modules' files itself, for which it needs the rights of this program.
+  // The child keeps all descriptors, because it opens the modules' files itself.
   ConfinedChild child({.all_descriptors = true}, [&]() -> ConfinedChild::Answer {
     return [&](const std::string&) {
       Packer out;

@@ -197,7 +197,7 @@ void ConfinedChild::End(std::string problem) {
 }
 
 std::string ConfinedChild::HowItEnded() {
-  // It has closed its end. If it has not ended nevertheless, it ends now.
+  // The child has closed its end of the socket. If it still runs, end it.
   kill(child_, SIGKILL);
   int status = 0;
   pid_t waited = 0;
@@ -210,7 +210,7 @@ std::string ConfinedChild::HowItEnded() {
     return fmt::format("reading it needs more than {} MiB of memory", limits_.memory_bytes >> 20);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNotConfined) {
-    return "its reader cannot give up the rights of root";
+    return "its reader cannot drop the rights of root";
   }
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
     return fmt::format("reading it takes more than {} seconds of CPU time", limits_.cpu_seconds);

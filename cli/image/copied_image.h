@@ -42,7 +42,7 @@ class CopiedImage : public Image {
   // Sets the guards that Refresh() checks, and the order in which it copies. Called before the
   // target is stopped.
   void PrepareRefresh(std::vector<Guard> guards);
-  // Copies all blocks again. Returns null, or a guard that is set.
+  // Copies all blocks again and returns null. If a guard is set, returns it; the copy is unusable.
   const Guard* Refresh();
   // The registers at the moment of Refresh().
   void SetThreads(std::vector<ThreadRegisters> threads) { threads_ = std::move(threads); }
@@ -73,7 +73,7 @@ class CopiedImage : public Image {
   std::map<Address, Block> blocks_;
   std::vector<Guard> guards_;
   std::vector<ThreadRegisters> threads_;
-  // The blocks, those with guards first.
+  // The copied blocks. Those with guards come first.
   std::vector<Range> ranges_;
   size_t ranges_with_guards_ = 0;
   // The addresses of the guards in the copy.

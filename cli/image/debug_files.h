@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DebugFiles: finds the files with debug information that a module's file names: by its
-// .gnu_debuglink, and by the link to what several files share (dwz). The names are those of the
-// module's user, so each is resolved below the process's root directory and below the places that
-// this program's user named.
+// DebugFiles finds the files with debug information that a module's file names: in .gnu_debuglink,
+// and in .gnu_debugaltlink for information that several files share (dwz). The user of the process
+// chose these names. So each is resolved below the process's root directory and below the
+// directories that this program's user named.
 //
-// It is made before the root directory of this process changes, and used after it.
+// Make the object before the root directory of this program changes, and use it afterwards.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ForkedCopy: a process that has the memory of another one as it was at one moment, made by the
-// kernel: the pages are shared until one of the two writes to them. The other process is stopped
-// while the kernel copies its page tables. The copy never runs.
+// ForkedCopy is a fork of another process: it has the memory of that process at one moment. The two
+// share each page until the process writes to it. The process is stopped while the kernel copies
+// its page tables. The copy never runs.
 //
 // How: a thread of the stopped process makes a child A that shares the memory (clone, CLONE_VM),
 // which takes the same time for a process of any size. A then makes the copy B, which is also a

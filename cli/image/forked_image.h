@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ForkedImage: the memory of a process in a fork of it (ForkedCopy), and memory that a fork lacks:
-// small memory that the process excluded is copied while the process is stopped.
+// ForkedImage reads the memory of a process from a fork of it (ForkedCopy). A fork lacks memory
+// that the process excluded by madvise: small parts of it are copied while the process is stopped.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Image: the memory of a process: of a live process, a copy, a core file, or a snapshot. The
-// contents are untrusted: a reader bounds its walks and checks each pointer.
+// Image is the memory of a process: a live one, a copy, a core file, or a snapshot. Its contents
+// are untrusted, so a reader bounds its walks and checks each pointer.
 #pragma once
 
 #include <cstddef>

@@ -18,8 +18,8 @@ enum : unsigned { kStack = 4, kSource = 6, kDestination = 7 };
 
 enum class Use { kNone, kRead, kWrite, kBoth };
 
-// Returns the use that an instruction of the first map makes of its operand in memory. `group` is
-// the three bits of the second byte that select among instructions with the same first byte.
+// Returns whether an instruction of the one-byte opcode map reads or writes its memory operand.
+// `group`: the three bits of the second byte that select an instruction if several share an opcode.
 Use UseInFirstMap(unsigned op, unsigned group) {
   if (op < 0x40) {
     if ((op & 7) > 3) return Use::kNone;

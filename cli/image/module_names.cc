@@ -124,8 +124,8 @@ struct ModuleNames::State {
   std::string path;     // of the module
   std::string problem;
 
-  // libdw calls this for the debug information of the module, and then for what that shares with
-  // other files. libdw's own function opens whatever has the name.
+  // libdw calls this for the module's file of debug information, then for the file that it shares
+  // with other modules. libdw's own function would open any file of that name.
   static int FindDebugFile(Dwfl_Module* module, void** data, const char*, Dwarf_Addr, const char*,
                            const char* link, GElf_Word checksum, char** found) {
     State& state = *static_cast<State*>(*data);

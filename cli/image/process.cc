@@ -95,7 +95,7 @@ std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
   if (!ReadStatus(directory, &info)) return std::nullopt;
   info.executable = ReadLinkOf(directory + "/exe");
   if (info.first_thread_has_ended() && info.threads > 1) {
-    // The memory is that of another thread, since the first one has ended.
+    // The kernel shows no memory for the first thread, which has ended: read that of another one.
     ProcessInfo other{.pid = pid};
     const std::vector<pid_t> threads = ThreadsOf(pid);
     if (threads.size() > 1 && ReadStatus(fmt::format("/proc/{}", threads.back()), &other)) {
@@ -147,7 +147,7 @@ bool HasSeccompFilter(pid_t pid, pid_t thread) {
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(key)) return atoi(line.c_str() + key.size()) != 0;
   }
-  return false;  // a kernel without filters, or no such thread
+  return false;  // the kernel has no filters, or the thread has ended
 }
 
 std::string ThreadName(pid_t pid, pid_t thread) {

@@ -101,8 +101,8 @@ long Ask(int request, pid_t thread, uintptr_t address, void* data) {
 bool IsInRestartableSequence(pid_t thread, const user_regs_struct& registers) {
   RseqConfiguration rseq;
   if (Ask(kGetRseqConfiguration, thread, sizeof(rseq), &rseq) < 0) {
-    // The kernel does not report it. A thread in a system call is in no sequence, since sequences
-    // make none.
+    // This kernel does not report the configuration. A thread in a system call is in no sequence,
+    // since sequences make none.
     return static_cast<int64_t>(registers.orig_rax) < 0;
   }
   if (rseq.address == 0) return false;
@@ -258,16 +258,16 @@ RemoteCallResult MakeCall(pid_t thread, const RemoteCall& call, uintptr_t option
 
 #else
 
-// On aarch64 a call would not be without harm. The kernel prepares the restart of an interrupted
-// system call before it stops the thread for its tracer: the registers are those before the call,
-// and the kernel forgets that there was one. After another call nothing brings that state back. A
-// sleep would begin anew, and a sigsuspend() go on to wait after the signal that ends it.
+// On aarch64 a call would do harm. Before the kernel stops a thread for its tracer, it prepares the
+// restart of an interrupted system call: it sets the registers to those before that call, and
+// forgets the call. Another call cannot restore this state: a sleep would begin anew, and
+// sigsuspend() would wait again after the signal that ends it.
 std::optional<Address> FindCallInstruction(Image&) { return std::nullopt; }
 
 MayCall CanMakeCall(pid_t, pid_t) { return MayCall::kNever; }
 
 RemoteCallResult MakeCall(pid_t, const RemoteCall&, uintptr_t) {
-  throw Failure("no system calls of other processes on this machine");
+  throw Failure("system calls in other processes are not supported on this machine");
 }
 
 #endif

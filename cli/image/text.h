@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CleanText: text of another program, as it may be shown. Names of processes, threads, mappings and
-// symbols have any bytes that their users like: sequences that control a terminal, and what is no
-// text at all. Each reader of such a text calls this once, where the text enters this program.
+// CleanText makes text of another program safe to print. Names of processes, threads, mappings and
+// symbols may have any bytes: sequences that control a terminal, or no text at all. Each reader of
+// such a name calls this once, where the name enters this program.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ThreadPlaces: finds the thread of an image to which memory belongs: as a part of its stack, and
-// there of which call, or of its thread-local storage.
+// ThreadPlaces finds the thread of an image that an address belongs to. The address may be in the
+// thread's stack, where it belongs to a call, or in its thread-local storage.
 #pragma once
 
 #include <map>

@@ -71,8 +71,9 @@ std::string CauseText(const CrashReport& report) {
       return what + "the program aborted itself. The allocator did not ask for it.";
     case Crash::Cause::kSent:
       return what +
-             "it was sent by a process: another one, or this one itself, as a handler does "
-             "that sends a signal again.";
+             "a process sent it: another one, or this one, for example by a handler that raises "
+             "the "
+             "signal again.";
     case Crash::Cause::kStackOverflow:
       return fmt::format(
           "{}the stack overflowed: {} {:#x}, {} bytes below the thread's stack, which has {} from "

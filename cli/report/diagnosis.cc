@@ -272,8 +272,9 @@ void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
   const auto note = [diagnosis](std::string text) { diagnosis->notes.push_back(std::move(text)); };
   if (!facts.other_malloc.empty()) {
     note(
-        "Started with 'tcmalloc run', the program is on TCMalloc, and this command tells what it "
-        "holds.");
+        "Start the program with 'tcmalloc run': then it runs on TCMalloc, and this command shows "
+        "what "
+        "it holds.");
   }
   if (facts.lacking_bytes > 0) {
     note(fmt::format("incomplete: {} lacks {} of the objects' memory: {}", facts.target,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HolderNames: names for the holders of pointers to an object: the variable, the call on a stack,
-// the register, the type and the call site of an object.
+// HolderNames names what holds a pointer to an object: a variable, a call on a stack, a register,
+// or another object with its type and call site.
 #pragma once
 
 #include <nlohmann/json.hpp>

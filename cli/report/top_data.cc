@@ -160,8 +160,8 @@ std::vector<SampleCount> ComparableCounts(std::vector<SampleCount> counts) {
   return counts;
 }
 
-// `moments` are in the order of time, at least two. Returns the first within the window that ends
-// with the last; if the window has only the last, the one before that.
+// Returns the first moment of the window, which ends with the last moment. If only the last one is
+// in the window, returns the one before it. Requires: at least two, in the order of time.
 template <typename T>
 const T& BeginOfWindow(const std::vector<T>& moments) {
   const int64_t begin_ms = moments.back().time_ms - kRateWindowMs;

@@ -88,6 +88,7 @@ SECTIONS = (
         ("From glibc's malloc", "docs/migrating-from-glibc.md"),
     )),
     ("Internals", "internals", (
+        ("Read the sources", "docs/reading.md"),
         ("The design book", "docs/design/README.md"),
         ("Thread caches", "docs/design/thread-caches.md"),
         ("Central free lists and shards", "docs/design/central-lists.md"),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of a search. That which it reads: which pages it wants, how it loads a word, the
-// layout of objects in flight on stacks, the stopped threads. And that for its tables
-// (ScratchMemory).
+// The memory that a search reads (Memory), and the memory for its tables (ScratchMemory). Also the
+// layout of objects in flight on stacks, and the stopped threads.
 //
 // Memory is the type by which a search reads. It has
 //   Word                          the type of a pointer in the memory that is searched
@@ -46,8 +45,8 @@ inline uintptr_t LoadWord(const Memory& memory, uintptr_t address) {
   return memory.Copy(&word, address, sizeof(word)) == sizeof(word) ? word : 0;
 }
 
-// InFlightLayout: the layout of records of objects in flight on stacks (base/in_flight.h): offsets
-// and constants of the allocator whose memory is searched. Plain data.
+// InFlightLayout describes the records of objects in flight on stacks (base/in_flight.h), by
+// offsets and constants of the allocator whose memory is searched. Plain data.
 struct InFlightLayout {
   // Each record begins with two words: this value xor its own address, and its kind.
   uint64_t tag = 0;

@@ -184,10 +184,9 @@ struct GuardTrace {
   std::array<uintptr_t, kGuardFrames> frames = {};
 };
 
-// GuardSlot: the record of one slot of guarded objects, which is also the evidence after a crash.
-// The introspection root's field table names its fields, so that a reader of the process or of its
-// core dump can find the object that an address belonged to, and the call sites that allocated and
-// freed it.
+// GuardSlot: the record of one slot of guarded objects. The introspection root's field table names
+// its fields: a reader of the process or of its core dump can find the object that an address
+// belonged to, and the call sites that allocated and freed it.
 //
 // States
 //   kUnused     no object was here yet
@@ -245,7 +244,7 @@ enum class GuardErrorKind : uint8_t {
 // The operation of the program.
 enum class GuardAccess : uint8_t { kAccess, kRead, kWrite, kFree, kReallocate };
 
-// GuardError: a misuse of a guarded object by the program: the kind of misuse, the object, and the
+// GuardError is a misuse of a guarded object by the program, with its kind, the object, and the
 // call site. It is in the pool, where a reader of a core dump finds it.
 struct GuardError {
   GuardErrorKind kind = GuardErrorKind::kNone;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Examination: the part of a check that runs while the heap is at rest (WithHeapAtRest): all its
-// locks are held and the other threads are stopped. It lists the objects in use, gathers the roots,
-// marks the reachable objects, and collects the leaked ones in a report.
+// Examination is the part of a check that runs while all locks of the heap are held and the other
+// threads are stopped (WithHeapAtRest). It lists the objects in use, gathers the roots, marks the
+// reachable objects, and collects the leaked ones in a report.
 //
 // It takes no lock, and allocates only from its own mappings, which are not searched. It runs on a
 // task that survives faults of its guarded reader. Thread safety: none; used once. Cost: see

@@ -144,8 +144,8 @@ class FoundLeaks : public LeakSummary {
   VirtualMemory& vm_;
   MappedArray<LeakSite> sites_;
   // A hash table, used while the report is filled: each slot has the number of a site, from 1 on,
-  // or 0 if it is free. A site is at the hash of what identifies it, or in the next free slot. The
-  // number of slots is a power of two, and at most half of them are used.
+  // or 0 if it is free. A site is in the slot of its hash, or in the next free one. The number of
+  // slots is a power of two, and at most half of them are used.
   MappedArray<uint32_t> slots_;
   CheckMemory frames_;
   MappedArray<ProfileEntry> entries_;

@@ -88,24 +88,6 @@ TC_SLOW_PATH void WriteProfileFile(const FoundLeaks& report, std::string_view na
   out.Flush();
 }
 
-// Tests whether the leaks exist only because unaligned pointers do not count, and writes the
-// result.
-TC_SLOW_PATH void TestPointerAlignment(Heap& heap, LeakRequest request, const FoundLeaks& found) {
-  if (!request.reachability || request.pointer_source_alignment == 1) return;
-  request.pointer_source_alignment = 1;
-  FoundLeaks report(heap.virtual_memory);
-  CheckForLeaks(heap, request, &report);
-  if (!report.known()) return;
-  char buffer[256];
-  TextWriter out(buffer, sizeof(buffer));
-  out.Text("tcmalloc: with pointers at any address ").Number(report.bytes).Text(" bytes in ");
-  out.Number(report.objects).Text(" objects are leaked: ");
-  out.Text(report.objects < found.objects ? "only pointers that are not aligned hold the others "
-                                            "(set HEAP_CHECK_POINTER_SOURCE_ALIGNMENT=1)\n"
-                                          : "alignment is not the reason\n");
-  WriteToStderr(out.text());
-}
-
 // One line, so that a check without leaks differs from no check.
 TC_SLOW_PATH void WriteNoLeaks(const FoundLeaks& report) {
   const ProgramPath program;
@@ -135,10 +117,7 @@ bool CheckAndReport(const LeakRequest& request, std::string_view name, bool at_e
     return true;
   }
   WriteReport(report, name, settings);
-  if (report.known() && report.objects > 0) {
-    if (settings.heap_check_test_pointer_alignment) TestPointerAlignment(heap, request, report);
-    WriteProfileFile(report, name, settings);
-  }
+  if (report.known() && report.objects > 0) WriteProfileFile(report, name, settings);
   return report.known() && report.objects == 0;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Marker: the marker of formats/marker/marker.h for the objects and the memory of this process,
-// which ProgramMemory reads: by plain loads, or by a MemoryReader if the memory may be unreadable.
+// Marker is the marker of formats/marker/marker.h for the objects of this process. ProgramMemory
+// reads their memory by plain loads, or by a MemoryReader if the memory may be unreadable.
 //
-// On x86, where the reader is guarded, it takes some 20 ns more per object. Thread safety and cost
-// are as described there.
+// The MemoryReader takes some 20 ns more per object on x86. For thread safety and other cost see
+// formats/marker/marker.h.
 #pragma once
 
 #include <cstddef>

@@ -88,11 +88,9 @@ bool ParsePressureConfig(std::string_view text, PressureConfig* config, std::str
 // the threshold by the part kNoticeablePart. In a level its action is repeated, since freed memory
 // collects in caches again.
 //
-// Pace. An action costs time, and is wasted if it frees nothing. After one that freed little the
-// wait until the next doubles, up to kMaxWaits times the interval. The wait ends early if the
-// memory in use has grown meanwhile: then an action may free memory again, and is more urgent.
-// systemd has no such pace and trims its heap for each event; a kernel that sent endless events
-// kept it busy on a core.
+// Pace. An action costs time, and is wasted if it frees nothing: after one that freed little, the
+// next waits several intervals. A higher level is due at once. systemd has no such pace and trims
+// its heap for each event; a kernel that sent endless events kept it busy on a core.
 //
 // Events without a level (from systemd, PSI stalls) ask for the highest level, with the same pace.
 
@@ -105,16 +103,12 @@ struct PressureReading {
 // readings[0] is level 1.
 using PressureReadings = std::array<PressureReading, kPressureLevels>;
 
-// An action that freed less than this part of the memory in use freed little: the time to the next
-// one doubles, up to kMaxWaits intervals. Not measured.
-inline constexpr uint64_t kLittlePart = Tuned(256, 16, 65'536);
-inline constexpr int64_t kMaxWaits = Tuned(64, 1, 1024);
-static_assert(kPressureHoldMs > kMaxWaits * kDefaultPressureIntervalMs);
-// A noticeable part of the memory in use. Growth by it allows the next action at once, but not
-// earlier than kMinWaitMs after the last; a level ends when the use is below its threshold by this
-// part of it. Not measured.
+// A noticeable part of the memory in use. An action that freed less freed little; a level ends when
+// the use is below its threshold by this part of it. Not measured.
 inline constexpr uint64_t kNoticeablePart = Tuned(32, 4, 1024);
-inline constexpr int64_t kMinWaitMs = Tuned(50, 1, 1000);
+// The intervals between an action that freed little and the next one. Not measured.
+inline constexpr int64_t kWaitsAfterLittle = Tuned(8, 1, 64);
+static_assert(kPressureHoldMs > kWaitsAfterLittle * kDefaultPressureIntervalMs);
 // Time between readings where memory is near a threshold, and far from every one. A program that
 // grows by 1 GiB in a second reaches a threshold of 4 GiB from three quarters of it in one second.
 // Not measured.
@@ -126,41 +120,22 @@ class PressurePace {
  public:
   explicit constexpr PressurePace(int64_t interval_ms) : interval_ms_(interval_ms) {}
 
-  bool MayAct(int64_t now_ms, uint64_t in_use) const {
-    if (!acted_) return true;
-    const int64_t since_ms = now_ms - acted_ms_;
-    if (since_ms >= wait_ms_) return true;
-    return since_ms >= std::min(kMinWaitMs, interval_ms_) && in_use > in_use_ &&
-           in_use - in_use_ > in_use_ / kNoticeablePart;
-  }
+  bool MayAct(int64_t now_ms) const { return now_ms >= next_ms_; }
+  // The time until MayAct is true.
+  int64_t RemainingMs(int64_t now_ms) const { return std::max<int64_t>(0, next_ms_ - now_ms); }
 
   // Records an action that freed `freed` bytes and left `in_use` in use.
   void Acted(int64_t now_ms, uint64_t freed, uint64_t in_use) {
-    const bool little = freed < in_use / kLittlePart || freed == 0;
-    // A request long after the end of the wait is not part of a storm.
-    const bool after_quiet = acted_ && now_ms - acted_ms_ >= 2 * wait_ms_;
-    wait_ms_ = little && acted_ && !after_quiet ? std::min(2 * wait_ms_, kMaxWaits * interval_ms_)
-                                                : interval_ms_;
-    acted_ = true;
-    acted_ms_ = now_ms;
-    in_use_ = in_use;
+    const bool little = freed < in_use / kNoticeablePart;
+    next_ms_ = now_ms + (little ? kWaitsAfterLittle : 1) * interval_ms_;
   }
 
   // Forgets the last action, because there is a new reason to act.
-  void Forget() { acted_ = false; }
-
-  int64_t wait_ms() const { return acted_ ? wait_ms_ : 0; }
-  // The time until MayAct is true without growth.
-  int64_t RemainingMs(int64_t now_ms) const {
-    return acted_ ? std::max<int64_t>(0, acted_ms_ + wait_ms_ - now_ms) : 0;
-  }
+  void Forget() { next_ms_ = 0; }
 
  private:
   int64_t interval_ms_;
-  bool acted_ = false;
-  int64_t acted_ms_ = 0;
-  int64_t wait_ms_ = 0;
-  uint64_t in_use_ = 0;
+  int64_t next_ms_ = 0;
 };
 
 class PressurePolicy {
@@ -173,13 +148,11 @@ class PressurePolicy {
     const int before = level_;
     level_ = NextMemoryLevel(BoundsOf(readings), before);
     if (level_ > before) level_pace_.Forget();
-    if (level_ == 0 || !level_pace_.MayAct(now_ms, InUse(readings, level_))) return 0;
-    return level_;
+    return level_pace_.MayAct(now_ms) ? level_ : 0;
   }
-  // Returns the level for an event without a level, 0 for none; `in_use` is the memory in use by
-  // the process.
-  int DueByEvent(int64_t now_ms, uint64_t in_use) const {
-    return event_pace_.MayAct(now_ms, in_use) ? static_cast<int>(kPressureLevels) : 0;
+  // Returns the level for an event without a level, 0 for none.
+  int DueByEvent(int64_t now_ms) const {
+    return event_pace_.MayAct(now_ms) ? static_cast<int>(kPressureLevels) : 0;
   }
 
   // Records the action: the bytes that it freed, and the memory now in use to which the level
@@ -219,9 +192,6 @@ class PressurePolicy {
                    .margin = threshold / kNoticeablePart};
     }
     return bounds;
-  }
-  static uint64_t InUse(const PressureReadings& readings, int level) {
-    return readings[static_cast<size_t>(level) - 1].in_use;
   }
 
   int level_ = 0;

@@ -16,9 +16,9 @@ namespace tcmalloc {
 
 struct Heap;
 
-// Listening: the state of a process that listens to memory pressure: the sources of its
-// configuration, opened if the system has them; the figures for its thresholds; the program's
-// listeners; the actions. The caller decides which thread waits, and when.
+// Listening is the state of a process that listens to memory pressure. It has the sources that the
+// configuration names and the system has, the figures for the thresholds, and the program's
+// listeners, and it carries out the actions. The caller decides which thread waits, and when.
 //
 // Thresholds of control groups of version 1 are registered with the kernel in bytes. They are
 // registered again if the group's limit has changed when it is read

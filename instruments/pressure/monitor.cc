@@ -122,7 +122,7 @@ int PressureMonitor::Act(bool event) {
   const int64_t now_ms = world_.now_ms();
   readings_ = world_.read(world_.context);
   const int by_use = policy_.DueByUse(now_ms, readings_);
-  const int by_event = event ? policy_.DueByEvent(now_ms, world_.in_use(world_.context)) : 0;
+  const int by_event = event ? policy_.DueByEvent(now_ms) : 0;
   const int level = std::max(by_use, by_event);
   if (level == 0) return 0;
   const size_t moved = world_.act(world_.context, level);

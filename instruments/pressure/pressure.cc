@@ -161,7 +161,7 @@ void* Run(void*) {
   runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
   IdleRelease passes;
   for (;;) {
-    // This is repeated in a child that one of the program's listeners has forked here.
+    // A child that one of the program's listeners forks continues in this loop.
     heap.control.BeginListening(__builtin_frame_address(0), nullptr);
     int error = 0;
     Listening* const now = Begin(heap, the_config, &error);

@@ -86,7 +86,7 @@ class HeapDumpSchedule {
            traffic.freed >= due_freed_.load(std::memory_order_relaxed) ||
            traffic.in_use() > due_in_use_.load(std::memory_order_relaxed);
   }
-  // Whether files can be due by time. If not, no thread has to read the clock.
+  // True if a file will be due at some time. Otherwise no thread needs to read the clock.
   bool has_timer() const { return due_ms_.load(std::memory_order_relaxed) != kNever; }
   bool IsTimeDue(uint64_t now_ms) const {
     return now_ms >= due_ms_.load(std::memory_order_relaxed);

@@ -397,7 +397,6 @@ bool WriteTextProfile(Heap& heap, ProfileKind kind, ByteSink::Function function,
 void OnProfilerLoad() {
   Heap& heap = ExistingHeap();
   PrepareSampler(heap);
-  heap.sampling.SetSeed(heap.settings.sample_seed);
   if (heap.settings.sample_period_bytes > 0) {
     SetSamplePeriod(heap, heap.settings.sample_period_bytes);
   }

@@ -14,8 +14,8 @@
 
 namespace tcmalloc {
 
-// SampleTable: the samples of a process: those in use, those in use at the peak of use, and those
-// allocated since a recording began.
+// SampleTable has the samples of a process that are in use, those that were in use at the peak, and
+// those that were allocated since a recording began.
 //
 // The peak is exact, at the precision of the samples, and costs nothing to keep. Samples are
 // numbered in the order of their allocation; the peak is the number of the sample that raised the

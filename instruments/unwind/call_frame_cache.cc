@@ -234,10 +234,6 @@ CallFrameRule UncachedCallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last) 
   return FindCallFrameRule(last->object, pc, &result) ? result.rule : CallFrameRule();
 }
 
-bool HasCallFramesOfAllObjects() {
-  return kHasCallFrameInfo && (_dl_find_object != nullptr || own_object.is_program());
-}
-
 bool InOwnObject(uintptr_t address) { return Holds(own_object.Get(), address); }
 
 bool OwnObjectIsProgram() { return own_object.is_program(); }

@@ -32,9 +32,6 @@ CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
 // As CallFrameRuleAt, without the cache.
 CallFrameRule UncachedCallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last);
 
-// True if rules can be found for other objects than the one that contains this code.
-bool HasCallFramesOfAllObjects();
-
 // True if `address` is in the object that contains this code.
 bool InOwnObject(uintptr_t address);
 // True if that object is the program: then the library is linked into the program, and its

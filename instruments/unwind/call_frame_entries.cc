@@ -128,8 +128,8 @@ TC_OUT_OF_LINE bool CommonFrameEntry::Read(const CallFrameObject& object, uintpt
         case 'S':
           interrupted = true;
           break;
-        case 'B':  // aarch64: the key of signatures, and tagged memory: for those who write frames
-        case 'G':
+        case 'B':  // aarch64: which key signs return addresses; walks remove signatures
+        case 'G':  // aarch64: frames have memory tags; walks do not write to frames
           break;
         default:
           return false;

@@ -116,17 +116,57 @@ class CallFrameMachine {
   const CallFrameRow& row() const { return row_; }
 
  private:
+  // Call frame instructions (DW_CFA_...).
+  enum Instruction : uint8_t {
+    // The first operand is in the lower six bits.
+    kAdvance = 0x40,  // advance_loc
+    kOffset = 0x80,
+    kRestore = 0xc0,
+    kShortForms = 0xc0,  // the bits that distinguish these
+    // Move to the next row.
+    kSetLocation = 0x01,
+    kAdvance1 = 0x02,
+    kAdvance2 = 0x03,
+    kAdvance4 = 0x04,
+    // Define the canonical frame address.
+    kDefineAddress = 0x0c,  // def_cfa
+    kDefineAddressRegister = 0x0d,
+    kDefineAddressOffset = 0x0e,
+    kDefineAddressExpression = 0x0f,
+    kDefineAddressSigned = 0x12,
+    kDefineAddressOffsetSigned = 0x13,
+    // Say where the caller's value of a register is.
+    kOffsetExtended = 0x05,
+    kRestoreExtended = 0x06,
+    kUndefined = 0x07,
+    kSameValue = 0x08,
+    kRegister = 0x09,
+    kExpression = 0x10,
+    kOffsetExtendedSigned = 0x11,
+    kValueOffset = 0x14,
+    kValueOffsetSigned = 0x15,
+    kValueExpression = 0x16,
+    kNegativeOffsetExtended = 0x2f,  // of GNU
+    // Others.
+    kNop = 0x00,
+    kRememberState = 0x0a,
+    kRestoreState = 0x0b,
+    kNegateReturnStateWithPc = 0x2c,  // of aarch64
+    kNegateReturnState = 0x2d,        // of aarch64
+    kArgumentsSize = 0x2e,            // of GNU
+  };
+
   // The most remembered states. Compilers nest them only once.
   static constexpr size_t kDeepest = 4;
 
-  void Advance(uint64_t delta) {
-    const uint64_t next = location_ + delta * context_.code_alignment;
-    if (next > context_.pc) {
+  void MoveTo(uint64_t location) {
+    if (location > context_.pc) {
       passed_ = true;
     } else {
-      location_ = next;
+      location_ = location;
     }
   }
+  void Advance(uint64_t delta) { MoveTo(location_ + delta * context_.code_alignment); }
 
   int64_t Factored(uint64_t offset) const {
     return static_cast<int64_t>(offset * static_cast<uint64_t>(context_.data_alignment));
@@ -210,135 +250,169 @@ class CallFrameMachine {
     Save(number, saved);
   }
 
+  // Runs one instruction. False if it is invalid.
   bool Execute(CallFrameReader* program) {
     const uint8_t operation = program->Take<uint8_t>();
-    const uint8_t low = operation & 0x3f;
-    switch (operation & 0xc0) {
-      case 0x40:  // DW_CFA_advance_loc
-        Advance(low);
-        return true;
-      case 0x80:  // DW_CFA_offset
-        SaveAt(low, Factored(program->Unsigned()));
-        return true;
-      case 0xc0:  // DW_CFA_restore
-        Restore(low);
-        return true;
+    if ((operation & kShortForms) != 0) {
+      ExecuteShort(operation, program);
+      return true;
     }
     switch (operation) {
-      case 0x00:  // DW_CFA_nop
+      case kNop:
         return true;
-      case 0x01: {  // DW_CFA_set_loc
-        const uintptr_t location = program->Pointer(context_.encoding);
-        if (location > context_.pc) {
-          passed_ = true;
-        } else {
-          location_ = location;
-        }
+      case kSetLocation:
+      case kAdvance1:
+      case kAdvance2:
+      case kAdvance4:
+        ExecuteMove(operation, program);
         return true;
-      }
-      case 0x02:  // DW_CFA_advance_loc1
-        Advance(program->Take<uint8_t>());
+      case kDefineAddress:
+      case kDefineAddressRegister:
+      case kDefineAddressOffset:
+      case kDefineAddressExpression:
+      case kDefineAddressSigned:
+      case kDefineAddressOffsetSigned:
+        ExecuteAddress(operation, program);
         return true;
-      case 0x03:  // DW_CFA_advance_loc2
-        Advance(program->Take<uint16_t>());
+      case kOffsetExtended:
+      case kRestoreExtended:
+      case kUndefined:
+      case kSameValue:
+      case kRegister:
+      case kExpression:
+      case kOffsetExtendedSigned:
+      case kValueOffset:
+      case kValueOffsetSigned:
+      case kValueExpression:
+      case kNegativeOffsetExtended:
+        ExecuteRegister(operation, program);
         return true;
-      case 0x04:  // DW_CFA_advance_loc4
-        Advance(program->Take<uint32_t>());
-        return true;
-      case 0x05: {  // DW_CFA_offset_extended
-        const uint64_t number = program->Unsigned();
-        SaveAt(number, Factored(program->Unsigned()));
-        return true;
-      }
-      case 0x06:  // DW_CFA_restore_extended
-        Restore(program->Unsigned());
-        return true;
-      case 0x07:  // DW_CFA_undefined
-        Save(program->Unsigned(), {.undefined = true});
-        return true;
-      case 0x08:  // DW_CFA_same_value
-        Save(program->Unsigned(), {});
-        return true;
-      case 0x09: {  // DW_CFA_register
-        const uint64_t number = program->Unsigned();
-        program->Unsigned();
-        Save(number, {.lost = true});
-        return true;
-      }
-      case 0x0a:  // DW_CFA_remember_state
-        if (depth_ == kDeepest) return false;
-        remembered_[depth_++] = row_;
-        return true;
-      case 0x0b:  // DW_CFA_restore_state
-        if (depth_ == 0) return false;
-        row_ = remembered_[--depth_];
-        return true;
-      case 0x0c: {  // DW_CFA_def_cfa
-        const uint64_t number = program->Unsigned();
-        DefineAddress(number, static_cast<int64_t>(program->Unsigned()));
-        return true;
-      }
-      case 0x0d:  // DW_CFA_def_cfa_register
-        DefineAddress(program->Unsigned(), row_.address_offset);
-        return true;
-      case 0x0e:  // DW_CFA_def_cfa_offset
-        row_.address_offset = static_cast<int64_t>(program->Unsigned());
-        return true;
-      case 0x0f:  // DW_CFA_def_cfa_expression
-        AddressExpression(Block(program));
-        return true;
-      case 0x10: {  // DW_CFA_expression
-        const uint64_t number = program->Unsigned();
-        SaveByExpression(number, Block(program));
-        return true;
-      }
-      case 0x11: {  // DW_CFA_offset_extended_sf
-        const uint64_t number = program->Unsigned();
-        SaveAt(number, Factored(static_cast<uint64_t>(program->Signed())));
-        return true;
-      }
-      case 0x12: {  // DW_CFA_def_cfa_sf
-        const uint64_t number = program->Unsigned();
-        DefineAddress(number, Factored(static_cast<uint64_t>(program->Signed())));
-        return true;
-      }
-      case 0x13:  // DW_CFA_def_cfa_offset_sf
-        row_.address_offset = Factored(static_cast<uint64_t>(program->Signed()));
-        return true;
-      case 0x14: {  // DW_CFA_val_offset
-        const uint64_t number = program->Unsigned();
-        program->Unsigned();
-        Save(number, {.lost = true});
-        return true;
-      }
-      case 0x15: {  // DW_CFA_val_offset_sf
-        const uint64_t number = program->Unsigned();
-        program->Signed();
-        Save(number, {.lost = true});
-        return true;
-      }
-      case 0x16: {  // DW_CFA_val_expression
-        const uint64_t number = program->Unsigned();
-        Block(program);
-        Save(number, {.lost = true});
-        return true;
-      }
-      // DW_CFA_AARCH64_negate_ra_state_with_pc and _negate_ra_state: the return address is signed.
-      // The walk removes signatures.
-      case 0x2c:
-      case 0x2d:
+      case kRememberState:
+        return RememberState();
+      case kRestoreState:
+        return RestoreState();
+      // The return address is signed. The walk removes signatures.
+      case kNegateReturnStateWithPc:
+      case kNegateReturnState:
         return DwarfRegister::kReturnInRegister;
-      case 0x2e:  // DW_CFA_GNU_args_size
+      case kArgumentsSize:
         program->Unsigned();
         return true;
-      case 0x2f: {  // DW_CFA_GNU_negative_offset_extended
-        const uint64_t number = program->Unsigned();
-        SaveAt(number, Factored(0 - program->Unsigned()));
-        return true;
-      }
       default:
         return false;
     }
+  }
+
+  // An instruction whose first operand is in its own byte.
+  void ExecuteShort(uint8_t operation, CallFrameReader* program) {
+    const uint8_t operand = operation & ~kShortForms;
+    switch (operation & kShortForms) {
+      case kAdvance:
+        Advance(operand);
+        return;
+      case kOffset:
+        SaveAt(operand, Factored(program->Unsigned()));
+        return;
+      case kRestore:
+        Restore(operand);
+        return;
+    }
+  }
+
+  // An instruction that moves to the next row.
+  void ExecuteMove(uint8_t operation, CallFrameReader* program) {
+    switch (operation) {
+      case kSetLocation:
+        MoveTo(program->Pointer(context_.encoding));
+        return;
+      case kAdvance1:
+        Advance(program->Take<uint8_t>());
+        return;
+      case kAdvance2:
+        Advance(program->Take<uint16_t>());
+        return;
+      case kAdvance4:
+        Advance(program->Take<uint32_t>());
+        return;
+    }
+  }
+
+  // An instruction that defines the canonical frame address.
+  void ExecuteAddress(uint8_t operation, CallFrameReader* program) {
+    switch (operation) {
+      case kDefineAddress: {
+        const uint64_t number = program->Unsigned();
+        DefineAddress(number, static_cast<int64_t>(program->Unsigned()));
+        return;
+      }
+      case kDefineAddressSigned: {
+        const uint64_t number = program->Unsigned();
+        DefineAddress(number, Factored(static_cast<uint64_t>(program->Signed())));
+        return;
+      }
+      case kDefineAddressRegister:
+        DefineAddress(program->Unsigned(), row_.address_offset);
+        return;
+      case kDefineAddressOffset:
+        row_.address_offset = static_cast<int64_t>(program->Unsigned());
+        return;
+      case kDefineAddressOffsetSigned:
+        row_.address_offset = Factored(static_cast<uint64_t>(program->Signed()));
+        return;
+      case kDefineAddressExpression:
+        AddressExpression(Block(program));
+        return;
+    }
+  }
+
+  // An instruction that says where the caller's value of a register is.
+  void ExecuteRegister(uint8_t operation, CallFrameReader* program) {
+    const uint64_t number = program->Unsigned();
+    switch (operation) {
+      case kOffsetExtended:
+        SaveAt(number, Factored(program->Unsigned()));
+        return;
+      case kOffsetExtendedSigned:
+        SaveAt(number, Factored(static_cast<uint64_t>(program->Signed())));
+        return;
+      case kNegativeOffsetExtended:
+        SaveAt(number, Factored(0 - program->Unsigned()));
+        return;
+      case kRestoreExtended:
+        Restore(number);
+        return;
+      case kUndefined:
+        Save(number, {.undefined = true});
+        return;
+      case kSameValue:
+        Save(number, {});
+        return;
+      case kExpression:
+        SaveByExpression(number, Block(program));
+        return;
+      // A rule cannot express the others.
+      case kRegister:
+      case kValueOffset:
+      case kValueOffsetSigned:
+        program->Unsigned();
+        Save(number, {.lost = true});
+        return;
+      case kValueExpression:
+        Block(program);
+        Save(number, {.lost = true});
+        return;
+    }
+  }
+
+  bool RememberState() {
+    if (depth_ == kDeepest) return false;
+    remembered_[depth_++] = row_;
+    return true;
+  }
+  bool RestoreState() {
+    if (depth_ == 0) return false;
+    row_ = remembered_[--depth_];
+    return true;
   }
 
   const CallFrameContext& context_;

@@ -216,22 +216,6 @@ void SetStackTraceMethod(StackTraceMethod chosen) {
   method.store(chosen, std::memory_order_relaxed);
 }
 
-const char* StackTraceMethodName() {
-  switch (method.load(std::memory_order_relaxed)) {
-    case StackTraceMethod::kAuto:
-      return HasCallFramesOfAllObjects() ? "call frame information, otherwise frame pointers"
-                                         : "frame pointers";
-    case StackTraceMethod::kCallFrameInfo:
-      return HasCallFramesOfAllObjects() ? "call frame information"
-                                         : "call frame information (not found by this C library)";
-    case StackTraceMethod::kFramePointers:
-      return "frame pointers";
-    case StackTraceMethod::kNone:
-      return "none";
-  }
-  return "";
-}
-
 size_t GetStackTrace(uintptr_t* frames, size_t max, size_t skip) {
   FrameRegisters registers;
   const bool is_caller = CaptureFrameRegisters(&registers);

@@ -38,8 +38,8 @@ int64_t MonotonicNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// TaskStack: the stack of a task that the library starts: a guard page, the stack, and above it the
-// stack of the task's fault handlers (instruments/world_stop/memory_reader.h).
+// TaskStack is the stack of a task that the library starts. It has a guard page, the stack, and
+// above it the stack of the task's fault handlers (instruments/world_stop/memory_reader.h).
 //
 // Not thread-safe. Takes no lock but those of `vm`. Cost: two system calls to map, two to unmap.
 class TaskStack {

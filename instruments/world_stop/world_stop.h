@@ -5,8 +5,8 @@
 // every thread as a debugger does (ptrace: PTRACE_SEIZE, PTRACE_INTERRUPT). It looks for more
 // threads until the kernel counts no others. Then it reads their registers, runs the function, and
 // resumes the threads. The caller waits meanwhile. No signal is sent, so no thread can block it,
-// and no handler runs. Parts: instruments/world_stop/thread_tracer.h stops and reads the threads,
-// instruments/world_stop/thread_tracer.h is the protocol between the caller and the task.
+// and no handler runs. instruments/world_stop/thread_tracer.h stops and reads the threads, and has
+// the protocol between the caller and the task.
 //
 // Effects on threads. Blocking system calls continue. Those that the kernel does not restart after
 // a stop (signal(7): epoll_wait, semop, sigtimedwait, io_getevents, read from inotify) may fail

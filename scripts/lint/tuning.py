@@ -94,7 +94,6 @@ instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/roots.cc: kFirstTextBytes: buffer
-malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
 instruments/leaks/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
 instruments/leaks/backed_pages.h: kEntries: buffer
@@ -106,6 +105,13 @@ instruments/unwind/call_frame_entries.h: kHeaderBytes: format
 instruments/unwind/call_frame_info.h: kNumRegisters: format
 instruments/unwind/call_frame_info.cc: kOpLoad kOpRegister kOpLiteral kOpAnd kOpNotLess kOpShift kOpAdd: format
 instruments/unwind/call_frame_info.cc: kDeepest: buffer
+instruments/unwind/call_frame_info.cc: kAdvance kOffset kRestore kShortForms kSetLocation kAdvance1 kAdvance2 kAdvance4: format
+instruments/unwind/call_frame_info.cc: kDefineAddress kDefineAddressRegister kDefineAddressOffset: format
+instruments/unwind/call_frame_info.cc: kDefineAddressExpression kDefineAddressSigned kDefineAddressOffsetSigned: format
+instruments/unwind/call_frame_info.cc: kOffsetExtended kRestoreExtended kUndefined kSameValue kRegister kExpression: format
+instruments/unwind/call_frame_info.cc: kOffsetExtendedSigned kValueOffset kValueOffsetSigned kValueExpression: format
+instruments/unwind/call_frame_info.cc: kNegativeOffsetExtended kNop kRememberState kRestoreState: format
+instruments/unwind/call_frame_info.cc: kNegateReturnStateWithPc kNegateReturnState kArgumentsSize: format
 instruments/unwind/call_frame_info.h: kAbsolute kUnsigned2 kUnsigned4 kUnsigned8 kSigned2 kSigned4 kSigned8 kFormatMask
     kRelativeToField kRelativeToHeader: format
 instruments/unwind/call_frame_info.h: kStackPointer kFramePointer kBase kReturn: format
@@ -224,7 +230,7 @@ os/files.h: kFirstDescriptor: system
 process/helper_thread.h: kMaxWriteWaitMs: patience
 process/helper_thread.cc: kMaxSignalWaitMs: patience
 base/text.h: kMinIntervalMs kMaxIntervalMs: setting
-config/near_name.h: kShortestNearName kTwoErrorsFrom: message
+config/near_name.h: kNearDistance: message
 os/stack_trace.h: kMaxStackDepth: buffer
 instruments/profiles/sampler.h: kDefaultSamplePeriod: setting
 instruments/profiles/sample_table.h: kMaxGrowthStacks: buffer

@@ -233,29 +233,28 @@ void LookForSmall(const char* name, size_t name_length, const char* value, void*
   small = ParseBoolean(value).value_or(small);
 }
 
-// The beginnings of this library's names. PMI_RANK, SLURM_PROCID and OMPI_HOME are not among them:
-// they belong to other software, which has more names like them. Most variables of an environment
-// begin otherwise, and cost nothing.
-constexpr std::string_view kOwnBeginnings[] = {"TCM", "HEA", "MAL", "PPR"};
+// True if a name has the beginning of one of this library's. PMI_RANK, SLURM_PROCID and OMPI_HOME
+// do not: they belong to other software, which has more names like them. Most variables of an
+// environment begin otherwise, and cost nothing.
+bool BeginsLikeOurs(std::string_view name) {
+  return StartsWith(name, "TCM") || StartsWith(name, "HEA") || StartsWith(name, "MAL") ||
+         StartsWith(name, "PPR");
+}
 
-// Returns the setting that an unknown variable probably means; of several, the one with the fewest
-// differences. Null if no name is similar.
-const Setting* MeantSetting(std::string_view given) {
-  const Setting* meant = nullptr;
-  size_t fewest = kMaxComparedName + 1;
-  for (const std::string_view beginning : kOwnBeginnings) {
-    if (!StartsWith(given, beginning)) continue;
-    for (const Setting& setting : AllSettings()) {
-      if (!StartsWith(setting.name.view(), beginning) || !IsNearName(given, setting.name.view()))
-        continue;
-      const size_t distance = EditDistance(given, setting.name.view());
-      if (distance < fewest) {
-        fewest = distance;
-        meant = &setting;
-      }
+// Returns the setting whose name is the nearest to that of an unknown variable; null if none is
+// near.
+const Setting* NearestSetting(std::string_view given) {
+  if (!BeginsLikeOurs(given)) return nullptr;
+  const Setting* nearest = nullptr;
+  size_t least = kNearDistance + 1;
+  for (const Setting& setting : AllSettings()) {
+    const size_t distance = EditDistance(given, setting.name.view());
+    if (distance < least) {
+      least = distance;
+      nearest = &setting;
     }
   }
-  return meant;
+  return nearest;
 }
 
 struct NameWriter {
@@ -302,7 +301,7 @@ void ReadFound(const Setting& setting, const char* value, Settings* settings,
 
 // Describes a variable that is no setting, unless it belongs to other software.
 void ComplainOfUnknown(std::string_view given, TextWriter* complaint) {
-  const Setting* const near = MeantSetting(given);
+  const Setting* const near = NearestSetting(given);
   if ((near == nullptr && !StartsWith(given, kPrefix)) || IsIgnoredSetting(given)) return;
   const std::string_view meant = near != nullptr ? near->name.view() : SettingCalled(given);
   complaint->Text("tcmalloc: ");

@@ -68,7 +68,6 @@ struct Settings {
   size_t heap_check_pointer_source_alignment;  // at most a pointer's alignment
   bool heap_check_run_under_gdb;
   bool heap_check_show_contents;
-  bool heap_check_test_pointer_alignment;
   char pprof_path[kSettingTextBytes];
   // The heap profiler, which only the full library has. Without a prefix, only the program itself
   // can start it.
@@ -122,7 +121,6 @@ struct Settings {
   size_t hard_limit_bytes;
   BytesOrPercent soft_limit;  // a percentage is of the container's limit
   size_t sample_period_bytes;
-  uint64_t sample_seed;
   char pressure[kSettingTextBytes];
   // Profiles of samples in files (instruments/profiles/profiles.h), which only the full
   // library writes.
@@ -134,7 +132,6 @@ struct Settings {
   bool skip_mmap;
   bool skip_sbrk;
   StackTraceMethod stack_trace_method;
-  bool stack_trace_method_verbose;
   // NAME=VALUE of each variable that differs from its default, separated by spaces; ends in "..."
   // if there is no room for all.
   char given[512] = "";

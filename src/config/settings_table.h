@@ -139,10 +139,6 @@ inline constexpr SettingRow kSettingRows[] = {
         kFullLibrary,
         "Show the first words of one leaked object of each call site in the leak checker's "
         "reports. They may be the user's secrets."),
-    Row("HEAP_CHECK_TEST_POINTER_ALIGNMENT", kBoolean, "false",
-        &Settings::heap_check_test_pointer_alignment, kFullLibrary,
-        "When the leak checker finds leaks: say whether it would find fewer if it looked for "
-        "pointers at every address."),
     Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, 1_GiB, {-kMaxBytes, kMaxBytes},
         &Settings::heap_profile_allocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes were "
@@ -332,9 +328,6 @@ inline constexpr SettingRow kSettingRows[] = {
         "interval: the mean number of bytes between samples. 0 for none; the cost of 524288 is "
         "hardly noticeable. Programs change it at run time by the property "
         "tcmalloc.sample_parameter. libtcmalloc_minimal takes no samples."),
-    Row("TCMALLOC_SAMPLE_SEED", kInteger, "0", {0, kMaxBytes}, &Settings::sample_seed, kFullLibrary,
-        "The seed for the choice of samples, so that a run can be repeated: the choice depends on "
-        "it and on the allocations of each thread. 0 for a different choice in each process."),
     Row("TCMALLOC_SKIP_MMAP", kBoolean, "false", &Settings::skip_mmap, kNoTraits,
         "Take memory only from sbrk(2), not from mmap(2)."),
     Row("TCMALLOC_SKIP_SBRK", kBoolean, "false", &Settings::skip_sbrk, kNoTraits,
@@ -359,9 +352,6 @@ inline constexpr SettingRow kSettingRows[] = {
         "information, or if the C library has no _dl_find_object (before glibc 2.35). none: no "
         "traces. The other values are gperftools' names for the nearest of these. "
         "libtcmalloc_minimal has no stack traces."),
-    Row("TCMALLOC_STACKTRACE_METHOD_VERBOSE", kBoolean, "false",
-        &Settings::stack_trace_method_verbose, kNoTraits,
-        "Print a line on stderr that says which method is used."),
     Row("TCMALLOC_STATS_EVERY", kText, "", &Settings::stats_every, kNoTraits,
         "Write the statistics as a line of JSON at this interval, to stderr, or, with a comma and "
         "a file name after it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
@@ -388,6 +378,9 @@ inline constexpr IgnoredSettings kIgnoredSettings[] = {
     {"The CPU profiler, which does not exist yet",
      "CPUPROFILE,CPUPROFILE_USE_PID,CPUPROFILESIGNAL,CPUPROFILE_FREQUENCY,CPUPROFILE_REALTIME,"
      "CPUPROFILE_PER_THREAD_TIMERS,CPUPROFILE_TIMER_SIGNAL,PROFILESELECTED"},
+    {"The leak checker does not repeat its search with another alignment of pointers",
+     "HEAP_CHECK_TEST_POINTER_ALIGNMENT"},
+    {"The library does not print its method of stack traces", "TCMALLOC_STACKTRACE_METHOD_VERBOSE"},
     {"The debug libraries write no trace of allocations", "TCMALLOC_TRACE,TCMALLOC_TRACE_FILE"},
     {"The library asks the OS for the size of its pages", "TCMALLOC_OVERRIDE_PAGESIZE"},
     {"The size of a batch follows from the size of objects and from their use",

@@ -13,7 +13,6 @@
 #include "process/heap.h"
 #include "process/release.h"
 #include "stats/stats.h"
-#include "stats/stats_formats.h"
 
 namespace tcmalloc {
 namespace {
@@ -43,9 +42,6 @@ struct mallinfo2 MallInfo() {
 // The fields of the old structure are int: larger values become the largest int.
 int Clamp(size_t n) { return n > INT_MAX ? INT_MAX : static_cast<int>(n); }
 
-// The text is formatted in pieces of this size; each is one call of fwrite.
-constexpr size_t kChunk = 1024;
-
 }  // namespace
 }  // namespace tcmalloc
 
@@ -74,17 +70,26 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
     errno = EINVAL;
     return -1;
   }
-  HeapSnapshot snapshot;
-  CollectSnapshot(ExistingHeap(), &snapshot);
-  char buffer[kChunk];
-  TextWriter text(
-      buffer, sizeof(buffer),
-      [](std::string_view chunk, void* file) {
-        fwrite(chunk.data(), 1, chunk.size(), static_cast<FILE*>(file));
-      },
-      out);
-  WriteStatsXml(snapshot, &text);
-  text.Flush();
+  const HeapStats s = CollectStats(ExistingHeap());
+  char buffer[1024];
+  TextWriter text(buffer, sizeof(buffer));
+  const auto total = [&text](const char* type, size_t count, size_t bytes) {
+    text.Text("<total type=\"").Text(type).Text("\" count=\"").Number(count);
+    text.Text("\" size=\"").Number(bytes).Text("\"/>\n");
+  };
+  const auto system = [&text](const char* type, size_t bytes) {
+    text.Text("<system type=\"").Text(type).Text("\" size=\"").Number(bytes).Text("\"/>\n");
+  };
+  text.Text("<malloc version=\"1\">\n");
+  total("fast", s.thread_caches, s.thread_cache_bytes);
+  total("rest", 0, s.free_in_spans_bytes() + s.page_heap_free_bytes);
+  total("mmap", s.large_objects, s.large_bytes);
+  total("in_use", 0, s.in_use_bytes);
+  system("current", s.actual_bytes() - s.metadata_bytes);
+  system("released", s.unmapped_bytes());
+  system("metadata", s.metadata_bytes);
+  text.Text("</malloc>\n");
+  fwrite(buffer, 1, text.text().size(), out);
   return 0;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "base/text.h"
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/pressure/pressure.h"
 #include "instruments/profiles/profiles.h"
@@ -7,7 +6,6 @@
 #include "os/c_library.h"
 #include "os/log.h"
 #include "os/signals.h"
-#include "os/stack_trace.h"
 #include "process/background_thread.h"
 #include "process/fork.h"
 #include "process/heap.h"
@@ -17,13 +15,6 @@
 
 namespace tcmalloc {
 namespace {
-
-void WriteStackTraceMethod() {
-  char buffer[128];
-  TextWriter line(buffer, sizeof(buffer));
-  line.Text("tcmalloc: stack traces: ").Text(StackTraceMethodName()).Text("\n");
-  WriteToStderr(line.text());
-}
 
 void WriteLastReports() {
   OnProfilerExit();
@@ -54,7 +45,6 @@ void OnLibraryLoad() {
   CLibraryMalloc::Resolve();
   KeepModuleLoaded();
   InstallForkHandlers();
-  if (GlobalHeap().settings.stack_trace_method_verbose) WriteStackTraceMethod();
   OnProfilerLoad();
   const Settings& settings = GlobalHeap().settings;
   // The setting is tested here, so that the pages of code of a disabled tool are not touched.

@@ -37,7 +37,7 @@ class CLibraryMalloc {
   // /proc/self/maps. No lock may be held.
   static Verdict Classify(const void* p, StackHolds stack_holds);
 
-  // Whether Allocate may be called: Resolve has found all functions.
+  // True if Resolve has found all functions: then Allocate may be called.
   static bool CanAllocate();
   // The C library's malloc and memalign. `alignment` is a power of two.
   static void* Allocate(size_t size, size_t alignment);

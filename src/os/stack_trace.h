@@ -41,8 +41,6 @@ enum class StackTraceMethod : uint8_t {
 
 // Sets the method for all threads.
 void SetStackTraceMethod(StackTraceMethod method);
-// The name of the current method.
-const char* StackTraceMethodName();
 
 // Writes up to `max` return addresses to `frames`, the caller's first, after skipping `skip`, and
 // returns how many it wrote. A frame that a signal interrupted has the address of the next

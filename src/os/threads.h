@@ -43,8 +43,8 @@ class ThreadNumbers {
  private:
   static constexpr uint32_t kMask = (uint32_t{1} << kThreadNumberBits) - 1;
 
-  // The last number that was given, and higher bits. Relaxed: the only data that depends on it is
-  // in a lock with the number.
+  // The last number that was given, and higher bits. Relaxed: other threads see a
+  // number only as the owner in a lock.
   std::atomic<uint32_t> given_;
   // Set once. Relaxed: see given_.
   std::atomic<bool> may_repeat_{false};

@@ -26,7 +26,7 @@ class Sampling {
   // Registry::AlarmAll afterwards. If `period` is so large that no sample would ever be due,
   // sampling is off.
   void SetPeriod(size_t period);
-  // The seed of all gaps drawn from now on; 0 for a different one in every process.
+  // For tests: the seed of all gaps drawn from now on. Without it each process has a different one.
   void SetSeed(uint64_t seed);
 
   // Called on the slow path of an allocation of `bytes` that the fast path has not counted. True if

@@ -24,9 +24,6 @@ void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts, Tex
 // OpenMetrics 1.0 text, which Prometheus reads. The collector adds the process and the time.
 void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
 
-// The XML of malloc_info: glibc's elements, and additional attributes of this library.
-void WriteStatsXml(const HeapSnapshot& snapshot, TextWriter* out);
-
 // A named figure of the snapshot, with the same name in JSON and in OpenMetrics. The name of a
 // figure in bytes ends in "_bytes".
 struct StatsFigure {

@@ -65,9 +65,6 @@ def in_process(test, process):
         "the classes of malloc_stats": sum(int(size) * int(objects) for size, objects in columns) +
                                        stats["large_in_use_bytes"] + stats["guarded_bytes"],
         "malloc_info": int(re.search(r'<total type="in_use" count="0" size="(\d+)"', xml)[1]),
-        "the sizes of malloc_info": sum(int(size) * int(objects) for size, objects in re.findall(
-            r'<size to="(\d+)" .*in_use="(\d+)"', xml)) + int(re.search(r'type="mmap" .*size="(\d+)"', xml)[1]) +
-                                    stats["guarded_bytes"],
         "external fragmentation": figures["generic.total_physical_bytes"] - figures["tcmalloc.external_fragmentation_bytes"],
         "what is not free": figures["generic.heap_size"] - sum(figures[f"tcmalloc.{name}"] for name in (
             "central_cache_free_bytes", "thread_cache_free_bytes", "pageheap_free_bytes", "pageheap_unmapped_bytes")),

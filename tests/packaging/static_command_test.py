@@ -5,7 +5,8 @@
 Usage: static_command_test.py SOURCE_FOLDER WORK_FOLDER COMMAND LIBRARY
 
 * It needs no library and no dynamic linker.
-* It answers as COMMAND does about a process that runs on LIBRARY: with names of functions, as JSON, of a snapshot.
+* It prints the same as COMMAND about a process that runs on LIBRARY and about a snapshot of it, as text with names of
+  functions and as JSON.
 * The Python wheel with it is a manylinux wheel.
 * With root's rights it does so in an empty root, which has /proc and /dev, as in an image without a distribution.
 """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The C++ interface of profiles. The environment sets the interval, and the seed: each run has the
-// same samples.
+// The C++ interface of profiles. The environment sets an interval so short that each object of kSize
+// is sampled.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -28,7 +28,7 @@ __attribute__((noinline)) void* Allocate() {
   return p;
 }
 
-// The estimated number of these objects. Nearly each one is a sample.
+// The estimated number of these objects.
 double EstimateOf(const Profile& profile) {
   double objects = 0;
   double bytes = 0;

@@ -48,8 +48,8 @@ def everywhere(test):
     test.expect("hints", {**others, "TCMALLOC_HINTS": "1"},
                 r"(tcmalloc: hint: [A-Z].*\n){3}")
     # Without both sources no allocation succeeds; without the last one every allocation does.
-    test.expect("an empty boolean", {"TCMALLOC_SKIP_SBRK": "", "TCMALLOC_STACKTRACE_METHOD_VERBOSE": ""},
-                "tcmalloc: stack traces: .*\n")
+    test.expect("an empty boolean", {"TCMALLOC_SKIP_SBRK": "", "TCMALLOC_HINTS": "", "MALLOC_ARENA_MAX": "1"},
+                "tcmalloc: hint: MALLOC_ARENA_MAX .*\n")
 
 
 def in_full_library(test):

@@ -22,7 +22,7 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import apps, peers, process, programs, server, statistics, verdict  # noqa: E402
+from runner import apps, peers, process, programs, redis, server, statistics, verdict  # noqa: E402
 from runner.statistics import Interval, Ratio  # noqa: E402
 
 LIBC = peers.c_library_path()
@@ -63,7 +63,7 @@ class Servers(unittest.TestCase):
         first, second = (server.batch(random.Random(7), 2) for _ in range(2))
         self.assertEqual(first, second)
         self.assertEqual(first.count(b"*"), server.COMMANDS_PER_BATCH)
-        self.assertEqual(server.command("SET", "key", b"v"), b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\nv\r\n")
+        self.assertEqual(redis.command("SET", "key", b"v"), b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\nv\r\n")
 
 
 def wild(generator):

@@ -64,7 +64,7 @@ TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
       {
         clearenv();
         setenv("TCMALLOC_RELEASE_RATE", "1.0", 1);  // is the default
-        setenv("TCMALLOC_SAMPLE_SEED", "many", 1);  // is ignored
+        setenv("TCMALLOC_HUGEPAGES", "many", 1);    // is ignored
         setenv("TCMALLOC_SKIP_SBRK", "yes", 1);
         setenv("TCMALLOC_PROFILE", "/tmp/a\n,peak", 1);
         setenv("TCMALLOC_STATS_EVERY", "10s", 1);

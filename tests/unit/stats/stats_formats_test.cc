@@ -45,7 +45,6 @@ const Format kFormats[] = {
     [](const HeapSnapshot& s, TextWriter* out) { WriteStatsText(s, 2, out); },
     &WriteJson,
     &WriteStatsOpenMetrics,
-    &WriteStatsXml,
 };
 
 std::string Written(Format format, const HeapSnapshot& snapshot) {

@@ -147,55 +147,30 @@ TEST(PressurePolicyTest, ALevelIsLeftOnlyWellBelowItsThreshold) {
   EXPECT_EQ(policy.DueByUse(2 * kPolicyIntervalMs + 1, InUse(800)), 1);
 }
 
-TEST(PressurePolicyTest, ActionsThatFreeLittleBackOff) {
+TEST(PressurePolicyTest, AnActionThatFreesLittleIsRepeatedLater) {
   PressurePolicy policy(kPolicyIntervalMs);
-  int64_t last = -1;
-  int64_t wait = 0;
-  int actions = 0;
-  for (int64_t now = 0; now < 400 * kPolicyIntervalMs; now += 100) {
-    if (policy.DueByUse(now, InUse(850)) == 0) continue;
-    wait = now - last;
-    last = now;
-    ++actions;
-    policy.ActedByUse(now, 0, 850 * kMiB);
-  }
-  // The actions come after 1, 2, 4 ... 64, 64 ... intervals.
-  EXPECT_EQ(wait, kMaxWaits * kPolicyIntervalMs);
-  EXPECT_EQ(actions, 12);
-}
-
-TEST(PressurePolicyTest, OneThatFreesMuchEndsTheBackOff) {
-  PressurePace pace(kPolicyIntervalMs);
-  int64_t now = 0;
-  for (int i = 0; i < 4; ++i) {
-    now += pace.RemainingMs(now);
-    pace.Acted(now, 0, kMuch);
-  }
-  EXPECT_EQ(pace.wait_ms(), 8 * kPolicyIntervalMs);
-  now += pace.RemainingMs(now);
-  pace.Acted(now, kMuch, kMuch);
-  EXPECT_EQ(pace.wait_ms(), kPolicyIntervalMs);
-}
-
-TEST(PressurePolicyTest, GrowthEndsAWait) {
-  PressurePace pace(kPolicyIntervalMs);
-  pace.Acted(0, 0, 320 * kMiB);
-  EXPECT_FALSE(pace.MayAct(kMinWaitMs, 330 * kMiB));
-  EXPECT_TRUE(pace.MayAct(kMinWaitMs, 331 * kMiB));
-  EXPECT_FALSE(pace.MayAct(kMinWaitMs - 1, 1000 * kMiB));
-  EXPECT_FALSE(pace.MayAct(kMinWaitMs, 100 * kMiB));
+  EXPECT_EQ(policy.DueByUse(0, InUse(850)), 1);
+  // A 32nd of 832 MiB is 26 MiB.
+  policy.ActedByUse(0, 26 * kMiB - 1, 832 * kMiB);
+  const int64_t next = kWaitsAfterLittle * kPolicyIntervalMs;
+  EXPECT_EQ(policy.DueByUse(next - 1, InUse(899)), 0);
+  EXPECT_EQ(policy.DueByUse(next, InUse(850)), 1);
+  policy.ActedByUse(next, 26 * kMiB, 832 * kMiB);
+  EXPECT_EQ(policy.DueByUse(next + kPolicyIntervalMs, InUse(850)), 1);
+  policy.ActedByUse(next + kPolicyIntervalMs, 0, 850 * kMiB);
+  EXPECT_EQ(policy.DueByUse(next + kPolicyIntervalMs + 1, InUse(900)), 2) << "a higher level";
 }
 
 TEST(PressurePolicyTest, EventsAskForAllThereIsAndKeepTheirOwnPace) {
   PressurePolicy policy(kPolicyIntervalMs);
   EXPECT_EQ(policy.EventsDisarmedMs(0), 0);
   EXPECT_EQ(policy.EventsDisarmedMs(1'000'000), 0);
-  EXPECT_EQ(policy.DueByEvent(0, kMuch), 3);
+  EXPECT_EQ(policy.DueByEvent(0), 3);
   policy.ActedByEvent(0, kMuch, kMuch);
-  EXPECT_EQ(policy.DueByEvent(1, kMuch), 0);
+  EXPECT_EQ(policy.DueByEvent(1), 0);
   EXPECT_EQ(policy.EventsDisarmedMs(1), kPolicyIntervalMs - 1);
   EXPECT_EQ(policy.DueByUse(1, InUse(800)), 1);
-  EXPECT_EQ(policy.DueByEvent(kPolicyIntervalMs, kMuch), 3);
+  EXPECT_EQ(policy.DueByEvent(kPolicyIntervalMs), 3);
   EXPECT_EQ(policy.EventsDisarmedMs(kPolicyIntervalMs), 0);
 }
 
