@@ -210,15 +210,14 @@ class PageHeap {
   }
   // The most bytes that a home may keep of spans of one kind, where it keeps `own` bytes and
   // `more` are to be added: what the other kept spans leave of the share of kept spans. Rates above
-  // 1 divide the share. In an unattended heap, where no thread would return them later, `most`
-  // bounds them, too.
-  size_t MayKeepBytes(size_t own, size_t more, size_t most) const {
+  // 1 divide the share. In an unattended heap no thread would return them later.
+  size_t MayKeepBytes(size_t own, size_t more) const {
     size_t share = Shares().kept_spans;
-    if (state_.hints.unattended.value()) share = std::min(share, most);
+    if (state_.hints.unattended.value()) share = std::min(share, kUnattendedBytes);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
-    // No multiple of the step, a power of two, is passed.
-    if ((own ^ (own + more)) < KeptSpansStep(share, state_.homes.count())) return share;
+    const bool passes_step = (own ^ (own + more)) >= kKeptSpansStep;
+    if (!passes_step) return share;
     const size_t all = state_.homes.KeptBytes();
     return share - std::min(share, all - std::min(all, own));
   }

@@ -24,7 +24,7 @@ Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper)
   if (pool.needs_records()) AddRecords(pool);
   if (Span* const span = pool.TryTake(n, now_ms_())) return span;
   const Length chunk = kPoolChunk;
-  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes(), kUnattendedPoolBytes);
+  const size_t most = MayKeepBytes(pool.bytes(), chunk.bytes());
   const bool may_keep = pool.bytes() + chunk.bytes() <= most;
   Span* const span = Allocate({.length = n, .use = use, .chunk = may_keep ? chunk : n});
   if (span == nullptr || span->num_pages == n) return span;
@@ -75,7 +75,7 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   if (!span->ClaimLargeAt(p)) return false;
   TakeSample(span, sample);
   span->in_use.written = span->num_pages;
-  const size_t most = MayKeepBytes(pool.bytes(), span->bytes(), kUnattendedPoolBytes);
+  const size_t most = MayKeepBytes(pool.bytes(), span->bytes());
   pool.Put(span);
   if (pool.has_spare_records()) TakeRecords(pool);
   while (DeleteLongest(pool, most) > 0) {
@@ -128,8 +128,7 @@ size_t PageHeap::NewFromCache(Length n, SpanHome& home, Span** spans, size_t mos
 void PageHeap::DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool same_shard) {
   size_t kept = 0;
   if (MayKeep()) {
-    const size_t most =
-        MayKeepBytes(home.kept.bytes(), n * spans[0]->bytes(), kUnattendedSpanBytes);
+    const size_t most = MayKeepBytes(home.kept.bytes(), n * spans[0]->bytes());
     kept = home.kept.Put(spans, n, same_shard, most);
   }
   for (; kept < n; ++kept) Delete(spans[kept]);

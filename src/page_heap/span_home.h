@@ -23,9 +23,9 @@ namespace tcmalloc {
 
 // The longest span that is kept, in pages. Not measured.
 inline constexpr size_t kMaxKeptPages = Tuned(16, 1, 127);
-// The most bytes that a shard keeps while no thread runs idle release. Two threads that each fill
-// and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010).
-inline constexpr size_t kUnattendedSpanBytes = Tuned(4_MiB, 0, 64_MiB);
+// The most bytes that a shard keeps of each kind of spans while no thread runs idle release. Two
+// threads that each fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010).
+inline constexpr size_t kUnattendedBytes = Tuned(8_MiB, 0, 64_MiB);
 
 // The kept spans of one shard: short spans that became empty a moment ago, for the next
 // request of the same shard. Their memory is likely to be in the CPU's cache, and the page heap's
@@ -126,10 +126,9 @@ class alignas(kCacheLineSize) SpanCache {
 //       was joined to another may be handed out in two parts.
 // Synchronization: the lock of the shard's kept spans. Who walks over all spans
 // (SpanStore::ListSpans) must hold those of all shards, too, or be the only thread.
+
 // The longest object that a pool keeps and serves. Not measured.
 inline constexpr Length kMaxPooledLength = TunedLength(1_MiB, 64_KiB, 1_GiB);
-// The most bytes that a pool keeps while no thread runs idle release. Not measured.
-inline constexpr size_t kUnattendedPoolBytes = Tuned(8_MiB, 0, 64_MiB);
 // Pages that a pool takes from the page heap at once, if there is a free span of that length. Two
 // threads that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of their own
 // length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045).

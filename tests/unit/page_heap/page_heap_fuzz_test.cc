@@ -452,7 +452,7 @@ class Fuzzer {
     const auto share =
         static_cast<size_t>(static_cast<double>(heap_.Shares().kept_spans) / std::max(rate_, 1.0));
     size_t others = 0;
-    const size_t step = KeptSpansStep(share, PageHeapUnderTest::kHomes);
+    const size_t step = kKeptSpansStep;
     if (own / step != after / step) {
       for (const auto& cache : caches_) others += kept_bytes(cache);
       others -= own;

@@ -139,7 +139,7 @@ TEST_F(SpanPoolTest, AllPoolsTogetherKeepTheShare) {
     SCOPED_TRACE(testing::Message() << homes << " " << unattended);
     heap_.hints().unattended.Set(unattended);
     size_t most = heap_.Shares().kept_spans;
-    if (unattended) most = std::min(most, kUnattendedPoolBytes);
+    if (unattended) most = std::min(most, kUnattendedBytes);
     std::vector<Span*> spans;
     for (size_t i = 0; i < 2 * most / kMiB; ++i) {
       spans.push_back(Direct(kLongestPooled));
