@@ -556,6 +556,7 @@ const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* obj
 }
 
 void CentralFreeList::TakeFarLines(const Shard& own, const Runs& runs, void* const* objects) const {
+  if (object_size_ > kMaxTakenBytes) return;
   uint64_t far = 0;
   for (uint64_t shards = runs.shards; shards != 0; shards &= shards - 1) {
     const size_t s = static_cast<size_t>(std::countr_zero(shards));
