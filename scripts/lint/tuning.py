@@ -206,7 +206,6 @@ page_heap/address_space.h: kMaxMovesAtOnce: buffer
 page_heap/address_space.cc: kSpanRecordsBytes: buffer
 page_heap/address_space_cold.cc: kRestoredAtOnce: bound
 page_heap/address_space_cold.cc: kMaxUnmapRefusals: patience
-page_heap/address_space_cold.cc: kUnmapDownToPart: derived
 page_heap/release_policy.h: kDefaultReleaseRate: setting
 page_heap/release_policy.h: kReleasePart kMaxReleasePart: bound
 page_heap/page_heap.cc: kMaxSlicesForSoft: bound

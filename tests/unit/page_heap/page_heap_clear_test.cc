@@ -340,7 +340,7 @@ class ZeroModel {
 TEST(PageHeapZeroTest, WhatCountsAsZeroIs) { ZeroModel(4096, false, 42).Run(1000); }
 
 TEST(PageHeapZeroTest, WhatCountsAsZeroIsWhereAddressSpaceIsShort) {
-  ZeroModel(65536, true, 43).Run(1000);
+  ZeroModel(65536, true, 43).Run(3000);
 }
 
 }  // namespace
