@@ -197,7 +197,6 @@ config/settings.h: kMinPerCacheBytes: setting
 config/settings.cc: kSmallRetentionBytes kSmallMinPerCacheBytes kSmallReleaseRate: setting
 page_heap/free_spans.h: kMaxExactPages: buffer
 page_heap/governor.h: kMaxRefusals: patience
-page_heap/span_store.cc: kEqualsLookedAt: bound
 page_heap/span_store_cold.cc: kSpansLookedAt: bound
 page_heap/page_heap_kept.cc: kDrainedAtOnce: bound
 page_heap/span_home.h: kPoolRecords: buffer

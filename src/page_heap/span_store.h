@@ -106,7 +106,7 @@ class SpanStore {
     Memory memory = Memory::kAny;  // not kKept
     hugepage_policy::Need need = hugepage_policy::Need::kUnknown;
     int64_t now_ms = 0;
-    // There are hugepages: of spans of equal length the one in the fullest hugepage is taken.
+    // There are hugepages: a whole one is not cut for a shard while a shorter span fits.
     bool in_hugepages = false;
   };
   // A place for a request: in a free span, and in the free spans after it if it is too short.
@@ -217,8 +217,6 @@ class SpanStore {
   Length FreeAround(const Span* span) const {
     return span->in_run ? free_runs_.RunOf(span).length() : span->num_pages;
   }
-  // Among spans as long as `span`, the one in the fullest hugepage.
-  Span* FullestOfEqual(const Request& request, Span* span, FreeKind kind) const;
   // Adjacent to the home's last span, else, if there is one, in a free span in which no other home
   // continues.
   Place FindNear(const Request& request, FreeKind kind) const;
