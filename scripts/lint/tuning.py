@@ -209,7 +209,7 @@ page_heap/release_policy.h: kDefaultReleaseRate: setting
 page_heap/release_policy.h: kReleasePart kMaxReleasePart: bound
 page_heap/page_heap.cc: kMaxSlicesForSoft: bound
 page_heap/page_heap.cc: kMaxTimesTaken: patience
-page_heap/metadata_arena.h: kArenaChunkBytes kFirstRegionBytes kMaxRegionBytes kMostFromSpare: buffer
+page_heap/metadata_arena.h: kArenaChunkBytes kFirstRegionBytes kMaxRegionBytes kMostFromChunk: buffer
 config/settings.h: kMaxReleaseRate: setting
 process/release.h: kSleepAfterPasses: derived
 process/large_reports.cc: kRisePart: setting
