@@ -79,7 +79,9 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n, Memory memo
     size_t taken = 0;
     switch (source) {
       case RefillSource::kOwnShard:
-        if (mine != nullptr) taken = RemoveFromOwn(own, *mine, objects, n);
+        if (mine == nullptr) break;
+        mine->used_at.store(new_spans_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        taken = RemoveFrom(own, objects, n);
         break;
       case RefillSource::kKeptSpan:
         if (mine != nullptr) taken = RemoveFromNewSpan(own, Memory::kKept, objects, n);
@@ -103,26 +105,18 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n, Memory memo
   return 0;
 }
 
-size_t CentralFreeList::RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects,
-                                      size_t n) {
-  spans.used_at.store(new_spans_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  const Takeable first = FirstTake(own, n);
-  const size_t taken = RemoveFrom(own, first, objects, n);
-  if (taken > 0 || first == Takeable::kAny) return taken;
-  return RemoveFrom(own, Takeable::kAny, objects, n);
-}
-
-size_t CentralFreeList::RemoveFrom(const Shard& shard, Takeable take, void** objects, size_t n) {
+size_t CentralFreeList::RemoveFrom(const Shard& shard, void** objects, size_t n) {
   ShardSpans* const spans = shard.spans(size_class_);
   if (!HasObjects(spans)) return 0;
   SpinLock& lock = LockOf(shard);
   lock.Lock();
-  return RemoveAndUnlock(lock, *spans, take, objects, n);
+  return RemoveAndUnlock(lock, *spans, Takeable::kAny, objects, n);
 }
 
 size_t CentralFreeList::RemoveAndUnlock(SpinLock& lock, ShardSpans& spans, Takeable take,
                                         void** objects, size_t n) {
-  take = Simplified(take);
+  // A group of one object is always whole.
+  if (groups_.size() == 1) take = Takeable::kAny;
   void** const end = objects + n;
   void** begin = end;
   Claims claims;
@@ -151,20 +145,19 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Memory memory, void** obje
     const size_t before = new_spans_.fetch_add(1, std::memory_order_relaxed);
     spans->used_at.store(before + 1, std::memory_order_relaxed);
   }
-  const Takeable take = FirstTake(own, n);
   Claims claims;
   claims.wanted = n;
   {
     const SpinLockHolder holder(LockOf(own));
     // From these spans, even if other threads have returned objects meanwhile: otherwise one could
     // stay without a live object.
-    for (size_t i = 0; i < num_fresh; ++i) ClaimFromNewSpanLocked(*spans, fresh[i], take, &claims);
+    for (size_t i = 0; i < num_fresh; ++i) ClaimFromNewSpanLocked(*spans, fresh[i], &claims);
   }
   void** const end = objects + n;
   void** const begin = PrependClaimed(claims, end);
   size_t more = 0;
   if (claims.full()) {
-    more = RemoveFrom(own, take, objects, static_cast<size_t>(begin - objects));
+    more = RemoveFrom(own, objects, static_cast<size_t>(begin - objects));
   }
   return more + MoveDown(objects + more, begin, end);
 }
@@ -197,13 +190,8 @@ void CentralFreeList::ClaimLocked(ShardSpans& spans, Takeable take, Claims* clai
   spans.free_objects.Subtract(wanted - claims->wanted);
 }
 
-void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take,
-                                             Claims* claims) {
-  if (take == Takeable::kWholeGroups) {
-    ClaimWholeGroupsLocked(span, claims);
-  } else {
-    ClaimLowestLocked(span, claims);
-  }
+void CentralFreeList::ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Claims* claims) {
+  ClaimLowestLocked(span, claims);
   SpanOwner(size_class_, SpanOwner::Of(span).shard(), true).StoreIn(span);
   spans.num_spans.Add(1);
   spans.free_objects.Add(span->free_count);
