@@ -27,7 +27,6 @@
 #include <string_view>
 
 #include "instruments/pressure/event_sources.h"
-#include "page_heap/memory_limit.h"
 #include "page_heap/retention.h"
 
 namespace tcmalloc {
@@ -83,10 +82,9 @@ bool ParsePressureConfig(std::string_view text, PressureConfig* config, std::str
 // Decides when the library acts on memory pressure, and at which level. It only decides: the caller
 // passes the time and the memory in use, acts, and reports the effect. Thread safety: none.
 //
-// Levels (NextMemoryLevel, page_heap/memory_limit.h, which also serves the heap's own limits). A
-// level is entered when the memory in use reaches its threshold, and left when it has fallen below
-// the threshold by the part kNoticeablePart. In a level its action is repeated, since freed memory
-// collects in caches again.
+// Levels. A level is entered when the memory in use reaches its threshold, and left when it has
+// fallen below the threshold by the part kNoticeablePart. In a level its action is repeated, since
+// freed memory collects in caches again.
 //
 // Pace. An action costs time, and is wasted if it frees nothing: after one that freed little, the
 // next waits several intervals. A higher level is due at once. systemd has no such pace and trims
@@ -146,7 +144,7 @@ class PressurePolicy {
   // Returns the level whose action is due, 0 for none.
   int DueByUse(int64_t now_ms, const PressureReadings& readings) {
     const int before = level_;
-    level_ = NextMemoryLevel(BoundsOf(readings), before);
+    level_ = LevelAfter(before, readings);
     if (level_ > before) level_pace_.Forget();
     return level_pace_.MayAct(now_ms) ? level_ : 0;
   }
@@ -181,17 +179,15 @@ class PressurePolicy {
   }
 
  private:
-  static std::array<MemoryBound, kPressureLevels> BoundsOf(const PressureReadings& readings) {
-    std::array<MemoryBound, kPressureLevels> bounds;
-    for (size_t i = 0; i < kPressureLevels; ++i) {
-      const auto& [in_use, threshold] = readings[i];
+  // The highest level that is entered, or still held after `level`.
+  static int LevelAfter(int level, const PressureReadings& readings) {
+    for (int n = kPressureLevels; n > 0; --n) {
+      const auto& [in_use, threshold] = readings[static_cast<size_t>(n) - 1];
       if (threshold == PressureReading::kNoThreshold) continue;
-      // A level is entered at its threshold, but a bound is reached above its limit.
-      bounds[i] = {.limit = std::max<uint64_t>(threshold, 1) - 1,
-                   .in_use = in_use,
-                   .margin = threshold / kNoticeablePart};
+      const uint64_t margin = n <= level ? threshold / kNoticeablePart : 0;
+      if (in_use > 0 && in_use >= threshold - margin) return n;
     }
-    return bounds;
+    return 0;
   }
 
   int level_ = 0;

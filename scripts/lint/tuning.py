@@ -203,21 +203,18 @@ config/settings.h: kMinPerCacheBytes: setting
 config/settings.cc: kSmallRetentionBytes kSmallMinPerCacheBytes kSmallReleaseRate: setting
 page_heap/free_spans.h: kMaxExactPages: buffer
 page_heap/governor.h: kMaxRefusals: patience
-page_heap/span_store.cc: kEqualsLookedAt: bound
 page_heap/span_store_cold.cc: kSpansLookedAt: bound
-page_heap/page_heap_kept.cc: kDrainedAtOnce: bound
 page_heap/span_home.h: kPoolRecords: buffer
 page_heap/address_space.h: kStoppedAtOnce kMaxMoves: bound
 page_heap/address_space.h: kMaxMovesAtOnce: buffer
 page_heap/address_space.cc: kSpanRecordsBytes: buffer
 page_heap/address_space_cold.cc: kRestoredAtOnce: bound
 page_heap/address_space_cold.cc: kMaxUnmapRefusals: patience
-page_heap/address_space_cold.cc: kUnmapDownToPart: derived
 page_heap/release_policy.h: kDefaultReleaseRate: setting
 page_heap/release_policy.h: kReleasePart kMaxReleasePart: bound
 page_heap/page_heap.cc: kMaxSlicesForSoft: bound
 page_heap/page_heap.cc: kMaxTimesTaken: patience
-page_heap/metadata_arena.h: kArenaChunkBytes kFirstRegionBytes kMaxRegionBytes kMostFromSpare: buffer
+page_heap/metadata_arena.h: kArenaChunkBytes kFirstRegionBytes kMaxRegionBytes kMostFromChunk: buffer
 config/settings.h: kMaxReleaseRate: setting
 process/release.h: kSleepAfterPasses: derived
 process/large_reports.cc: kRisePart: setting

@@ -125,12 +125,6 @@ constexpr Takeable TakeFromOther(RefillSource source, const OtherShard& other) {
   return Takeable::kNothing;
 }
 
-// What is taken from the own shard first; what is left, if that was nothing, follows. Where several
-// threads share the shard, whole line batches come first.
-constexpr Takeable FirstTakeFromOwn(size_t num_threads) {
-  return num_threads > 1 ? Takeable::kWholeGroups : Takeable::kAny;
-}
-
 // Who allocated the objects that a thread returns.
 enum class Origin : bool { kAny, kOtherThreads };
 
@@ -271,8 +265,6 @@ class alignas(kCacheLineSize) CentralFreeList {
   // same call is still recognised.
   static void Disown(size_t s, Span* emptied);
 
-  // As a group of one object is always whole.
-  Takeable Simplified(Takeable take) const { return groups_.size() == 1 ? Takeable::kAny : take; }
   // Sums `counter` over the shards.
   size_t SumOf(OwnedCounter ShardSpans::* counter) const;
 
@@ -282,16 +274,11 @@ class alignas(kCacheLineSize) CentralFreeList {
     return spans != nullptr && spans->free_objects.value() > 0;
   }
 
-  // Takes objects out of one shard's spans; returns how many.
-  size_t RemoveFrom(const Shard& shard, Takeable take, void** objects, size_t n);
+  // Takes any objects out of one shard's spans; returns how many.
+  size_t RemoveFrom(const Shard& shard, void** objects, size_t n);
   // As RemoveFrom, by a thread that has the lock, which it frees.
   size_t RemoveAndUnlock(SpinLock& lock, ShardSpans& spans, Takeable take, void** objects, size_t n)
       TC_RELEASE(lock);
-  // What a request for `n` takes from its own shard first.
-  Takeable FirstTake(const Shard& own, size_t n) const {
-    return n >= groups_.size() ? Simplified(FirstTakeFromOwn(own.num_threads())) : Takeable::kAny;
-  }
-  size_t RemoveFromOwn(const Shard& own, ShardSpans& spans, void** objects, size_t n);
   // As RemoveFrom, for the first shard of `shards` (bit i: shard i), except for `own`, that has
   // objects for this source. The search begins where the last one ended.
   size_t RemoveFromOthers(const Shard& own, RefillSource source, uint64_t shards, void** objects,
@@ -337,7 +324,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // needs no lock, and is done without.
   void ClaimLocked(ShardSpans& spans, Takeable take, Claims* claims);
   // As ClaimLocked, from a new span, which then goes into its list.
-  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Takeable take, Claims* claims);
+  void ClaimFromNewSpanLocked(ShardSpans& spans, Span* span, Claims* claims);
   // As ClaimLocked, from one span of spans whose lock is held; it stays in its list. The first
   // takes only whole groups; the second the lowest free objects; the third those in divided groups,
   // then the lowest.

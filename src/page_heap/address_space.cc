@@ -169,55 +169,14 @@ void AddressSpace::Clear(const Span& span, size_t bytes) {
   if (range.length() <= kMaxClearedUnasked || !span.zero_filled ||
       state_.hints.releasing.value() == Releasing::kNever) {
     memset(range.start_address(), 0, std::min(bytes, range.bytes()));
-  } else {
+  } else if (vm_.KnowsBacked()) {
     ClearOrReplace(range);
+  } else {
+    ClearUnasked(range);
   }
 }
 
 void AddressSpace::ClearOrReplace(PageRange range) {
-  switch (JudgeBacking(range)) {
-    case Backing::kNearlyAll:
-      return ClearAll(range);
-    case Backing::kSome:
-      return ClearPieces(range);
-    case Backing::kHardlyAny:
-      break;
-  }
-  const PageRange replaced = WithoutSharedHugepages(range);
-  if (replaced.first >= replaced.end) return ClearPieces(range);
-  ClearPieces({range.first, replaced.first});
-  Replace(replaced);
-  ClearPieces({replaced.end, range.end});
-}
-
-PageRange AddressSpace::WithoutSharedHugepages(PageRange range) {
-  const SpinLockHolder holder(state_.lock);
-  const HugepageCounts& hugepages = state_.store.hugepages();
-  const PageId last = range.end - Length(1);
-  if (hugepages.WouldSplit(range, range.first)) range.first = HugepageEnd(range.first);
-  if (hugepages.WouldSplit(range, last)) range.end = HugepageStart(last);
-  return range;
-}
-
-AddressSpace::Backing AddressSpace::JudgeBacking(PageRange range) {
-  if (!vm_.KnowsBacked()) {
-    return range.length() < kMinReplacedBlindly ? Backing::kNearlyAll : Backing::kHardlyAny;
-  }
-  const size_t samples =
-      std::clamp<size_t>(range.length().pages() / kClearSampleEvery.pages(), 1, kMaxClearSamples);
-  const Length step(range.length().pages() / samples);
-  size_t backed = 0;
-  for (size_t i = 0; i < samples; ++i) {
-    // In the middle: programs use the beginning of an object, if any of it.
-    const size_t page = step.pages() * i + step.pages() / 2;
-    const PageId sample = range.first + Length(page & ~(granule_.pages() - 1));
-    backed += BackedBytes({sample, sample + granule_}) > 0;
-  }
-  if (backed <= samples / kFewSamplesPart) return Backing::kHardlyAny;
-  return samples - backed <= samples / kFewSamplesPart ? Backing::kNearlyAll : Backing::kSome;
-}
-
-void AddressSpace::ClearPieces(PageRange range) {
   // What lies between here and the current piece is to be replaced, in one call.
   PageId done = range.first;
   for (PageId at = range.first; at < range.end;) {
@@ -230,6 +189,14 @@ void AddressSpace::ClearPieces(PageRange range) {
     done = piece.end;
   }
   Replace({done, range.end});
+}
+
+void AddressSpace::ClearUnasked(PageRange range) {
+  if (range.length() < kMinReplacedBlindly) return ClearAll(range);
+  const PageRange whole = {HugepageEnd(range.first - Length(1)), HugepageStart(range.end)};
+  ClearAll({range.first, whole.first});
+  Replace(whole);
+  ClearAll({whole.end, range.end});
 }
 
 void AddressSpace::ClearAll(PageRange range) { memset(range.start_address(), 0, range.bytes()); }

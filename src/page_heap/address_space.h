@@ -38,17 +38,9 @@ static_assert(std::has_single_bit(kStoppedAtOnce.pages()));
 // Up to this length, memory is cleared without asking the OS how much of it is backed. Not
 // measured.
 inline constexpr Length kMaxClearedUnasked = TunedLength(2_MiB, 4_KiB, 1_GiB);
-// The OS is asked about one page in this much memory, and about at most kMaxClearSamples. Each
-// takes 0.1 to 0.4 us: objects of 4 MiB that the program uses as a whole take 4 % longer if the OS
-// is asked about all pages, 1 % with one for each MiB (decision 0054).
-inline constexpr Length kClearSampleEvery = TunedLength(1_MiB, 64_KiB, kMaxClearedUnasked.bytes());
-inline constexpr size_t kMaxClearSamples = Tuned(16, 1, 256);
-// Where at most this part of the samples is backed, all is replaced; where at most this part is
-// unbacked, all is cleared. Else the OS is asked about all pages. Not measured.
-inline constexpr size_t kFewSamplesPart = Tuned(16, 2, 64);
-// Of each hugepage's length, at most this part may be backed for it to be replaced, where the OS
-// was asked about all pages. At one half both cost the same, if the program uses as much as the
-// last one did (decision 0054).
+// Of each hugepage's length, at most this part may be backed for it to be replaced. At one half
+// both cost the same, if the program uses as much as the last one did. To ask the OS takes 4 % of
+// the time of objects of 4 MiB that the program uses as a whole (decision 0054).
 inline constexpr size_t kReplacedPart = Tuned(2, 1, 256);
 // Where the OS cannot be asked (a sandbox may end the process for that), memory of this length or
 // more is replaced, and shorter memory cleared. glibc's malloc maps each object of 32 MiB or more
@@ -168,16 +160,10 @@ class AddressSpace {
   bool AnyUnderWay(F f) const TC_REQUIRES(state_.lock);
   bool IsUnderWay(PageRange range) const TC_REQUIRES(state_.lock);
 
-  // How much of the range is backed, judged by some of its pages; where the OS cannot be asked, by
-  // its length.
-  enum class Backing : uint8_t { kHardlyAny, kSome, kNearlyAll };
-  Backing JudgeBacking(PageRange range);
-  // The hugepages at both ends, which other spans may share, are left out if the OS was asked for
-  // them.
-  PageRange WithoutSharedHugepages(PageRange range) TC_EXCLUDES(state_.lock);
+  // Asks the OS, and clears or replaces each hugepage of the range, or part of one, as a whole.
   void ClearOrReplace(PageRange range);
-  // Clears or replaces each hugepage of the range, or part of one, as a whole.
-  void ClearPieces(PageRange range);
+  // Replaces long memory without asking, but no part of a hugepage, which another span may share.
+  void ClearUnasked(PageRange range);
   static void ClearAll(PageRange range);
   void Replace(PageRange range);
 

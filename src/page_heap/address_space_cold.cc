@@ -15,12 +15,9 @@ namespace tcmalloc {
 // The most refused spans that become free under one hold of the lock.
 constexpr size_t kRestoredAtOnce = 64;
 
-// When the OS refuses a mapping, the heap unmaps free memory for other users of the
-// address space when that memory is at least this much and more than a half of the heap, until a
-// quarter is left. Less is not worth the system calls. Not measured.
-constexpr size_t kMinUnmappedBytes = Tuned(16_MiB, 1_MiB, 1_GiB);
-constexpr size_t kUnmapAbovePart = Tuned(2, 2, 16);
-constexpr size_t kUnmapDownToPart = 2 * kUnmapAbovePart;
+// When the OS refuses a mapping, the heap unmaps free memory for other users of the address space
+// when that memory is this part of the heap, until half of that is left. Not measured.
+constexpr size_t kUnmappedPart = Tuned(2, 2, 16);
 // The most spans that one free skips because they cannot be unmapped: little of a heap is from
 // sbrk.
 constexpr size_t kMaxUnmapRefusals = 4;
@@ -199,8 +196,9 @@ void AddressSpace::UnmapWhenShort() {
     system_bytes = state_.store.counts.system_bytes;
     free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
   }
-  if (free_bytes < kMinUnmappedBytes || free_bytes < system_bytes / kUnmapAbovePart) return;
-  UnmapAtLeast(Length::ForBytes(free_bytes - system_bytes / kUnmapDownToPart), kMaxUnmapRefusals);
+  const size_t part_bytes = system_bytes / kUnmappedPart;
+  if (free_bytes < part_bytes) return;
+  UnmapAtLeast(Length::ForBytes(free_bytes - part_bytes / 2), kMaxUnmapRefusals);
 }
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {

@@ -77,17 +77,6 @@ class FreeSpans {
     return nullptr;
   }
 
-  // The best by `better(a, b)` among the first `most` spans that are as long as `span`.
-  template <typename Better>
-  Span* BestOfEqual(Span* span, size_t most, Better better) const {
-    if (span == nullptr || span->num_pages.pages() > kMaxExactPages) return span;
-    Span* best = span;
-    for (; span != nullptr && most > 0; span = IntrusiveList<Span>::Next(span), --most) {
-      if (better(*span, *best)) best = span;
-    }
-    return best;
-  }
-
   // The longest span, or null.
   Span* FindLongest() const {
     return FindLongestWhere([](const Span&) { return true; }, 1);

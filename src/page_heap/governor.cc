@@ -85,11 +85,7 @@ ReleasePlan Governor::DecideRelease(int64_t now_ms, const Held& held, Length mos
   return {.length = decision.length, .may_split = decision.may_split};
 }
 
-GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Length room) {
-  if (later_hugepages_.has_value() && held.system > Length(0)) {
-    hugepages_ = *later_hugepages_;
-    later_hugepages_.reset();
-  }
+GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Length room) const {
   // Memory of some kinds is backed as soon as it is mapped: map no more in advance than the limit
   // allows.
   const size_t granules = ~(granule_.pages() - 1);

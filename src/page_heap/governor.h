@@ -13,7 +13,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "base/counters.h"
 #include "base/tuned.h"
@@ -146,9 +145,6 @@ class Governor {
 
   // How the OS uses hugepages. Before this is known the heap behaves as if there were none.
   void SetHugepages(const HugepageSetting& setting) { hugepages_ = setting; }
-  // As SetHugepages, from the heap's second growth on: a small program runs as if there were no
-  // hugepages.
-  void SetHugepagesAfterFirstGrowth(const HugepageSetting& setting) { later_hugepages_ = setting; }
   const HugepageSetting& hugepages() const { return hugepages_; }
   bool has_hugepages() const { return hugepages_.mode != HugepageMode::kNever; }
   // For a request of `n` pages.
@@ -158,7 +154,7 @@ class Governor {
   }
   // For a request of `n` pages, which needs `needed` to be aligned, from a source of memory that
   // has `room`.
-  GrowthPlan PlanGrowth(const Held& held, Length n, Length needed, Length room);
+  GrowthPlan PlanGrowth(const Held& held, Length n, Length needed, Length room) const;
   // Whether a new span of `n` pages is pre-faulted.
   bool Prefaults(hugepage_policy::Need need, Length n) const;
 
@@ -179,8 +175,6 @@ class Governor {
   int64_t latest_ms_ = 0;
   ReleasePolicy policy_;
   HugepageSetting hugepages_;
-  // Becomes hugepages_ with the second growth, then empty.
-  std::optional<HugepageSetting> later_hugepages_;
 };
 
 }  // namespace tcmalloc

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory limits of the heap: how close to its limits the memory in use is, what happens at them,
-// and the program's callback.
+// Memory limits of the heap: what happens at them, and the program's callback.
 #pragma once
 
 #include <algorithm>
@@ -14,51 +13,8 @@
 
 namespace tcmalloc {
 
-// How close to its limits the memory in use is, as a level. Memory limits (MemoryLimits) and
-// memory pressure (instruments/pressure/config.h) share this decision; each decides what to do at a
-// level. Pure functions.
-//
-// Levels. Bounds are listed from the mildest to the most severe. Level n is entered when the memory
-// in use is above the nth bound's limit, and left when it is below that by the margin, so a value
-// that wavers around a limit stays at one level. Level 0 is below all of them.
-
-// A bound, in bytes.
-struct MemoryBound {
-  static constexpr uint64_t kNoLimit = UINT64_MAX;
-
-  uint64_t limit = kNoLimit;  // the most that may be in use below the level
-  uint64_t in_use = 0;        // the memory that the limit bounds
-  uint64_t more = 0;          // requested in addition
-  uint64_t margin = 0;
-
-  constexpr bool IsEntered() const { return IsAbove(0); }
-  // The level stays entered.
-  constexpr bool IsHeld() const { return IsAbove(margin); }
-
- private:
-  // `in_use` + `more` + `slack` is above the limit. The sum may overflow, so it is not computed.
-  constexpr bool IsAbove(uint64_t slack) const {
-    if (limit == kNoLimit) return false;
-    if (in_use > limit) return true;
-    const uint64_t room = limit - in_use;
-    return more > room || slack > room - more;
-  }
-};
-
-// The level that follows `level`.
-template <size_t kLevels>
-constexpr int NextMemoryLevel(const std::array<MemoryBound, kLevels>& bounds, int level) {
-  for (size_t n = kLevels; n > 0; --n) {
-    const MemoryBound& bound = bounds[n - 1];
-    const bool was_entered = static_cast<size_t>(level) >= n;
-    if (was_entered ? bound.IsHeld() : bound.IsEntered()) return static_cast<int>(n);
-  }
-  return 0;
-}
-
 // MemoryLimits: how large the heap may become, and what happens at its limits. Pure functions;
-// nothing here releases memory. NextMemoryLevel decides whether the heap is above
-// a limit, as it does for memory pressure.
+// nothing here releases memory.
 //
 // The limits count backed memory: memory from the OS that was not released, and metadata.
 //
@@ -91,18 +47,10 @@ constexpr size_t LimitSlack(size_t limit_bytes) {
                   limit_bytes / 2);
 }
 
-constexpr MemoryBound LimitBound(size_t limit_bytes, size_t in_use_bytes, size_t more_bytes,
-                                 size_t margin_bytes) {
-  return {.limit = limit_bytes == kNoLimit ? MemoryBound::kNoLimit : limit_bytes,
-          .in_use = in_use_bytes,
-          .more = more_bytes,
-          .margin = margin_bytes};
-}
-
 // Whether the heap is above the soft limit; with `was_above`, not yet well below it again.
 constexpr bool IsAboveSoftLimit(size_t limit_bytes, size_t in_use_bytes, bool was_above) {
-  const std::array bounds = {LimitBound(limit_bytes, in_use_bytes, 0, LimitSlack(limit_bytes))};
-  return NextMemoryLevel(bounds, was_above ? 1 : 0) > 0;
+  if (limit_bytes == kNoLimit) return false;
+  return in_use_bytes > limit_bytes - (was_above ? LimitSlack(limit_bytes) : 0);
 }
 
 // By how much `backed_bytes` and `more_bytes` together exceed the limit.
@@ -139,17 +87,12 @@ constexpr GrowthDecision DecideGrowth(const MemoryLimits& limits, size_t backed_
     const size_t slack = LimitSlack(limit_bytes);
     return bytes > SIZE_MAX - slack ? SIZE_MAX : bytes + slack;
   };
-  constexpr int kHard = 2;
-  const std::array bounds = {LimitBound(limits.soft_bytes, backed_bytes, request_bytes, 0),
-                             LimitBound(limits.hard_bytes, backed_bytes, request_bytes, 0)};
-  const int level = NextMemoryLevel(bounds, 0);
-  if (level == 0 || (level < kHard && soft_served)) return {};
-  if (level == kHard) {
-    const size_t excess = LimitExcess(limits.hard_bytes, backed_bytes, request_bytes);
-    return {Action::kReleaseOrFail, with_slack(excess, limits.hard_bytes)};
-  }
-  const size_t excess = LimitExcess(limits.soft_bytes, backed_bytes, request_bytes);
-  return {Action::kReleaseThenGrow, with_slack(std::min(excess, request_bytes), limits.soft_bytes)};
+  const size_t above_hard = LimitExcess(limits.hard_bytes, backed_bytes, request_bytes);
+  if (above_hard > 0) return {Action::kReleaseOrFail, with_slack(above_hard, limits.hard_bytes)};
+  const size_t above_soft = LimitExcess(limits.soft_bytes, backed_bytes, request_bytes);
+  if (above_soft == 0 || soft_served) return {};
+  return {Action::kReleaseThenGrow,
+          with_slack(std::min(above_soft, request_bytes), limits.soft_bytes)};
 }
 
 // Whether freed memory is released at once: above the soft limit, when there is enough of it for a

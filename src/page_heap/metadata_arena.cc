@@ -18,7 +18,7 @@ void* MetadataArena::Allocate(size_t bytes) {
   void* memory = AllocateWithoutGrowing(bytes);
   if (memory != nullptr) return memory;
   const size_t page = vm_.hardware_page_size();
-  size_t chunk_bytes = bytes > kMostFromSpare ? RoundedBytes(bytes) : kArenaChunkBytes;
+  size_t chunk_bytes = bytes > kMostFromChunk ? RoundedBytes(bytes) : kArenaChunkBytes;
   chunk_bytes = (chunk_bytes + page - 1) & ~(page - 1);
   char* chunk = CutFromRegion(chunk_bytes);
   const bool in_region = chunk != nullptr;
@@ -26,16 +26,22 @@ void* MetadataArena::Allocate(size_t bytes) {
   const bool mapped = chunk != nullptr;
   if (!mapped) chunk = TakeFromFallback(&chunk_bytes);
   if (chunk == nullptr) return nullptr;
-  memory = UseChunk(chunk, chunk_bytes, mapped, SizeNumber(bytes));
-  if (memory != nullptr) return memory;
-  // Other threads were faster, and there is a spare chunk. If the OS refuses to unmap this one,
-  // only address space is lost.
+  {
+    const SpinLockHolder holder(lock_);
+    // Another thread may have been faster. Memory from the fallback cannot be returned.
+    memory = mapped ? TakeLocked(SizeNumber(bytes)) : nullptr;
+    if (memory == nullptr) {
+      if (mapped) mapped_bytes_.Add(chunk_bytes);
+      return UseChunkLocked(chunk, chunk_bytes, SizeNumber(bytes));
+    }
+  }
+  // If the OS refuses, only address space is lost.
   if (in_region) {
     ReturnToRegion(chunk, chunk_bytes);
   } else {
     static_cast<void>(vm_.Unmap(chunk, chunk_bytes));
   }
-  return Allocate(bytes);
+  return memory;
 }
 
 char* MetadataArena::CutFromRegion(size_t bytes) {
@@ -131,35 +137,16 @@ char* MetadataArena::TakeFromFallback(size_t* bytes) {
   return chunk + page;
 }
 
-void* MetadataArena::UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number) {
-  const SpinLockHolder holder(lock_);
-  if (mapped && chunk_bytes == kArenaChunkBytes && SizeOf(size_number) <= kMostFromSpare) {
-    // Many threads may have found the arena empty at once, and each have mapped a chunk. One of
-    // these is kept as a spare, so that the current chunk is not cut up for each of them.
-    if (spare_ != nullptr) return nullptr;
-    if (void* const memory = TakeLocked(size_number)) {
-      spare_ = chunk;
-      mapped_bytes_.Add(chunk_bytes);
-      return memory;
-    }
-  }
-  if (mapped) mapped_bytes_.Add(chunk_bytes);
-  if (chunk_left_ < chunk_bytes) {
-    DropChunkLocked();
-    chunk_ = chunk;
-    chunk_left_ = chunk_bytes;
-    return TakeLocked(size_number);
-  }
-  // Another thread brought a larger chunk meanwhile: use the new one for this request alone, and
-  // keep its rest.
-  char* const current = chunk_;
-  const size_t current_left = chunk_left_;
-  chunk_ = chunk;
-  chunk_left_ = chunk_bytes;
+void* MetadataArena::UseChunkLocked(char* chunk, size_t chunk_bytes, size_t size_number) {
+  std::swap(chunk_, chunk);
+  std::swap(chunk_left_, chunk_bytes);
   void* const memory = TakeLocked(size_number);
-  DropChunkLocked();
-  chunk_ = current;
-  chunk_left_ = current_left;
+  // The longer rest stays the current chunk.
+  if (chunk_left_ < chunk_bytes) {
+    std::swap(chunk_, chunk);
+    std::swap(chunk_left_, chunk_bytes);
+  }
+  CutUpLocked(chunk, chunk_bytes);
   return memory;
 }
 
@@ -181,14 +168,7 @@ void* MetadataArena::TakeLocked(size_t size_number) {
   }
   // Align within the chunk, which starts at a hardware page boundary.
   const size_t padding = -reinterpret_cast<uintptr_t>(chunk_) & (AlignmentOf(size_number) - 1);
-  if (chunk_left_ < padding + bytes) {
-    if (spare_ == nullptr || bytes > kMostFromSpare) return nullptr;
-    DropChunkLocked();
-    chunk_ = spare_;
-    chunk_left_ = kArenaChunkBytes;
-    spare_ = nullptr;
-    return TakeLocked(size_number);
-  }
+  if (chunk_left_ < padding + bytes) return nullptr;
   for (size_t i = 0; i < padding; i += kMinBytes) {
     FreeEntry* const entry = reinterpret_cast<FreeEntry*>(chunk_ + i);
     entry->next = free_[0];
@@ -201,22 +181,19 @@ void* MetadataArena::TakeLocked(size_t size_number) {
   return memory;
 }
 
-void MetadataArena::DropChunkLocked() {
-  while (chunk_left_ >= kMinBytes) {
+void MetadataArena::CutUpLocked(char* rest, size_t bytes) {
+  while (bytes >= kMinBytes) {
     // The largest size that fits and is aligned as promised; the smallest size always is.
     size_t number = kNumSizes - 1;
-    while (SizeOf(number) > chunk_left_ ||
-           reinterpret_cast<uintptr_t>(chunk_) % AlignmentOf(number) != 0) {
+    while (SizeOf(number) > bytes || reinterpret_cast<uintptr_t>(rest) % AlignmentOf(number) != 0) {
       --number;
     }
-    FreeEntry* const entry = reinterpret_cast<FreeEntry*>(chunk_);
+    FreeEntry* const entry = reinterpret_cast<FreeEntry*>(rest);
     entry->next = free_[number];
     free_[number] = entry;
-    chunk_ += SizeOf(number);
-    chunk_left_ -= SizeOf(number);
+    rest += SizeOf(number);
+    bytes -= SizeOf(number);
   }
-  chunk_ = nullptr;
-  chunk_left_ = 0;
 }
 
 }  // namespace tcmalloc

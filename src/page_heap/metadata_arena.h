@@ -106,7 +106,7 @@ class MetadataArena {
   }
 
   // Larger requests get a chunk of their own.
-  static constexpr size_t kMostFromSpare = kArenaChunkBytes / 4;
+  static constexpr size_t kMostFromChunk = kArenaChunkBytes / 4;
 
   // Memory for a chunk in the present region, or a new one; null when the OS refuses.
   char* CutFromRegion(size_t bytes) TC_EXCLUDES(lock_);
@@ -122,11 +122,10 @@ class MetadataArena {
   char* TakeFromFallback(size_t* bytes) TC_EXCLUDES(lock_);
 
   void* TakeLocked(size_t size_number) TC_REQUIRES(lock_);
-  // Adds a new chunk and allocates from the arena; null when the chunk is not needed.
-  void* UseChunk(char* chunk, size_t chunk_bytes, bool mapped, size_t size_number)
-      TC_EXCLUDES(lock_);
-  // Cuts the rest of the current chunk into free entries.
-  void DropChunkLocked() TC_REQUIRES(lock_);
+  // Adds a new chunk, which is long enough, and allocates from it.
+  void* UseChunkLocked(char* chunk, size_t chunk_bytes, size_t size_number) TC_REQUIRES(lock_);
+  // Cuts the rest of a chunk into free entries.
+  void CutUpLocked(char* rest, size_t bytes) TC_REQUIRES(lock_);
 
   // Constant after construction and SetFallback.
   VirtualMemory& vm_;
@@ -141,8 +140,6 @@ class MetadataArena {
   char* region_ TC_GUARDED_BY(lock_) = nullptr;
   size_t region_left_ TC_GUARDED_BY(lock_) = 0;
   size_t reserved_bytes_ TC_GUARDED_BY(lock_) = 0;
-  // A whole chunk that was not needed when it was mapped, or null.
-  char* spare_ TC_GUARDED_BY(lock_) = nullptr;
 
   // Written with lock_ held; read racily for statistics.
   OwnedCounter mapped_bytes_;

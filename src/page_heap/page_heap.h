@@ -57,7 +57,7 @@ class PageHeap {
   // A span for one sampled small object of class `c`, in state kLarge: see SampledObjects. Null
   // when the OS gives no memory.
   Span* NewSampled(SizeClass c);
-  // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
+  // A span for small objects of the shard that owns `home`, next to its other spans: see kNearRun.
   // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
   // Null, too, where there is none of the kind `memory`.
   Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr,
@@ -80,8 +80,7 @@ class PageHeap {
   size_t NewFromCache(Length n, SpanHome& home, Span** spans, size_t most);
   // `n` spans of equal length, n > 0. `same_shard`: a thread of that shard emptied them.
   void DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool same_shard);
-  // Returns the kept spans to the free ones; returns their bytes. Of each home it takes at most as
-  // many bytes as are kept when the home's turn comes, so it ends although other threads add more.
+  // Returns the kept spans to the free ones; returns their bytes.
   size_t DrainSpanCaches();
 
   // Frees the large or sampled object at `p`, provided that it starts there and `span` is its span.
@@ -168,10 +167,9 @@ class PageHeap {
   using Request = SpanStore::Request;
   // What a request tries, the cheapest first. It enters a stage when no earlier one could serve it.
   enum class Stage : uint8_t {
-    kBacked,    // backed free spans, and spans that are kept for shards
-    kGrow,      // any free memory, and more from the OS
-    kAnywhere,  // any place, also for a shard's request
-    kDrained,   // after all kept spans were drained
+    kBacked,    // backed free spans
+    kGrow,      // after kept spans were drained: any free memory, and more from the OS
+    kAnywhere,  // after the OS refused: any place, also for a shard's request
     kUnmapped,  // after free memory was unmapped, to be mapped anew in one piece
   };
   // What a request has done because of limits.
@@ -189,7 +187,7 @@ class PageHeap {
   GrowthDecision TryTake(const Request& request, bool backed_only, const LimitPass& pass,
                          SpanStore::Taken* taken) TC_REQUIRES(state_.lock);
   // Prepares the next try of a request that found no place. False when nothing is left to try.
-  bool NextStage(Request& request, Stage& stage, size_t& may_drain_bytes);
+  bool NextStage(Request& request, Stage& stage);
   // Calls decide() under the lock: it acts on the store, or returns a decision to make room. Then
   // makes room and calls it again. False when there is no room, or no memory for records.
   template <typename Decide>
@@ -210,15 +208,14 @@ class PageHeap {
   }
   // The most bytes that a home may keep of spans of one kind, where it keeps `own` bytes and
   // `more` are to be added: what the other kept spans leave of the share of kept spans. Rates above
-  // 1 divide the share. In an unattended heap, where no thread would return them later, `most`
-  // bounds them, too.
-  size_t MayKeepBytes(size_t own, size_t more, size_t most) const {
+  // 1 divide the share. In an unattended heap no thread would return them later.
+  size_t MayKeepBytes(size_t own, size_t more) const {
     size_t share = Shares().kept_spans;
-    if (state_.hints.unattended.value()) share = std::min(share, most);
+    if (state_.hints.unattended.value()) share = std::min(share, kUnattendedBytes);
     const double rate = state_.hints.release_rate.value();
     if (rate > 1) share = static_cast<size_t>(static_cast<double>(share) / rate);
-    // No multiple of the step, a power of two, is passed.
-    if ((own ^ (own + more)) < KeptSpansStep(share, state_.homes.count())) return share;
+    const bool passes_step = (own ^ (own + more)) >= kKeptSpansStep;
+    if (!passes_step) return share;
     const size_t all = state_.homes.KeptBytes();
     return share - std::min(share, all - std::min(all, own));
   }
@@ -227,10 +224,8 @@ class PageHeap {
   // DeleteLargeAt, into a pool.
   bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
       TC_EXCLUDES(state_.lock);
-  // Frees the pool's longest span, if more than `max_bytes` are kept and the span has at least `n`
-  // pages; returns its bytes, else 0.
-  size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0, Length n = Length(0))
-      TC_EXCLUDES(state_.lock);
+  // Frees the pool's longest span if more than `max_bytes` are kept; returns its bytes, else 0.
+  size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0) TC_EXCLUDES(state_.lock);
   // Takes the sample out of the claimed object, which is being freed.
   void TakeSample(Span* span, void** sample) {
     const SizeClass c = span->TakeSample(sample);
@@ -241,14 +236,8 @@ class PageHeap {
   // Records that the pool needs, or does not need.
   void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   void TakeRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
-  // Returns a kept span of the home to the free ones; returns its bytes, 0 when there is none.
-  size_t DrainOne(SpanHome& home);
-  // Returns at most `most` kept spans to the free ones, those of the first home first; returns
-  // their bytes.
-  size_t Drain(size_t most);
-  // Drains kept spans that may serve the request, which would else need unbacked memory; returns
-  // their bytes, 0 when more would not help.
-  size_t DrainFor(const Request& request);
+  // As DrainSpanCaches, for one home.
+  size_t Drain(SpanHome& home);
 
   const Length granule_;  // pages of ours in a hardware page, at least 1
   int64_t (*const now_ms_)();

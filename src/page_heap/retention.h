@@ -95,20 +95,11 @@ constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
   return shares;
 }
 
-// How much more a shard keeps before it compares with the share of kept spans: at least
-// kKeptSpansStep, and so little that all together keep share / kKeptSpansSteps too much. Not
-// measured.
+// A shard compares what all shards keep with the share of kept spans each time that it keeps this
+// much more, since the sum reads counters that other CPUs write. So each may keep this much too
+// much of each kind. A power of two. Not measured.
 inline constexpr size_t kKeptSpansStep = Tuned(128_KiB, 4_KiB, 4_MiB);
 static_assert(std::has_single_bit(kKeptSpansStep));
-inline constexpr size_t kKeptSpansSteps = Tuned(8, 2, 64);
-
-// A home of kept spans compares what all homes keep with their share, `share_bytes`, each time that
-// it keeps this much more, since the sum reads counters that other CPUs write. So all homes
-// together may keep share_bytes / kKeptSpansSteps too much of each kind, or a kKeptSpansStep each.
-constexpr size_t KeptSpansStep(size_t share_bytes, size_t homes) {
-  return std::max(std::bit_floor(share_bytes / kKeptSpansSteps >> std::bit_width(homes)),
-                  kKeptSpansStep);
-}
 
 class Retention {
  public:

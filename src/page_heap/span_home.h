@@ -23,9 +23,9 @@ namespace tcmalloc {
 
 // The longest span that is kept, in pages. Not measured.
 inline constexpr size_t kMaxKeptPages = Tuned(16, 1, 127);
-// The most bytes that a shard keeps while no thread runs idle release. Two threads that each fill
-// and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010).
-inline constexpr size_t kUnattendedSpanBytes = Tuned(4_MiB, 0, 64_MiB);
+// The most bytes that a shard keeps of each kind of spans while no thread runs idle release. Two
+// threads that each fill and empty 3 MiB take 0.25 s with 4 MiB, 0.36 s with 1 MiB (decision 0010).
+inline constexpr size_t kUnattendedBytes = Tuned(8_MiB, 0, 64_MiB);
 
 // The kept spans of one shard: short spans that became empty a moment ago, for the next
 // request of the same shard. Their memory is likely to be in the CPU's cache, and the page heap's
@@ -126,10 +126,9 @@ class alignas(kCacheLineSize) SpanCache {
 //       was joined to another may be handed out in two parts.
 // Synchronization: the lock of the shard's kept spans. Who walks over all spans
 // (SpanStore::ListSpans) must hold those of all shards, too, or be the only thread.
+
 // The longest object that a pool keeps and serves. Not measured.
 inline constexpr Length kMaxPooledLength = TunedLength(1_MiB, 64_KiB, 1_GiB);
-// The most bytes that a pool keeps while no thread runs idle release. Not measured.
-inline constexpr size_t kUnattendedPoolBytes = Tuned(8_MiB, 0, 64_MiB);
 // Pages that a pool takes from the page heap at once, if there is a free span of that length. Two
 // threads that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of their own
 // length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045).
@@ -167,14 +166,14 @@ class alignas(kCacheLineSize) SpanPool {
   [[nodiscard]] bool TryExtend(Span* span, const void* p, Length n, void** sample)
       TC_EXCLUDES(lock_);
   // Calls give(span) with the longest span, kKept and without an owner, if more than `max_bytes`
-  // are kept and the span has at least `n` pages. The lock is held until the span has its next
-  // place: a child that is forked meanwhile does not lose it, which may be all that the pool kept.
+  // are kept. The lock is held until the span has its next place: a child that is forked meanwhile
+  // does not lose it, which may be all that the pool kept.
   template <typename F>
-  void GiveLongest(size_t max_bytes, Length n, F give) TC_EXCLUDES(lock_) {
+  void GiveLongest(size_t max_bytes, F give) TC_EXCLUDES(lock_) {
     if (bytes() <= max_bytes) return;
     const SpinLockHolder holder(lock_);
     Span* const span = spans_.FindLongest();
-    if (span == nullptr || span->num_pages < n) return;
+    if (span == nullptr) return;
     RemoveLocked(span);
     hidden_.Subtract(1);
     give(span);

@@ -8,9 +8,6 @@
 
 namespace tcmalloc {
 
-// The most free spans of equal length that are compared to find the one in the fullest hugepage.
-constexpr size_t kEqualsLookedAt = 8;
-
 Span* SpanStore::TakeRecord() {
   Span* const span = records_.PopFirst();
   TC_CHECK(span != nullptr);
@@ -140,10 +137,7 @@ void SpanStore::Take(const Request& request, const Place& place, Taken* taken) {
   span->in_use.written = fresh && span->zero_filled ? Length(0) : span->num_pages;
   if (__builtin_expect(span->end() < end, false)) fresh |= Append(span, end - span->end());
   hugepages_.CountUsed({first, end}, true);
-  if (request.home != nullptr) {
-    if (request.home->run_end == PageId()) ++homes_in_use_;
-    request.home->run_end = end;
-  }
+  if (request.home != nullptr) request.home->run_end = end;
   span->state.store(request.use, std::memory_order_relaxed);
   if (request.use == SpanState::kSmall) small_places_.Mark({first, end});
   BytesInUse(request.use) += span->bytes();
@@ -239,7 +233,7 @@ SpanStore::Place SpanStore::FindOfKind(const Request& request, FreeKind kind) co
   // A span of this length contains an aligned range wherever it starts.
   Span* const span = free_[kind].FindBestFit(request.length + request.alignment - granule_);
   if (span == nullptr) return {};
-  if (request.alignment <= granule_) return {FullestOfEqual(request, span, kind)};
+  if (request.alignment <= granule_) return {span};
   const size_t misalignment = span->first_page.index() & (request.alignment.pages() - 1);
   return {span, misalignment == 0 ? Length(0) : request.alignment - Length(misalignment)};
 }
@@ -281,13 +275,6 @@ bool SpanStore::CanExtend(const Span& span, Length more, Length* fresh) const {
   return true;
 }
 
-Span* SpanStore::FullestOfEqual(const Request& request, Span* span, FreeKind kind) const {
-  if (span == nullptr || !request.in_hugepages) return span;
-  return free_[kind].BestOfEqual(span, kEqualsLookedAt, [this](const Span& a, const Span& b) {
-    return hugepages_.Of(a.first_page).used > hugepages_.Of(b.first_page).used;
-  });
-}
-
 // Near runs: page_heap/span_store.h.
 SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) const {
   const SpanHome& home = *request.home;
@@ -298,20 +285,19 @@ SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) cons
       next->num_pages >= n) {
     return {next};
   }
-  const Length near_run = NearRun(in_use(), homes_in_use_);
-  const Length run_length = n > near_run ? n : near_run;
+  const Length run_length = n > kNearRun ? n : kNearRun;
   Span* const run = FindRun(run_length, home, kind);
   if (run != nullptr && request.in_hugepages && run->num_pages >= kHugepagePages) {
     // Spans with a whole hugepage are not cut while a shorter one fits.
     Span* const tight = FindRun(n, home, kind);
-    if (tight->num_pages < kHugepagePages) return {FullestOfEqual(request, tight, kind)};
+    if (tight->num_pages < kHugepagePages) return {tight};
   }
   if (run != nullptr) return {run};
   // A span in which another home continues: leaves it a near run, and begins after that.
-  if (Span* const beside = free_[kind].FindBestFit(near_run + run_length)) {
-    return {beside, near_run};
+  if (Span* const beside = free_[kind].FindBestFit(kNearRun + run_length)) {
+    return {beside, kNearRun};
   }
-  return {FullestOfEqual(request, FindRun(n, home, kind), kind)};
+  return {FindRun(n, home, kind)};
 }
 
 Span* SpanStore::FindRun(Length n, const SpanHome& home, FreeKind kind) const {

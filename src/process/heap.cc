@@ -54,8 +54,7 @@ void ConfigurePages(const Settings& settings, Heap* heap) {
   if (settings.hugepages) {
     // The file is read now, since a sandbox that is set up later may end the process for opening a
     // file.
-    const HugepageSetting setting = ReadHugepageSetting(kHugepageDirectory);
-    heap->page_heap.governor()->SetHugepagesAfterFirstGrowth(setting);
+    heap->page_heap.governor()->SetHugepages(ReadHugepageSetting(kHugepageDirectory));
   }
   heap->page_heap.governor()->SetLimit(LimitKind::kHard, settings.hard_limit_bytes);
   if (settings.soft_limit.percent != 0) {

@@ -61,7 +61,7 @@ class Model {
     Answer answer{heap, objects, n};
     shards_[own].used_at = fresh_spans_;
     if (FreeInShard(own) > 0) {
-      ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
+      ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
     } else if (kept == 0) {
       ASSERT_NO_FATAL_FAILURE(TakeFromOthers(answer, own, RefillSource::kEndedThreads));
       if (answer.checked == 0) {
@@ -75,7 +75,7 @@ class Model {
       ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
       shards_[own].has_had_spans = true;
-      ASSERT_NO_FATAL_FAILURE(TakeFromOwn(answer, own));
+      ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
       ++new_spans_;
       if (kept == 0) shards_[own].used_at = ++fresh_spans_;
     }
@@ -144,15 +144,6 @@ class Model {
     bool has_had_spans = false;
   };
 
-  void TakeFromOwn(Answer& answer, size_t own) {
-    const bool whole_first = FirstTakeFromOwn(shards_[own].threads) == Takeable::kWholeGroups;
-    if (whole_first && answer.n >= line_objects_) {
-      ASSERT_NO_FATAL_FAILURE(TakeWholeFrom(answer, own));
-      if (answer.checked > 0) return;
-    }
-    ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own, whole_first));
-  }
-
   bool OtherDraws(size_t own, size_t shard) const {
     const size_t drawer = shards_[shard].drawer;
     return line_objects_ > 1 && drawer != kNone && drawer != own && shards_[drawer].threads > 0;
@@ -211,9 +202,9 @@ class Model {
 
   // Takes free objects of a shard, from one span after the other: within a span the lowest one of a
   // divided line batch, else the lowest one.
-  void TakeAnyFrom(Answer& answer, size_t shard, bool after_whole = false) {
+  void TakeAnyFrom(Answer& answer, size_t shard) {
     // Otherwise spans may be listed as having whole line batches without a check that they do.
-    const bool ranks = line_objects_ == 1 || (after_whole && answer.n >= line_objects_);
+    const bool ranks = line_objects_ == 1;
     uintptr_t current = 0;
     while (!answer.done()) {
       const uintptr_t start = StartOf(answer.heap, answer.next());
@@ -326,12 +317,6 @@ std::vector<void*> Remove(CentralFreeList& list, size_t n, size_t own = 0) {
 void Insert(CentralFreeList& list, const std::vector<void*>& objects, size_t own = 0) {
   test_processor = static_cast<int>(own);
   list.Insert(list.shards().Ensure(own), objects.data(), objects.size());
-}
-
-// Gives the shard several threads: whole line batches then come before divided ones.
-void ShareShard(CentralFreeList& list, size_t number) {
-  Shard& shard = list.shards().Ensure(number);
-  while (shard.num_threads() < 2) shard.AddThread();
 }
 
 void RemoveThreads(Shard& shard) {
@@ -853,7 +838,7 @@ TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
 
 class CentralFreeListDeathTest : public testing::Test {
  protected:
-  CentralFreeListDeathTest() : objects_((ShareShard(list_, 0), Remove(list_, 100))) {}
+  CentralFreeListDeathTest() : objects_(Remove(list_, 100)) {}
 
   std::string Line(const void* p, const std::string& what) {
     return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";

@@ -65,11 +65,5 @@ TEST(RefillOrderTest, NothingIsLeftBeforeAnAllocationFails) {
   }
 }
 
-TEST(RefillOrderTest, ThreadsThatShareAShardGetWholeLineBatchesFirst) {
-  EXPECT_EQ(FirstTakeFromOwn(0), Takeable::kAny);
-  EXPECT_EQ(FirstTakeFromOwn(1), Takeable::kAny);
-  EXPECT_EQ(FirstTakeFromOwn(2), Takeable::kWholeGroups);
-}
-
 }  // namespace
 }  // namespace tcmalloc

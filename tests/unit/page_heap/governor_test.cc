@@ -62,14 +62,6 @@ TEST_F(GovernorTest, HugepagesFromTheThresholdOn) {
   EXPECT_TRUE(Plan(Heap(threshold / 2), kHugeObject).hugepages);
 }
 
-TEST_F(GovernorTest, TheFirstGrowthUsesNoHugepages) {
-  governor_.SetHugepagesAfterFirstGrowth({HugepageMode::kAlways});
-  EXPECT_EQ(Plan(Heap(0), Length(1)).mode, HugepageMode::kNever);
-  EXPECT_FALSE(governor_.has_hugepages());
-  EXPECT_EQ(Plan(Heap(kMiB), Length(1)).mode, HugepageMode::kAlways);
-  EXPECT_TRUE(governor_.has_hugepages());
-}
-
 TEST_F(GovernorTest, TheProgramsLimitReplacesAContainersLimit) {
   governor_.SetLimit(LimitKind::kSoft, 100, LimitOrigin::kContainer);
   EXPECT_EQ(governor_.limits().soft_bytes, 100u);

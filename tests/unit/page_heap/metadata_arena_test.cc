@@ -234,9 +234,9 @@ TEST(MetadataArenaTest, AllocateWithoutGrowingMakesNoSystemCall) {
   EXPECT_EQ(vm.map_calls(), 1u);
 }
 
-// While this thread is in a system call, another one adds a chunk and uses a little of it: both
-// chunks are then used completely.
-TEST(MetadataArenaTest, KeepsBothChunksWhenTwoThreadsGrowAtOnce) {
+// While this thread is in a system call, another one adds a chunk and uses a little of it: what is
+// mapped is then used completely.
+TEST(MetadataArenaTest, WastesNothingWhenTwoThreadsGrowAtOnce) {
   // The sizes that this thread and the other one request.
   const size_t kRequests[] = {16, 64, 1000, kChunk / 4, kChunk / 2, kMax};
   for (const size_t mine : kRequests) {
@@ -282,13 +282,13 @@ void GrowAtOnce(FakeVirtualMemory& vm, MetadataArena& arena) {
   EXPECT_NE(arena.Allocate(2048), nullptr);
 }
 
-// One more chunk is kept whole and used next; of the others only addresses are left.
-TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseTwoChunksOfARegion) {
+// Of the other chunks only addresses are left.
+TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseOneChunkOfARegion) {
   FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kDownwards));
   MetadataArena arena(vm);
   GrowAtOnce(vm, arena);
-  EXPECT_EQ(vm.mapped_bytes(), 2 * kChunk);
-  EXPECT_EQ(arena.mapped_bytes(), 2 * kChunk);
+  EXPECT_EQ(vm.mapped_bytes(), kChunk);
+  EXPECT_EQ(arena.mapped_bytes(), kChunk);
   EXPECT_EQ(arena.allocated_bytes(), 21u * 2048);
   std::vector<Piece> records;
   while (arena.mapped_bytes() < 4 * kChunk) {
@@ -299,15 +299,15 @@ TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseTwoChunksOfARegion) {
 }
 
 // The same without regions: the others are unmapped.
-TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddTwoChunks) {
+TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddOneChunk) {
   FakeVirtualMemory vm;
   MetadataArena arena(vm);
   GrowAtOnce(vm, arena);
   EXPECT_EQ(vm.map_calls(), 21u);
-  EXPECT_EQ(vm.mapped_bytes(), 2 * kChunk);
-  EXPECT_EQ(arena.mapped_bytes(), 2 * kChunk);
+  EXPECT_EQ(vm.mapped_bytes(), kChunk);
+  EXPECT_EQ(arena.mapped_bytes(), kChunk);
   EXPECT_EQ(arena.allocated_bytes(), 21u * 2048);
-  for (size_t i = 21; i < 2 * kChunk / 2048; ++i) ASSERT_NE(arena.Allocate(2048), nullptr);
+  for (size_t i = 21; i < kChunk / 2048; ++i) ASSERT_NE(arena.Allocate(2048), nullptr);
   EXPECT_EQ(vm.map_calls(), 21u);
 }
 

@@ -367,9 +367,6 @@ class Fuzzer {
     const size_t needed = n + alignment - granule_;
     // Kept spans are used before unbacked memory.
     std::vector<struct Run> fits = BestFits(n, alignment, use, true);
-    while (fits.empty() && n <= kMaxKeptPages && ReplayDrainOfOne()) {
-      fits = BestFits(n, alignment, use, true);
-    }
     if (fits.empty()) {
       ReplayDrain();
       fits = BestFits(n, alignment, use);
@@ -452,7 +449,7 @@ class Fuzzer {
     const auto share =
         static_cast<size_t>(static_cast<double>(heap_.Shares().kept_spans) / std::max(rate_, 1.0));
     size_t others = 0;
-    const size_t step = KeptSpansStep(share, PageHeapUnderTest::kHomes);
+    const size_t step = kKeptSpansStep;
     if (own / step != after / step) {
       for (const auto& cache : caches_) others += kept_bytes(cache);
       others -= own;
@@ -464,23 +461,16 @@ class Fuzzer {
     return true;
   }
 
-  // Models the draining of one span, the longest of the first shard that keeps any. False if no
-  // shard keeps a span.
-  bool ReplayDrainOfOne() {
+  // Models DrainSpanCaches: from shard to shard, the longest spans first.
+  void ReplayDrain() {
     for (auto& cache : caches_) {
       for (auto at = cache.rbegin(); at != cache.rend(); ++at) {
-        if (at->second.empty()) continue;
-        const size_t first = at->second.front().first;
-        at->second.pop_front();
-        ++drained_;
-        ReplayDelete(first, at->first);
-        return true;
+        for (; !at->second.empty(); ++drained_) {
+          const size_t first = at->second.front().first;
+          at->second.pop_front();
+          ReplayDelete(first, at->first);
+        }
       }
-    }
-    return false;
-  }
-  void ReplayDrain() {
-    while (ReplayDrainOfOne()) {
     }
   }
 

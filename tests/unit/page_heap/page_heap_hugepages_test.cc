@@ -122,30 +122,6 @@ TEST(PageHeapHugepagesTest, LargeSpansBeginInTheRestOfThePreviousHugepage) {
   EXPECT_LE(h.vm.resident_bytes(), pages * kPageSize + 3 * kHugepageSize);
 }
 
-TEST(PageHeapHugepagesTest, AmongEqualFreeSpansTheOneInTheFullestHugepageIsTaken) {
-  for (const bool first_is_fuller : {false, true}) {
-    HugeHeap h(Length(0));
-    // There are two hugepages, each with a free span of 8 pages, and one of them also has a free
-    // span of 100 pages.
-    Span* holes[2];
-    Span* larger[2];
-    for (int i = 0; i < 2; ++i) {
-      h.New(4);
-      holes[i] = h.New(8);
-      h.New(4);
-      larger[i] = h.New(100);
-      h.New(kHugePages - 116);
-    }
-    ASSERT_EQ(h.FreeMappedPages(), 0u);
-    ASSERT_NE(HugepageStart(holes[0]->first_page), HugepageStart(holes[1]->first_page));
-    const PageId expected = holes[first_is_fuller ? 0 : 1]->first_page;
-    h.heap.Delete(larger[first_is_fuller ? 1 : 0]);
-    h.heap.Delete(holes[0]);
-    h.heap.Delete(holes[1]);
-    EXPECT_EQ(h.New(8)->first_page, expected) << first_is_fuller;
-  }
-}
-
 TEST(PageHeapHugepagesTest, ShardsCutWholeHugepagesOnlyIfNothingElseFits) {
   HugeHeap h(Length(0));
   Span* const whole = h.New(2 * kHugePages);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -83,22 +82,6 @@ TEST(RetentionTest, SharesAddUpToTheTotal) {
     ASSERT_LE(shares.thread_caches,
               std::max(shares.total / kThreadCachesPart, in_use / kThreadCachesInUsePart));
   }
-}
-
-TEST(RetentionTest, AllStepsTogetherAreAPartOfTheShare) {
-  SeededRandom random(kRetentionSeed);
-  for (int i = 0; i < 1000; ++i) {
-    const size_t share = random.Below(size_t{1} << (random.Below(31) + 1));
-    const size_t homes = random.Between(1, 64);
-    const size_t step = KeptSpansStep(share, homes);
-    ASSERT_TRUE(std::has_single_bit(step));
-    ASSERT_GE(step, kKeptSpansStep);
-    if (step > kKeptSpansStep) {
-      ASSERT_LE(homes * step, share / kKeptSpansSteps);
-    }
-  }
-  EXPECT_EQ(KeptSpansStep(0, 1), kKeptSpansStep);
-  EXPECT_EQ(KeptSpansStep(kKeptSpansSteps * 8_MiB, 3), 2_MiB);
 }
 
 TEST(RetentionTest, PressureIsForgottenAfterATime) {
