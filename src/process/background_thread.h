@@ -38,9 +38,8 @@
 // the background thread for good: the process then ends with the last of the other threads. Two
 // threads that end at once each change the count first, then read the other's change (sequentially
 // consistent), so that one of them stops the background thread. The thread that stops it tests the
-// count again when no other thread can stop or start it. A program that starts one thread after the
-// other, or a few at a time again and again, does not get a background thread each time
-// (kQuickStarts).
+// count again when no other thread can stop or start it. A program that creates and joins threads
+// again and again does not get a background thread each time (kQuickStarts).
 //
 // Fork. A child has no background thread, and gets one when it creates a thread. Signals are
 // blocked during start and stop, so that no handler forks in the middle: its child would wait for a
