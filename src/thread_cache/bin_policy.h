@@ -66,8 +66,6 @@ inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // patience 22 (decision 0048).
 inline constexpr size_t kPatiencePart = Tuned(10, 2, 64);
 inline constexpr uint8_t kMaxPatience = Tuned(7, 0, 14);
-// The lowest balance of a bin (BalanceAfter), in batches below zero. Not measured.
-inline constexpr int64_t kMaxBatchesOwed = Tuned(4, 1, 16);
 // A thread that has not allocated from a class below kLateBytes gets a bin for it after this many
 // frees. Another thread allocated these objects, and may still use adjacent objects on the same
 // cache line. Not measured.
@@ -180,13 +178,6 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages, b
   // The objects that stay and the one that is being freed must fit.
   const size_t shrunk = std::max(limit - batch, batch);
   return {limit - release < shrunk ? release : std::min(release + batch, limit), shrunk, 0};
-}
-
-// The objects that a bin fetched and did not return, after `objects` more came from the central
-// cache (or, when negative, went there). Below zero: the thread frees objects of other threads.
-// Values far below zero are clamped, so that a thread that begins to allocate is soon recognised.
-constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
-  return std::max(balance + objects, -kMaxBatchesOwed * static_cast<int64_t>(Batch(c)));
 }
 
 struct BinUse {

@@ -57,8 +57,8 @@ struct BinArray {
   uint8_t overages : 4;
   // Garbage collections since the bin last ran empty or full, at most 15.
   uint8_t unused_for : 4;
-  // The objects that the bin has fetched and not returned (see bin_policy::BalanceAfter).
-  int64_t balance;
+  // The number of objects that the bin fetched and did not return; 0 if it returned more.
+  uint64_t fetched;
 
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
   const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }

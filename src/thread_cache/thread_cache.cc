@@ -110,7 +110,7 @@ void* ThreadCache::Refill(SizeClass c, size_t n, Memory memory) {
     const Section section(*this);
     if (section && table_.Array(Index(c)) != nullptr) {
       left = table_.PushAll(Index(c), objects, left);
-      CountMoved(c, static_cast<int64_t>(n - left));
+      table_.Array(Index(c))->fetched += n - left;
     }
   }
   void* const object = objects[n - 1];
@@ -137,7 +137,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         const bool may_grow =
-            array->balance >= static_cast<int64_t>(limit) ||
+            array->fetched >= limit ||
             bin_policy::FreesMayFill(c, 2 * limit, claimed_bytes(), registry_.frees_share());
         overflow = bin_policy::DecideOverflow(c, limit, array->overages, may_grow);
         array->overages = overflow.overages & 0xf;
@@ -213,7 +213,7 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
       const Section section(*this);
       if (section) {
         taken = table_.TakeOldest(Index(c), objects, n - returned);
-        if (taken > 0) origin = CountMoved(c, -static_cast<int64_t>(taken));
+        if (taken > 0) origin = CountReturned(c, taken);
       }
     }
     if (taken == 0) break;
@@ -223,10 +223,11 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
   return returned;
 }
 
-Origin ThreadCache::CountMoved(SizeClass c, int64_t objects) {
+Origin ThreadCache::CountReturned(SizeClass c, size_t n) {
   BinArray* const array = table_.Array(Index(c));
-  array->balance = bin_policy::BalanceAfter(c, array->balance, objects);
-  return array->balance < 0 ? Origin::kOtherThreads : Origin::kAny;
+  const Origin origin = array->fetched < n ? Origin::kOtherThreads : Origin::kAny;
+  array->fetched -= std::min<uint64_t>(array->fetched, n);
+  return origin;
 }
 
 // Limits.
@@ -246,7 +247,7 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
             .size_class = static_cast<SizeClass>(i),
             .overages = 0,
             .unused_for = 0,
-            .balance = 0};
+            .fetched = 0};
   // Old contents of the memory must not look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
   array->slots()[limit + 1] = kFullMark;

@@ -180,9 +180,10 @@ class ThreadCache {
 
   enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
 
-  // Counts `objects` that came from the central cache, or went there if negative. Returns the
-  // origin of objects that go there. Called in an access section. Requires: the bin has an array.
-  Origin CountMoved(SizeClass c, int64_t objects);
+  // Counts `n` objects that leave the bin for the central cache. Returns their origin: other
+  // threads, if the bin did not fetch as many. Called in an access section. Requires: the bin has
+  // an array.
+  Origin CountReturned(SizeClass c, size_t n);
 
   // A new, empty array for bin `i`, with the given limit and room for at least `capacity` objects;
   // null when the arena has no memory.

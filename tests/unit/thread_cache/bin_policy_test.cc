@@ -151,52 +151,6 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
   }
 }
 
-// When a bin fetches objects first and returns no more than it fetched, its balance is never below
-// zero and equals the number of objects that it holds.
-TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
-  SeededRandom random(kPolicySeed + 1);
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    int64_t balance = 0;
-    int64_t held = 0;
-    const auto move = [&](int64_t objects) {
-      balance = BalanceAfter(c, balance, objects);
-      held += objects;
-      ASSERT_EQ(balance, held) << "class " << i;
-    };
-    for (int step = 0; step < 300; ++step) {
-      // In some phases fetches prevail, in others returns.
-      if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
-        ASSERT_NO_FATAL_FAILURE(move(static_cast<int64_t>(random.Between(1, kMaxMoveObjects))));
-      } else {
-        const int64_t most = std::min<int64_t>(held, kMaxBinObjects);
-        ASSERT_NO_FATAL_FAILURE(
-            move(-static_cast<int64_t>(random.Between(1, static_cast<uint64_t>(most)))));
-      }
-    }
-    ASSERT_NO_FATAL_FAILURE(move(-held));
-    ASSERT_EQ(balance, 0);
-  }
-}
-
-// When a bin only returns objects, its balance is below zero at once. Soon after it has begun to
-// fetch, its balance is zero again, however many objects it returned.
-TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    const int64_t batch = static_cast<int64_t>(Batch(c));
-    int64_t balance = 0;
-    for (int n = 0; n < 100; ++n) {
-      balance = BalanceAfter(c, balance, n == 0 ? -1 : -batch);
-      ASSERT_LT(balance, 0) << "class " << i;
-    }
-    ASSERT_EQ(balance, -kMaxBatchesOwed * batch);
-    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kMaxBinObjects)), balance);
-    for (int n = 0; n < kMaxBatchesOwed; ++n) balance = BalanceAfter(c, balance, batch);
-    ASSERT_EQ(balance, 0) << "class " << i;
-  }
-}
-
 // What frees may fill: little, whatever the caches' share for it; and within the share up to a
 // batch.
 TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {

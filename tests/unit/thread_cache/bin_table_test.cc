@@ -26,7 +26,7 @@ struct OwnedArray {
                                         .size_class = c,
                                         .overages = 0,
                                         .unused_for = 0,
-                                        .balance = 0};
+                                        .fetched = 0};
     std::fill_n(array->slots(), capacity + 2, BinSlot{0});
     array->slots()[limit + 1] = kFullMark;
   }
