@@ -66,20 +66,10 @@ inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // patience 22 (decision 0048).
 inline constexpr size_t kPatiencePart = Tuned(10, 2, 64);
 inline constexpr uint8_t kMaxPatience = Tuned(7, 0, 14);
-// A thread that has not allocated from a class below kLateBytes gets a bin for it after this many
-// frees. Another thread allocated these objects, and may still use adjacent objects on the same
-// cache line. Not measured.
-inline constexpr uint8_t kFreesBeforeBin = Tuned(2, 0, 100);
 // A bin grows by frees to at most this many bytes beyond the objects that the thread fetched,
 // however many threads there are: frees of small objects then take a lock once for several. See
 // kFreesPart. Not measured.
 inline constexpr size_t kMaxBinBytesOfFrees = Tuned(8_KiB, 4_KiB, kMaxBinBytes);
-// A class of kLateBytes or more gets a bin only after kLateUses allocations or frees. Most programs
-// have few such objects, once (vectors and hash tables that grow to their final size), and would
-// leave one or two of each class in the cache for good. With kUncachedBytes this lowered the peak
-// of python objects.py from 38,056 to 36,890 KiB (decision 0009).
-inline constexpr size_t kLateBytes = Tuned(32_KiB, 4_KiB, kMaxSmallSize);
-inline constexpr uint8_t kLateUses = Tuned(16, 0, 100);
 
 namespace bin_policy {
 
@@ -114,14 +104,6 @@ constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
   if (limit == 0) return InitialLimit(c);
   return std::min(limit < batch ? std::min(limit * 2, batch) : limit + kGrowthBatches * batch,
                   MaxLimit(c));
-}
-
-// A class gets a bin after this many allocations or frees.
-constexpr uint8_t AllocationsWithoutBin(SizeClass c) {
-  return kSizeClasses.size(c) < kLateBytes ? 0 : kLateUses;
-}
-constexpr uint8_t FreesWithoutBin(SizeClass c) {
-  return kSizeClasses.size(c) < kLateBytes ? kFreesBeforeBin : kLateUses;
 }
 
 // Whether a bin may get this limit though the thread did not fetch as many objects. The cache

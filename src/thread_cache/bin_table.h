@@ -118,9 +118,6 @@ class BinTable {
   bool IsNewest(size_t i, const void* object) const {
     return *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
   }
-  // How many times a class without an array was used: see bin_policy::FreesWithoutBin.
-  uint8_t& uses_without_bin(size_t i) { return uses_without_bin_[i]; }
-  void ForgetUses() { uses_without_bin_ = {}; }
 
   // Calls f(class, address, distance above the bin's top) for every slot of every bin that holds an
   // address: 0 and less for objects in the bin, more for stale addresses above. While the owner
@@ -165,7 +162,6 @@ class BinTable {
 
   Bins bins_;
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
-  std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
   // Written by the thread that has the cache; read racily for statistics.
   TC_MEMBERS(OwnedCounter claimed_bytes_;, OwnedCounter array_bytes_;)
 };

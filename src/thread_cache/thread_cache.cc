@@ -39,7 +39,6 @@ ThreadCache::ThreadCache(CentralCache& central, MetadataArena& arena, Registry& 
 void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
   if (shard != nullptr) {
     shard_ = shard;
-    table_.ForgetUses();
     traffic_bytes_ = 0;
     changing_.store(false, std::memory_order_relaxed);
   }
@@ -62,7 +61,6 @@ void* ThreadCache::Allocate(SizeClass c) {
   const size_t i = Index(c);
   size_t limit = 0;
   bool mine;
-  bool wants_bin = true;
   {
     const Section section(*this);
     mine = static_cast<bool>(section);
@@ -73,14 +71,11 @@ void* ThreadCache::Allocate(SizeClass c) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         array->unused_for = 0;
-      } else if (table_.uses_without_bin(i) < bin_policy::AllocationsWithoutBin(c)) {
-        ++table_.uses_without_bin(i);
-        wants_bin = false;
       }
     }
   }
-  if (!mine) registry_.Reattach(this);
-  if (!mine || !wants_bin) {
+  if (!mine) {
+    registry_.Reattach(this);
     void* object;
     return central_.Remove(*shard_, c, &object, 1) == 1 ? object : nullptr;
   }
@@ -142,11 +137,9 @@ void ThreadCache::Free(SizeClass c, void* object) {
         overflow = bin_policy::DecideOverflow(c, limit, array->overages, may_grow);
         array->overages = overflow.overages & 0xf;
         array->unused_for = 0;
-      } else if (table_.uses_without_bin(i) < bin_policy::FreesWithoutBin(c)) {
-        ++table_.uses_without_bin(i);
       } else if (bin_policy::FreesMakeBin(c, claimed_bytes(), registry_.frees_share())) {
         wants_bin = true;
-      } else if (bin_policy::AllocationsWithoutBin(c) == 0) {
+      } else {
         // An allocation would have made a bin.
         origin = Origin::kOtherThreads;
       }

@@ -116,7 +116,6 @@ TEST(BinTableTest, DetachTakesEveryArray) {
     arrays.push_back(std::make_unique<OwnedArray>(c, 6, 10));
     table.Install(Index(c), arrays.back()->array);
     ASSERT_TRUE(table.bins().Push(c, reinterpret_cast<void*>(size)));
-    table.uses_without_bin(Index(c)) = 3;
   }
   EXPECT_GT(table.claimed_bytes(), table.array_bytes());
   BinArraysInFlight chain;
@@ -126,7 +125,6 @@ TEST(BinTableTest, DetachTakesEveryArray) {
        array = reinterpret_cast<BinArray*>(array->slots()[0])) {
     ++found;
     EXPECT_EQ(array->count, 1u);
-    EXPECT_EQ(table.uses_without_bin(Index(array->size_class)), 0u);
   }
   EXPECT_EQ(found, arrays.size());
   EXPECT_EQ(table.claimed_bytes(), 0u);
