@@ -14,8 +14,8 @@
 //       detached; its slot is the memory of a thread that has not ended.
 //   R2  The claimed part of the budget is the sum of the listed caches' max_bytes.
 //   R3  inherited_bytes_ is the bytes that the caches in inherited_ claim; each claims some.
-//   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that refer
-//       to it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
+//   R4  Each shard's num_threads() is the number of caches in caches_ that refer to it;
+//       ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
 //   R5  Each cache that was made is in one list, or a thread is about to put it into unused_.
 //       Caches in unused_ are empty. record.listed is true for the caches in caches_.
 //   R6  all_.of_threads is the number of caches in caches_, all_.orphans the number in orphans_.
@@ -102,7 +102,7 @@ class Registry {
   enum class Holder : uint8_t {
     kThread,  // a thread that may be using it
     kOrphan,  // a thread that exists in the parent process only
-    kNobody,  // it was left by a thread that ended, or is between Create and Register
+    kNobody,  // it was left by a thread that ended
   };
 
   Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
@@ -111,16 +111,13 @@ class Registry {
         barrier_(barrier),
         budget_(central.Shares(0).thread_caches) {}
 
-  // Returns a cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new
-  // one; null when there is no memory for it.
+  // Gives the calling thread, whose slot is `slot`, a cache: an inherited, an unused or a new one.
+  // From then on its owner finds it through the slot, and other threads through the list. The limit
+  // of an inherited cache is at least its claims, as far as bytes are unclaimed. Returns null when
+  // there is no memory for a cache.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
-  // Publishes a cache: its owner finds it through its slot, other threads find it through the list.
-  // The limit of an inherited cache is at least its claims, as far as bytes are unclaimed.
-  void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
-  // Ends a cache that was created and not registered; its objects go to the central cache.
-  void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // Ends a registered cache. The owner calls it, and its slot points to the empty bins from then
+  // Ends a cache. The owner calls it, and its slot points to the empty bins from then
   // on. If inheritance is on and the inherited caches' claims stay within their share
   // (RetentionShares), the next thread that needs a cache inherits it as it is. Otherwise its
   // objects go to the central cache.
@@ -217,7 +214,7 @@ class Registry {
   template <typename F>
   void ForEachCache(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
-    for (const auto* list : {&caches_, &orphans_, &inherited_, &unregistered_}) {
+    for (const auto* list : {&caches_, &orphans_, &inherited_}) {
       for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
         f(*cache, list == &caches_    ? Holder::kThread
                   : list == &orphans_ ? Holder::kOrphan
@@ -257,6 +254,7 @@ class Registry {
   void UpdateFreesShareLocked() TC_REQUIRES(lock_) {
     frees_share_.store(budget_.FreesShare(), std::memory_order_relaxed);
   }
+  void RegisterLocked(ThreadCache* cache, ThreadSlot& slot) TC_REQUIRES(lock_);
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
   void AddOrphanLocked(ThreadCache* cache) TC_REQUIRES(lock_);
   void OrphanOthersIfDueLocked() TC_REQUIRES(lock_);
@@ -300,8 +298,6 @@ class Registry {
   SpinLock lock_{LockRank::kRegistry};
   IntrusiveList<ThreadCache> caches_ TC_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> orphans_ TC_GUARDED_BY(lock_);
-  // Caches between Create and Register, or Discard.
-  IntrusiveList<ThreadCache> unregistered_ TC_GUARDED_BY(lock_);
   // Caches that ended threads left for new ones. They are not in the budget.
   IntrusiveList<ThreadCache> inherited_ TC_GUARDED_BY(lock_);
   size_t inherited_bytes_ TC_GUARDED_BY(lock_) = 0;

@@ -18,11 +18,7 @@ namespace tcmalloc {
 // test may have several.
 class TestThread {
  public:
-  explicit TestThread(Registry& registry) : registry_(registry), cache_(registry.Create(slot_)) {
-    if (cache_ == nullptr) return;
-    slot_.cache = cache_;
-    registry_.Register(cache_);
-  }
+  explicit TestThread(Registry& registry) : registry_(registry), cache_(registry.Create(slot_)) {}
   TestThread(const TestThread&) = delete;
   TestThread& operator=(const TestThread&) = delete;
 
