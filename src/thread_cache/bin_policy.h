@@ -7,7 +7,7 @@
 // batch; the limit doubles up to a batch, then grows by a batch. When full, a limit below a batch
 // doubles, and no object leaves while the cache may grow, if the thread fetched as many objects:
 // they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
-// further only within narrow bounds (FreesMayFill). At a batch or more the bin returns as many
+// further only up to a bound (FreesMayFill). At a batch or more the bin returns as many
 // objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch after
 // some of them (kMaxOverages). So a bin that is used more for freeing than for allocating grows
 // only to the size at which all of it moves at once. Above two batches half the limit moves, so the
@@ -66,10 +66,6 @@ inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // patience 22 (decision 0048).
 inline constexpr size_t kPatiencePart = Tuned(10, 2, 64);
 inline constexpr uint8_t kMaxPatience = Tuned(7, 0, 14);
-// A bin grows by frees to at most this many bytes beyond the objects that the thread fetched,
-// however many threads there are: frees of small objects then take a lock once for several. See
-// kFreesPart. Not measured.
-inline constexpr size_t kMaxBinBytesOfFrees = Tuned(8_KiB, 4_KiB, kMaxBinBytes);
 
 namespace bin_policy {
 
@@ -106,18 +102,11 @@ constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
                   MaxLimit(c));
 }
 
-// Whether a bin may get this limit though the thread did not fetch as many objects. The cache
-// claims `claimed_bytes`, and caches may claim `frees_share` for such objects
-// (CacheBudget::FreesShare).
-constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t claimed_bytes, size_t frees_share) {
-  const size_t bytes = limit * kSizeClasses.size(c);
-  return bytes <= kMaxBinBytesOfFrees || claimed_bytes + bytes <= frees_share;
-}
-
-// Whether frees alone give the class a bin. If there is no room for twice its first limit, it gets
-// one when the thread allocates.
-constexpr bool FreesMakeBin(SizeClass c, size_t claimed_bytes, size_t frees_share) {
-  return FreesMayFill(c, 2 * InitialLimit(c), claimed_bytes, frees_share);
+// Whether a full bin may grow though the thread did not fetch as many objects as it then holds.
+// Also whether a free makes a bin, with its first limit; otherwise the class gets one when the
+// thread allocates. `most_bytes` is CacheBudget::MaxBinBytesOfFrees.
+constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t most_bytes) {
+  return 2 * limit * kSizeClasses.size(c) <= most_bytes;
 }
 
 // Objects that move when a bin with this limit runs empty or full.
@@ -148,8 +137,8 @@ struct Overflow {
   uint8_t overages;
 };
 
-// Decides what to do with a full bin. `may_grow`: its objects are the thread's own, or FreesMayFill
-// is true of the double limit.
+// Decides what to do with a full bin. `may_grow`: its objects are the thread's own, or
+// FreesMayFill.
 constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages, bool may_grow) {
   const size_t batch = Batch(c);
   const size_t release = MoveCount(c, limit);

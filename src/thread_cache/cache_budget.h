@@ -38,12 +38,11 @@ inline constexpr size_t kCacheStepBytes = kInitialCacheBytes;
 // rptest: 170 collections with equal steps, 31 with these, 120 to 106 million instructions
 // (decision 0009).
 inline constexpr size_t kMaxCacheStepBytes = Tuned(1_MiB, kCacheStepBytes, 16_MiB);
-// Beyond kMaxBinBytesOfFrees, bins grow by frees of objects that the thread did not fetch while
-// their cache claims at most total / kFreesPart / the number of caches. Without this rule 400
-// threads that free objects of 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches
-// (decision 0056). With 4 and the usual total, nothing changes for up to 128 threads that claim no
-// more than their first limit.
-inline constexpr size_t kFreesPart = Tuned(4, 1, 64);
+// A bin grows by frees of objects that the thread did not fetch to at most this part of what an
+// equal share of the total lets its cache claim. Without this rule 400 threads that free objects of
+// 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches (decision 0056). A part of 8
+// has not been measured.
+inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
 // While nothing is unclaimed, claims that no objects fill do not count, up to this many bytes and
 // this many times the limit. A bin must hold what a burst of frees brings and what the next burst
 // takes; between bursts it is half full. 100 threads that take turns: 49 refills for 1000 pairs
@@ -103,7 +102,7 @@ class CacheBudget {
 
   // Lowers a limit to an equal share of the total, while the limits together exceed the total.
   void LowerToShare(size_t* limit) {
-    const size_t share = std::max(LowerBound(), total_ / std::max<size_t>(caches_, 1));
+    const size_t share = Share();
     if (unclaimed_ >= 0 || *limit <= share) return;
     unclaimed_ += static_cast<int64_t>(*limit - share);
     *limit = share;
@@ -123,9 +122,8 @@ class CacheBudget {
     return std::max(kInitialCacheBytes, share < min_per_cache_ ? min_per_cache_ : 0);
   }
 
-  // Bins grow by frees of objects that the thread did not fetch while its cache claims at most
-  // this: a part of an equal share.
-  size_t FreesShare() const { return total_ / kFreesPart / std::max<size_t>(caches_, 1); }
+  // The most bytes to which frees of objects that the thread did not fetch fill a bin.
+  size_t MaxBinBytesOfFrees() const { return Share() / kFreesPart; }
 
   // How far a cache's claims may exceed its limit while nothing is unclaimed. `unfilled` is the
   // number of bytes that it claims and does not hold.
@@ -146,6 +144,9 @@ class CacheBudget {
 
  private:
   friend struct FieldTable;
+
+  // What each cache may claim if all have the same limit.
+  size_t Share() const { return std::max(LowerBound(), total_ / std::max<size_t>(caches_, 1)); }
 
   size_t total_;
   size_t min_per_cache_ = kInitialCacheBytes;

@@ -64,7 +64,7 @@ void Registry::RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) {
 void Registry::RegisterLocked(ThreadCache* cache, ThreadSlot& slot) {
   cache->shard().AddThread();
   size_t limit = budget_.AddCache();
-  UpdateFreesShareLocked();
+  UpdateMaxBinBytesOfFreesLocked();
   // An inherited cache may claim more than the limit of a new one. With that limit it would collect
   // garbage and could not grow until it claims less.
   const size_t claimed = cache->claimed_bytes();
@@ -89,7 +89,7 @@ void Registry::RemoveLocked(ThreadCache* cache) {
   all_.of_threads.Subtract(1);
   cache->shard().RemoveThread();
   budget_.RemoveCache(cache->max_bytes());
-  UpdateFreesShareLocked();
+  UpdateMaxBinBytesOfFreesLocked();
 }
 
 void Registry::Destroy(ThreadCache* cache) {

@@ -138,8 +138,10 @@ class Registry {
   // True if SetTotalLimit set the total: then it is no longer a share, and the caches must stay
   // below it. Takes no lock; relaxed, since the limits that the thread reads are not exact either.
   bool total_was_set() const { return total_was_set_.load(std::memory_order_relaxed); }
-  // CacheBudget::FreesShare. Takes no lock; relaxed, as above.
-  size_t frees_share() const { return frees_share_.load(std::memory_order_relaxed); }
+  // CacheBudget::MaxBinBytesOfFrees. Takes no lock; relaxed, as above.
+  size_t max_bin_bytes_of_frees() const {
+    return max_bin_bytes_of_frees_.load(std::memory_order_relaxed);
+  }
   struct Limits {
     size_t total;
     size_t min_per_cache;
@@ -250,9 +252,9 @@ class Registry {
 
   // Sets the total and lowers the limits that are above an equal share of it.
   void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);
-  // Called after each change of the total or of the number of caches.
-  void UpdateFreesShareLocked() TC_REQUIRES(lock_) {
-    frees_share_.store(budget_.FreesShare(), std::memory_order_relaxed);
+  // Called after each change of the total, of the lower bound, or of the number of caches.
+  void UpdateMaxBinBytesOfFreesLocked() TC_REQUIRES(lock_) {
+    max_bin_bytes_of_frees_.store(budget_.MaxBinBytesOfFrees(), std::memory_order_relaxed);
   }
   void RegisterLocked(ThreadCache* cache, ThreadSlot& slot) TC_REQUIRES(lock_);
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
@@ -312,7 +314,7 @@ class Registry {
   // Written with lock_ held; read by any thread. No other data depends on it, so relaxed suffices.
   std::atomic<bool> total_was_set_{false};
   // The same.
-  std::atomic<size_t> frees_share_{0};
+  std::atomic<size_t> max_bin_bytes_of_frees_{0};
 
   // Written with lock_ held; read without it as a hint.
   std::atomic<bool> has_orphans_{false};

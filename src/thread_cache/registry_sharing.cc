@@ -46,7 +46,7 @@ size_t Registry::FreeInheritedAbove(size_t kept_bytes) {
 
 void Registry::SetTotalLocked(size_t bytes) {
   budget_.SetTotal(bytes);
-  UpdateFreesShareLocked();
+  UpdateMaxBinBytesOfFreesLocked();
   if (budget_.unclaimed() >= 0) return;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     CountSteps(Step::kCacheVisited);
@@ -59,6 +59,7 @@ void Registry::SetTotalLocked(size_t bytes) {
 void Registry::SetMinPerCache(size_t bytes) {
   const SpinLockHolder holder(lock_);
   budget_.SetMinPerCache(bytes);
+  UpdateMaxBinBytesOfFreesLocked();
 }
 
 Registry::Limits Registry::limits() {
@@ -92,7 +93,7 @@ Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
     const SpinLockHolder holder(lock_);
     if (!total_was_set()) {
       budget_.SetTotal(share);
-      UpdateFreesShareLocked();
+      UpdateMaxBinBytesOfFreesLocked();
     }
     size_t limit = cache->max_bytes();
     if (!budget_.TryRaise(&limit)) {

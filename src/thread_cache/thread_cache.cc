@@ -121,6 +121,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   bool twice = false;
   bool wants_bin = false;
   Origin origin = Origin::kAny;
+  const size_t most_bytes = registry_.max_bin_bytes_of_frees();
   size_t limit = 0;
   bin_policy::Overflow overflow = {};
   {
@@ -132,12 +133,11 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         const bool may_grow =
-            array->fetched >= limit ||
-            bin_policy::FreesMayFill(c, 2 * limit, claimed_bytes(), registry_.frees_share());
+            array->fetched >= limit || bin_policy::FreesMayFill(c, limit, most_bytes);
         overflow = bin_policy::DecideOverflow(c, limit, array->overages, may_grow);
         array->overages = overflow.overages & 0xf;
         array->unused_for = 0;
-      } else if (bin_policy::FreesMakeBin(c, claimed_bytes(), registry_.frees_share())) {
+      } else if (bin_policy::FreesMayFill(c, bin_policy::InitialLimit(c), most_bytes)) {
         wants_bin = true;
       } else {
         // An allocation would have made a bin.

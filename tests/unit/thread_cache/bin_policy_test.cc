@@ -151,15 +151,13 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
   }
 }
 
-// What frees may fill: little, whatever the caches' share for it; and within the share up to a
-// batch.
-TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
-  const auto limit_of = [](SizeClass c, size_t share) {
-    if (!FreesMakeBin(c, 0, share)) return size_t{0};
+// Frees fill a bin up to the bound, and at most up to a batch.
+TEST(BinPolicyTest, FreesFillABinUpToTheBound) {
+  const auto limit_of = [](SizeClass c, size_t most_bytes) {
     size_t limit = InitialLimit(c);
+    if (!FreesMayFill(c, limit, most_bytes)) return size_t{0};
     for (int times_full = 0; times_full < 50; ++times_full) {
-      const bool may_grow = FreesMayFill(c, 2 * limit, limit * kSizeClasses.size(c), share);
-      const Overflow overflow = DecideOverflow(c, limit, 0, may_grow);
+      const Overflow overflow = DecideOverflow(c, limit, 0, FreesMayFill(c, limit, most_bytes));
       EXPECT_EQ(overflow.release, limit);
       limit = overflow.limit;
     }
@@ -168,13 +166,12 @@ TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     const size_t size = kSizeClasses.size(c);
-    const size_t least = limit_of(c, 0);
-    EXPECT_LE(least * size, kMaxBinBytesOfFrees) << size;
-    EXPECT_EQ(least == 0, 2 * size > kMaxBinBytesOfFrees) << size;
-    // As large as it may become.
-    EXPECT_TRUE(least == 0 || least == Batch(c) || 2 * least * size > kMaxBinBytesOfFrees);
-    EXPECT_LE(limit_of(c, 64 << 10) * size, size_t{64} << 10);
-    EXPECT_GE(limit_of(c, 64 << 10), least);
+    for (const size_t most_bytes : {size_t{0}, size_t{8} << 10, size_t{64} << 10}) {
+      const size_t limit = limit_of(c, most_bytes);
+      EXPECT_LE(limit * size, most_bytes) << size;
+      // As large as it may become.
+      EXPECT_TRUE(limit == Batch(c) || 2 * std::max<size_t>(limit, 1) * size > most_bytes) << size;
+    }
     EXPECT_EQ(limit_of(c, 4 << 20), Batch(c)) << size;
   }
 }
