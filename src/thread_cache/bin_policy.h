@@ -59,13 +59,14 @@ inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
 // How many times a bin with a limit above a batch is full before its limit shrinks by a batch, as
 // in the TCMalloc document. It takes 4 bits of a BinArray.
 inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
-// While nothing is unclaimed, a bin may run neither empty nor full for some collections before one
-// takes from it: for the cache's limit / kPatiencePart / the bytes that the bin claims, at most
-// kMaxPatience. So the cost of a bin's refills is proportional to the bytes that it claims. 400
-// threads that take turns: 30 refills for 1000 pairs without this, 22 with it; with twice the
-// patience 22 (decision 0048).
-inline constexpr size_t kPatiencePart = Tuned(10, 2, 64);
-inline constexpr uint8_t kMaxPatience = Tuned(7, 0, 14);
+// While nothing is unclaimed, a collection spares an unused bin of few bytes: what the bin claims,
+// doubled for each collection since it ran empty or full, may be at most this part of the cache's
+// limit. So the cost of a bin's refills is about proportional to the bytes that it claims. 400
+// threads that take turns: 30 refills for 1000 pairs if no unused bin is spared, 22 with a rule
+// that spared them for about as long (decision 0048).
+inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
+// The most collections that are counted since a bin ran empty or full: 4 bits of a BinArray.
+inline constexpr uint8_t kMaxUnusedFor = 15;
 
 namespace bin_policy {
 
@@ -156,16 +157,14 @@ struct BinUse {
   size_t limit;
   // Collections since the bin last ran empty or full, not counting this one.
   uint8_t unused_for;
-  // How many of them it may take.
-  uint8_t patience;
 };
 
-// While nothing is unclaimed, a bin with this limit, in a cache that may claim `max_bytes`, keeps
-// its objects for this many collections in which it ran neither empty nor full. A refill costs
-// about the same whatever it moves, so a bin of few bytes may stay although it is seldom used.
-constexpr uint8_t Patience(SizeClass c, size_t limit, size_t max_bytes) {
-  const size_t claim = std::max<size_t>(limit * kSizeClasses.size(c), 1);
-  return static_cast<uint8_t>(std::min<size_t>(max_bytes / kPatiencePart / claim, kMaxPatience));
+// Whether a collection spares the bin. `max_bytes` is the limit of its cache; or 0 if the budget is
+// not short, and the collection spares only bins in use. A refill costs about the same whatever it
+// moves, so a bin of few bytes may stay although it is seldom used.
+constexpr bool IsSpared(SizeClass c, const BinUse& use, size_t max_bytes) {
+  const uint64_t doubled = (uint64_t{1} << use.unused_for) - 1;
+  return doubled * use.limit * kSizeClasses.size(c) <= max_bytes / kSparedPart;
 }
 
 struct Collection {
@@ -173,13 +172,12 @@ struct Collection {
   size_t limit;    // 0: return the bin's array as well
 };
 
-// What a garbage collection takes from a bin: half of the objects and half of the limit of a bin
-// that ran neither empty nor full for longer than its patience. It is not known how many of its
-// objects were needed meanwhile. Half makes a mistake cheap, and a class that is no longer used
+// What a garbage collection takes from a bin that it does not spare: half of the objects and half
+// of the limit. It is not known how many of the objects were needed since the bin last ran empty or
+// full. Half makes a mistake cheap, and a class that is no longer used
 // drains within a few collections. Limits shrink because a cache claims the bytes of its limits,
 // not of its objects.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
-  if (use.unused_for <= use.patience) return {0, use.limit};
   const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.count > 1 ? use.count / 2 : use.count;
   // The number of objects left is rounded up to whole line batches, as all limits are.

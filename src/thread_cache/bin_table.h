@@ -55,7 +55,7 @@ struct BinArray {
   // Overflows while the limit was above a batch, since the limit last shrank because of them (see
   // bin_policy::DecideOverflow).
   uint8_t overages : 4;
-  // Garbage collections since the bin last ran empty or full, at most 15.
+  // Garbage collections since the bin last ran empty or full, at most kMaxUnusedFor.
   uint8_t unused_for : 4;
   // The number of objects that the bin fetched and did not return; 0 if it returned more.
   uint64_t fetched;

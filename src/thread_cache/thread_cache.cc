@@ -327,13 +327,11 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     if (!section || table_.Array(i) == nullptr) return;
     BinArray* const array = table_.Array(i);
-    const size_t limit = array->limit;
-    const uint8_t patience = BudgetIsShort() ? bin_policy::Patience(c, limit, max_bytes()) : 0;
-    plan = bin_policy::DecideCollection(c, {.count = table_.Count(i),
-                                            .limit = limit,
-                                            .unused_for = array->unused_for,
-                                            .patience = patience});
-    if (array->unused_for <= kMaxPatience) ++array->unused_for;
+    const bin_policy::BinUse use = {
+        .count = table_.Count(i), .limit = array->limit, .unused_for = array->unused_for};
+    if (array->unused_for < kMaxUnusedFor) ++array->unused_for;
+    if (bin_policy::IsSpared(c, use, BudgetIsShort() ? max_bytes() : 0)) return;
+    plan = bin_policy::DecideCollection(c, use);
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);
   BinArray* unused = nullptr;

@@ -179,7 +179,9 @@ TEST(BinPolicyTest, FreesFillABinUpToTheBound) {
 TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   const SizeClass c = ClassForSize(64);
   const auto plan = [c](size_t count, size_t limit, bool touched) {
-    const Collection collection = DecideCollection(c, {count, limit, touched ? kUsed : kUnused, 0});
+    const BinUse use = {count, limit, touched ? kUsed : kUnused};
+    if (IsSpared(c, use, 0)) return std::pair(size_t{0}, limit);
+    const Collection collection = DecideCollection(c, use);
     return std::pair(collection.release, collection.limit);
   };
   EXPECT_EQ(plan(100, 512, false), std::pair(size_t{50}, size_t{256}));
@@ -198,33 +200,39 @@ TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
 }
 
 // In each class, and for any limit of the cache: bins that claim less stay for at least as long,
-// and a bin that is never used loses all its objects after a bounded number of collections.
-TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
+// and a bin that is never used loses all its objects, if it does not claim very little.
+TEST(BinPolicyTest, EachUnusedBinDrains) {
+  const auto spared_for = [](SizeClass c, size_t limit, size_t max_bytes) {
+    uint8_t n = 0;
+    while (n < kMaxUnusedFor && IsSpared(c, {0, limit, n}, max_bytes)) ++n;
+    return n;
+  };
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     for (size_t max_bytes = 0; max_bytes <= (size_t{64} << 20); max_bytes = 2 * max_bytes + 1024) {
       uint8_t shorter = 0;
       for (size_t limit = MaxLimit(c); limit > 0; limit /= 2) {
-        const uint8_t patience = Patience(c, limit, max_bytes);
-        ASSERT_GE(patience, shorter);
-        ASSERT_LE(patience, kMaxPatience);
-        shorter = patience;
+        const uint8_t n = spared_for(c, limit, max_bytes);
+        ASSERT_GE(n, shorter);
+        shorter = n;
       }
-      size_t limit = MaxLimit(c);
-      size_t count = limit;
-      uint8_t unused_for = 0;
-      int collections = 0;
-      while (limit > 0) {
-        const Collection plan =
-            DecideCollection(c, {count, limit, unused_for, Patience(c, limit, max_bytes)});
-        ASSERT_LE(plan.release, count);
-        ASSERT_LE(count - plan.release, plan.limit);
-        ASSERT_LE(plan.limit, limit);
-        ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
-        count -= plan.release;
-        limit = plan.limit;
-        if (unused_for <= kMaxPatience) ++unused_for;
-        ASSERT_LT(++collections, 16 + kMaxPatience) << "class " << i;
+      BinUse use = {MaxLimit(c), MaxLimit(c), 0};
+      for (int collections = 0; use.limit > 0; ++collections) {
+        if (collections > 2 * kMaxUnusedFor) {
+          ASSERT_LE((use.limit * kSizeClasses.size(c)) << kMaxUnusedFor, max_bytes)
+              << "class " << i;
+          break;
+        }
+        if (!IsSpared(c, use, max_bytes)) {
+          const Collection plan = DecideCollection(c, use);
+          ASSERT_LE(plan.release, use.count);
+          ASSERT_LE(use.count - plan.release, plan.limit);
+          ASSERT_LE(plan.limit, use.limit);
+          ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
+          use.count -= plan.release;
+          use.limit = plan.limit;
+        }
+        if (use.unused_for < kMaxUnusedFor) ++use.unused_for;
       }
     }
   }

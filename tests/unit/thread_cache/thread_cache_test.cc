@@ -184,8 +184,8 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
   size_t limit = max;
   for (int collection = 0; collection < 4; ++collection) {
-    const bin_policy::Collection plan = bin_policy::DecideCollection(
-        c, {.count = count, .limit = limit, .unused_for = 1, .patience = 0});
+    const bin_policy::Collection plan =
+        bin_policy::DecideCollection(c, {.count = count, .limit = limit, .unused_for = 1});
     if (collection == 0) {
       ASSERT_GT(plan.release, kMaxMoveObjects);
     }
