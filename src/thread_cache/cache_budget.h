@@ -50,12 +50,10 @@ inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
 // 100 to 400 threads is the same with 128 and 256 KiB (decision 0048).
 inline constexpr size_t kMaxUnfilledBytes = Tuned(256_KiB, 0, 1_MiB);
 inline constexpr size_t kMaxUnfilledTimes = Tuned(4, 0, 4);
-// How many times the traffic between two collections of a cache doubles while nothing is unclaimed
-// (decision 0041), and after how many of these collections it doubles again. With 1 instead of 4
-// limits are slow to follow the first needs: 28 refills for 1000 pairs of 400 threads instead of 22
-// (decision 0048).
-inline constexpr uint8_t kMaxBackoffDoublings = Tuned(3, 0, 8);
-inline constexpr uint8_t kCollectionsPerDoubling = Tuned(4, 1, 16);
+// How many times its limit a cache moves between two collections while nothing is unclaimed. With 1
+// instead of 2, 100 threads that take turns need 49 refills for 1000 pairs instead of 12 (decision
+// 0048).
+inline constexpr size_t kShortBackoff = Tuned(2, 1, 16);
 
 class CacheBudget {
  public:
@@ -129,14 +127,6 @@ class CacheBudget {
   // number of bytes that it claims and does not hold.
   static constexpr size_t Headroom(size_t limit, size_t unfilled) {
     return std::min({unfilled, kMaxUnfilledBytes, kMaxUnfilledTimes * limit});
-  }
-
-  // Backoff. A cache counts the consecutive collections that found nothing unclaimed, up to this
-  // many.
-  static constexpr uint8_t kMostShort = kMaxBackoffDoublings * kCollectionsPerDoubling;
-  // How many times the traffic before the next collection doubles after `n` such collections.
-  static constexpr int BackoffDoublings(uint8_t n) {
-    return (n + kCollectionsPerDoubling - 1) / kCollectionsPerDoubling;
   }
 
   // The unclaimed rest of the total; negative when the limits together exceed the total.

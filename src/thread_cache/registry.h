@@ -148,13 +148,10 @@ class Registry {
   };
   Limits limits() TC_EXCLUDES(lock_);
 
-  enum class Budget : uint8_t {
-    kSpare,  // the limit grew without lowering another
-    kShort,  // the limit could not grow that way
-  };
   // Raises a cache's limit from the unclaimed rest, or else by stealing from another cache. The
-  // owner calls it at a collection. Empties an idle cache that it finds on the way.
-  Budget RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+  // owner calls it at a collection. Empties an idle cache that it finds on the way. False if
+  // nothing was unclaimed.
+  bool RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // For a thread that will not need its cache for a while: empties the cache and makes its limit
   // available to others. Returns the bytes of objects that it held.

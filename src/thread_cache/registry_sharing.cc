@@ -85,9 +85,9 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   return false;
 }
 
-Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
+bool Registry::RaiseLimit(ThreadCache* cache) {
   const size_t share = Shares().thread_caches;
-  Budget budget = Budget::kSpare;
+  bool spare = true;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
@@ -97,13 +97,13 @@ Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
     }
     size_t limit = cache->max_bytes();
     if (!budget_.TryRaise(&limit)) {
-      budget = Budget::kShort;
+      spare = false;
       RaiseAtOthersCostLocked(cache, &limit, &arrays);
     }
     cache->SetMaxBytes(limit);
   }
   ReturnArrays(&arrays, central_, arena_);
-  return budget;
+  return spare;
 }
 
 void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,

@@ -47,7 +47,7 @@ void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
   record.activity_stamp = 0;
   record.stamped_at_ms = 0;
   unfilled_bytes_ = 0;
-  short_collections_ = 0;
+  budget_is_short_ = false;
   flush_requested_.store(false, std::memory_order_relaxed);
   detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
@@ -84,8 +84,8 @@ void* ThreadCache::Allocate(SizeClass c) {
     return Fetch(c, bin_policy::RefillCount(c, next));
   }
   if (limit == 0) CountUseWithoutBin(c);
-  return Fetch(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
-                                  : bin_policy::RefillCount(c, limit));
+  return Fetch(c, budget_is_short_ ? bin_policy::RefillCountWithoutGrowth(c, limit)
+                                   : bin_policy::RefillCount(c, limit));
 }
 
 void* ThreadCache::Fetch(SizeClass c, size_t n) {
@@ -163,7 +163,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   }
   // If the bin may grow, it does, and keeps its objects.
   if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
-  if (limit < bin_policy::Batch(c) && BudgetIsShort()) {
+  if (limit < bin_policy::Batch(c) && budget_is_short_) {
     overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
@@ -309,12 +309,9 @@ void ThreadCache::CollectGarbage(SizeClass except) {
     const SizeClass c = static_cast<SizeClass>(i);
     if (table_.Array(i) != nullptr && c != except) CollectFrom(c);
   }
-  const Registry::Budget budget = registry_.RaiseLimit(this);
-  short_collections_ = budget == Registry::Budget::kSpare
-                           ? 0
-                           : std::min<uint8_t>(short_collections_ + 1, CacheBudget::kMostShort);
+  budget_is_short_ = !registry_.RaiseLimit(this);
   unfilled_bytes_ = 0;
-  if (budget != Registry::Budget::kShort) return;
+  if (!budget_is_short_) return;
   // Another thread may empty the cache between the two reads.
   const size_t claimed = claimed_bytes();
   unfilled_bytes_ = claimed - std::min(claimed, table_.CachedBytes() + table_.array_bytes());
@@ -330,7 +327,7 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const bin_policy::BinUse use = {
         .count = table_.Count(i), .limit = array->limit, .unused_for = array->unused_for};
     if (array->unused_for < kMaxUnusedFor) ++array->unused_for;
-    if (bin_policy::IsSpared(c, use, BudgetIsShort() ? max_bytes() : 0)) return;
+    if (bin_policy::IsSpared(c, use, budget_is_short_ ? max_bytes() : 0)) return;
     plan = bin_policy::DecideCollection(c, use);
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);

@@ -11,7 +11,7 @@
 // It stays below MaxClaim() because growth is refused. A refusal causes a garbage collection, which
 // shrinks bins that hold more than they use and asks the registry for a larger max_bytes(). While
 // nothing is unclaimed, MaxClaim() exceeds max_bytes() by a part of the claims that no objects
-// filled at the last collection (CacheBudget::Headroom), and collections become rarer: the cache
+// filled at the last collection (CacheBudget::Headroom), and collections are rarer: the cache
 // does not take the registry's lock for each refusal.
 //
 // Synchronization. Everything but the links is accessed by the owner inside an access section of
@@ -207,11 +207,8 @@ class ThreadCache {
   void ReturnBeforeGrowth();
   bool PushOne(SizeClass c, void* object);
   bool CollectionIsDue() const {
-    return traffic_bytes_ >> CacheBudget::BackoffDoublings(short_collections_) >= max_bytes();
+    return traffic_bytes_ >= max_bytes() * (budget_is_short_ ? kShortBackoff : 1);
   }
-  // True if the last collection found nothing unclaimed. Otherwise a refusal lasts only until the
-  // next collection.
-  bool BudgetIsShort() const { return short_collections_ > 0; }
   // The bytes that the bins may claim now.
   size_t MaxClaim() const;
   // Counts a call that found no bin and no budget for one, and used the central cache for one
@@ -234,8 +231,9 @@ class ThreadCache {
   // unclaimed then. A thread that empties the cache does not change this number: MaxClaim bounds
   // it, and ignores it once a total was set.
   size_t unfilled_bytes_ = 0;
-  // Owner only: collections in a row that found nothing unclaimed, up to a maximum.
-  uint8_t short_collections_ = 0;
+  // Owner only: true if the last collection found nothing unclaimed. Otherwise a refusal lasts only
+  // until the next collection.
+  bool budget_is_short_ = false;
 
   // Written by the owner; read racily by ActivityStamp.
   OwnedCounter slow_paths_;

@@ -106,20 +106,6 @@ TEST(CacheBudgetTest, HeadroomIsWhatIsUnfilledUpToBothBounds) {
   EXPECT_EQ(CacheBudget::Headroom(0, kMost), 0u) << "an idle cache was emptied";
 }
 
-// The first collections that find nothing unclaimed come soon after one another, so that limits
-// adapt to the first needs. Later ones are rare.
-TEST(CacheBudgetTest, BackoffDoublesEveryFewCollections) {
-  EXPECT_EQ(CacheBudget::BackoffDoublings(0), 0);
-  int last = 0;
-  for (uint8_t n = 1; n <= CacheBudget::kMostShort; ++n) {
-    const int now = CacheBudget::BackoffDoublings(n);
-    const bool doubles = (n - 1) % kCollectionsPerDoubling == 0;
-    EXPECT_EQ(now, last + (doubles ? 1 : 0)) << int{n};
-    last = now;
-  }
-  EXPECT_EQ(last, kMaxBackoffDoublings);
-}
-
 // An idle cache loses its whole limit, and gets the first step again when its thread wakes.
 TEST(CacheBudgetTest, TakeAllAndBack) {
   CacheBudget budget(kTotal);
