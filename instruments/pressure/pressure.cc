@@ -151,8 +151,7 @@ int RunDueWork(Heap& heap, IdleRelease* passes) {
   const int retry_ms = kRetryMs;
   if (heap.control.HasRequest()) heap.control.Serve(heap);
   if (!runs_idle_release.load(std::memory_order_relaxed)) return retry_ms;
-  const int pause_ms = passes->RunPass(heap, NumFrees());
-  return pause_ms == IdleRelease::kUntilFrees ? retry_ms : std::min(pause_ms, retry_ms);
+  return passes->RunPass(heap, NumFrees()) ? std::min(kIdlePassMs, retry_ms) : retry_ms;
 }
 
 void* Run(void*) {

@@ -50,19 +50,15 @@ enum Asleep : uint32_t { kAwake = 0, kUntilFrees = 1, kForATime = 2 };
 constinit std::atomic<uint32_t> frees{0};
 constinit std::atomic<uint32_t> asleep{kAwake};
 
-// Sleeps for `pause_ms`, or until pages are freed after `frees` was `seen`, or until the earlier of
-// the two (see IdleRelease::RunPass); at most until the thread must stop, or a request arrives from
-// outside.
-void Sleep(Heap& heap, int pause_ms, uint32_t seen) {
-  const bool has_timer = pause_ms != IdleRelease::kUntilFrees;
-  const bool until_frees = !has_timer || pause_ms > kIdlePassMs;
-  const uint32_t how = until_frees ? kUntilFrees : kForATime;
+// Sleeps until the next pass, if one is needed; otherwise until pages are freed after `frees` was
+// `seen`. At most until the thread must stop, or a request arrives from outside.
+void Sleep(Heap& heap, bool needs_pass, uint32_t seen) {
+  const uint32_t how = needs_pass ? kForATime : kUntilFrees;
   asleep.store(how, std::memory_order_seq_cst);
-  if (stop.load(std::memory_order_seq_cst) == 0 && !heap.control.HasRequest() &&
-      (!until_frees || frees.load(std::memory_order_seq_cst) == seen)) {
-    if (has_timer) {
-      FutexWaitFor(&asleep, how, pause_ms);
-    } else {
+  if (stop.load(std::memory_order_seq_cst) == 0 && !heap.control.HasRequest()) {
+    if (needs_pass) {
+      FutexWaitFor(&asleep, how, kIdlePassMs);
+    } else if (frees.load(std::memory_order_seq_cst) == seen) {
       FutexWait(&asleep, how);
     }
   }
@@ -78,9 +74,9 @@ void* Run(void*) {
   IdleRelease idle_release(&stop);
   while (stop.load(std::memory_order_acquire) == 0) {
     const uint32_t seen = frees.load(std::memory_order_seq_cst);
-    const int pause_ms = idle_release.RunPass(heap, seen);
+    const bool needs_pass = idle_release.RunPass(heap, seen);
     do {
-      Sleep(heap, pause_ms, seen);
+      Sleep(heap, needs_pass, seen);
     } while (heap.control.HasRequest() && heap.control.Serve(heap));
   }
   heap.control.EndListening(frame);

@@ -50,11 +50,10 @@
 // if it is the same. OnPagesFreed increments `frees`, then, if `asleep` has the bit of kUntilFrees,
 // sets it to 0 and wakes the sleeper. All these accesses are sequentially consistent: either
 // OnPagesFreed sees the bit, or the thread sees the new number. A late wake-up may set `asleep` to
-// 0 for a later sleep, which then does not begin, or is woken. Where only caches in use need the
-// next pass, the sleep is the same with a timer. For the usual pause from one pass to the next the
-// thread sleeps on the same word with a timer. The word is then kForATime, which OnPagesFreed does
-// not change. The thread that stops the background thread sets `stop`, then sets `asleep` to 0, and
-// wakes it.
+// 0 for a later sleep, which then does not begin, or is woken. For the pause from one pass to the
+// next the thread sleeps on the same word with a timer. The word is then kForATime, which
+// OnPagesFreed does not change. The thread that stops the background thread sets `stop`, then sets
+// `asleep` to 0, and wakes it.
 //
 // Requests from outside (process/control.h). After it has set `asleep` the thread looks for a
 // request, too, and does not sleep if there is one. A futex cannot be woken from another process,
