@@ -196,12 +196,6 @@ class Registry {
   // the bypass continues. Cost during the bypass: a load.
   void Reattach(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // The owner of a detached cache calls it outside of access sections. Takes the arrays out of the
-  // cache; does nothing if the cache is not detached. No other thread touches the bins of a
-  // detached cache, and only the owner makes it reachable again. The lock orders this call after a
-  // taking that preceded the detaching.
-  void EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
-
   // Makes the next allocation of nearly every thread take the slow path (see
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);

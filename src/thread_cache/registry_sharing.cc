@@ -203,11 +203,6 @@ void Registry::Reattach(ThreadCache* cache) {
   cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
 }
 
-void Registry::EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) {
-  const SpinLockHolder holder(lock_);
-  if (cache->detached()) cache->table().Detach(arrays);
-}
-
 void Registry::AlarmAll() {
   const SpinLockHolder holder(lock_);
   for (ThreadCache* cache = caches_.first(); cache != nullptr;

@@ -353,10 +353,10 @@ size_t ThreadCache::Flush() {
   BinArraysInFlight arrays;
   {
     const Section section(*this);
-    if (section) table_.Detach(&arrays);
+    // No other thread touches the bins of a detached cache. What one did before is visible, since
+    // the load has acquire order.
+    if (section || detached()) table_.Detach(&arrays);
   }
-  // The owner's section does not reach the bins of a detached cache.
-  if (arrays.first() == nullptr && detached()) registry_.EmptyDetached(this, &arrays);
   return ReturnArrays(&arrays, central_, arena_);
 }
 

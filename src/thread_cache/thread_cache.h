@@ -86,10 +86,11 @@ class ThreadCache {
   void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
 
   // True while the cache is detached from its owner, which works without it
-  // (Registry::UpdateBypass). Written with the registry's lock held. The owner reads it without the
-  // lock, as a hint that it may reattach.
-  bool detached() const { return detached_.load(std::memory_order_relaxed); }
-  void set_detached(bool detached) { detached_.store(detached, std::memory_order_relaxed); }
+  // (Registry::UpdateBypass). Written with the registry's lock held (release): the owner, which
+  // reads it without the lock (acquire), then sees the changes of threads that took the cache
+  // before. Only the owner clears it.
+  bool detached() const { return detached_.load(std::memory_order_acquire); }
+  void set_detached(bool detached) { detached_.store(detached, std::memory_order_release); }
 
   // For the functions that any thread may call.
   const BinTable& table() const { return table_; }
