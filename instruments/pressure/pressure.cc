@@ -186,7 +186,9 @@ bool StartThread() {
 }
 
 void ReviveIn(int64_t ms) {
-  GlobalHeap().pressure_revival.Schedule(CoarseMilliseconds() + ms, &ReviveAfterFork);
+  AfterForkTimer& timer = GlobalHeap().after_fork_timer;
+  timer.run = &ReviveAfterFork;
+  timer.at_ms.store(CoarseMilliseconds() + ms, std::memory_order_release);
 }
 
 void ReleaseInChild() {
