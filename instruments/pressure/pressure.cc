@@ -157,7 +157,7 @@ int RunDueWork(Heap& heap, IdleRelease* passes) {
 void* Run(void*) {
   Heap& heap = GlobalHeap();
   at_work.store(&current_slot, std::memory_order_relaxed);
-  runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+  runs_idle_release.store(TakeIdleRelease(), std::memory_order_relaxed);
   IdleRelease passes;
   for (;;) {
     // This is repeated in a child that one of the program's listeners has forked here.
@@ -201,7 +201,7 @@ void ReleaseInChild() {
   // This is the library's thread, in a listener of the program; it continues when the listener
   // returns.
   if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) {
-    runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+    runs_idle_release.store(TakeIdleRelease(), std::memory_order_relaxed);
     return;
   }
   has_thread.store(false, std::memory_order_relaxed);

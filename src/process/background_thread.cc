@@ -239,7 +239,7 @@ void OnThreadEnds() {
   if (worker.load(std::memory_order_seq_cst) == kJoinable) StopIfDue();
 }
 
-bool ClaimIdleRelease() {
+bool TakeIdleRelease() {
   if (!BeginStart()) return false;
   SetWorker(kPermanent);
   return true;

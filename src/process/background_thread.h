@@ -95,7 +95,7 @@ void OnThreadEnds();
 
 // Declares that the calling thread, which belongs to the library, runs idle release until the
 // process ends. False if another thread runs it, or if no thread may run it.
-bool ClaimIdleRelease();
+bool TakeIdleRelease();
 
 // Called after pages were freed: see PageHints::free_observer. Thread safety: any.
 void OnPagesFreed();

@@ -50,7 +50,7 @@ void LargeReports::SetCallback(LargeAllocationCallback callback, void* context) 
   context_ = context;
 }
 
-bool LargeReports::ClaimReport(size_t bytes, size_t* next) {
+bool LargeReports::TakeReport(size_t bytes, size_t* next) {
   size_t threshold = threshold_.load(std::memory_order_relaxed);
   do {
     if (bytes < threshold || threshold == kNever) return false;
@@ -76,7 +76,7 @@ TC_SLOW_PATH void LargeReports::AllocatedLargeSlow(void* object, size_t bytes) {
   allocations_.Add(1);
   size_t next;
   // Allocations of a callback are not reported.
-  if (InCallback() || !ClaimReport(bytes, &next)) return;
+  if (InCallback() || !TakeReport(bytes, &next)) return;
   reports_.Add(1);
   const ErrnoKeeper keeper;
   if (writes_lines_.load(std::memory_order_relaxed)) {

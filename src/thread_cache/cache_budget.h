@@ -11,8 +11,8 @@
 // Unlike in the document, where all steps are equal, unclaimed bytes raise a limit in steps of half
 // the limit.
 //
-// Headroom. A bin claims the bytes that it may hold. While nothing is unclaimed, a cache is charged
-// only for the bytes that its bins hold, up to a bound (Headroom), since bins are seldom full at
+// Excess. A bin claims the bytes that it may hold. While nothing is unclaimed, a cache is charged
+// only for the bytes that its bins hold, up to a bound (Excess), since bins are seldom full at
 // the same time.
 //
 // Lower bound. When an equal share of the total would be less than `min_per_cache`, no limit is
@@ -125,7 +125,7 @@ class CacheBudget {
 
   // How far a cache's claims may exceed its limit while nothing is unclaimed. `unfilled` is the
   // number of bytes that it claims and does not hold.
-  static constexpr size_t Headroom(size_t limit, size_t unfilled) {
+  static constexpr size_t Excess(size_t limit, size_t unfilled) {
     return std::min({unfilled, kMaxUnfilledBytes, kMaxUnfilledTimes * limit});
   }
 

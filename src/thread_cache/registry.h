@@ -258,7 +258,7 @@ class Registry {
   ThreadCache* TryHandOutLocked(ThreadSlot& slot, bool any_shard) TC_REQUIRES(lock_);
   // Ends a cache that is in no list: moves its arrays to `arrays`, whose objects the caller returns
   // to the central cache without the lock. It returns the shard under the same lock, so that a
-  // child that is forked meanwhile has no shard claimed for a cache that is in no list.
+  // child that is forked meanwhile has no shard assigned to a cache that is in no list.
   void RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) TC_REQUIRES(lock_);
   // Ends inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
   // of their objects.

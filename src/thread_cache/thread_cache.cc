@@ -227,7 +227,7 @@ Origin ThreadCache::CountReturned(SizeClass c, size_t n) {
 
 size_t ThreadCache::MaxClaim() const {
   const size_t limit = max_bytes();
-  return registry_.total_was_set() ? limit : limit + CacheBudget::Headroom(limit, unfilled_bytes_);
+  return registry_.total_was_set() ? limit : limit + CacheBudget::Excess(limit, unfilled_bytes_);
 }
 
 BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {

@@ -11,7 +11,7 @@
 // It stays below MaxClaim() because growth is refused. A refusal causes a garbage collection, which
 // shrinks bins that hold more than they use and asks the registry for a larger max_bytes(). While
 // nothing is unclaimed, MaxClaim() exceeds max_bytes() by a part of the claims that no objects
-// filled at the last collection (CacheBudget::Headroom), and collections are rarer: the cache
+// filled at the last collection (CacheBudget::Excess), and collections are rarer: the cache
 // does not take the registry's lock for each refusal.
 //
 // Synchronization. Everything but the links is accessed by the owner inside an access section of
@@ -72,7 +72,7 @@ class ThreadCache {
   size_t Flush();
 
   // Assigns the cache to the calling thread, whose slot is `slot`. The slot leads to the cache only
-  // after the registry stores it there. Requires: the cache is not registered. `shard` is claimed
+  // after the registry stores it there. Requires: the cache is not registered. `shard` was assigned
   // for a cache that is new or was emptied; it is null for an inherited cache, which keeps its
   // shard.
   void HandTo(ThreadSlot& slot, Shard* shard);

@@ -423,7 +423,7 @@ size_t LargestClaimOfManyClasses(TestThread& thread, int rounds) {
 }
 
 // While nothing is unclaimed, claims beyond the objects in a bin are not counted, up to the
-// headroom.
+// excess.
 TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
   heap_.page_heap.hints().retention.SetTotal(4 * kInitialCacheBytes);
   TestThread thread(heap_.registry);
@@ -432,13 +432,13 @@ TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
   ASSERT_EQ(thread.cache()->max_bytes(), kInitialCacheBytes);
   EXPECT_GT(largest, thread.cache()->max_bytes());
   const size_t limit = thread.cache()->max_bytes();
-  EXPECT_LE(largest, limit + CacheBudget::Headroom(limit, SIZE_MAX));
+  EXPECT_LE(largest, limit + CacheBudget::Excess(limit, SIZE_MAX));
   thread.cache()->table().CheckInvariants();
   thread.Exit();
   other.Exit();
 }
 
-// Setting a total takes away the headroom that caches already use.
+// Setting a total takes away the excess that caches already use.
 TEST_F(RegistrySharingTest, ATotalThatIsSetLaterHoldsAtOnce) {
   heap_.page_heap.hints().retention.SetTotal(4 * kInitialCacheBytes);
   TestThread thread(heap_.registry);
