@@ -119,9 +119,6 @@ void ThreadCache::Free(SizeClass c, void* object) {
   const size_t i = Index(c);
   bool mine;
   bool twice = false;
-  bool wants_bin = false;
-  Origin origin = Origin::kAny;
-  const size_t most_bytes = registry_.max_bin_bytes_of_frees();
   size_t limit = 0;
   bin_policy::Overflow overflow = {};
   {
@@ -133,15 +130,11 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         const bool may_grow =
-            array->fetched >= limit || bin_policy::FreesMayFill(c, limit, most_bytes);
+            array->fetched >= limit ||
+            bin_policy::FreesMayFill(c, limit, registry_.max_bin_bytes_of_frees());
         overflow = bin_policy::DecideOverflow(c, limit, array->overages, may_grow);
         array->overages = overflow.overages & 0xf;
         array->unused_for = 0;
-      } else if (bin_policy::FreesMayFill(c, bin_policy::InitialLimit(c), most_bytes)) {
-        wants_bin = true;
-      } else {
-        // An allocation would have made a bin.
-        origin = Origin::kOtherThreads;
       }
     }
   }
@@ -151,16 +144,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
     central_.Insert(*shard_, c, &object, 1);
     return;
   }
-  if (limit == 0) {
-    // If a first free has passed the object to the central cache, it is not out, and Insert reports
-    // this second free. Without room for a bin, the object goes to the central cache, too.
-    const bool keep = wants_bin && central_.IsOut(c, object) &&
-                      SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
-    if (keep) return;
-    if (wants_bin) CountUseWithoutBin(c);
-    central_.Insert(*shard_, c, &object, 1, origin);
-    return;
-  }
+  if (limit == 0) return FreeWithoutBin(c, object);
   // If the bin may grow, it does, and keeps its objects.
   if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
   if (limit < bin_policy::Batch(c) && budget_is_short_) {
@@ -171,6 +155,20 @@ void ThreadCache::Free(SizeClass c, void* object) {
   if (!PushOne(c, object)) central_.Insert(*shard_, c, &object, 1);
   // This bin is excepted, because its newest object is needed to recognise a second free.
   if (claimed_bytes() > MaxClaim() && CollectionIsDue()) CollectGarbage(c);
+}
+
+void ThreadCache::FreeWithoutBin(SizeClass c, void* object) {
+  const size_t limit = bin_policy::InitialLimit(c);
+  if (!bin_policy::FreesMayFill(c, limit, registry_.max_bin_bytes_of_frees())) {
+    // An allocation would have made a bin.
+    central_.Insert(*shard_, c, &object, 1, Origin::kOtherThreads);
+    return;
+  }
+  // If a first free has passed the object to the central cache, it is not out, and Insert reports
+  // this second free. Without room for a bin, the object goes to the central cache, too.
+  if (central_.IsOut(c, object) && SetLimit(c, 0, limit) && PushOne(c, object)) return;
+  CountUseWithoutBin(c);
+  central_.Insert(*shard_, c, &object, 1);
 }
 
 void ThreadCache::FreePast(SizeClass c, void* object) {

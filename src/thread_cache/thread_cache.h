@@ -207,6 +207,8 @@ class ThreadCache {
   // Returns all objects above kReturnedAboveBytes.
   void ReturnBeforeGrowth();
   bool PushOne(SizeClass c, void* object);
+  // The part of Free for a class without a bin.
+  void FreeWithoutBin(SizeClass c, void* object);
   bool CollectionIsDue() const {
     return traffic_bytes_ >= max_bytes() * (budget_is_short_ ? kShortBackoff : 1);
   }
