@@ -56,6 +56,7 @@ void BinTable::Remove(size_t i) {
   const BinArray* const array = Array(i);
   claimed_bytes_.Subtract(ClaimOf(*array));
   array_bytes_.Subtract(array->bytes());
+  uses_without_bin_[i] = 0;
   bins_.tops[i].store(const_cast<BinSlot*>(kNoBinArray), std::memory_order_relaxed);
   arrays_[i].store(nullptr, std::memory_order_relaxed);
 }

@@ -27,6 +27,7 @@
 #include "base/in_flight.h"
 #include "base/size_classes.h"
 #include "page_heap/metadata_arena.h"
+#include "thread_cache/bin_policy.h"
 #include "thread_cache/bins.h"
 
 namespace tcmalloc {
@@ -119,6 +120,16 @@ class BinTable {
     return *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
   }
 
+  // Counts a use of a class without an array. True if it is one of the first, for which no array is
+  // made (bin_policy::UsesWithoutBin).
+  bool CountsAsSeldom(SizeClass c) {
+    uint8_t& uses = uses_without_bin_[Index(c)];
+    if (uses >= bin_policy::UsesWithoutBin(c)) return false;
+    ++uses;
+    return true;
+  }
+  void ForgetUses() { uses_without_bin_ = {}; }
+
   // Calls f(class, address, distance above the bin's top) for every slot of every bin that holds an
   // address: 0 and less for objects in the bin, more for stale addresses above. While the owner
   // makes several changes (ThreadCache::changing), the tops are not valid. Requires: the caller is
@@ -162,6 +173,7 @@ class BinTable {
 
   Bins bins_;
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
+  std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
   // Written by the thread that has the cache; read racily for statistics.
   TC_MEMBERS(OwnedCounter claimed_bytes_;, OwnedCounter array_bytes_;)
 };

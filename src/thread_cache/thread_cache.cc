@@ -39,6 +39,7 @@ ThreadCache::ThreadCache(CentralCache& central, MetadataArena& arena, Registry& 
 void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
   if (shard != nullptr) {
     shard_ = shard;
+    table_.ForgetUses();
     traffic_bytes_ = 0;
     changing_.store(false, std::memory_order_relaxed);
   }
@@ -61,6 +62,7 @@ void* ThreadCache::Allocate(SizeClass c) {
   const size_t i = Index(c);
   size_t limit = 0;
   bool mine;
+  bool wants_bin = true;
   {
     const Section section(*this);
     mine = static_cast<bool>(section);
@@ -71,11 +73,13 @@ void* ThreadCache::Allocate(SizeClass c) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         array->unused_for = 0;
+      } else {
+        wants_bin = !table_.CountsAsSeldom(c);
       }
     }
   }
-  if (!mine) {
-    registry_.Reattach(this);
+  if (!mine) registry_.Reattach(this);
+  if (!mine || !wants_bin) {
     void* object;
     return central_.Remove(*shard_, c, &object, 1) == 1 ? object : nullptr;
   }
@@ -119,6 +123,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   const size_t i = Index(c);
   bool mine;
   bool twice = false;
+  bool seldom = false;
   size_t limit = 0;
   bin_policy::Overflow overflow = {};
   {
@@ -135,12 +140,14 @@ void ThreadCache::Free(SizeClass c, void* object) {
         overflow = bin_policy::DecideOverflow(c, limit, array->overages, may_grow);
         array->overages = overflow.overages & 0xf;
         array->unused_for = 0;
+      } else {
+        seldom = table_.CountsAsSeldom(c);
       }
     }
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
-  if (!mine) {
-    registry_.Reattach(this);
+  if (!mine) registry_.Reattach(this);
+  if (!mine || seldom) {
     central_.Insert(*shard_, c, &object, 1);
     return;
   }

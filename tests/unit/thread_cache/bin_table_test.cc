@@ -116,6 +116,7 @@ TEST(BinTableTest, DetachTakesEveryArray) {
     arrays.push_back(std::make_unique<OwnedArray>(c, 6, 10));
     table.Install(Index(c), arrays.back()->array);
     ASSERT_TRUE(table.bins().Push(c, reinterpret_cast<void*>(size)));
+    EXPECT_EQ(table.CountsAsSeldom(c), size >= kLateBytes);
   }
   EXPECT_GT(table.claimed_bytes(), table.array_bytes());
   BinArraysInFlight chain;

@@ -52,6 +52,11 @@ class TestThread {
     while (cache_->max_bytes() < bytes) registry_.RaiseLimit(cache_);
   }
 
+  // Uses the class until the next allocation makes a bin for it.
+  void EarnBin(SizeClass c) {
+    for (int i = 0; i < bin_policy::UsesWithoutBin(c); i += 2) Free(c, Allocate(c));
+  }
+
   // Take detaches the cache as another thread would do, PutBack reattaches it.
   void Take() { slot_.bins.store(const_cast<Bins*>(&kEmptyBins), std::memory_order_release); }
   void PutBack() { slot_.bins.store(&cache_->table().bins(), std::memory_order_release); }

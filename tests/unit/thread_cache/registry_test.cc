@@ -110,6 +110,9 @@ TEST_F(RegistryTest, AnEmptiedCacheIsUsedAgain) {
   Fill(first);
   first.RaiseLimitTo(size_t{1} << 20);
   cache->RequestFlush();
+  // The next use would earn a bin.
+  const SizeClass late = ClassForSize(kMaxSmallSize);
+  for (int i = 0; i < bin_policy::UsesWithoutBin(late); ++i) first.Allocate(late);
   first.Exit();
   const size_t allocated = heap_.arena.allocated_bytes();
   TestThread second(heap_.registry);
@@ -117,6 +120,9 @@ TEST_F(RegistryTest, AnEmptiedCacheIsUsedAgain) {
   EXPECT_EQ(heap_.arena.allocated_bytes(), allocated);
   EXPECT_EQ(cache->max_bytes(), kInitialCacheBytes);
   EXPECT_EQ(cache->claimed_bytes(), 0u);
+  second.RaiseLimitTo(size_t{1} << 20);
+  second.Allocate(late);
+  EXPECT_EQ(cache->claimed_bytes(), 0u) << "no bin yet";
   second.Exit();
 }
 

@@ -249,6 +249,7 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
   TestThread thread(heap.registry);
   for (const size_t size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
     const SizeClass c = ClassForSize(size);
+    thread.EarnBin(c);
     thread.Use(c, 5);
     const size_t cached = thread.cache()->table().CachedObjects(c);
     ASSERT_GT(cached, 0u);
@@ -349,11 +350,38 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
   thread.RaiseLimitTo(2 * kMaxSmallSize);
   for (const size_t size : {size_t{8}, size_t{48}, size_t{8192}, kMaxSmallSize}) {
     const SizeClass c = ClassForSize(size);
+    thread.EarnBin(c);
     void* const object = thread.Allocate(c);
     thread.Free(c, object);
     EXPECT_EXIT(thread.Free(c, object), testing::KilledBySignal(SIGABRT),
                 testing::Eq(DoubleFree(c, object)));
   }
+}
+
+TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
+  CacheTestHeap heap;
+  TestThread thread(heap.registry);
+  thread.RaiseLimitTo(size_t{24} << 20);
+  for (size_t i = 1; i < kNumSizeClasses; ++i) {
+    const SizeClass c = static_cast<SizeClass>(i);
+    const bool large = kSizeClasses.size(c) >= kLateBytes;
+    const size_t uses = bin_policy::UsesWithoutBin(c);
+    ASSERT_EQ(uses > 0, large);
+    for (size_t use = 0; use < uses; use += 2) {
+      void* const object = thread.Allocate(c);
+      ASSERT_NE(object, nullptr);
+      thread.Free(c, object);
+      ASSERT_EQ(thread.cache()->table().CachedObjects(c), 0u)
+          << kSizeClasses.size(c) << " use " << use;
+    }
+    thread.Free(c, thread.Allocate(c));
+    ASSERT_GE(thread.cache()->table().CachedObjects(c), 1u) << kSizeClasses.size(c);
+  }
+  // After a flush a class needs frequent use again before the thread keeps its objects.
+  thread.cache()->Flush();
+  const SizeClass c = ClassForSize(kMaxSmallSize);
+  thread.Free(c, thread.Allocate(c));
+  EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
 }
 
 // One thread allocates objects of many sizes, and others only free them, each some of every size.
