@@ -41,7 +41,6 @@ void ForEachCache(const Record& registry,
       {"caches_", CacheHolder::kThread},
       {"orphans_", CacheHolder::kOrphan},
       {"inherited_", CacheHolder::kNobody},
-      {"unregistered_", CacheHolder::kNobody},
   };
   for (const auto& [list, holder] : kLists) {
     ForEachInList(registry.target(), "ThreadCache", registry.Get(list),

@@ -124,7 +124,7 @@ void Recycle(DebugObject* object, char* raw, size_t bytes, bool fenced) {
   if (fenced) OpenFence(raw, bytes);
   CheckFreed(*object);
   object->state.store(object->Mark(DebugObject::kRecycled), std::memory_order_release);
-  Deallocate<&FreeSlow>(raw);
+  Deallocate<&FreeSlow<AllocationKind::kMalloc>>(raw);
 }
 
 void RecycleAll(FreeQueue::Entry* entry) {
@@ -210,7 +210,7 @@ void FreeObject(void* p, const FreedObject& freed) {
   if (p == nullptr) return;
   NotifyDeleteHooks(p);
   DebugObject* const object = FindObject(p, freed.call);
-  if (object == nullptr) return FreeSlow(p);
+  if (object == nullptr) return FreeSlow<AllocationKind::kMalloc>(p);
   CheckRequest(*object, freed);
   CheckRedZones(*object, freed.call);
   uint32_t live = object->Mark(DebugObject::kLive);

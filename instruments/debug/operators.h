@@ -15,10 +15,12 @@
 namespace tcmalloc {
 
 inline void* RawNew(size_t size, size_t alignment) {
-  return alignment == 0 ? Allocate<&NewSlow>(size) : NewAligned(size, alignment);
+  return alignment == 0 ? Allocate<&NewSlow<AllocationKind::kNew>>(size)
+                        : NewAligned(size, alignment);
 }
 inline void* RawNewNothrow(size_t size, size_t alignment) {
-  return alignment == 0 ? Allocate<&NewNothrowSlow>(size) : NewAlignedNothrow(size, alignment);
+  return alignment == 0 ? Allocate<&NewNothrowSlow<AllocationKind::kNew>>(size)
+                        : NewAlignedNothrow(size, alignment);
 }
 
 inline void* New(size_t size, AllocatedBy by, uintptr_t caller) {

@@ -251,7 +251,6 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
     TC_LOCK(lock_);
     TC_FIELD(caches_);
     TC_FIELD(orphans_);
-    TC_FIELD(unregistered_);
     TC_FIELD(inherited_);
     TC_PART(all_, AllCaches);
     out.Field("total_limit", offsetof(T, budget_) + offsetof(CacheBudget, total_),

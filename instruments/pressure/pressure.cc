@@ -151,14 +151,13 @@ int RunDueWork(Heap& heap, IdleRelease* passes) {
   const int retry_ms = kRetryMs;
   if (heap.control.HasRequest()) heap.control.Serve(heap);
   if (!runs_idle_release.load(std::memory_order_relaxed)) return retry_ms;
-  const int pause_ms = passes->RunPass(heap, NumFrees());
-  return pause_ms == IdleRelease::kUntilFrees ? retry_ms : std::min(pause_ms, retry_ms);
+  return passes->RunPass(heap, NumFrees()) ? std::min(kIdlePassMs, retry_ms) : retry_ms;
 }
 
 void* Run(void*) {
   Heap& heap = GlobalHeap();
   at_work.store(&current_slot, std::memory_order_relaxed);
-  runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+  runs_idle_release.store(TakeIdleRelease(), std::memory_order_relaxed);
   IdleRelease passes;
   for (;;) {
     // A child that one of the program's listeners forks continues in this loop.
@@ -187,7 +186,9 @@ bool StartThread() {
 }
 
 void ReviveIn(int64_t ms) {
-  GlobalHeap().pressure_revival.Schedule(CoarseMilliseconds() + ms, &ReviveAfterFork);
+  AfterForkTimer& timer = GlobalHeap().after_fork_timer;
+  timer.run = &ReviveAfterFork;
+  timer.at_ms.store(CoarseMilliseconds() + ms, std::memory_order_release);
 }
 
 void ReleaseInChild() {
@@ -200,7 +201,7 @@ void ReleaseInChild() {
   // This is the library's thread, in a listener of the program; it continues when the listener
   // returns.
   if (ThisThreadIsAtWork() && has_thread.load(std::memory_order_relaxed)) {
-    runs_idle_release.store(ClaimIdleRelease(), std::memory_order_relaxed);
+    runs_idle_release.store(TakeIdleRelease(), std::memory_order_relaxed);
     return;
   }
   has_thread.store(false, std::memory_order_relaxed);

@@ -59,7 +59,7 @@ TC_SLOW_PATH void* ReallocateAfterFailure(void* p, size_t size) {
   void* const object = AfterFailure(size, 0);
   if (object != nullptr) {
     memcpy(object, p, std::min(UsableSize(p), size));
-    FreeSlow(p);
+    FreeSlow<AllocationKind::kMalloc>(p);
   }
   return object;
 }
@@ -82,17 +82,17 @@ extern "C" {
 
 TC_EXPORT_HOT void* tc_malloc(size_t size) noexcept { return Allocate<&MallocSlow>(size); }
 
-TC_EXPORT_HOT void tc_free(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+TC_EXPORT_HOT void tc_free(void* p) noexcept { Deallocate<&FreeSlow<AllocationKind::kMalloc>>(p); }
 
 TC_EXPORT_HOT void tc_free_sized(void* p, size_t size) noexcept {
-  DeallocateSized<&FreeSizedSlow>(p, size);
+  DeallocateSized<&FreeSizedSlow<AllocationKind::kMalloc>>(p, size);
 }
 
 TC_EXPORT void tc_free_aligned_sized(void* p, size_t alignment, size_t size) noexcept {
   FreeSizedAligned(p, size, alignment);
 }
 
-TC_EXPORT void tc_cfree(void* p) noexcept { Deallocate<&FreeSlow>(p); }
+TC_EXPORT void tc_cfree(void* p) noexcept { Deallocate<&FreeSlow<AllocationKind::kMalloc>>(p); }
 
 TC_EXPORT void* tc_calloc(size_t n, size_t size) noexcept {
   size_t bytes;
@@ -104,7 +104,7 @@ TC_EXPORT void* tc_calloc(size_t n, size_t size) noexcept {
 TC_EXPORT void* tc_realloc(void* p, size_t size) noexcept {
   if (p == nullptr) return Allocate<&MallocSlow>(size);
   if (size == 0) {
-    Deallocate<&FreeSlow>(p);
+    Deallocate<&FreeSlow<AllocationKind::kMalloc>>(p);
     return nullptr;
   }
   void* const object = Reallocate(p, size);

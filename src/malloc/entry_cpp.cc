@@ -15,9 +15,9 @@ using namespace tcmalloc;  // NOLINT: this file is nothing but entry points
 
 extern "C" {
 
-TC_EXPORT_HOT void* tc_new(size_t size) { return Allocate<&NewSlow>(size); }
+TC_EXPORT_HOT void* tc_new(size_t size) { return Allocate<&NewSlow<AllocationKind::kNew>>(size); }
 TC_EXPORT void* tc_new_nothrow(size_t size, const std::nothrow_t&) noexcept {
-  return Allocate<&NewNothrowSlow>(size);
+  return Allocate<&NewNothrowSlow<AllocationKind::kNew>>(size);
 }
 TC_EXPORT void* tc_new_aligned(size_t size, std::align_val_t alignment) {
   return NewAligned(size, static_cast<size_t>(alignment));
@@ -26,17 +26,19 @@ TC_EXPORT void* tc_new_aligned_nothrow(size_t size, std::align_val_t alignment,
                                        const std::nothrow_t&) noexcept {
   return NewAlignedNothrow(size, static_cast<size_t>(alignment));
 }
-TC_EXPORT_HOT void tc_delete(void* p) noexcept { Deallocate<&DeleteSlow>(p); }
+TC_EXPORT_HOT void tc_delete(void* p) noexcept { Deallocate<&FreeSlow<AllocationKind::kNew>>(p); }
 TC_EXPORT void tc_delete_nothrow(void* p, const std::nothrow_t&) noexcept {
-  Deallocate<&DeleteSlow>(p);
+  Deallocate<&FreeSlow<AllocationKind::kNew>>(p);
 }
 TC_EXPORT_HOT void tc_delete_sized(void* p, size_t size) noexcept {
-  DeallocateSized<&DeleteSizedSlow>(p, size);
+  DeallocateSized<&FreeSizedSlow<AllocationKind::kNew>>(p, size);
 }
-TC_EXPORT void tc_delete_aligned(void* p, std::align_val_t) noexcept { Deallocate<&DeleteSlow>(p); }
+TC_EXPORT void tc_delete_aligned(void* p, std::align_val_t) noexcept {
+  Deallocate<&FreeSlow<AllocationKind::kNew>>(p);
+}
 TC_EXPORT void tc_delete_aligned_nothrow(void* p, std::align_val_t,
                                          const std::nothrow_t&) noexcept {
-  Deallocate<&DeleteSlow>(p);
+  Deallocate<&FreeSlow<AllocationKind::kNew>>(p);
 }
 TC_EXPORT void tc_delete_sized_aligned(void* p, size_t size, std::align_val_t alignment) noexcept {
   FreeSizedAligned(p, size, static_cast<size_t>(alignment), AllocationKind::kNew);

@@ -274,7 +274,6 @@ bool SetMinThreadCache(Heap& heap, size_t value) {
 
 // If releasing is turned off, only 0 is accepted.
 bool SetAggressiveDecommit(Heap& heap, size_t value) {
-  using Releasing = Releasing;
   if (heap.page_heap.hints().releasing.value() == Releasing::kNever) return value == 0;
   heap.page_heap.governor()->SetReleasing(value != 0 ? Releasing::kEager : Releasing::kByPolicy);
   return true;

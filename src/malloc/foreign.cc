@@ -73,14 +73,6 @@ void* ReallocateForeign(Heap& heap, void* p, size_t size) {
   return CLibraryMalloc::Realloc(p, size);
 }
 
-void* AllocateInStrayChild(size_t size, size_t alignment) {
-  return CLibraryMalloc::Allocate(size, alignment);
-}
-
-void FreeInStrayChild(const Heap& heap, void* p) {
-  if (!heap.guarded.Contains(p)) CLibraryMalloc::Free(p);
-}
-
 size_t ForeignUsableSize(Heap& heap, void* p) {
   if (InStrayChild()) return CLibraryMalloc::UsableSize(p);
   CheckUpperBits(heap, p);

@@ -49,7 +49,7 @@ void OnLibraryLoad() {
   const Settings& settings = GlobalHeap().settings;
   // The setting is tested here, so that the pages of code of a disabled tool are not touched.
   if (settings.guarded_sample > 0 || settings.guarded_report) PrepareGuardedSamples(GlobalHeap());
-  // This precedes the start of the listener to memory pressure, which claims idle release.
+  // This precedes the start of the listener to memory pressure, which takes over idle release.
   if (settings.background != BackgroundMode::kNever && !settings.disable_memory_release) {
     AllowBackgroundThread();
   }

@@ -173,25 +173,21 @@ void* NewNothrowAfterFailure(size_t size, size_t alignment) {
   }
 }
 
-namespace {
-
-void* NewSlowAs(AllocationKind kind, size_t size) {
-  void* const object = AllocateSlowAs(kind, size);
+template <AllocationKind kKind>
+void* NewSlow(size_t size) {
+  void* const object = AllocateSlowAs(kKind, size);
   return __builtin_expect(object != nullptr, true) ? object : NewAfterFailure(size, 0);
 }
+template void* NewSlow<AllocationKind::kNew>(size_t);
+template void* NewSlow<AllocationKind::kNewArray>(size_t);
 
-void* NewNothrowSlowAs(AllocationKind kind, size_t size) {
-  void* const object = AllocateSlowAs(kind, size);
+template <AllocationKind kKind>
+void* NewNothrowSlow(size_t size) {
+  void* const object = AllocateSlowAs(kKind, size);
   return __builtin_expect(object != nullptr, true) ? object : NewNothrowAfterFailure(size, 0);
 }
-
-}  // namespace
-
-void* NewSlow(size_t size) { return NewSlowAs(AllocationKind::kNew, size); }
-void* NewArraySlow(size_t size) { return NewSlowAs(AllocationKind::kNewArray, size); }
-
-void* NewNothrowSlow(size_t size) { return NewNothrowSlowAs(AllocationKind::kNew, size); }
-void* NewArrayNothrowSlow(size_t size) { return NewNothrowSlowAs(AllocationKind::kNewArray, size); }
+template void* NewNothrowSlow<AllocationKind::kNew>(size_t);
+template void* NewNothrowSlow<AllocationKind::kNewArray>(size_t);
 
 void* NewAligned(size_t size, size_t alignment, AllocationKind kind) {
   // The standard does not allow this alignment, and a new_handler could not change it.

@@ -30,14 +30,14 @@ TC_SLOW_PATH void* NewAfterFailure(size_t size, size_t alignment);
 
 // operator new if the fast path has no object: allocates, else calls NewAfterFailure. NewAligned
 // throws at once if the alignment is not a power of two.
+template <AllocationKind kKind>
 TC_SLOW_PATH void* NewSlow(size_t size);
-TC_SLOW_PATH void* NewArraySlow(size_t size);
 void* NewAligned(size_t size, size_t alignment, AllocationKind kind = AllocationKind::kNew);
 
 // The nothrow forms: they return null where the others throw, and catch all exceptions.
 TC_SLOW_PATH void* NewNothrowAfterFailure(size_t size, size_t alignment);
+template <AllocationKind kKind>
 TC_SLOW_PATH void* NewNothrowSlow(size_t size);
-TC_SLOW_PATH void* NewArrayNothrowSlow(size_t size);
 void* NewAlignedNothrow(size_t size, size_t alignment, AllocationKind kind = AllocationKind::kNew);
 
 // Calls the program's operator new; null if it throws.

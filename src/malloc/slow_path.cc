@@ -10,6 +10,7 @@
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/profiles/sampler.h"
 #include "malloc/fast_path.h"
+#include "os/c_library.h"
 #include "os/spinlock.h"
 #include "process/current_thread.h"
 #include "process/fork.h"
@@ -105,7 +106,7 @@ TC_SLOW_PATH void* AllocateSampled(Heap& heap, SizeClass c, const Request& reque
 
 void* AllocateSmallSlow(SizeClass c, const Request& request) {
   const size_t size = request.size;
-  if (InStrayChild()) return AllocateInStrayChild(kSizeClasses.size(c), request.alignment);
+  if (InStrayChild()) return CLibraryMalloc::Allocate(kSizeClasses.size(c), request.alignment);
   ThreadCache* const cache = CurrentCache();
   Heap& heap = GlobalHeap();
   heap.registry.AdoptOrphanIfAny();
@@ -136,7 +137,7 @@ Span* NewLargeSpan(size_t size, size_t alignment) {
 
 void* AllocateLarge(size_t size, size_t alignment) {
   if (InStrayChild()) {
-    return AllocateInStrayChild(std::max(size, AllocationSize(size, alignment)), alignment);
+    return CLibraryMalloc::Allocate(std::max(size, AllocationSize(size, alignment)), alignment);
   }
   Span* const span = NewLargeSpan(size, alignment);
   if (span == nullptr) return nullptr;
@@ -208,7 +209,8 @@ void FreeNotSmall(void* p, const FreeCall& call) {
   EnsureHeap();
   Heap& heap = GlobalHeap();
   if (InStrayChild()) {
-    if (LargeSpanAt(p) == nullptr) FreeInStrayChild(heap, p);
+    // Leaves a guarded sample as it is, and does not report a mistake of the program.
+    if (LargeSpanAt(p) == nullptr && !heap.guarded.Contains(p)) CLibraryMalloc::Free(p);
     return;
   }
   if (Span* const span = LargeSpanAt(p)) {
@@ -271,29 +273,12 @@ void FreeExpecting(void* p, const FreeCall& call, SizeClass expected) {
   FreeNotSmall(p, call);
 }
 
-void FreeSizedSlowAs(AllocationKind kind, void* p, size_t size) {
-  LeaveFastPath();
-  if (p == nullptr) return;
-  FreeExpecting(p, {.kind = kind, .is_sized = true, .size = size}, kSizeClasses.ClassOf(size));
-}
-
-void FreeSlowAs(AllocationKind kind, void* p) {
-  LeaveFastPath();
-  if (p == nullptr) return;
-  NotifyDeleteHooks(p);
-  const SizeClass c = global_page_map.ClassOf(p);
-  if (c != SizeClass::kNone) {
-    FreeSmallSlow(c, p);
-  } else {
-    FreeNotSmall(p, {.kind = kind});
-  }
-}
-
 // Frees `p`, an object of class `c` that realloc moved to a larger one. The thread cache does not
 // keep `p` if it is large: a growing object seldom shrinks again, and the memory can serve other
 // requests.
 void FreeOutgrown(SizeClass c, void* p) {
-  if (kSizeClasses.size(c) < kUncachedBytes) return Deallocate<&FreeSlow>(p);
+  if (kSizeClasses.size(c) < kUncachedBytes)
+    return Deallocate<&FreeSlow<AllocationKind::kMalloc>>(p);
   NotifyDeleteHooks(p);
   if (InStrayChild()) return;
   ThreadCache* const cache = CacheForFree();
@@ -357,15 +342,31 @@ void* AllocateZeroed(size_t size) {
   return NotifyNewHooks(object, size);
 }
 
-void FreeSlow(void* p) { FreeSlowAs(AllocationKind::kMalloc, p); }
-void DeleteSlow(void* p) { FreeSlowAs(AllocationKind::kNew, p); }
-void DeleteArraySlow(void* p) { FreeSlowAs(AllocationKind::kNewArray, p); }
-
-void FreeSizedSlow(void* p, size_t size) { FreeSizedSlowAs(AllocationKind::kMalloc, p, size); }
-void DeleteSizedSlow(void* p, size_t size) { FreeSizedSlowAs(AllocationKind::kNew, p, size); }
-void DeleteArraySizedSlow(void* p, size_t size) {
-  FreeSizedSlowAs(AllocationKind::kNewArray, p, size);
+template <AllocationKind kKind>
+void FreeSlow(void* p) {
+  LeaveFastPath();
+  if (p == nullptr) return;
+  NotifyDeleteHooks(p);
+  const SizeClass c = global_page_map.ClassOf(p);
+  if (c != SizeClass::kNone) {
+    FreeSmallSlow(c, p);
+  } else {
+    FreeNotSmall(p, {.kind = kKind});
+  }
 }
+template void FreeSlow<AllocationKind::kMalloc>(void*);
+template void FreeSlow<AllocationKind::kNew>(void*);
+template void FreeSlow<AllocationKind::kNewArray>(void*);
+
+template <AllocationKind kKind>
+void FreeSizedSlow(void* p, size_t size) {
+  LeaveFastPath();
+  if (p == nullptr) return;
+  FreeExpecting(p, {.kind = kKind, .is_sized = true, .size = size}, kSizeClasses.ClassOf(size));
+}
+template void FreeSizedSlow<AllocationKind::kMalloc>(void*, size_t);
+template void FreeSizedSlow<AllocationKind::kNew>(void*, size_t);
+template void FreeSizedSlow<AllocationKind::kNewArray>(void*, size_t);
 
 void FreeSizedAligned(void* p, size_t size, size_t alignment, AllocationKind kind) {
   if (p == nullptr) return;
@@ -420,7 +421,7 @@ void* Reallocate(void* p, size_t size) {
   if (c != SizeClass::kNone && size > old_size) {
     FreeOutgrown(c, p);
   } else {
-    Deallocate<&FreeSlow>(p);
+    Deallocate<&FreeSlow<AllocationKind::kMalloc>>(p);
   }
   return fresh;
 }

@@ -31,18 +31,16 @@ size_t AllocationSize(size_t size, size_t alignment);
 // is zero already.
 void* AllocateZeroed(size_t size);
 
-// Free `p` as free, operator delete and operator delete[] do.
+// Frees `p`. kKind is kMalloc for free, kNew for operator delete, kNewArray for operator delete[].
+template <AllocationKind kKind>
 TC_SLOW_PATH void FreeSlow(void* p);
-TC_SLOW_PATH void DeleteSlow(void* p);
-TC_SLOW_PATH void DeleteArraySlow(void* p);
 
 // Free `p` with the size, and the alignment, that the program says it requested. For a null pointer
 // they accept any values. They abort if the object has another size class or, if it is large,
 // another number of pages; and if `alignment` is not a power of two, or the address is not a
 // multiple of it.
+template <AllocationKind kKind>
 TC_SLOW_PATH void FreeSizedSlow(void* p, size_t size);
-TC_SLOW_PATH void DeleteSizedSlow(void* p, size_t size);
-TC_SLOW_PATH void DeleteArraySizedSlow(void* p, size_t size);
 void FreeSizedAligned(void* p, size_t size, size_t alignment,
                       AllocationKind kind = AllocationKind::kMalloc);
 
@@ -68,13 +66,6 @@ void FreeForeign(Heap& heap, void* p);
 
 // As FreeForeign, for realloc. Returns the C library's result.
 void* ReallocateForeign(Heap& heap, void* p, size_t size);
-
-// The functions of a stray child (process/fork.h). The first returns an object of the C
-// library, or null.
-void* AllocateInStrayChild(size_t size, size_t alignment);
-// Frees an object of the C library; leaves a guarded sample as it is. A mistake of the program is
-// not reported. Requires: `p` is on no page of the heap.
-void FreeInStrayChild(const Heap& heap, void* p);
 
 // Returns the C library's result, or 0 if `p` cannot be one of its objects.
 size_t ForeignUsableSize(Heap& heap, void* p);

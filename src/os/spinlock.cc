@@ -120,7 +120,7 @@ bool SpinLock::LockForFork(bool patient, int64_t deadline_ms) TC_NO_THREAD_SAFET
       return true;
     }
     if (patient) return LockUntil(deadline_ms);
-    if (waited_ms == kForkPatienceMs) return false;
+    if (waited_ms == kForkTimeoutMs) return false;
     WaitMillisecond();
   }
 }

@@ -65,7 +65,7 @@ inline constexpr LockRank kFirstLeaf = LockRank::kCallbacks;
 // How long fork waits for each lock that another thread holds, in case that thread waits for a
 // critical section that the forking thread interrupted. This is far longer than a section takes;
 // for all locks, it is a time that a user accepts.
-inline constexpr int kForkPatienceMs = 50;
+inline constexpr int kForkTimeoutMs = 50;
 
 class TC_CAPABILITY("mutex") SpinLock {
  public:
@@ -118,7 +118,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   static constexpr int64_t kNever = INT64_MAX;
   // The two halves of HoldForFork, for the first lock of a hold: BeginForkHold is called between
   // them. LockForFork returns false when it cannot get the lock; a patient caller waits for it
-  // until the deadline, others for kForkPatienceMs.
+  // until the deadline, others for kForkTimeoutMs.
   [[nodiscard]] bool LockForFork(bool patient, int64_t deadline_ms = kNever);
   void MarkHeldForFork();
   // While it lives, HoldForFork waits no longer than until the deadline if the hold is patient.

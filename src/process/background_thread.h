@@ -38,9 +38,8 @@
 // the background thread for good: the process then ends with the last of the other threads. Two
 // threads that end at once each change the count first, then read the other's change (sequentially
 // consistent), so that one of them stops the background thread. The thread that stops it tests the
-// count again when no other thread can stop or start it. A program that starts one thread after the
-// other, or a few at a time again and again, does not get a background thread each time
-// (kQuickStarts).
+// count again when no other thread can stop or start it. A program that creates and joins threads
+// again and again does not get a background thread each time (kQuickStarts).
 //
 // Fork. A child has no background thread, and gets one when it creates a thread. Signals are
 // blocked during start and stop, so that no handler forks in the middle: its child would wait for a
@@ -51,11 +50,10 @@
 // if it is the same. OnPagesFreed increments `frees`, then, if `asleep` has the bit of kUntilFrees,
 // sets it to 0 and wakes the sleeper. All these accesses are sequentially consistent: either
 // OnPagesFreed sees the bit, or the thread sees the new number. A late wake-up may set `asleep` to
-// 0 for a later sleep, which then does not begin, or is woken. Where only caches in use need the
-// next pass, the sleep is the same with a timer. For the usual pause from one pass to the next the
-// thread sleeps on the same word with a timer. The word is then kForATime, which OnPagesFreed does
-// not change. The thread that stops the background thread sets `stop`, then sets `asleep` to 0, and
-// wakes it.
+// 0 for a later sleep, which then does not begin, or is woken. For the pause from one pass to the
+// next the thread sleeps on the same word with a timer. The word is then kForATime, which
+// OnPagesFreed does not change. The thread that stops the background thread sets `stop`, then sets
+// `asleep` to 0, and wakes it.
 //
 // Requests from outside (process/control.h). After it has set `asleep` the thread looks for a
 // request, too, and does not sleep if there is one. A futex cannot be woken from another process,
@@ -97,7 +95,7 @@ void OnThreadEnds();
 
 // Declares that the calling thread, which belongs to the library, runs idle release until the
 // process ends. False if another thread runs it, or if no thread may run it.
-bool ClaimIdleRelease();
+bool TakeIdleRelease();
 
 // Called after pages were freed: see PageHints::free_observer. Thread safety: any.
 void OnPagesFreed();

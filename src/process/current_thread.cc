@@ -36,21 +36,14 @@ ThreadCache* CurrentCache() {
     return nullptr;
   }
   slot.phase = ThreadSlot::Phase::kRegistering;
-  ThreadCache* const cache = heap.registry.Create(slot);
-  if (cache == nullptr) {
-    // The next call tries again, since there may be memory then.
-    slot.phase = ThreadSlot::Phase::kNew;
-    return nullptr;
-  }
   if (!ThreadExitHook::Arm(&slot)) {
-    // Nothing would free the cache at the thread's end.
-    heap.registry.Discard(cache);
+    // Nothing would free a cache at the thread's end.
     slot.phase = ThreadSlot::Phase::kFinished;
     return nullptr;
   }
-  slot.cache = cache;
-  heap.registry.Register(cache);
-  slot.phase = ThreadSlot::Phase::kRegistered;
+  ThreadCache* const cache = heap.registry.Create(slot);
+  // Without memory the next call tries again, since there may be memory then.
+  slot.phase = cache == nullptr ? ThreadSlot::Phase::kNew : ThreadSlot::Phase::kRegistered;
   return cache;
 }
 

@@ -14,7 +14,9 @@
 namespace tcmalloc {
 
 // A thread that allocates nothing gets a cache after this many frees. Receiving a message or two
-// does not justify a cache. Not measured.
+// does not justify a cache. And a C library that hides the end of a thread from
+// ThreadExitHook::MayHavePassed frees a few objects there, for which no cache may be made. Not
+// measured.
 inline constexpr uint8_t kFreesBeforeCache = Tuned(16, 0, 100);
 
 // The calling thread's cache, created at the first call. Null while it is being created, after the

@@ -18,7 +18,7 @@
 //     that the signal interrupted, or the one on handlers that glibc before 2.36 keeps while they
 //     run. B cannot let it go. After the last try B forks without the heap, and its child is a
 //     stray one (process/fork.h).
-// Each pause and each patience is twice as long as the one before, so that on a busy machine A runs
+// Each pause and each timeout is twice as long as the one before, so that on a busy machine A runs
 // during a pause, and B can hold a heap that many threads use. So B waits for the heap for a few
 // seconds at most (kForkTries), and for the list while others have it.
 //
@@ -47,7 +47,7 @@ namespace tcmalloc {
 
 namespace {
 
-// How often fork tries to hold the heap, each time with twice the patience: together 6 s. Fewer
+// How often fork tries to hold the heap, each time with twice the timeout: together 6 s. Fewer
 // could give up where many threads share a processor; the child can then use little of the heap
 // (process/fork.h).
 constexpr int kForkTries = 7;
@@ -130,7 +130,7 @@ std::optional<bool> TryHoldHeap(int64_t deadline_ms) {
   // A signal handler that interrupted its own thread in a locked section must not wait for another
   // thread that waits for this lock.
   bool interrupted = IsInterrupted(heap);
-  for (int ms = 0; interrupted && thread_numbers.MayRepeat() && ms < kForkPatienceMs; ++ms) {
+  for (int ms = 0; interrupted && thread_numbers.MayRepeat() && ms < kForkTimeoutMs; ++ms) {
     WaitMillisecond();
     interrupted = IsInterrupted(heap);
   }
@@ -196,7 +196,7 @@ void Prepare() {
   for (int failed = 0;; ++failed) {
     StdioListLock::Lock();
     const std::optional<bool> held =
-        TryHoldHeap(CoarseMilliseconds() + (int64_t{kForkPatienceMs} << failed));
+        TryHoldHeap(CoarseMilliseconds() + (int64_t{kForkTimeoutMs} << failed));
     if (held.has_value()) return;
     if (failed + 1 == kForkTries) return HoldNothing();
     StdioListLock::Unlock();

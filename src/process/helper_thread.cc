@@ -31,17 +31,17 @@ constinit std::array<std::atomic<const HelperTask*>, kMaxTasks> tasks{};
 // read it (relaxed, since a process sees its own store).
 constinit std::atomic<uint64_t> process_of_thread{0};
 
-// Received signals, one bit each. Handlers set the bits, the helper clears them. They are relaxed,
-// since no other data depends on a bit; `wakeups` orders them.
-constinit std::array<std::atomic<uint32_t>, 2> came{};
+// Received signals, a bit each (SignalBit). Handlers set the bits, the helper clears them. They are
+// relaxed, since no other data depends on a bit; `wakeups` orders them.
+constinit std::atomic<uint64_t> came{0};
 // The futex of the helper. It is incremented (release) after a bit or a task is stored, so a helper
 // that loads the new value (acquire) sees the bit or the task.
 constinit std::atomic<uint32_t> wakeups{0};
-// The handler sets `ending` when a signal that ends the process was received. `was_served` is a
-// futex that is 1 when the helper has called the tasks for the signal. Release and acquire make the
-// tasks' writes visible.
-constinit std::atomic<bool> ending{false};
-constinit std::atomic<uint32_t> was_served{0};
+// Whether a signal that ends the process was received (the handler stores kReceived), and the
+// helper has called the tasks for it (the helper stores kServed). A futex. Release and acquire make
+// the tasks' writes visible.
+enum EndSignal : uint32_t { kNone, kReceived, kServed };
+constinit std::atomic<uint32_t> end_signal{kNone};
 
 void Wake() {
   wakeups.fetch_add(1, std::memory_order_release);
@@ -53,17 +53,16 @@ void OnSignal(int signal) {
     if (AsksToEnd(signal)) PassSignalOn(signal, &OnSignal);
     return;
   }
-  const uint64_t bit = SignalBit(signal);
-  came[bit >> 32 != 0 ? 1 : 0].fetch_or(static_cast<uint32_t>(bit >> 32 != 0 ? bit >> 32 : bit),
-                                        std::memory_order_relaxed);
+  came.fetch_or(SignalBit(signal), std::memory_order_relaxed);
   if (!AsksToEnd(signal)) return Wake();
-  ending.store(true, std::memory_order_relaxed);
+  uint32_t none = kNone;
+  end_signal.compare_exchange_strong(none, kReceived, std::memory_order_relaxed);
   Wake();
   const int64_t until_ms = CoarseMilliseconds() + kMaxSignalWaitMs;
-  for (;;) {
+  while (end_signal.load(std::memory_order_acquire) == kReceived) {
     const int64_t left_ms = until_ms - CoarseMilliseconds();
-    if (left_ms <= 0 || was_served.load(std::memory_order_acquire) != 0) return;
-    FutexWaitFor(&was_served, 0, left_ms);
+    if (left_ms <= 0) return;
+    FutexWaitFor(&end_signal, kReceived, left_ms);
   }
 }
 
@@ -74,16 +73,14 @@ void Serve(int signal) {
   }
   if (!AsksToEnd(signal)) return;
   PassSignalOn(signal, &OnSignal);
-  was_served.store(1, std::memory_order_release);
-  FutexWakeAll(&was_served);
+  end_signal.store(kServed, std::memory_order_release);
+  FutexWakeAll(&end_signal);
 }
 
 void ServeSignals() {
-  for (size_t word = 0; word < came.size(); ++word) {
-    uint32_t bits = came[word].exchange(0, std::memory_order_relaxed);
-    for (int bit = 0; bits != 0; ++bit, bits >>= 1) {
-      if ((bits & 1) != 0) Serve(static_cast<int>(word) * 32 + bit + 1);
-    }
+  uint64_t signals = came.exchange(0, std::memory_order_relaxed);
+  for (int signal = 1; signals != 0; ++signal, signals >>= 1) {
+    if ((signals & 1) != 0) Serve(signal);
   }
 }
 
@@ -161,7 +158,7 @@ bool HandleSignalInHelper(int signal) {
 }
 
 void AwaitEndBySignal() {
-  if (!ending.load(std::memory_order_relaxed) ||
+  if (end_signal.load(std::memory_order_relaxed) == kNone ||
       process_of_thread.load(std::memory_order_relaxed) != ProcessId()) {
     return;
   }
@@ -171,9 +168,8 @@ void AwaitEndBySignal() {
 void RestartHelperInChild() {
   if (process_of_thread.load(std::memory_order_relaxed) == 0) return;
   // Signals received before the fork belong to the parent.
-  for (std::atomic<uint32_t>& bits : came) bits.store(0, std::memory_order_relaxed);
-  ending.store(false, std::memory_order_relaxed);
-  was_served.store(0, std::memory_order_relaxed);
+  came.store(0, std::memory_order_relaxed);
+  end_signal.store(kNone, std::memory_order_relaxed);
   if (Start()) return;
   char buffer[128];
   TextWriter line(buffer, sizeof(buffer));

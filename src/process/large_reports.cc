@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "process/large_reports.h"
 
+#include <algorithm>
+
 #include "base/compiler.h"
 #include "base/text.h"
 #include "os/errno_keeper.h"
@@ -14,11 +16,6 @@ namespace {
 // After each report the threshold rises by this part of itself, as in gperftools: sixty reports are
 // a factor of a thousand apart.
 constexpr size_t kRisePart = 8;
-
-size_t NextThreshold(size_t threshold) {
-  const size_t rise = threshold / kRisePart;
-  return threshold > LargeReports::kNever - rise ? LargeReports::kNever : threshold + rise;
-}
 
 // This many frames identify the call site. They are on the stack, which may be small.
 constexpr size_t kReportedFrames = 24;
@@ -53,11 +50,11 @@ void LargeReports::SetCallback(LargeAllocationCallback callback, void* context) 
   context_ = context;
 }
 
-bool LargeReports::ClaimReport(size_t bytes, size_t* next) {
+bool LargeReports::TakeReport(size_t bytes, size_t* next) {
   size_t threshold = threshold_.load(std::memory_order_relaxed);
   do {
     if (bytes < threshold || threshold == kNever) return false;
-    *next = NextThreshold(threshold);
+    *next = threshold + std::min(threshold / kRisePart, kNever - threshold);
   } while (!threshold_.compare_exchange_weak(threshold, *next, std::memory_order_relaxed));
   return true;
 }
@@ -79,7 +76,7 @@ TC_SLOW_PATH void LargeReports::AllocatedLargeSlow(void* object, size_t bytes) {
   allocations_.Add(1);
   size_t next;
   // Allocations of a callback are not reported.
-  if (InCallback() || !ClaimReport(bytes, &next)) return;
+  if (InCallback() || !TakeReport(bytes, &next)) return;
   reports_.Add(1);
   const ErrnoKeeper keeper;
   if (writes_lines_.load(std::memory_order_relaxed)) {

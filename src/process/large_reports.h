@@ -65,7 +65,7 @@ class LargeReports {
   void AllocatedLargeSlow(void* object, size_t bytes);
   // If several threads reach the threshold at the same time, returns true to one of them, and sets
   // `*next` to the next threshold.
-  bool ClaimReport(size_t bytes, size_t* next);
+  bool TakeReport(size_t bytes, size_t* next);
   void CallBack(void* object, size_t bytes) TC_EXCLUDES(lock_);
 
   // SetThreshold writes both, a report raises threshold_. No other data depends on them, so relaxed

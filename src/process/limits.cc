@@ -65,12 +65,17 @@ TC_SLOW_PATH void UpdateWhenDue(Heap& heap) {
   UpdateContainerShare(heap);
 }
 
-TC_SLOW_PATH void Revive(Heap& heap) {
+TC_SLOW_PATH void RunWhenDue(AfterForkTimer& timer) {
   // The function that is called below may allocate.
   if (InCallback()) return;
   const CallbackScope scope;
   const ErrnoKeeper keeper;
-  heap.pressure_revival.ReviveWhenDue();
+  int64_t at_ms = timer.at_ms.load(std::memory_order_relaxed);
+  if (at_ms != 0 && CoarseMilliseconds() >= at_ms &&
+      timer.at_ms.compare_exchange_strong(at_ms, 0, std::memory_order_acquire,
+                                          std::memory_order_relaxed)) {
+    timer.run();
+  }
 }
 
 TC_SLOW_PATH void ServeRequest(Heap& heap) {
@@ -102,7 +107,9 @@ void UpdateContainerShare(Heap& heap, std::string_view root) {
 LimitedAllocation::LimitedAllocation(Heap& heap)
     : heap_(heap), refusals_(heap.page_heap.hints().hard_limit_refusals.value()) {
   if (heap.container_share.percent.load(std::memory_order_relaxed) != 0) UpdateWhenDue(heap);
-  if (heap.pressure_revival.is_scheduled()) Revive(heap);
+  if (heap.after_fork_timer.at_ms.load(std::memory_order_relaxed) != 0) {
+    RunWhenDue(heap.after_fork_timer);
+  }
   if (heap.control.HasRequest()) ServeRequest(heap);
 }
 

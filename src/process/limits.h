@@ -32,9 +32,9 @@ void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes);
 void UpdateContainerShare(Heap& heap, std::string_view root = "");
 
 // Spans one allocation on the slow path. Before it: updates a soft limit that is a percentage of
-// the container's, runs a forked child's Revival when due, and carries out a request from outside
-// (process/control.h) where no thread listens for it. After it, when the allocator holds
-// no lock: releases memory that has been idle, where no thread of the library does (see
+// the container's, runs a forked child's AfterForkTimer when due, and carries out a request from
+// outside (process/control.h) where no thread listens for it. After it, when the allocator holds no
+// lock: releases memory that has been idle, where no thread of the library does (see
 // PageHeap::ReleaseIdle), and calls the program's callback for limits. Keeps errno. Cost: six
 // loads.
 class LimitedAllocation {

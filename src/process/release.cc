@@ -35,7 +35,7 @@ size_t Trim(Heap& heap, size_t keep_bytes) {
   return in_holes + heap.page_heap.ReleaseAtLeast(excess).bytes();
 }
 
-int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
+bool IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   idle_passes_ = frees == frees_ ? idle_passes_ + 1 : 0;
   frees_ = frees;
   const bool idle = idle_passes_ > 0;
@@ -54,10 +54,7 @@ int IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   }
   // At a low rate a pass may release nothing although pages are left to release.
   const bool done = rate <= 0 || idle_passes_ * std::min(rate, 1.0) >= kSleepAfterPasses;
-  const bool sleep = done && !released;
-  if (sleep && !in_use) return kUntilFrees;
-  pause_ms_ = sleep ? std::min(2 * pause_ms_, kLongestIdlePauseMs) : kIdlePassMs;
-  return pause_ms_;
+  return !done || released || in_use;
 }
 
 void ProcessBackgroundActions(Heap& heap) {

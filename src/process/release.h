@@ -41,10 +41,6 @@ inline constexpr int kIdlePassMs = Tuned(1000, 10, 10'000);
 // release policy has forgotten the demand before the last free, and the second of the passes since
 // has flushed caches that the first one found idle.
 inline constexpr int kSleepAfterPasses = int{kReleaseMemoryMs / kIdlePassMs} + 3;
-// While only caches in use keep the thread from sleeping, each pause is twice the one before, up to
-// this one. The cache of a thread that becomes idle then is flushed at the second pass after that.
-// Not measured.
-inline constexpr int kLongestIdlePauseMs = Tuned(60'000, kIdlePassMs, 3'600'000);
 
 // The passes of one thread. Never allocates from the heap. Cost of a pass while the program is
 // freeing: the page heap's lock for a moment, plus the release of pages that are due. Each idle
@@ -52,29 +48,22 @@ inline constexpr int kLongestIdlePauseMs = Tuned(60'000, kIdlePassMs, 3'600'000)
 // threads: a look at each cache.
 //
 // Passes are needed until the pages that are due are released and no cache was used since the last
-// pass: the memory of a cache in use cannot be released before its thread becomes idle. A thread
-// may use its cache for ever and free no pages, so passes that only caches in use need become
-// rarer.
+// pass: the memory of a cache in use cannot be released before its thread becomes idle.
 class IdleRelease {
  public:
-  // RunPass returns this if no pass is needed before `frees` has changed.
-  static constexpr int kUntilFrees = -1;
-
   // A pass ends early when `*stop` is not 0; never, if `stop` is null.
   explicit IdleRelease(const std::atomic<uint32_t>* stop = nullptr) : stop_(stop) {}
 
   // Releases the pages that are due. `frees` is any number that changes when pages are freed.
-  // Returns the milliseconds until the next pass, or kUntilFrees. If they are more than
-  // kIdlePassMs, a pass is needed earlier once `frees` has changed.
-  int RunPass(Heap& heap, uint32_t frees);
+  // True if another pass is needed after kIdlePassMs; false if none is needed before `frees` has
+  // changed.
+  bool RunPass(Heap& heap, uint32_t frees);
 
  private:
   const std::atomic<uint32_t>* stop_;
   uint32_t frees_ = 0;
   // Passes since `frees` has changed.
   int idle_passes_ = 0;
-  // The pause after the last pass.
-  int pause_ms_ = 0;
 };
 
 // Runs a pass every kIdlePassMs in a thread of the program. Never returns.

@@ -7,7 +7,7 @@
 // batch; the limit doubles up to a batch, then grows by a batch. When full, a limit below a batch
 // doubles, and no object leaves while the cache may grow, if the thread fetched as many objects:
 // they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
-// further only within narrow bounds (FreesMayFill). At a batch or more the bin returns as many
+// further only up to a bound (FreesMayFill). At a batch or more the bin returns as many
 // objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch after
 // some of them (kMaxOverages). So a bin that is used more for freeing than for allocating grows
 // only to the size at which all of it moves at once. Above two batches half the limit moves, so the
@@ -59,29 +59,21 @@ inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
 // How many times a bin with a limit above a batch is full before its limit shrinks by a batch, as
 // in the TCMalloc document. It takes 4 bits of a BinArray.
 inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
-// While nothing is unclaimed, a bin may run neither empty nor full for some collections before one
-// takes from it: for the cache's limit / kPatiencePart / the bytes that the bin claims, at most
-// kMaxPatience. So the cost of a bin's refills is proportional to the bytes that it claims. 400
-// threads that take turns: 30 refills for 1000 pairs without this, 22 with it; with twice the
-// patience 22 (decision 0048).
-inline constexpr size_t kPatiencePart = Tuned(10, 2, 64);
-inline constexpr uint8_t kMaxPatience = Tuned(7, 0, 14);
-// The lowest balance of a bin (BalanceAfter), in batches below zero. Not measured.
-inline constexpr int64_t kMaxBatchesOwed = Tuned(4, 1, 16);
-// A thread that has not allocated from a class below kLateBytes gets a bin for it after this many
-// frees. Another thread allocated these objects, and may still use adjacent objects on the same
-// cache line. Not measured.
-inline constexpr uint8_t kFreesBeforeBin = Tuned(2, 0, 100);
-// A bin grows by frees to at most this many bytes beyond the objects that the thread fetched,
-// however many threads there are: frees of small objects then take a lock once for several. See
-// kFreesPart. Not measured.
-inline constexpr size_t kMaxBinBytesOfFrees = Tuned(8_KiB, 4_KiB, kMaxBinBytes);
+// While nothing is unclaimed, a collection spares an unused bin of few bytes: what the bin claims,
+// doubled for each collection since it ran empty or full, may be at most this part of the cache's
+// limit. So the cost of a bin's refills is about proportional to the bytes that it claims. 400
+// threads that take turns: 30 refills for 1000 pairs if no unused bin is spared, 22 with a rule
+// that spared them for about as long (decision 0048).
+inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
 // A class of kLateBytes or more gets a bin only after kLateUses allocations or frees. Most programs
-// have few such objects, once (vectors and hash tables that grow to their final size), and would
-// leave one or two of each class in the cache for good. With kUncachedBytes this lowered the peak
-// of python objects.py from 38,056 to 36,890 KiB (decision 0009).
+// have few such objects, once (vectors and hash tables that grow to their final size). A bin would
+// leave one or two of each class in the cache for good, and would fetch objects adjacent to one
+// that grows: without this rule vector-growth takes 305 MiB instead of 247. With kUncachedBytes
+// this lowered the peak of python objects.py from 38,056 to 36,890 KiB (decision 0009).
 inline constexpr size_t kLateBytes = Tuned(32_KiB, 4_KiB, kMaxSmallSize);
 inline constexpr uint8_t kLateUses = Tuned(16, 0, 100);
+// The most collections that are counted since a bin ran empty or full: 4 bits of a BinArray.
+inline constexpr uint8_t kMaxUnusedFor = 15;
 
 namespace bin_policy {
 
@@ -119,25 +111,15 @@ constexpr size_t LimitAfterUnderflow(SizeClass c, size_t limit) {
 }
 
 // A class gets a bin after this many allocations or frees.
-constexpr uint8_t AllocationsWithoutBin(SizeClass c) {
+constexpr uint8_t UsesWithoutBin(SizeClass c) {
   return kSizeClasses.size(c) < kLateBytes ? 0 : kLateUses;
 }
-constexpr uint8_t FreesWithoutBin(SizeClass c) {
-  return kSizeClasses.size(c) < kLateBytes ? kFreesBeforeBin : kLateUses;
-}
 
-// Whether a bin may get this limit though the thread did not fetch as many objects. The cache
-// claims `claimed_bytes`, and caches may claim `frees_share` for such objects
-// (CacheBudget::FreesShare).
-constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t claimed_bytes, size_t frees_share) {
-  const size_t bytes = limit * kSizeClasses.size(c);
-  return bytes <= kMaxBinBytesOfFrees || claimed_bytes + bytes <= frees_share;
-}
-
-// Whether frees alone give the class a bin. If there is no room for twice its first limit, it gets
-// one when the thread allocates.
-constexpr bool FreesMakeBin(SizeClass c, size_t claimed_bytes, size_t frees_share) {
-  return FreesMayFill(c, 2 * InitialLimit(c), claimed_bytes, frees_share);
+// Whether a full bin may grow though the thread did not fetch as many objects as it then holds.
+// Also whether a free makes a bin, with its first limit; otherwise the class gets one when the
+// thread allocates. `most_bytes` is CacheBudget::MaxBinBytesOfFrees.
+constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t most_bytes) {
+  return 2 * limit * kSizeClasses.size(c) <= most_bytes;
 }
 
 // Objects that move when a bin with this limit runs empty or full.
@@ -168,8 +150,8 @@ struct Overflow {
   uint8_t overages;
 };
 
-// Decides what to do with a full bin. `may_grow`: its objects are the thread's own, or FreesMayFill
-// is true of the double limit.
+// Decides what to do with a full bin. `may_grow`: its objects are the thread's own, or
+// FreesMayFill.
 constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages, bool may_grow) {
   const size_t batch = Batch(c);
   const size_t release = MoveCount(c, limit);
@@ -182,28 +164,19 @@ constexpr Overflow DecideOverflow(SizeClass c, size_t limit, uint8_t overages, b
   return {limit - release < shrunk ? release : std::min(release + batch, limit), shrunk, 0};
 }
 
-// The objects that a bin fetched and did not return, after `objects` more came from the central
-// cache (or, when negative, went there). Below zero: the thread frees objects of other threads.
-// Values far below zero are clamped, so that a thread that begins to allocate is soon recognised.
-constexpr int64_t BalanceAfter(SizeClass c, int64_t balance, int64_t objects) {
-  return std::max(balance + objects, -kMaxBatchesOwed * static_cast<int64_t>(Batch(c)));
-}
-
 struct BinUse {
   size_t count;
   size_t limit;
   // Collections since the bin last ran empty or full, not counting this one.
   uint8_t unused_for;
-  // How many of them it may take.
-  uint8_t patience;
 };
 
-// While nothing is unclaimed, a bin with this limit, in a cache that may claim `max_bytes`, keeps
-// its objects for this many collections in which it ran neither empty nor full. A refill costs
-// about the same whatever it moves, so a bin of few bytes may stay although it is seldom used.
-constexpr uint8_t Patience(SizeClass c, size_t limit, size_t max_bytes) {
-  const size_t claim = std::max<size_t>(limit * kSizeClasses.size(c), 1);
-  return static_cast<uint8_t>(std::min<size_t>(max_bytes / kPatiencePart / claim, kMaxPatience));
+// Whether a collection spares the bin. `max_bytes` is the limit of its cache; or 0 if the budget is
+// not short, and the collection spares only bins in use. A refill costs about the same whatever it
+// moves, so a bin of few bytes may stay although it is seldom used.
+constexpr bool IsSpared(SizeClass c, const BinUse& use, size_t max_bytes) {
+  const uint64_t doubled = (uint64_t{1} << use.unused_for) - 1;
+  return doubled * use.limit * kSizeClasses.size(c) <= max_bytes / kSparedPart;
 }
 
 struct Collection {
@@ -211,13 +184,12 @@ struct Collection {
   size_t limit;    // 0: return the bin's array as well
 };
 
-// What a garbage collection takes from a bin: half of the objects and half of the limit of a bin
-// that ran neither empty nor full for longer than its patience. It is not known how many of its
-// objects were needed meanwhile. Half makes a mistake cheap, and a class that is no longer used
+// What a garbage collection takes from a bin that it does not spare: half of the objects and half
+// of the limit. It is not known how many of the objects were needed since the bin last ran empty or
+// full. Half makes a mistake cheap, and a class that is no longer used
 // drains within a few collections. Limits shrink because a cache claims the bytes of its limits,
 // not of its objects.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
-  if (use.unused_for <= use.patience) return {0, use.limit};
   const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.count > 1 ? use.count / 2 : use.count;
   // The number of objects left is rounded up to whole line batches, as all limits are.

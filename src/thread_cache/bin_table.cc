@@ -32,7 +32,7 @@ void BinTable::Install(size_t i, BinArray* fresh) {
     count = Count(i);
     CopySlots(fresh->slots() + 1, old->slots() + 1, count);
     fresh->overages = old->overages;
-    fresh->balance = old->balance;
+    fresh->fetched = old->fetched;
     array_bytes_.Subtract(old->bytes());
     claimed_bytes_.Subtract(ClaimOf(*old));
   }

@@ -27,6 +27,7 @@
 #include "base/in_flight.h"
 #include "base/size_classes.h"
 #include "page_heap/metadata_arena.h"
+#include "thread_cache/bin_policy.h"
 #include "thread_cache/bins.h"
 
 namespace tcmalloc {
@@ -55,10 +56,10 @@ struct BinArray {
   // Overflows while the limit was above a batch, since the limit last shrank because of them (see
   // bin_policy::DecideOverflow).
   uint8_t overages : 4;
-  // Garbage collections since the bin last ran empty or full, at most 15.
+  // Garbage collections since the bin last ran empty or full, at most kMaxUnusedFor.
   uint8_t unused_for : 4;
-  // The objects that the bin has fetched and not returned (see bin_policy::BalanceAfter).
-  int64_t balance;
+  // The number of objects that the bin fetched and did not return; 0 if it returned more.
+  uint64_t fetched;
 
   BinSlot* slots() { return reinterpret_cast<BinSlot*>(this + 1); }
   const BinSlot* slots() const { return reinterpret_cast<const BinSlot*>(this + 1); }
@@ -118,8 +119,15 @@ class BinTable {
   bool IsNewest(size_t i, const void* object) const {
     return *bins_.tops[i].load(std::memory_order_relaxed) == reinterpret_cast<BinSlot>(object);
   }
-  // How many times a class without an array was used: see bin_policy::FreesWithoutBin.
-  uint8_t& uses_without_bin(size_t i) { return uses_without_bin_[i]; }
+
+  // Counts a use of a class without an array. True if it is one of the first, for which no array is
+  // made (bin_policy::UsesWithoutBin).
+  bool CountsAsSeldom(SizeClass c) {
+    uint8_t& uses = uses_without_bin_[Index(c)];
+    if (uses >= bin_policy::UsesWithoutBin(c)) return false;
+    ++uses;
+    return true;
+  }
   void ForgetUses() { uses_without_bin_ = {}; }
 
   // Calls f(class, address, distance above the bin's top) for every slot of every bin that holds an

@@ -11,8 +11,8 @@
 // Unlike in the document, where all steps are equal, unclaimed bytes raise a limit in steps of half
 // the limit.
 //
-// Headroom. A bin claims the bytes that it may hold. While nothing is unclaimed, a cache is charged
-// only for the bytes that its bins hold, up to a bound (Headroom), since bins are seldom full at
+// Excess. A bin claims the bytes that it may hold. While nothing is unclaimed, a cache is charged
+// only for the bytes that its bins hold, up to a bound (Excess), since bins are seldom full at
 // the same time.
 //
 // Lower bound. When an equal share of the total would be less than `min_per_cache`, no limit is
@@ -38,12 +38,11 @@ inline constexpr size_t kCacheStepBytes = kInitialCacheBytes;
 // rptest: 170 collections with equal steps, 31 with these, 120 to 106 million instructions
 // (decision 0009).
 inline constexpr size_t kMaxCacheStepBytes = Tuned(1_MiB, kCacheStepBytes, 16_MiB);
-// Beyond kMaxBinBytesOfFrees, bins grow by frees of objects that the thread did not fetch while
-// their cache claims at most total / kFreesPart / the number of caches. Without this rule 400
-// threads that free objects of 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches
-// (decision 0056). With 4 and the usual total, nothing changes for up to 128 threads that claim no
-// more than their first limit.
-inline constexpr size_t kFreesPart = Tuned(4, 1, 64);
+// A bin grows by frees of objects that the thread did not fetch to at most this part of what an
+// equal share of the total lets its cache claim. Without this rule 400 threads that free objects of
+// 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches (decision 0056). A part of 8
+// has not been measured.
+inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
 // While nothing is unclaimed, claims that no objects fill do not count, up to this many bytes and
 // this many times the limit. A bin must hold what a burst of frees brings and what the next burst
 // takes; between bursts it is half full. 100 threads that take turns: 49 refills for 1000 pairs
@@ -51,12 +50,10 @@ inline constexpr size_t kFreesPart = Tuned(4, 1, 64);
 // 100 to 400 threads is the same with 128 and 256 KiB (decision 0048).
 inline constexpr size_t kMaxUnfilledBytes = Tuned(256_KiB, 0, 1_MiB);
 inline constexpr size_t kMaxUnfilledTimes = Tuned(4, 0, 4);
-// How many times the traffic between two collections of a cache doubles while nothing is unclaimed
-// (decision 0041), and after how many of these collections it doubles again. With 1 instead of 4
-// limits are slow to follow the first needs: 28 refills for 1000 pairs of 400 threads instead of 22
-// (decision 0048).
-inline constexpr uint8_t kMaxBackoffDoublings = Tuned(3, 0, 8);
-inline constexpr uint8_t kCollectionsPerDoubling = Tuned(4, 1, 16);
+// How many times its limit a cache moves between two collections while nothing is unclaimed. With 1
+// instead of 2, 100 threads that take turns need 49 refills for 1000 pairs instead of 12 (decision
+// 0048).
+inline constexpr size_t kShortBackoff = Tuned(2, 1, 16);
 
 class CacheBudget {
  public:
@@ -103,7 +100,7 @@ class CacheBudget {
 
   // Lowers a limit to an equal share of the total, while the limits together exceed the total.
   void LowerToShare(size_t* limit) {
-    const size_t share = std::max(LowerBound(), total_ / std::max<size_t>(caches_, 1));
+    const size_t share = Share();
     if (unclaimed_ >= 0 || *limit <= share) return;
     unclaimed_ += static_cast<int64_t>(*limit - share);
     *limit = share;
@@ -123,22 +120,13 @@ class CacheBudget {
     return std::max(kInitialCacheBytes, share < min_per_cache_ ? min_per_cache_ : 0);
   }
 
-  // Bins grow by frees of objects that the thread did not fetch while its cache claims at most
-  // this: a part of an equal share.
-  size_t FreesShare() const { return total_ / kFreesPart / std::max<size_t>(caches_, 1); }
+  // The most bytes to which frees of objects that the thread did not fetch fill a bin.
+  size_t MaxBinBytesOfFrees() const { return Share() / kFreesPart; }
 
   // How far a cache's claims may exceed its limit while nothing is unclaimed. `unfilled` is the
   // number of bytes that it claims and does not hold.
-  static constexpr size_t Headroom(size_t limit, size_t unfilled) {
+  static constexpr size_t Excess(size_t limit, size_t unfilled) {
     return std::min({unfilled, kMaxUnfilledBytes, kMaxUnfilledTimes * limit});
-  }
-
-  // Backoff. A cache counts the consecutive collections that found nothing unclaimed, up to this
-  // many.
-  static constexpr uint8_t kMostShort = kMaxBackoffDoublings * kCollectionsPerDoubling;
-  // How many times the traffic before the next collection doubles after `n` such collections.
-  static constexpr int BackoffDoublings(uint8_t n) {
-    return (n + kCollectionsPerDoubling - 1) / kCollectionsPerDoubling;
   }
 
   // The unclaimed rest of the total; negative when the limits together exceed the total.
@@ -146,6 +134,9 @@ class CacheBudget {
 
  private:
   friend struct FieldTable;
+
+  // What each cache may claim if all have the same limit.
+  size_t Share() const { return std::max(LowerBound(), total_ / std::max<size_t>(caches_, 1)); }
 
   size_t total_;
   size_t min_per_cache_ = kInitialCacheBytes;

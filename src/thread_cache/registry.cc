@@ -16,8 +16,7 @@ ThreadCache* Registry::Create(ThreadSlot& slot) {
       // This precedes the first cache of a thread of this process in the list.
       OrphanOthersIfDueLocked();
       if (ThreadCache* const cache = TryHandOutLocked(slot, any_shard)) {
-        cache->shard().AddThread();
-        unregistered_.Prepend(cache);
+        RegisterLocked(cache, slot);
         return cache;
       }
       lacks_cache = unused_.empty();
@@ -62,36 +61,25 @@ void Registry::RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) {
   unused_.Prepend(cache);
 }
 
-void Registry::Discard(ThreadCache* cache) {
-  BinArraysInFlight arrays;
-  {
-    const SpinLockHolder holder(lock_);
-    unregistered_.Remove(cache);
-    cache->shard().RemoveThread();
-    RetireLocked(cache, &arrays);
-  }
-  ReturnArrays(&arrays, central_, arena_);
-}
-
-void Registry::Register(ThreadCache* cache) {
-  const SpinLockHolder holder(lock_);
+void Registry::RegisterLocked(ThreadCache* cache, ThreadSlot& slot) {
+  cache->shard().AddThread();
   size_t limit = budget_.AddCache();
-  UpdateFreesShareLocked();
+  UpdateMaxBinBytesOfFreesLocked();
   // An inherited cache may claim more than the limit of a new one. With that limit it would collect
   // garbage and could not grow until it claims less.
   const size_t claimed = cache->claimed_bytes();
   while (limit < claimed && budget_.TryRaise(&limit)) {
   }
   cache->SetMaxBytes(limit);
-  unregistered_.Remove(cache);
   caches_.Prepend(cache);
   cache->record.listed = true;
   all_.of_threads.Add(1);
   cache->set_detached(bypass_.load(std::memory_order_relaxed));
+  slot.cache = cache;
   if (cache->detached()) return;
   // The lock is held: a thread that takes caches must not find this one in the list while its owner
   // is about to use its bins.
-  cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
+  slot.bins.store(&cache->table().bins(), std::memory_order_release);
 }
 
 void Registry::RemoveLocked(ThreadCache* cache) {
@@ -101,7 +89,7 @@ void Registry::RemoveLocked(ThreadCache* cache) {
   all_.of_threads.Subtract(1);
   cache->shard().RemoveThread();
   budget_.RemoveCache(cache->max_bytes());
-  UpdateFreesShareLocked();
+  UpdateMaxBinBytesOfFreesLocked();
 }
 
 void Registry::Destroy(ThreadCache* cache) {
@@ -155,18 +143,14 @@ void Registry::CheckInvariants() {
     cache->table().CheckInvariants();
   }
   TC_CHECK(inherited_bytes == inherited_bytes_);  // R3
-  for (ThreadCache* cache = unregistered_.first(); cache != nullptr; cache = caches_.Next(cache)) {
-    cache->table().CheckInvariants();
-  }
   central_.shards().ForEach([this](const Shard& shard) {
     size_t threads = 0;
     size_t caches = 0;
-    for (const auto* list : {&caches_, &unregistered_, &inherited_, &orphans_}) {
-      const bool live = list == &caches_ || list == &unregistered_;
+    for (const auto* list : {&caches_, &inherited_, &orphans_}) {
       for (ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
         if (&cache->shard() != &shard) continue;
         ++caches;
-        threads += live ? 1 : 0;
+        threads += list == &caches_ ? 1 : 0;
       }
     }
     TC_CHECK(shard.num_threads() == threads);                 // R4
@@ -174,8 +158,6 @@ void Registry::CheckInvariants() {
   });
 }
 
-// The slot identifies a cache's thread at any moment between Create and Destroy: a signal handler
-// may have forked in the middle of them.
 void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFETY_ANALYSIS {
   for (ThreadCache* cache = caches_.first(); cache != nullptr;) {
     ThreadCache* const next = caches_.Next(cache);
@@ -190,16 +172,6 @@ void Registry::OrphanOthersInChild(const ThreadSlot* survivor) TC_NO_THREAD_SAFE
       } else {
         AddOrphanLocked(cache);
       }
-    }
-    cache = next;
-  }
-  // The caches of threads that were starting.
-  for (ThreadCache* cache = unregistered_.first(); cache != nullptr;) {
-    ThreadCache* const next = unregistered_.Next(cache);
-    if (&cache->slot() != survivor) {
-      unregistered_.Remove(cache);
-      cache->shard().RemoveThread();
-      AddOrphanLocked(cache);
     }
     cache = next;
   }

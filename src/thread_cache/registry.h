@@ -14,8 +14,8 @@
 //       detached; its slot is the memory of a thread that has not ended.
 //   R2  The claimed part of the budget is the sum of the listed caches' max_bytes.
 //   R3  inherited_bytes_ is the bytes that the caches in inherited_ claim; each claims some.
-//   R4  Each shard's num_threads() is the number of caches in caches_ and unregistered_ that refer
-//       to it; ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
+//   R4  Each shard's num_threads() is the number of caches in caches_ that refer to it;
+//       ShardMap::num_caches() of the shard counts those in inherited_ and orphans_ too.
 //   R5  Each cache that was made is in one list, or a thread is about to put it into unused_.
 //       Caches in unused_ are empty. record.listed is true for the caches in caches_.
 //   R6  all_.of_threads is the number of caches in caches_, all_.orphans the number in orphans_.
@@ -102,7 +102,7 @@ class Registry {
   enum class Holder : uint8_t {
     kThread,  // a thread that may be using it
     kOrphan,  // a thread that exists in the parent process only
-    kNobody,  // it was left by a thread that ended, or is between Create and Register
+    kNobody,  // it was left by a thread that ended
   };
 
   Registry(CentralCache& central, MetadataArena& arena, Barrier barrier)
@@ -111,16 +111,13 @@ class Registry {
         barrier_(barrier),
         budget_(central.Shares(0).thread_caches) {}
 
-  // Returns a cache for the calling thread, whose slot is `slot`: an inherited, an unused or a new
-  // one; null when there is no memory for it.
+  // Gives the calling thread, whose slot is `slot`, a cache: an inherited, an unused or a new one.
+  // From then on its owner finds it through the slot, and other threads through the list. The limit
+  // of an inherited cache is at least its claims, as far as bytes are unclaimed. Returns null when
+  // there is no memory for a cache.
   ThreadCache* Create(ThreadSlot& slot) TC_EXCLUDES(lock_);
-  // Publishes a cache: its owner finds it through its slot, other threads find it through the list.
-  // The limit of an inherited cache is at least its claims, as far as bytes are unclaimed.
-  void Register(ThreadCache* cache) TC_EXCLUDES(lock_);
-  // Ends a cache that was created and not registered; its objects go to the central cache.
-  void Discard(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // Ends a registered cache. The owner calls it, and its slot points to the empty bins from then
+  // Ends a cache. The owner calls it, and its slot points to the empty bins from then
   // on. If inheritance is on and the inherited caches' claims stay within their share
   // (RetentionShares), the next thread that needs a cache inherits it as it is. Otherwise its
   // objects go to the central cache.
@@ -141,21 +138,20 @@ class Registry {
   // True if SetTotalLimit set the total: then it is no longer a share, and the caches must stay
   // below it. Takes no lock; relaxed, since the limits that the thread reads are not exact either.
   bool total_was_set() const { return total_was_set_.load(std::memory_order_relaxed); }
-  // CacheBudget::FreesShare. Takes no lock; relaxed, as above.
-  size_t frees_share() const { return frees_share_.load(std::memory_order_relaxed); }
+  // CacheBudget::MaxBinBytesOfFrees. Takes no lock; relaxed, as above.
+  size_t max_bin_bytes_of_frees() const {
+    return max_bin_bytes_of_frees_.load(std::memory_order_relaxed);
+  }
   struct Limits {
     size_t total;
     size_t min_per_cache;
   };
   Limits limits() TC_EXCLUDES(lock_);
 
-  enum class Budget : uint8_t {
-    kSpare,  // the limit grew without lowering another
-    kShort,  // the limit could not grow that way
-  };
   // Raises a cache's limit from the unclaimed rest, or else by stealing from another cache. The
-  // owner calls it at a collection. Empties an idle cache that it finds on the way.
-  Budget RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
+  // owner calls it at a collection. Empties an idle cache that it finds on the way. False if
+  // nothing was unclaimed.
+  bool RaiseLimit(ThreadCache* cache) TC_EXCLUDES(lock_);
 
   // For a thread that will not need its cache for a while: empties the cache and makes its limit
   // available to others. Returns the bytes of objects that it held.
@@ -200,12 +196,6 @@ class Registry {
   // the bypass continues. Cost during the bypass: a load.
   void Reattach(ThreadCache* cache) TC_EXCLUDES(lock_);
 
-  // The owner of a detached cache calls it outside of access sections. Takes the arrays out of the
-  // cache; does nothing if the cache is not detached. No other thread touches the bins of a
-  // detached cache, and only the owner makes it reachable again. The lock orders this call after a
-  // taking that preceded the detaching.
-  void EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) TC_EXCLUDES(lock_);
-
   // Makes the next allocation of nearly every thread take the slow path (see
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
@@ -217,7 +207,7 @@ class Registry {
   template <typename F>
   void ForEachCache(F f) TC_EXCLUDES(lock_) {
     const SpinLockHolder holder(lock_);
-    for (const auto* list : {&caches_, &orphans_, &inherited_, &unregistered_}) {
+    for (const auto* list : {&caches_, &orphans_, &inherited_}) {
       for (const ThreadCache* cache = list->first(); cache != nullptr; cache = list->Next(cache)) {
         f(*cache, list == &caches_    ? Holder::kThread
                   : list == &orphans_ ? Holder::kOrphan
@@ -253,10 +243,11 @@ class Registry {
 
   // Sets the total and lowers the limits that are above an equal share of it.
   void SetTotalLocked(size_t bytes) TC_REQUIRES(lock_);
-  // Called after each change of the total or of the number of caches.
-  void UpdateFreesShareLocked() TC_REQUIRES(lock_) {
-    frees_share_.store(budget_.FreesShare(), std::memory_order_relaxed);
+  // Called after each change of the total, of the lower bound, or of the number of caches.
+  void UpdateMaxBinBytesOfFreesLocked() TC_REQUIRES(lock_) {
+    max_bin_bytes_of_frees_.store(budget_.MaxBinBytesOfFrees(), std::memory_order_relaxed);
   }
+  void RegisterLocked(ThreadCache* cache, ThreadSlot& slot) TC_REQUIRES(lock_);
   void RemoveLocked(ThreadCache* cache) TC_REQUIRES(lock_);
   void AddOrphanLocked(ThreadCache* cache) TC_REQUIRES(lock_);
   void OrphanOthersIfDueLocked() TC_REQUIRES(lock_);
@@ -267,7 +258,7 @@ class Registry {
   ThreadCache* TryHandOutLocked(ThreadSlot& slot, bool any_shard) TC_REQUIRES(lock_);
   // Ends a cache that is in no list: moves its arrays to `arrays`, whose objects the caller returns
   // to the central cache without the lock. It returns the shard under the same lock, so that a
-  // child that is forked meanwhile has no shard claimed for a cache that is in no list.
+  // child that is forked meanwhile has no shard assigned to a cache that is in no list.
   void RetireLocked(ThreadCache* cache, BinArraysInFlight* arrays) TC_REQUIRES(lock_);
   // Ends inherited caches until those that are left claim at most `kept_bytes`. Returns the bytes
   // of their objects.
@@ -300,8 +291,6 @@ class Registry {
   SpinLock lock_{LockRank::kRegistry};
   IntrusiveList<ThreadCache> caches_ TC_GUARDED_BY(lock_);
   IntrusiveList<ThreadCache> orphans_ TC_GUARDED_BY(lock_);
-  // Caches between Create and Register, or Discard.
-  IntrusiveList<ThreadCache> unregistered_ TC_GUARDED_BY(lock_);
   // Caches that ended threads left for new ones. They are not in the budget.
   IntrusiveList<ThreadCache> inherited_ TC_GUARDED_BY(lock_);
   size_t inherited_bytes_ TC_GUARDED_BY(lock_) = 0;
@@ -316,7 +305,7 @@ class Registry {
   // Written with lock_ held; read by any thread. No other data depends on it, so relaxed suffices.
   std::atomic<bool> total_was_set_{false};
   // The same.
-  std::atomic<size_t> frees_share_{0};
+  std::atomic<size_t> max_bin_bytes_of_frees_{0};
 
   // Written with lock_ held; read without it as a hint.
   std::atomic<bool> has_orphans_{false};

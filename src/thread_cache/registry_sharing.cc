@@ -46,7 +46,7 @@ size_t Registry::FreeInheritedAbove(size_t kept_bytes) {
 
 void Registry::SetTotalLocked(size_t bytes) {
   budget_.SetTotal(bytes);
-  UpdateFreesShareLocked();
+  UpdateMaxBinBytesOfFreesLocked();
   if (budget_.unclaimed() >= 0) return;
   for (ThreadCache* cache = caches_.first(); cache != nullptr; cache = caches_.Next(cache)) {
     CountSteps(Step::kCacheVisited);
@@ -59,6 +59,7 @@ void Registry::SetTotalLocked(size_t bytes) {
 void Registry::SetMinPerCache(size_t bytes) {
   const SpinLockHolder holder(lock_);
   budget_.SetMinPerCache(bytes);
+  UpdateMaxBinBytesOfFreesLocked();
 }
 
 Registry::Limits Registry::limits() {
@@ -84,25 +85,25 @@ bool Registry::IsIdle(ThreadCache* cache, int64_t now_ms) {
   return false;
 }
 
-Registry::Budget Registry::RaiseLimit(ThreadCache* cache) {
+bool Registry::RaiseLimit(ThreadCache* cache) {
   const size_t share = Shares().thread_caches;
-  Budget budget = Budget::kSpare;
+  bool spare = true;
   BinArraysInFlight arrays;
   {
     const SpinLockHolder holder(lock_);
     if (!total_was_set()) {
       budget_.SetTotal(share);
-      UpdateFreesShareLocked();
+      UpdateMaxBinBytesOfFreesLocked();
     }
     size_t limit = cache->max_bytes();
     if (!budget_.TryRaise(&limit)) {
-      budget = Budget::kShort;
+      spare = false;
       RaiseAtOthersCostLocked(cache, &limit, &arrays);
     }
     cache->SetMaxBytes(limit);
   }
   ReturnArrays(&arrays, central_, arena_);
-  return budget;
+  return spare;
 }
 
 void Registry::RaiseAtOthersCostLocked(ThreadCache* cache, size_t* limit,
@@ -200,11 +201,6 @@ void Registry::Reattach(ThreadCache* cache) {
   if (bypass_.load(std::memory_order_relaxed)) return;
   cache->set_detached(false);
   cache->slot().bins.store(&cache->table().bins(), std::memory_order_release);
-}
-
-void Registry::EmptyDetached(ThreadCache* cache, BinArraysInFlight* arrays) {
-  const SpinLockHolder holder(lock_);
-  if (cache->detached()) cache->table().Detach(arrays);
 }
 
 void Registry::AlarmAll() {

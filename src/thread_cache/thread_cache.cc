@@ -48,7 +48,7 @@ void ThreadCache::HandTo(ThreadSlot& slot, Shard* shard) {
   record.activity_stamp = 0;
   record.stamped_at_ms = 0;
   unfilled_bytes_ = 0;
-  short_collections_ = 0;
+  budget_is_short_ = false;
   flush_requested_.store(false, std::memory_order_relaxed);
   detached_.store(false, std::memory_order_relaxed);
   countdown_.Reset(table_.bins().bytes_until_sample);
@@ -73,9 +73,8 @@ void* ThreadCache::Allocate(SizeClass c) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         array->unused_for = 0;
-      } else if (table_.uses_without_bin(i) < bin_policy::AllocationsWithoutBin(c)) {
-        ++table_.uses_without_bin(i);
-        wants_bin = false;
+      } else {
+        wants_bin = !table_.CountsAsSeldom(c);
       }
     }
   }
@@ -89,8 +88,8 @@ void* ThreadCache::Allocate(SizeClass c) {
     return Fetch(c, bin_policy::RefillCount(c, next));
   }
   if (limit == 0) CountUseWithoutBin(c);
-  return Fetch(c, BudgetIsShort() ? bin_policy::RefillCountWithoutGrowth(c, limit)
-                                  : bin_policy::RefillCount(c, limit));
+  return Fetch(c, budget_is_short_ ? bin_policy::RefillCountWithoutGrowth(c, limit)
+                                   : bin_policy::RefillCount(c, limit));
 }
 
 void* ThreadCache::Fetch(SizeClass c, size_t n) {
@@ -110,7 +109,7 @@ void* ThreadCache::Refill(SizeClass c, size_t n, Memory memory) {
     const Section section(*this);
     if (section && table_.Array(Index(c)) != nullptr) {
       left = table_.PushAll(Index(c), objects, left);
-      CountMoved(c, static_cast<int64_t>(n - left));
+      table_.Array(Index(c))->fetched += n - left;
     }
   }
   void* const object = objects[n - 1];
@@ -124,8 +123,7 @@ void ThreadCache::Free(SizeClass c, void* object) {
   const size_t i = Index(c);
   bool mine;
   bool twice = false;
-  bool wants_bin = false;
-  Origin origin = Origin::kAny;
+  bool seldom = false;
   size_t limit = 0;
   bin_policy::Overflow overflow = {};
   {
@@ -137,40 +135,26 @@ void ThreadCache::Free(SizeClass c, void* object) {
       if (BinArray* const array = table_.Array(i)) {
         limit = array->limit;
         const bool may_grow =
-            array->balance >= static_cast<int64_t>(limit) ||
-            bin_policy::FreesMayFill(c, 2 * limit, claimed_bytes(), registry_.frees_share());
+            array->fetched >= limit ||
+            bin_policy::FreesMayFill(c, limit, registry_.max_bin_bytes_of_frees());
         overflow = bin_policy::DecideOverflow(c, limit, array->overages, may_grow);
         array->overages = overflow.overages & 0xf;
         array->unused_for = 0;
-      } else if (table_.uses_without_bin(i) < bin_policy::FreesWithoutBin(c)) {
-        ++table_.uses_without_bin(i);
-      } else if (bin_policy::FreesMakeBin(c, claimed_bytes(), registry_.frees_share())) {
-        wants_bin = true;
-      } else if (bin_policy::AllocationsWithoutBin(c) == 0) {
-        // An allocation would have made a bin.
-        origin = Origin::kOtherThreads;
+      } else {
+        seldom = table_.CountsAsSeldom(c);
       }
     }
   }
   if (twice) ReportMisuse(Misuse::kDoubleFree, object, kSizeClasses.size(c));
-  if (!mine) {
-    registry_.Reattach(this);
+  if (!mine) registry_.Reattach(this);
+  if (!mine || seldom) {
     central_.Insert(*shard_, c, &object, 1);
     return;
   }
-  if (limit == 0) {
-    // If a first free has passed the object to the central cache, it is not out, and Insert reports
-    // this second free. Without room for a bin, the object goes to the central cache, too.
-    const bool keep = wants_bin && central_.IsOut(c, object) &&
-                      SetLimit(c, 0, bin_policy::InitialLimit(c)) && PushOne(c, object);
-    if (keep) return;
-    if (wants_bin) CountUseWithoutBin(c);
-    central_.Insert(*shard_, c, &object, 1, origin);
-    return;
-  }
+  if (limit == 0) return FreeWithoutBin(c, object);
   // If the bin may grow, it does, and keeps its objects.
   if (overflow.limit > limit && SetLimit(c, limit, overflow.limit) && PushOne(c, object)) return;
-  if (limit < bin_policy::Batch(c) && BudgetIsShort()) {
+  if (limit < bin_policy::Batch(c) && budget_is_short_) {
     overflow.release = bin_policy::MoveCountWithoutGrowth(c, limit);
   }
   traffic_bytes_ += ReturnOldest(c, overflow.release) * kSizeClasses.size(c);
@@ -178,6 +162,20 @@ void ThreadCache::Free(SizeClass c, void* object) {
   if (!PushOne(c, object)) central_.Insert(*shard_, c, &object, 1);
   // This bin is excepted, because its newest object is needed to recognise a second free.
   if (claimed_bytes() > MaxClaim() && CollectionIsDue()) CollectGarbage(c);
+}
+
+void ThreadCache::FreeWithoutBin(SizeClass c, void* object) {
+  const size_t limit = bin_policy::InitialLimit(c);
+  if (!bin_policy::FreesMayFill(c, limit, registry_.max_bin_bytes_of_frees())) {
+    // An allocation would have made a bin.
+    central_.Insert(*shard_, c, &object, 1, Origin::kOtherThreads);
+    return;
+  }
+  // If a first free has passed the object to the central cache, it is not out, and Insert reports
+  // this second free. Without room for a bin, the object goes to the central cache, too.
+  if (central_.IsOut(c, object) && SetLimit(c, 0, limit) && PushOne(c, object)) return;
+  CountUseWithoutBin(c);
+  central_.Insert(*shard_, c, &object, 1);
 }
 
 void ThreadCache::FreePast(SizeClass c, void* object) {
@@ -213,7 +211,7 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
       const Section section(*this);
       if (section) {
         taken = table_.TakeOldest(Index(c), objects, n - returned);
-        if (taken > 0) origin = CountMoved(c, -static_cast<int64_t>(taken));
+        if (taken > 0) origin = CountReturned(c, taken);
       }
     }
     if (taken == 0) break;
@@ -223,17 +221,18 @@ size_t ThreadCache::ReturnOldest(SizeClass c, size_t n) {
   return returned;
 }
 
-Origin ThreadCache::CountMoved(SizeClass c, int64_t objects) {
+Origin ThreadCache::CountReturned(SizeClass c, size_t n) {
   BinArray* const array = table_.Array(Index(c));
-  array->balance = bin_policy::BalanceAfter(c, array->balance, objects);
-  return array->balance < 0 ? Origin::kOtherThreads : Origin::kAny;
+  const Origin origin = array->fetched < n ? Origin::kOtherThreads : Origin::kAny;
+  array->fetched -= std::min<uint64_t>(array->fetched, n);
+  return origin;
 }
 
 // Limits.
 
 size_t ThreadCache::MaxClaim() const {
   const size_t limit = max_bytes();
-  return registry_.total_was_set() ? limit : limit + CacheBudget::Headroom(limit, unfilled_bytes_);
+  return registry_.total_was_set() ? limit : limit + CacheBudget::Excess(limit, unfilled_bytes_);
 }
 
 BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
@@ -246,7 +245,7 @@ BinArray* ThreadCache::NewArray(size_t i, size_t limit, size_t capacity) {
             .size_class = static_cast<SizeClass>(i),
             .overages = 0,
             .unused_for = 0,
-            .balance = 0};
+            .fetched = 0};
   // Old contents of the memory must not look like the mark.
   std::fill_n(array->slots(), array->capacity + 2, BinSlot{0});
   array->slots()[limit + 1] = kFullMark;
@@ -315,12 +314,9 @@ void ThreadCache::CollectGarbage(SizeClass except) {
     const SizeClass c = static_cast<SizeClass>(i);
     if (table_.Array(i) != nullptr && c != except) CollectFrom(c);
   }
-  const Registry::Budget budget = registry_.RaiseLimit(this);
-  short_collections_ = budget == Registry::Budget::kSpare
-                           ? 0
-                           : std::min<uint8_t>(short_collections_ + 1, CacheBudget::kMostShort);
+  budget_is_short_ = !registry_.RaiseLimit(this);
   unfilled_bytes_ = 0;
-  if (budget != Registry::Budget::kShort) return;
+  if (!budget_is_short_) return;
   // Another thread may empty the cache between the two reads.
   const size_t claimed = claimed_bytes();
   unfilled_bytes_ = claimed - std::min(claimed, table_.CachedBytes() + table_.array_bytes());
@@ -333,13 +329,11 @@ void ThreadCache::CollectFrom(SizeClass c) {
     const Section section(*this);
     if (!section || table_.Array(i) == nullptr) return;
     BinArray* const array = table_.Array(i);
-    const size_t limit = array->limit;
-    const uint8_t patience = BudgetIsShort() ? bin_policy::Patience(c, limit, max_bytes()) : 0;
-    plan = bin_policy::DecideCollection(c, {.count = table_.Count(i),
-                                            .limit = limit,
-                                            .unused_for = array->unused_for,
-                                            .patience = patience});
-    if (array->unused_for <= kMaxPatience) ++array->unused_for;
+    const bin_policy::BinUse use = {
+        .count = table_.Count(i), .limit = array->limit, .unused_for = array->unused_for};
+    if (array->unused_for < kMaxUnusedFor) ++array->unused_for;
+    if (bin_policy::IsSpared(c, use, budget_is_short_ ? max_bytes() : 0)) return;
+    plan = bin_policy::DecideCollection(c, use);
   }
   if (plan.release > 0) ReturnOldest(c, plan.release);
   BinArray* unused = nullptr;
@@ -364,10 +358,10 @@ size_t ThreadCache::Flush() {
   BinArraysInFlight arrays;
   {
     const Section section(*this);
-    if (section) table_.Detach(&arrays);
+    // No other thread touches the bins of a detached cache. What one did before is visible, since
+    // the load has acquire order.
+    if (section || detached()) table_.Detach(&arrays);
   }
-  // The owner's section does not reach the bins of a detached cache.
-  if (arrays.first() == nullptr && detached()) registry_.EmptyDetached(this, &arrays);
   return ReturnArrays(&arrays, central_, arena_);
 }
 

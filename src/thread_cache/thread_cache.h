@@ -11,7 +11,7 @@
 // It stays below MaxClaim() because growth is refused. A refusal causes a garbage collection, which
 // shrinks bins that hold more than they use and asks the registry for a larger max_bytes(). While
 // nothing is unclaimed, MaxClaim() exceeds max_bytes() by a part of the claims that no objects
-// filled at the last collection (CacheBudget::Headroom), and collections become rarer: the cache
+// filled at the last collection (CacheBudget::Excess), and collections are rarer: the cache
 // does not take the registry's lock for each refusal.
 //
 // Synchronization. Everything but the links is accessed by the owner inside an access section of
@@ -72,7 +72,7 @@ class ThreadCache {
   size_t Flush();
 
   // Assigns the cache to the calling thread, whose slot is `slot`. The slot leads to the cache only
-  // after the registry stores it there. Requires: the cache is not registered. `shard` is claimed
+  // after the registry stores it there. Requires: the cache is not registered. `shard` was assigned
   // for a cache that is new or was emptied; it is null for an inherited cache, which keeps its
   // shard.
   void HandTo(ThreadSlot& slot, Shard* shard);
@@ -86,10 +86,11 @@ class ThreadCache {
   void RequestFlush() { flush_requested_.store(true, std::memory_order_relaxed); }
 
   // True while the cache is detached from its owner, which works without it
-  // (Registry::UpdateBypass). Written with the registry's lock held. The owner reads it without the
-  // lock, as a hint that it may reattach.
-  bool detached() const { return detached_.load(std::memory_order_relaxed); }
-  void set_detached(bool detached) { detached_.store(detached, std::memory_order_relaxed); }
+  // (Registry::UpdateBypass). Written with the registry's lock held (release): the owner, which
+  // reads it without the lock (acquire), then sees the changes of threads that took the cache
+  // before. Only the owner clears it.
+  bool detached() const { return detached_.load(std::memory_order_acquire); }
+  void set_detached(bool detached) { detached_.store(detached, std::memory_order_release); }
 
   // For the functions that any thread may call.
   const BinTable& table() const { return table_; }
@@ -180,9 +181,10 @@ class ThreadCache {
 
   enum class Fit : uint8_t { kDone, kTaken, kOverBudget, kNeedsArray };
 
-  // Counts `objects` that came from the central cache, or went there if negative. Returns the
-  // origin of objects that go there. Called in an access section. Requires: the bin has an array.
-  Origin CountMoved(SizeClass c, int64_t objects);
+  // Counts `n` objects that leave the bin for the central cache. Returns their origin: other
+  // threads, if the bin did not fetch as many. Called in an access section. Requires: the bin has
+  // an array.
+  Origin CountReturned(SizeClass c, size_t n);
 
   // A new, empty array for bin `i`, with the given limit and room for at least `capacity` objects;
   // null when the arena has no memory.
@@ -205,12 +207,11 @@ class ThreadCache {
   // Returns all objects above kReturnedAboveBytes.
   void ReturnBeforeGrowth();
   bool PushOne(SizeClass c, void* object);
+  // The part of Free for a class without a bin.
+  void FreeWithoutBin(SizeClass c, void* object);
   bool CollectionIsDue() const {
-    return traffic_bytes_ >> CacheBudget::BackoffDoublings(short_collections_) >= max_bytes();
+    return traffic_bytes_ >= max_bytes() * (budget_is_short_ ? kShortBackoff : 1);
   }
-  // True if the last collection found nothing unclaimed. Otherwise a refusal lasts only until the
-  // next collection.
-  bool BudgetIsShort() const { return short_collections_ > 0; }
   // The bytes that the bins may claim now.
   size_t MaxClaim() const;
   // Counts a call that found no bin and no budget for one, and used the central cache for one
@@ -233,8 +234,9 @@ class ThreadCache {
   // unclaimed then. A thread that empties the cache does not change this number: MaxClaim bounds
   // it, and ignores it once a total was set.
   size_t unfilled_bytes_ = 0;
-  // Owner only: collections in a row that found nothing unclaimed, up to a maximum.
-  uint8_t short_collections_ = 0;
+  // Owner only: true if the last collection found nothing unclaimed. Otherwise a refusal lasts only
+  // until the next collection.
+  bool budget_is_short_ = false;
 
   // Written by the owner; read racily by ActivityStamp.
   OwnedCounter slow_paths_;

@@ -8,7 +8,7 @@
 //   1. replaces the owner's `bins` by kEmptyBins,
 //   2. calls membarrier(PRIVATE_EXPEDITED): every thread of the process executes a full barrier,
 //   3. reads `busy` (acquire).
-// Claim: if it reads 0, it has the cache until it stores the pointer back (release).
+// Property: if it reads 0, it has the cache until it stores the pointer back (release).
 // Argument. Take any access section of the owner: B (store busy = 1), L (load bins), work, E (store
 // busy = 0, release). The membarrier puts a full barrier M into the owner's program order. If M
 // comes before L, L is performed after step 1 is visible and loads kEmptyBins: the section does not

@@ -142,7 +142,7 @@ TEST(HeapHoldTest, AHolderWaitsForASectionOfAThreadWithTheSameNumber) {
   const int64_t start_us = Microseconds();
   HoldHeap();
   const int64_t waited_us = Microseconds() - start_us;
-  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kForkPatienceMs);
+  EXPECT_TRUE(HoldIsComplete() || waited_us >= 1000 * kForkTimeoutMs);
   ReleaseHeap();
   other.join();
 }

@@ -151,61 +151,13 @@ TEST(BinPolicyTest, FollowsTheDocumentsLaw) {
   }
 }
 
-// When a bin fetches objects first and returns no more than it fetched, its balance is never below
-// zero and equals the number of objects that it holds.
-TEST(BinPolicyTest, WhoGivesBackWhatItFetchedIsNotBelowZero) {
-  SeededRandom random(kPolicySeed + 1);
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    int64_t balance = 0;
-    int64_t held = 0;
-    const auto move = [&](int64_t objects) {
-      balance = BalanceAfter(c, balance, objects);
-      held += objects;
-      ASSERT_EQ(balance, held) << "class " << i;
-    };
-    for (int step = 0; step < 300; ++step) {
-      // In some phases fetches prevail, in others returns.
-      if (held == 0 || random.OneIn(step / 50 % 2 == 0 ? 2 : 8)) {
-        ASSERT_NO_FATAL_FAILURE(move(static_cast<int64_t>(random.Between(1, kMaxMoveObjects))));
-      } else {
-        const int64_t most = std::min<int64_t>(held, kMaxBinObjects);
-        ASSERT_NO_FATAL_FAILURE(
-            move(-static_cast<int64_t>(random.Between(1, static_cast<uint64_t>(most)))));
-      }
-    }
-    ASSERT_NO_FATAL_FAILURE(move(-held));
-    ASSERT_EQ(balance, 0);
-  }
-}
-
-// When a bin only returns objects, its balance is below zero at once. Soon after it has begun to
-// fetch, its balance is zero again, however many objects it returned.
-TEST(BinPolicyTest, WhoOnlyGivesBackIsBelowZero) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    const int64_t batch = static_cast<int64_t>(Batch(c));
-    int64_t balance = 0;
-    for (int n = 0; n < 100; ++n) {
-      balance = BalanceAfter(c, balance, n == 0 ? -1 : -batch);
-      ASSERT_LT(balance, 0) << "class " << i;
-    }
-    ASSERT_EQ(balance, -kMaxBatchesOwed * batch);
-    ASSERT_EQ(BalanceAfter(c, balance, -static_cast<int64_t>(kMaxBinObjects)), balance);
-    for (int n = 0; n < kMaxBatchesOwed; ++n) balance = BalanceAfter(c, balance, batch);
-    ASSERT_EQ(balance, 0) << "class " << i;
-  }
-}
-
-// What frees may fill: little, whatever the caches' share for it; and within the share up to a
-// batch.
-TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
-  const auto limit_of = [](SizeClass c, size_t share) {
-    if (!FreesMakeBin(c, 0, share)) return size_t{0};
+// Frees fill a bin up to the bound, and at most up to a batch.
+TEST(BinPolicyTest, FreesFillABinUpToTheBound) {
+  const auto limit_of = [](SizeClass c, size_t most_bytes) {
     size_t limit = InitialLimit(c);
+    if (!FreesMayFill(c, limit, most_bytes)) return size_t{0};
     for (int times_full = 0; times_full < 50; ++times_full) {
-      const bool may_grow = FreesMayFill(c, 2 * limit, limit * kSizeClasses.size(c), share);
-      const Overflow overflow = DecideOverflow(c, limit, 0, may_grow);
+      const Overflow overflow = DecideOverflow(c, limit, 0, FreesMayFill(c, limit, most_bytes));
       EXPECT_EQ(overflow.release, limit);
       limit = overflow.limit;
     }
@@ -214,13 +166,12 @@ TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     const size_t size = kSizeClasses.size(c);
-    const size_t least = limit_of(c, 0);
-    EXPECT_LE(least * size, kMaxBinBytesOfFrees) << size;
-    EXPECT_EQ(least == 0, 2 * size > kMaxBinBytesOfFrees) << size;
-    // As large as it may become.
-    EXPECT_TRUE(least == 0 || least == Batch(c) || 2 * least * size > kMaxBinBytesOfFrees);
-    EXPECT_LE(limit_of(c, 64 << 10) * size, size_t{64} << 10);
-    EXPECT_GE(limit_of(c, 64 << 10), least);
+    for (const size_t most_bytes : {size_t{0}, size_t{8} << 10, size_t{64} << 10}) {
+      const size_t limit = limit_of(c, most_bytes);
+      EXPECT_LE(limit * size, most_bytes) << size;
+      // As large as it may become.
+      EXPECT_TRUE(limit == Batch(c) || 2 * std::max<size_t>(limit, 1) * size > most_bytes) << size;
+    }
     EXPECT_EQ(limit_of(c, 4 << 20), Batch(c)) << size;
   }
 }
@@ -228,7 +179,9 @@ TEST(BinPolicyTest, FreesFillABinWithinTheCachesShare) {
 TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   const SizeClass c = ClassForSize(64);
   const auto plan = [c](size_t count, size_t limit, bool touched) {
-    const Collection collection = DecideCollection(c, {count, limit, touched ? kUsed : kUnused, 0});
+    const BinUse use = {count, limit, touched ? kUsed : kUnused};
+    if (IsSpared(c, use, 0)) return std::pair(size_t{0}, limit);
+    const Collection collection = DecideCollection(c, use);
     return std::pair(collection.release, collection.limit);
   };
   EXPECT_EQ(plan(100, 512, false), std::pair(size_t{50}, size_t{256}));
@@ -247,33 +200,39 @@ TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
 }
 
 // In each class, and for any limit of the cache: bins that claim less stay for at least as long,
-// and a bin that is never used loses all its objects after a bounded number of collections.
-TEST(BinPolicyTest, EachUnusedBinDrainsWhateverItsPatience) {
+// and a bin that is never used loses all its objects, if it does not claim very little.
+TEST(BinPolicyTest, EachUnusedBinDrains) {
+  const auto spared_for = [](SizeClass c, size_t limit, size_t max_bytes) {
+    uint8_t n = 0;
+    while (n < kMaxUnusedFor && IsSpared(c, {0, limit, n}, max_bytes)) ++n;
+    return n;
+  };
   for (size_t i = 1; i < kNumSizeClasses; ++i) {
     const SizeClass c = static_cast<SizeClass>(i);
     for (size_t max_bytes = 0; max_bytes <= (size_t{64} << 20); max_bytes = 2 * max_bytes + 1024) {
       uint8_t shorter = 0;
       for (size_t limit = MaxLimit(c); limit > 0; limit /= 2) {
-        const uint8_t patience = Patience(c, limit, max_bytes);
-        ASSERT_GE(patience, shorter);
-        ASSERT_LE(patience, kMaxPatience);
-        shorter = patience;
+        const uint8_t n = spared_for(c, limit, max_bytes);
+        ASSERT_GE(n, shorter);
+        shorter = n;
       }
-      size_t limit = MaxLimit(c);
-      size_t count = limit;
-      uint8_t unused_for = 0;
-      int collections = 0;
-      while (limit > 0) {
-        const Collection plan =
-            DecideCollection(c, {count, limit, unused_for, Patience(c, limit, max_bytes)});
-        ASSERT_LE(plan.release, count);
-        ASSERT_LE(count - plan.release, plan.limit);
-        ASSERT_LE(plan.limit, limit);
-        ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
-        count -= plan.release;
-        limit = plan.limit;
-        if (unused_for <= kMaxPatience) ++unused_for;
-        ASSERT_LT(++collections, 16 + kMaxPatience) << "class " << i;
+      BinUse use = {MaxLimit(c), MaxLimit(c), 0};
+      for (int collections = 0; use.limit > 0; ++collections) {
+        if (collections > 2 * kMaxUnusedFor) {
+          ASSERT_LE((use.limit * kSizeClasses.size(c)) << kMaxUnusedFor, max_bytes)
+              << "class " << i;
+          break;
+        }
+        if (!IsSpared(c, use, max_bytes)) {
+          const Collection plan = DecideCollection(c, use);
+          ASSERT_LE(plan.release, use.count);
+          ASSERT_LE(use.count - plan.release, plan.limit);
+          ASSERT_LE(plan.limit, use.limit);
+          ASSERT_EQ(plan.limit % kSizeClasses.line_objects(c), 0u);
+          use.count -= plan.release;
+          use.limit = plan.limit;
+        }
+        if (use.unused_for < kMaxUnusedFor) ++use.unused_for;
       }
     }
   }

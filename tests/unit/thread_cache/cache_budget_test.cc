@@ -97,27 +97,13 @@ TEST(CacheBudgetTest, LowerBound) {
   EXPECT_EQ(three, 4 * kStep) << "beyond the total, up to the bound";
 }
 
-TEST(CacheBudgetTest, HeadroomIsWhatIsUnfilledUpToBothBounds) {
+TEST(CacheBudgetTest, ExcessIsWhatIsUnfilledUpToBothBounds) {
   constexpr size_t kMost = kMaxUnfilledBytes;
-  EXPECT_EQ(CacheBudget::Headroom(kMost, 0), 0u);
-  EXPECT_EQ(CacheBudget::Headroom(kMost, 1000), 1000u);
-  EXPECT_EQ(CacheBudget::Headroom(kMost, kMost + 1), kMost);
-  EXPECT_EQ(CacheBudget::Headroom(1000, kMost), 1000 * kMaxUnfilledTimes);
-  EXPECT_EQ(CacheBudget::Headroom(0, kMost), 0u) << "an idle cache was emptied";
-}
-
-// The first collections that find nothing unclaimed come soon after one another, so that limits
-// adapt to the first needs. Later ones are rare.
-TEST(CacheBudgetTest, BackoffDoublesEveryFewCollections) {
-  EXPECT_EQ(CacheBudget::BackoffDoublings(0), 0);
-  int last = 0;
-  for (uint8_t n = 1; n <= CacheBudget::kMostShort; ++n) {
-    const int now = CacheBudget::BackoffDoublings(n);
-    const bool doubles = (n - 1) % kCollectionsPerDoubling == 0;
-    EXPECT_EQ(now, last + (doubles ? 1 : 0)) << int{n};
-    last = now;
-  }
-  EXPECT_EQ(last, kMaxBackoffDoublings);
+  EXPECT_EQ(CacheBudget::Excess(kMost, 0), 0u);
+  EXPECT_EQ(CacheBudget::Excess(kMost, 1000), 1000u);
+  EXPECT_EQ(CacheBudget::Excess(kMost, kMost + 1), kMost);
+  EXPECT_EQ(CacheBudget::Excess(1000, kMost), 1000 * kMaxUnfilledTimes);
+  EXPECT_EQ(CacheBudget::Excess(0, kMost), 0u) << "an idle cache was emptied";
 }
 
 // An idle cache loses its whole limit, and gets the first step again when its thread wakes.

@@ -18,11 +18,7 @@ namespace tcmalloc {
 // test may have several.
 class TestThread {
  public:
-  explicit TestThread(Registry& registry) : registry_(registry), cache_(registry.Create(slot_)) {
-    if (cache_ == nullptr) return;
-    slot_.cache = cache_;
-    registry_.Register(cache_);
-  }
+  explicit TestThread(Registry& registry) : registry_(registry), cache_(registry.Create(slot_)) {}
   TestThread(const TestThread&) = delete;
   TestThread& operator=(const TestThread&) = delete;
 
@@ -58,7 +54,7 @@ class TestThread {
 
   // Uses the class until the next allocation makes a bin for it.
   void EarnBin(SizeClass c) {
-    for (int i = 0; i < bin_policy::AllocationsWithoutBin(c); i += 2) Free(c, Allocate(c));
+    for (int i = 0; i < bin_policy::UsesWithoutBin(c); i += 2) Free(c, Allocate(c));
   }
 
   // Take detaches the cache as another thread would do, PutBack reattaches it.

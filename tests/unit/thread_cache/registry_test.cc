@@ -112,7 +112,7 @@ TEST_F(RegistryTest, AnEmptiedCacheIsUsedAgain) {
   cache->RequestFlush();
   // The next use would earn a bin.
   const SizeClass late = ClassForSize(kMaxSmallSize);
-  for (int i = 0; i < bin_policy::AllocationsWithoutBin(late); ++i) first.Allocate(late);
+  for (int i = 0; i < bin_policy::UsesWithoutBin(late); ++i) first.Allocate(late);
   first.Exit();
   const size_t allocated = heap_.arena.allocated_bytes();
   TestThread second(heap_.registry);
@@ -281,24 +281,22 @@ TEST_F(RegistryTest, OrphansLeaveTheirShards) {
   TestThread survivor(heap_.registry);
   TestThread orphan(heap_.registry);
   TestThread changing(heap_.registry);
-  ThreadSlot starting;
-  ThreadCache* const unregistered = heap_.registry.Create(starting);
   Fill(orphan);
   Fill(changing);
   Shard* const shards[] = {&survivor.cache()->shard(), &orphan.cache()->shard(),
-                           &changing.cache()->shard(), &unregistered->shard()};
+                           &changing.cache()->shard()};
   for (const Shard* const shard : shards) EXPECT_EQ(shard->num_threads(), 1u);
   changing.cache()->BeginChange();
   OrphanOthers(survivor.cache());
   heap_.CheckInvariants();
   EXPECT_EQ(shards[0]->num_threads(), 1u);
-  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(shards[i]->num_threads(), 0u) << i;
+  for (size_t i = 1; i < 3; ++i) EXPECT_EQ(shards[i]->num_threads(), 0u) << i;
   // The cache in the middle of a change is leaked.
   EXPECT_EQ(NumCaches(*shards[2]), 0u);
   while (heap_.registry.AdoptOrphan()) {
   }
   EXPECT_EQ(NumCaches(*shards[0]), 1u);
-  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(NumCaches(*shards[i]), 0u) << i;
+  for (size_t i = 1; i < 3; ++i) EXPECT_EQ(NumCaches(*shards[i]), 0u) << i;
   survivor.Exit();
 }
 
@@ -324,26 +322,13 @@ TEST_F(RegistryTest, NoMoreIsInheritedThanAllowed) {
   ExpectAllReturned();
 }
 
-// Empty caches are not inherited. A cache that is discarded is freed with its objects.
-TEST_F(RegistryTest, WhatIsNotInherited) {
+TEST_F(RegistryTest, EmptyCachesAreNotInherited) {
   heap_.registry.SetInheritance(true);
-  size_t metadata_bytes = 0;
-  for (int round = 0; round < 3; ++round) {
-    {
-      TestThread idle(heap_.registry);
-      idle.Exit();
-    }
-    TestThread first(heap_.registry);
-    Fill(first);
-    first.Exit();
-    ThreadSlot slot;
-    heap_.registry.Discard(heap_.registry.Create(slot));
-    EXPECT_EQ(TotalsOf(heap_.registry).cached_bytes, 0u);
-    ExpectAllReturned();
-    // Shards stay.
-    if (round == 0) metadata_bytes = heap_.arena.allocated_bytes();
-    EXPECT_EQ(heap_.arena.allocated_bytes(), metadata_bytes);
-  }
+  TestThread idle(heap_.registry);
+  Shard& shard = idle.cache()->shard();
+  idle.Exit();
+  EXPECT_EQ(NumCaches(shard), 0u);
+  heap_.registry.CheckInvariants();
 }
 
 TEST_F(RegistryTest, OrphansAreAdoptedOneByOne) {
