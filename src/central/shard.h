@@ -162,7 +162,8 @@ struct alignas(kCacheLineSize) ShardSpans {
   std::atomic<uint8_t> last_source{0};
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
-  TC_MEMBERS(OwnedCounter free_objects;, OwnedCounter num_spans;)
+  OwnedCounter free_objects;
+  OwnedCounter num_spans;
   OwnedCounter hole_pages;
   // CentralFreeList's count of new spans when a thread of the shard last took objects here.
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data

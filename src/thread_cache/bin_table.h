@@ -167,7 +167,8 @@ class BinTable {
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
   std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
   // Written by the thread that has the cache; read racily for statistics.
-  TC_MEMBERS(OwnedCounter claimed_bytes_;, OwnedCounter array_bytes_;)
+  OwnedCounter claimed_bytes_;
+  OwnedCounter array_bytes_;
 };
 
 }  // namespace tcmalloc
