@@ -128,8 +128,6 @@ class SpanOwner {
   constexpr bool operator==(const SpanOwner&) const = default;
 
  private:
-  friend struct FieldTable;
-
   // With a class. Without one it is the number of a SpanPool, Span::kFirstPool or above.
   static constexpr uint16_t kCounted = 1 << 15;
   static_assert(kCounted == Span::kFirstPool);
@@ -228,7 +226,6 @@ class Shard {
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
 
  private:
-  friend struct FieldTable;
   friend class ShardMap;
 
   const size_t number_;
@@ -363,8 +360,6 @@ class ShardMap {
   }
 
  private:
-  friend struct FieldTable;
-
   // CPUs with higher numbers share entries.
   static constexpr size_t kMaxProcessors = 1024;
 

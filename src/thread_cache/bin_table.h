@@ -157,8 +157,6 @@ class BinTable {
   void CheckInvariants() const;
 
  private:
-  friend struct FieldTable;
-
   void SetTop(size_t i, size_t slot) {
     bins_.tops[i].store(Array(i)->slots() + slot, std::memory_order_relaxed);
   }

@@ -145,8 +145,6 @@ class CacheBudget {
   int64_t unclaimed() const { return unclaimed_; }
 
  private:
-  friend struct FieldTable;
-
   size_t total_;
   size_t min_per_cache_ = kInitialCacheBytes;
   size_t caches_ = 0;
