@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/profiles/profile_writers.h"
 #include "image/text.h"
 
 namespace cli {
@@ -111,26 +112,28 @@ class Message {
   bool damaged_ = false;
 };
 
-// Numbers of fields: see profile.proto.
+using namespace tcmalloc::profile_proto;
+
 class PprofReader {
  public:
   bool Read(std::string_view bytes) {
     Message message(bytes);
     while (message.Next()) {
       switch (message.field()) {
-        case 1:
-          units_.push_back(NumberIn(message.text(), 2));
+        case profile_field::kSampleType:
+          units_.push_back(NumberIn(message.text(), value_type_field::kUnit));
           break;
-        case 2:
+        case profile_field::kSample:
           samples_.push_back(message.text());
           break;
-        case 4:
+        case profile_field::kLocation:
           AddLocation(message.text());
           break;
-        case 5:
-          functions_[NumberIn(message.text(), 1)] = NumberIn(message.text(), 2);
+        case profile_field::kFunction:
+          functions_[NumberIn(message.text(), function_field::kId)] =
+              NumberIn(message.text(), function_field::kName);
           break;
-        case 6:
+        case profile_field::kStringTable:
           strings_.push_back(message.text());
           break;
         default:
@@ -151,8 +154,8 @@ class PprofReader {
       std::vector<uint64_t> locations;
       std::vector<uint64_t> values;
       for (Message message(sample); message.Next();) {
-        if (message.field() == 1) message.AddNumbers(&locations);
-        if (message.field() == 2) message.AddNumbers(&values);
+        if (message.field() == sample_field::kLocationId) message.AddNumbers(&locations);
+        if (message.field() == sample_field::kValue) message.AddNumbers(&values);
       }
       if (value >= values.size()) continue;
       stacks[StackOf(locations)] += static_cast<double>(static_cast<int64_t>(values[value]));
@@ -178,9 +181,11 @@ class PprofReader {
     Location location;
     uint64_t id = 0;
     for (Message message(bytes); message.Next();) {
-      if (message.field() == 1) id = message.number();
-      if (message.field() == 3) location.address = message.number();
-      if (message.field() == 4) location.functions.push_back(NumberIn(message.text(), 1));
+      if (message.field() == location_field::kId) id = message.number();
+      if (message.field() == location_field::kAddress) location.address = message.number();
+      if (message.field() == location_field::kLine) {
+        location.functions.push_back(NumberIn(message.text(), line_field::kFunctionId));
+      }
     }
     locations_[id] = std::move(location);
   }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The entry to all formats, and the formats of text. The binary one is in
-// instruments/profiles/profile_formats.cc.
-//
-// profile.proto, as https://github.com/google/pprof defines it.
 #include "instruments/profiles/profile_formats.h"
 
-#include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/text.h"
 #include "os/files.h"
@@ -14,59 +10,6 @@
 
 namespace tcmalloc {
 namespace {
-
-// Numbers of fields.
-namespace profile_field {
-constexpr uint32_t kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kStringTable = 6,
-                   kTimeNanos = 9, kDurationNanos = 10, kPeriodType = 11, kPeriod = 12,
-                   kDefaultSampleType = 14;
-}
-namespace value_type_field {
-constexpr uint32_t kType = 1, kUnit = 2;
-}
-namespace sample_field {
-constexpr uint32_t kLocationId = 1, kValue = 2, kLabel = 3;
-}
-namespace label_field {
-constexpr uint32_t kKey = 1, kNum = 3, kNumUnit = 4;
-}
-namespace mapping_field {
-constexpr uint32_t kId = 1, kMemoryStart = 2, kMemoryLimit = 3, kFileOffset = 4, kFilename = 5,
-                   kBuildId = 6;
-}
-namespace location_field {
-constexpr uint32_t kId = 1, kMappingId = 2, kAddress = 3;
-}
-
-// The numbers of strings in the table. The fixed strings come first, then a name and a build id for
-// each library.
-enum FixedString : uint32_t {
-  kNothing,
-  kCount,
-  kBytes,
-  kObjects,
-  kSpace,
-  kAllocObjects,
-  kAllocSpace,
-  kInuseObjects,
-  kInuseSpace,
-  kGuessedStack,
-  kAge,
-  kMilliseconds,
-  kNumFixedStrings,
-};
-constexpr std::array<std::string_view, kNumFixedStrings> kFixedStrings = {"",
-                                                                          "count",
-                                                                          "bytes",
-                                                                          "objects",
-                                                                          "space",
-                                                                          "alloc_objects",
-                                                                          "alloc_space",
-                                                                          "inuse_objects",
-                                                                          "inuse_space",
-                                                                          "guessed_stack",
-                                                                          "age",
-                                                                          "milliseconds"};
 
 class ProtoProfile {
  public:
@@ -83,24 +26,8 @@ class ProtoProfile {
   // A location is written before the first sample that has it, so that only its number must be
   // kept.
   bool Write() {
-    if (CountsAllocated(profile_.kind)) {
-      WriteValueType(profile_field::kSampleType, kObjects, kCount);
-      WriteValueType(profile_field::kSampleType, kSpace, kBytes);
-      proto_.Number(profile_field::kDefaultSampleType, kSpace);
-    } else {
-      WriteValueType(profile_field::kSampleType, kAllocObjects, kCount);
-      WriteValueType(profile_field::kSampleType, kAllocSpace, kBytes);
-      WriteValueType(profile_field::kSampleType, kInuseObjects, kCount);
-      WriteValueType(profile_field::kSampleType, kInuseSpace, kBytes);
-      proto_.Number(profile_field::kDefaultSampleType, kInuseSpace);
-    }
-    proto_.Number(profile_field::kTimeNanos, static_cast<uint64_t>(profile_.time_ns));
-    proto_.Number(profile_field::kDurationNanos, static_cast<uint64_t>(profile_.duration_ns));
-    WriteValueType(profile_field::kPeriodType, kSpace, kBytes);
-    proto_.Number(profile_field::kPeriod, std::max(profile_.sample_period, size_t{1}));
-    for (const std::string_view string : kFixedStrings) {
-      proto_.String(profile_field::kStringTable, string);
-    }
+    proto_.Begin(CountsAllocated(profile_.kind), profile_.time_ns, profile_.duration_ns,
+                 profile_.sample_period);
     WriteMappings();
     for (size_t i = 0; i < profile_.num_entries && out_->ok(); ++i) {
       if (!WriteEntry(profile_.entries[i])) return false;
@@ -110,13 +37,6 @@ class ProtoProfile {
   }
 
  private:
-  void WriteValueType(uint32_t field, FixedString type, FixedString unit) {
-    proto_.Message(field, [&](ProtoWriter* message) {
-      message->Number(value_type_field::kType, type);
-      message->Number(value_type_field::kUnit, unit);
-    });
-  }
-
   // Writes the program first, then its libraries, since readers assume that the first mapping is
   // the program.
   void WriteMappings() {
@@ -126,28 +46,27 @@ class ProtoProfile {
       if (&library != program) WriteMapping(library);
     }
     for (const MappedLibrary& library : libraries_) {
-      proto_.String(profile_field::kStringTable, library.name);
+      proto_.String(library.name);
       char text[2 * ElfImage::kMaxBuildIdBytes];
       const size_t bytes = library.image.build_id_bytes;
       for (size_t i = 0; i < bytes; ++i) {
         text[2 * i] = "0123456789abcdef"[library.image.build_id[i] / 16];
         text[2 * i + 1] = "0123456789abcdef"[library.image.build_id[i] % 16];
       }
-      proto_.String(profile_field::kStringTable, {text, 2 * bytes});
+      proto_.String({text, 2 * bytes});
     }
   }
 
   void WriteMapping(const MappedLibrary& library) {
-    const uint32_t name = kNumFixedStrings + 2 * (MappingId(&library) - 1);
-    const uint32_t build_id = library.image.build_id_bytes > 0 ? name + 1 : kNothing;
-    proto_.Message(profile_field::kMapping, [&](ProtoWriter* message) {
-      message->Number(mapping_field::kId, MappingId(&library));
-      message->Number(mapping_field::kMemoryStart, library.start);
-      message->Number(mapping_field::kMemoryLimit, library.end);
-      message->Number(mapping_field::kFileOffset, library.file_offset);
-      message->Number(mapping_field::kFilename, name);
-      message->Number(mapping_field::kBuildId, build_id);
-    });
+    const uint32_t id = MappingId(&library);
+    const uint32_t name = ProfileProto::kNumFixedStrings + 2 * (id - 1);
+    proto_.WriteMapping(
+        {.id = id,
+         .start = library.start,
+         .end = library.end,
+         .file_offset = library.file_offset,
+         .name = name,
+         .build_id = library.image.build_id_bytes > 0 ? name + 1 : ProfileProto::kNothing});
   }
 
   uint32_t MappingId(const MappedLibrary* library) const {
@@ -162,48 +81,28 @@ class ProtoProfile {
       const AddressTable::Result location = locations_.FindOrInsert(address);
       if (location.number == 0 || !ids_.Push(location.number)) return false;
       if (!location.is_new) continue;
-      const uint32_t mapping = MappingId(libraries_.Find(address));
-      proto_.Message(profile_field::kLocation, [&](ProtoWriter* message) {
-        message->Number(location_field::kId, location.number);
-        message->Number(location_field::kMappingId, mapping);
-        message->Number(location_field::kAddress, address);
-      });
+      proto_.WriteLocation(location.number, MappingId(libraries_.Find(address)), address, {});
     }
     return true;
   }
 
   bool WriteEntry(const ProfileEntry& entry) {
     if (!WriteLocations(entry)) return false;
-    proto_.Message(profile_field::kSample, [&](ProtoWriter* message) {
-      message->Message(sample_field::kLocationId, [&](ProtoWriter* ids) {
-        for (const uint32_t id : ids_) ids->Varint(id);
-      });
-      message->Message(sample_field::kValue, [&](ProtoWriter* values) {
-        WriteValue(entry.estimated_allocated_objects, values);
-        WriteValue(entry.estimated_allocated_bytes, values);
-        if (CountsAllocated(profile_.kind)) return;
-        WriteValue(entry.estimated_live_objects, values);
-        WriteValue(entry.estimated_live_bytes, values);
-      });
-      if (entry.object_size > 0) WriteLabel(kBytes, entry.object_size, kBytes, message);
-      if (entry.guessed_stack) WriteLabel(kGuessedStack, 1, kNothing, message);
-      if (entry.age_at_least_ms >= 0) {
-        WriteLabel(kAge, static_cast<uint64_t>(entry.age_at_least_ms), kMilliseconds, message);
-      }
-    });
+    std::array<ProfileProto::Label, 3> labels;
+    size_t n = 0;
+    if (entry.object_size > 0) {
+      labels[n++] = {ProfileProto::kBytes, entry.object_size, ProfileProto::kBytes};
+    }
+    if (entry.guessed_stack) labels[n++] = {ProfileProto::kGuessedStack, 1, ProfileProto::kNothing};
+    if (entry.age_at_least_ms >= 0) {
+      labels[n++] = {ProfileProto::kAge, static_cast<uint64_t>(entry.age_at_least_ms),
+                     ProfileProto::kMilliseconds};
+    }
+    const double estimates[] = {entry.estimated_allocated_objects, entry.estimated_allocated_bytes,
+                                entry.estimated_live_objects, entry.estimated_live_bytes};
+    proto_.WriteSample(ids_, std::span(estimates, CountsAllocated(profile_.kind) ? 2 : 4),
+                       std::span(labels.data(), n));
     return true;
-  }
-
-  static void WriteLabel(FixedString key, uint64_t number, FixedString unit, ProtoWriter* message) {
-    message->Message(sample_field::kLabel, [&](ProtoWriter* label) {
-      label->Number(label_field::kKey, key);
-      label->Number(label_field::kNum, number);
-      label->Number(label_field::kNumUnit, unit);
-    });
-  }
-
-  static void WriteValue(double estimate, ProtoWriter* values) {
-    values->Varint(static_cast<uint64_t>(RoundedEstimate(estimate)));
   }
 
   const Profile& profile_;
@@ -214,7 +113,7 @@ class ProtoProfile {
   ByteSink* const out_;
   char buffer_[2048];
   TextWriter writer_;
-  ProtoWriter proto_;
+  ProfileProto proto_;
 };
 
 }  // namespace
@@ -280,31 +179,6 @@ void WriteFrame(uintptr_t return_address, const MappedLibraries& libraries, Text
   text->Text("+").Hex(address - library->image.bias);
 }
 
-// The recorded figures in the form of these formats. Profiles of allocated objects have the same
-// figures as live and as allocated, so that readers show one kind.
-struct Figures {
-  uint64_t objects = 0;
-  uint64_t bytes = 0;
-  uint64_t allocated_objects = 0;
-  uint64_t allocated_bytes = 0;
-};
-
-Figures FiguresOf(const ProfileEntry& entry, ProfileKind kind) {
-  Figures figures = {entry.live_objects, entry.live_bytes, entry.allocated_objects,
-                     entry.allocated_bytes};
-  if (CountsAllocated(kind)) {
-    figures.objects = entry.allocated_objects;
-    figures.bytes = entry.allocated_bytes;
-  }
-  return figures;
-}
-
-void WriteFigures(const Figures& figures, TextWriter* text) {
-  text->Number(figures.objects).Text(": ").Number(figures.bytes);
-  text->Text(" [").Number(figures.allocated_objects).Text(": ");
-  text->Number(figures.allocated_bytes).Text("] @");
-}
-
 }  // namespace
 
 bool WriteProfile(const Profile& profile, ProfileFormat format, ByteSink::Function function,
@@ -351,34 +225,23 @@ void WriteFoldedProfile(const Profile& profile, const MappedLibraries& libraries
   text.Flush();
 }
 
-// The text of gperftools' heap profiler (complete profiles), heap sampler, and growth profile.
+// Profiles of allocated objects have the same figures as live and as allocated, so that readers
+// show one kind.
 void WriteLegacyProfile(const Profile& profile, ByteSink* out) {
   char buffer[2048];
   TextWriter text(buffer, sizeof(buffer), &ByteSink::Text, out);
-  Figures totals;
-  for (size_t i = 0; i < profile.num_entries; ++i) {
-    const Figures figures = FiguresOf(profile.entries[i], profile.kind);
-    totals.objects += figures.objects;
-    totals.bytes += figures.bytes;
-    totals.allocated_objects += figures.allocated_objects;
-    totals.allocated_bytes += figures.allocated_bytes;
-  }
-  text.Text("heap profile: ");
-  WriteFigures(totals, &text);
-  if (profile.kind == ProfileKind::kGrowth) {
-    text.Text(" growth\n");
-  } else if (profile.sample_period == 0) {
-    text.Text(" heapprofile\n");
-  } else {
-    text.Text(" heap_v2/").Number(profile.sample_period).Text("\n");
-  }
-  for (size_t i = 0; i < profile.num_entries && out->ok(); ++i) {
-    const ProfileEntry& entry = profile.entries[i];
-    WriteFigures(FiguresOf(entry, profile.kind), &text);
-    for (size_t frame = 0; frame < entry.depth; ++frame) text.Text(" ").Hex(entry.frames[frame]);
-    text.Text("\n");
-  }
-  text.Text("\nMAPPED_LIBRARIES:\n");
+  const bool allocated = CountsAllocated(profile.kind);
+  WriteLegacyText(
+      std::span(profile.entries, profile.num_entries), profile.kind == ProfileKind::kGrowth,
+      profile.sample_period,
+      [allocated](const ProfileEntry& entry) {
+        return LegacyEntry{.objects = allocated ? entry.allocated_objects : entry.live_objects,
+                           .bytes = allocated ? entry.allocated_bytes : entry.live_bytes,
+                           .allocated_objects = entry.allocated_objects,
+                           .allocated_bytes = entry.allocated_bytes,
+                           .frames = {entry.frames, entry.depth}};
+      },
+      &text);
   text.Flush();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Profile in the formats that its readers know, and what profile.proto needs: the encoding of
-// protocol buffers, and numbers for addresses. docs/decisions/0017 explains
+// A Profile in the formats that its readers know, and numbers for addresses, which profile.proto
+// needs. The formats themselves: formats/profiles/profile_writers.h. docs/decisions/0017 explains
 // the choice of formats.
 //
 // Nothing here allocates from the heap or takes a lock: memory comes from the OS. Called by any
@@ -14,68 +14,12 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "formats/profiles/profile_writers.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/memory/mapped_array.h"
 
 namespace tcmalloc {
-
-// What the format profile.proto needs: the encoding of protocol buffers, and numbers for addresses.
-
-// ProtoWriter: the part of the encoding of protocol buffers that profiles need (varints, strings
-// and nested messages). A message's length precedes it, so its contents are written twice; the
-// first time only counts. Thread safety: none. Cost: a few nanoseconds per byte, plus the time of
-// the TextWriter's sink.
-class ProtoWriter {
- public:
-  explicit ProtoWriter(TextWriter* out) : out_(out) {}
-
-  // Writes nothing for 0, which a reader assumes for a missing field.
-  void Number(uint32_t field, uint64_t value) {
-    if (value == 0) return;
-    Tag(field, 0);
-    Varint(value);
-  }
-
-  void String(uint32_t field, std::string_view text) {
-    Tag(field, kDelimited);
-    Varint(text.size());
-    Bytes(text);
-  }
-
-  // Writes a message whose fields `contents(ProtoWriter*)` writes. That function is called twice
-  // and must write the same both times.
-  template <typename F>
-  void Message(uint32_t field, const F& contents) {
-    ProtoWriter counter(nullptr);
-    contents(&counter);
-    Tag(field, kDelimited);
-    Varint(counter.size_);
-    contents(this);
-  }
-
-  // Writes a number within a packed field.
-  void Varint(uint64_t value) {
-    char bytes[10];
-    size_t n = 0;
-    for (; value >= 0x80; value >>= 7) bytes[n++] = static_cast<char>(value | 0x80);
-    bytes[n++] = static_cast<char>(value);
-    Bytes({bytes, n});
-  }
-
- private:
-  static constexpr uint32_t kDelimited = 2;
-
-  void Tag(uint32_t field, uint32_t kind) { Varint(field << 3 | kind); }
-
-  void Bytes(std::string_view bytes) {
-    size_ += bytes.size();
-    if (out_ != nullptr) out_->Text(bytes);
-  }
-
-  TextWriter* const out_;  // null: only counts
-  size_t size_ = 0;
-};
 
 // AddressTable: numbers addresses from 1 on, in the order in which they are first seen. An
 // insertion that needs more memory than there is fails and changes nothing. Thread safety: none.
@@ -141,15 +85,6 @@ void WriteFoldedProfile(const Profile& profile, const MappedLibraries& libraries
 // Whether a profile shows the allocated objects, not the live ones.
 constexpr bool CountsAllocated(ProfileKind kind) {
   return kind == ProfileKind::kAllocations || kind == ProfileKind::kGrowth;
-}
-
-constexpr int64_t RoundedEstimate(double estimate) {
-  constexpr double kTooLarge = 9223372036854775808.0;
-  if (!(estimate > 0)) return 0;
-  if (estimate >= kTooLarge) return INT64_MAX;
-  // From 2^51 on, doubles are multiples of 0.5, so rounding is not necessary.
-  const double half = estimate < kTooLarge / 4096 ? 0.5 : 0;
-  return static_cast<int64_t>(estimate + half);
 }
 
 }  // namespace tcmalloc

@@ -162,14 +162,15 @@ page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
 instruments/pressure/monitor.h: kMaxSources: buffer
 instruments/profiles/profile_formats.h: kFirstSlots: buffer
-instruments/profiles/profile_formats.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
-    kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
-    kFileOffset kFilename kBuildId kMappingId kAddress: format
+formats/profiles/profile_writers.h: kSampleType kSample kMapping kLocation kFunction kStringTable kTimeNanos kDurationNanos
+    kPeriodType kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
+    kFileOffset kFilename kBuildId kHasFunctions kHasFilenames kHasLineNumbers kHasInlineFrames kMappingId kAddress kLine
+    kFunctionId kName kSystemName: format
 instruments/unwind/mapped_libraries.cc: kFirstTextBytes: buffer
 instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
-instruments/profiles/profile_formats.h: kDelimited: format
+formats/profiles/profile_writers.h: kDelimited: format
 instruments/profiles/object_table.h: kNumBuckets: buffer
 instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
 instruments/unwind/mapped_libraries.cc: kBytesPerFrame: buffer

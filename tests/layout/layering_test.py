@@ -28,7 +28,7 @@ import source  # noqa: E402
 
 # A folder may include those of a lower level; folders of one level do not include each other.
 LEVELS = (
-    ("base",), ("os", "formats/marker"), ("os/memory",),
+    ("base",), ("os", "formats/marker", "formats/profiles"), ("os/memory",),
     ("page_heap", "config", "instruments/unwind", "instruments/world_stop", "instruments/annotations",
      "instruments/red_zones"),
     ("central",), ("thread_cache",), ("process",), ("stats",),
@@ -38,9 +38,9 @@ LEVELS = (
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
-# What the command shares with the library: the rules of the marker, of near names and of hints about variables, plain data,
-# the names of settings.
-CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|text)\.h"
+# What the command shares with the library: the rules of the marker, of near names and of hints about variables, the writers
+# of profiles, plain data, the names of settings.
+CLI_SHARED = re.compile(r"formats/(marker|profiles)/\w+\.h|base/(address_range|text)\.h"
                         r"|config/(environment_hints|near_name|settings_table)\.h")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 

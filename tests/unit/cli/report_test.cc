@@ -10,7 +10,6 @@
 #include "report/leak_report.h"
 #include "report/page.h"
 #include "report/profile_report.h"
-#include "report/proto_writer.h"
 
 namespace cli {
 namespace {
