@@ -8,43 +8,14 @@
 
 #include <algorithm>
 
+#include "formats/marker/pagemap.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 
 namespace tcmalloc {
 namespace {
 
-// Bits of an entry (Documentation/admin-guide/mm/pagemap.rst of Linux).
-constexpr uint64_t kPresent = uint64_t{1} << 63;
-constexpr uint64_t kSwapped = uint64_t{1} << 62;
-constexpr uint64_t kOfFileOrShared = uint64_t{1} << 61;
-constexpr uint64_t kGuard = uint64_t{1} << 58;
-
-// The structures page_region and pm_scan_arg, which headers before Linux 6.7 lack.
-struct ScannedRegion {
-  uint64_t start = 0;
-  uint64_t end = 0;
-  uint64_t categories = 0;
-};
-struct ScanArguments {
-  uint64_t size = sizeof(ScanArguments);
-  uint64_t flags = 0;
-  uint64_t start = 0;
-  uint64_t end = 0;
-  uint64_t walk_end = 0;
-  uint64_t regions = 0;
-  uint64_t num_regions = 1;
-  uint64_t max_pages = 1;
-  uint64_t category_inverted = 0;
-  uint64_t category_mask = 0;
-  uint64_t category_anyof_mask = 0;
-  uint64_t return_mask = 0;
-};
-constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
-constexpr uint64_t kScanPresent = uint64_t{1} << 3;
-constexpr uint64_t kScanSwapped = uint64_t{1} << 4;
-// A newer kernel adds this flag.
-constexpr uint64_t kScanGuard = uint64_t{1} << 8;
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, pagemap::Scan);
 
 }  // namespace
 
@@ -73,7 +44,7 @@ uint64_t BackedPages::EntryAt(uintptr_t page) {
     do {
       bytes = ReadAt(fd_, entries_, sizeof(entries_), uint64_t{page} * sizeof(uint64_t));
     } while (bytes < 0 && errno == EINTR);
-    if (bytes < ssize_t{sizeof(uint64_t)}) return kPresent;
+    if (bytes < ssize_t{sizeof(uint64_t)}) return pagemap::kPresent;
     num_entries_ = static_cast<size_t>(bytes) / sizeof(uint64_t);
   }
   return entries_[page - first_page_];
@@ -83,13 +54,15 @@ uintptr_t BackedPages::SkipOthers(uintptr_t page, uintptr_t end, Want want) {
   bool& may_scan = want == Want::kGuard ? may_scan_guards_ : may_scan_;
   if (!may_scan) return page;
   const ErrnoKeeper keeper;
-  ScannedRegion region;
-  ScanArguments arguments;
+  pagemap::Region region = {};
+  pagemap::Scan arguments;
   arguments.start = uint64_t{page} * page_bytes_;
   arguments.end = uint64_t{end} * page_bytes_;
+  arguments.num_regions = 1;
+  arguments.max_pages = 1;
   arguments.regions = reinterpret_cast<uintptr_t>(&region);
   arguments.category_anyof_mask = arguments.return_mask =
-      want == Want::kGuard ? kScanGuard : kScanPresent | kScanSwapped;
+      want == Want::kGuard ? pagemap::kScanGuard : pagemap::kScanPresent | pagemap::kScanSwapped;
   long n;
   do {
     n = syscall(SYS_ioctl, fd_, kPagemapScan, &arguments);
@@ -113,11 +86,11 @@ bool BackedPages::TakeFirst(AddressRange* range, Want want, AddressRange* part) 
     return true;
   }
   const auto is_wanted = [want](uint64_t entry) {
-    if (want == Want::kGuard || (entry & kGuard) != 0) {
-      return want == Want::kGuard && (entry & kGuard) != 0;
+    if (want == Want::kGuard || (entry & pagemap::kGuard) != 0) {
+      return want == Want::kGuard && (entry & pagemap::kGuard) != 0;
     }
-    if ((entry & (kPresent | kSwapped)) == 0) return false;
-    return want == Want::kAny || (entry & kOfFileOrShared) == 0;
+    if ((entry & (pagemap::kPresent | pagemap::kSwapped)) == 0) return false;
+    return want == Want::kAny || (entry & pagemap::kOfFileOrShared) == 0;
   };
   const uintptr_t end_page = (range->end - 1) / page_bytes_ + 1;
   uintptr_t page = range->start / page_bytes_;

@@ -96,7 +96,9 @@ formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/roots.cc: kFirstTextBytes: buffer
 malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
-instruments/leaks/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
+instruments/leaks/backed_pages.cc: kPagemapScan: system
+formats/marker/pagemap.h: kPresent kSwapped kOfFileOrShared kGuard kExclusive kScanOfFile kScanPresent kScanSwapped kScanZeroes kScanHuge
+    kScanGuard: system
 instruments/leaks/backed_pages.h: kEntries: buffer
 os/memory/file_memory.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
