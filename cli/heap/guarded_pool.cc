@@ -9,6 +9,7 @@
 #include "heap/walks.h"
 
 namespace cli {
+
 namespace {
 
 // No library has more than these.
@@ -213,6 +214,22 @@ std::optional<GuardMistake> GuardedPool::Kept() const {
   const uint64_t slot = error.Get("slot");
   if (slot < slots_.size() && slots_[slot].HasObject()) SetObject(slots_[slot], &mistake);
   return mistake;
+}
+
+std::vector<GuardedObject> ReadGuardedObjects(const Target& target, std::vector<Guard>* guards) {
+  const GuardedPool pool(target);
+  pool.AddGuards(guards);
+  std::vector<GuardedObject> objects;
+  for (const GuardedSlot& slot : pool.slots()) {
+    if (!slot.in_use()) continue;
+    objects.push_back({.record = slot.span,
+                       .start = slot.start,
+                       .bytes = slot.bytes,
+                       .pages_end = slot.pages + slot.page_bytes,
+                       .sample = slot.sample,
+                       .handed_out_ms = slot.allocated_ms});
+  }
+  return objects;
 }
 
 }  // namespace cli
