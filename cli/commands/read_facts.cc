@@ -23,7 +23,6 @@
 #include "image/thread_places.h"
 
 namespace cli {
-
 namespace {
 
 // Returns a hint about the variable; empty if it needs none.

@@ -19,7 +19,6 @@
 #include "report/table.h"
 
 namespace cli {
-
 namespace {
 
 // The pauses between two looks at the reply: the library replies within microseconds once a thread

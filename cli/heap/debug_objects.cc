@@ -9,7 +9,6 @@
 #include "heap/walks.h"
 
 namespace cli {
-
 namespace {
 
 constexpr uint64_t kDebugFormat = 1;

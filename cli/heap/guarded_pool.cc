@@ -9,7 +9,6 @@
 #include "heap/walks.h"
 
 namespace cli {
-
 namespace {
 
 // No library has more than these.

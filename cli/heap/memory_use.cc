@@ -15,7 +15,6 @@
 #include "heap/walks.h"
 
 namespace cli {
-
 namespace {
 
 class UseReader {

@@ -11,7 +11,6 @@
 #include "heap/walks.h"
 
 namespace cli {
-
 namespace {
 
 // A sample of one byte at the longest interval stands for fewer objects.

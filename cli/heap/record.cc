@@ -10,7 +10,6 @@
 #include "image/text.h"
 
 namespace cli {
-
 namespace {
 
 // No structure of a heap exceeds these.

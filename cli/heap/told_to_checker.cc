@@ -11,7 +11,6 @@
 #include "heap/walks.h"
 
 namespace cli {
-
 namespace {
 
 constexpr uint64_t kMostSlots = uint64_t{1} << 32;

@@ -17,7 +17,6 @@
 #include <utility>
 
 namespace cli {
-
 namespace {
 
 constexpr unsigned char kByteOrder =

@@ -26,7 +26,6 @@
 #include "image/stop.h"
 
 namespace cli {
-
 namespace {
 
 std::string MiB(uint64_t bytes) {

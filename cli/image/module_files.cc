@@ -20,7 +20,6 @@
 #include "image/process.h"
 
 namespace cli {
-
 namespace {
 
 // A directory of programs and libraries has fewer.

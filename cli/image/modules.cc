@@ -12,7 +12,6 @@
 #include <string_view>
 
 namespace cli {
-
 namespace {
 
 // No file has more than these.

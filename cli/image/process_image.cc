@@ -22,7 +22,6 @@
 #include "image/resident.h"
 
 namespace cli {
-
 namespace {
 
 // Returns by how much the monotonic clocks of the process's time namespace are ahead of the

@@ -21,7 +21,6 @@
 #include "image/text.h"
 
 namespace cli {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

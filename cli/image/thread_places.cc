@@ -13,7 +13,6 @@
 #include "image/process.h"
 
 namespace cli {
-
 namespace {
 
 constexpr uint64_t kDefaultStackBytes = uint64_t{8} << 20;

@@ -10,7 +10,6 @@
 #include "report/table.h"
 
 namespace cli {
-
 namespace {
 
 constexpr size_t kMostHeaderlessShown = 5;

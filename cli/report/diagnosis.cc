@@ -12,7 +12,6 @@
 #include "report/table.h"
 
 namespace cli {
-
 namespace {
 
 // A smaller share of the resident memory does not explain why it is large.

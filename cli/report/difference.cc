@@ -18,7 +18,6 @@
 #include "report/table.h"
 
 namespace cli {
-
 namespace {
 
 std::vector<Change> Changes(const std::map<std::string, double>& before,

@@ -13,7 +13,6 @@
 #include "report/table.h"
 
 namespace cli {
-
 namespace {
 
 // The beginnings of names in the C++ and Rust libraries.

@@ -12,7 +12,6 @@
 #include "report/table.h"
 
 namespace cli {
-
 namespace {
 
 const char* KindName(Holder::Kind kind) {

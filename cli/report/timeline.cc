@@ -13,7 +13,6 @@
 #include "report/table.h"
 
 namespace cli {
-
 namespace {
 
 struct Metric {

@@ -6,7 +6,6 @@
 #include "instruments/red_zones/debug_object.h"
 
 namespace tcmalloc {
-
 namespace {
 
 constexpr void DescribeDebugObjects(LayoutText& out) {

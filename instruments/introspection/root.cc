@@ -16,7 +16,6 @@
 #include "thread_cache/bin_policy.h"
 
 namespace tcmalloc {
-
 namespace {
 
 constexpr void DescribePages(LayoutText& out) {

@@ -13,7 +13,6 @@
 #include "instruments/profiles/sampler.h"
 
 namespace tcmalloc {
-
 namespace {
 
 constexpr void DescribeRecords(LayoutText& out) {

@@ -12,7 +12,6 @@
 #include <cstdint>
 
 #include "instruments/leaks/check.h"
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/leaks/marker.h"
 #include "instruments/leaks/object_index.h"

@@ -16,9 +16,9 @@
 
 #include "formats/marker/root_map.h"
 #include "instruments/annotations/program_annotations.h"
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/leaks/marker.h"
+#include "instruments/leaks/object_index.h"
 #include "instruments/world_stop/world_stop.h"
 #include "os/memory/mapped_array.h"
 #include "os/memory_map.h"
