@@ -93,7 +93,7 @@ instruments/leaks/object_index.h: kSpansAtOnce: buffer
 instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
-instruments/leaks/roots.cc: kFirstTextBytes: buffer
+instruments/leaks/marker.cc: kFirstTextBytes: buffer
 malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
 instruments/leaks/marker.cc: kPagemapScan: system
