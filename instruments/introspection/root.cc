@@ -28,7 +28,6 @@ constexpr void DescribePages(LayoutText& out) {
   {
     using T = PageMap::Leaf;
     out.Struct("Leaf", sizeof(T));
-    TC_FIELD(classes);
     TC_FIELD(spans);
   }
   {
@@ -37,17 +36,14 @@ constexpr void DescribePages(LayoutText& out) {
     TC_FIELD(first_page);
     TC_FIELD(num_pages);
     TC_FIELD(free_bits);
-    TC_FIELD(inline_bits);
     TC_FIELD(sample);
     TC_FIELD(state);
     TC_FIELD(sampled_class);
     TC_FIELD(owner);
     TC_FIELD(hole_pages);
-    TC_FIELD(bits_words);
     TC_FIELD(num_objects);
     TC_FIELD(free_count);
     TC_PART(list_node, ListNode);
-    TC_FIELD(in_use.written);
     TC_FIELD(in_use.handed_out_ms);
   }
   {
@@ -203,9 +199,7 @@ constexpr void DescribeCentral(LayoutText& out) {
   {
     using T = Shard;
     out.Struct("Shard", sizeof(T));
-    TC_FIELD(number_);
     TC_FIELD(locks_);
-    TC_FIELD(num_threads_);
     TC_FIELD(spans_);
     TC_PART(home_, SpanHome);
   }
@@ -252,7 +246,6 @@ constexpr void DescribeCaches(LayoutText& out) {
     TC_FIELD(inherited_);
     TC_PART(all_, AllCaches);
     TC_NAMED("total_limit", budget_.total_, "");
-    TC_NAMED("min_per_cache", budget_.min_per_cache_, "");
   }
   {
     using T = AllCaches;
@@ -270,7 +263,6 @@ constexpr void DescribeCaches(LayoutText& out) {
     TC_FIELD(max_bytes_);
     TC_PART(changing_, Change);
     TC_FIELD(slot_);
-    TC_FIELD(first_frame_);
     TC_NAMED("alarmed", countdown_.alarmed_, "");
     TC_NAMED("bytes_until_sample", table_.bins_.bytes_until_sample, "");
   }
@@ -279,7 +271,6 @@ constexpr void DescribeCaches(LayoutText& out) {
     out.Struct("BinTable", sizeof(T));
     TC_NAMED("tops", bins_.tops, "");
     TC_FIELD(arrays_);
-    TC_FIELD(claimed_bytes_);
     TC_FIELD(array_bytes_);
   }
   {
@@ -378,7 +369,6 @@ constexpr void Describe(LayoutText& out) {
     using T = Heap;
     out.Struct("Heap", sizeof(T));
     TC_FIELD(settings.given);
-    TC_FIELD(settings.pressure);
     TC_PART(arena, MetadataArena);
     TC_PART(page_heap, PageHeap);
     TC_PART(central, CentralCache);
@@ -387,7 +377,6 @@ constexpr void Describe(LayoutText& out) {
     TC_NAMED("large_allocations", large_reports.allocations_, "");
     TC_NAMED("large_reports", large_reports.reports_, "");
     TC_NAMED("sample_period", sampling.period_, "");
-    TC_FIELD(guarded.every);
     TC_FIELD(guarded.pool_start);
     TC_FIELD(guarded.pool_bytes);
     TC_FIELD(guarded.pool);
