@@ -27,7 +27,7 @@
 #include "bench/common/arguments.h"
 #include "bench/common/fail.h"
 #include "commands/open_process.h"
-#include "heap/samples.h"
+#include "heap/profile.h"
 
 namespace tcmalloc::bench {
 namespace {

@@ -13,7 +13,6 @@
 #include "bench/common/arguments.h"
 #include "bench/common/fail.h"
 #include "bench/common/random.h"
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/marker.h"
 #include "instruments/leaks/object_index.h"
 #include "os/memory/virtual_memory.h"

@@ -9,8 +9,8 @@
 #include "commands/read_facts.h"
 #include "heap/profile.h"
 #include "report/profile_report.h"
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -13,8 +13,8 @@
 #include "heap/statistics.h"
 #include "image/process.h"
 #include "image/symbolizer.h"
-#include "report/call_sites.h"
 #include "report/diagnosis.h"
+#include "report/profile_report.h"
 
 namespace cli {
 

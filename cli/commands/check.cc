@@ -12,10 +12,10 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "commands/read_mirror.h"
 #include "commands/read_profile.h"
-#include "heap/heap_damage.h"
+#include "heap/debug_objects.h"
 #include "image/symbolizer.h"
 #include "report/damage_report.h"
 #include "report/profile_report.h"

@@ -13,10 +13,8 @@
 #include <vector>
 
 #include "commands/commands.h"
-#include "commands/durations.h"
-#include "commands/environment_hints.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "commands/read_facts.h"
 #include "heap/statistics.h"
 #include "report/diagnosis.h"

@@ -12,12 +12,12 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "heap/crash.h"
 #include "image/call_stack.h"
 #include "image/symbolizer.h"
 #include "report/crash_report.h"
-#include "report/guard_report.h"
+#include "report/damage_report.h"
 #include "report/profile_report.h"
 #include "report/statistics_report.h"
 

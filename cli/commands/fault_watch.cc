@@ -9,7 +9,7 @@
 #include "image/call_stack.h"
 #include "image/memory_access.h"
 #include "image/symbolizer.h"
-#include "report/guard_report.h"
+#include "report/damage_report.h"
 
 namespace cli {
 namespace {

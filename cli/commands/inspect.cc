@@ -13,7 +13,7 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "commands/read_mirror.h"
 #include "commands/read_profile.h"
 #include "heap/profile.h"
@@ -22,8 +22,8 @@
 #include "report/pointee_text.h"
 #include "report/profile_report.h"
 #include "report/referrers_report.h"
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -10,15 +10,15 @@
 #include "commands/commands.h"
 #include "commands/find_leaks.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
-#include "image/fork_cost.h"
+#include "commands/options.h"
+#include "image/forked_copy.h"
 #include "image/resident.h"
 #include "image/symbolizer.h"
 #include "image/worker.h"
 #include "report/leak_report.h"
 #include "report/profile_report.h"
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "commands/read_profile.h"
 #include "image/symbolizer.h"
 #include "report/profile_report.h"
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -11,11 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "commands/copy_stopped.h"
-#include "image/copied_image.h"
-#include "image/live_image.h"
-#include "image/patience.h"
-#include "report/sizes.h"
+#include "commands/read_mirror.h"
+#include "image/process_image.h"
+#include "image/stop.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

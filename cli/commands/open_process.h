@@ -15,9 +15,9 @@
 #include "heap/objects.h"
 #include "heap/record.h"
 #include "image/core_image.h"
-#include "image/file_search.h"
 #include "image/find_root.h"
 #include "image/image.h"
+#include "image/module_files.h"
 #include "image/process.h"
 
 namespace cli {

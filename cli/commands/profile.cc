@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "commands/commands.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "commands/profile_switch.h"
 #include "commands/read_profile.h"
 #include "heap/statistics.h"
@@ -21,13 +21,11 @@
 #include "image/symbolizer.h"
 #include "image/text.h"
 #include "report/flame_graph.h"
-#include "report/folded.h"
-#include "report/legacy.h"
 #include "report/page.h"
-#include "report/pprof.h"
+#include "report/profile_formats.h"
 #include "report/profile_report.h"
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "commands/commands.h"
-#include "commands/durations.h"
+#include "commands/options.h"
 
 namespace cli {
 namespace {

@@ -12,9 +12,9 @@
 #include "commands/commands.h"
 #include "commands/open_process.h"
 #include "heap/statistics.h"
-#include "image/live_image.h"
-#include "report/sizes.h"
+#include "image/process_image.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -8,14 +8,34 @@
 #include <string>
 #include <utility>
 
-#include "commands/copy_stopped.h"
-#include "heap/memory_to_search.h"
+#include "heap/search_space.h"
 #include "image/forked_copy.h"
-#include "image/forked_image.h"
-#include "image/patience.h"
+#include "image/process.h"
+#include "image/process_image.h"
 #include "image/resident.h"
+#include "image/stop.h"
 
 namespace cli {
+
+StoppedCopy CopyStopped(pid_t pid, ReadMode* mode,
+                        const std::function<bool(StoppedThreads&)>& copy) {
+  StoppedCopy result;
+  std::chrono::steady_clock::time_point begin;
+  {
+    StoppedThreads stopped(pid);
+    begin = stopped.begin();
+    mode->threads = stopped.count();
+    result.copied = copy(stopped);
+    if (mode->registers && result.copied) result.threads = stopped.ReadRegisters();
+  }
+  const std::chrono::duration<double, std::milli> pause = std::chrono::steady_clock::now() - begin;
+  mode->pause_ms = std::max(mode->pause_ms, pause.count());
+  // If the machine of a thread is unknown, no registers are returned.
+  if (result.threads.size() < mode->threads) result.threads.clear();
+  for (ThreadRegisters& thread : result.threads) thread.name = ThreadName(pid, thread.thread);
+  return result;
+}
+
 namespace {
 
 // Whether a guard is set now: then a copy of the rest would be useless.

@@ -7,7 +7,6 @@
 
 #include "commands/open_process.h"
 #include "heap/profile.h"
-#include "heap/samples.h"
 #include "image/symbolizer.h"
 
 namespace cli {

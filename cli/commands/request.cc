@@ -7,12 +7,16 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "commands/commands.h"
-#include "commands/durations.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {
@@ -214,6 +218,105 @@ int WithRequester(const RequestOptions& options, std::string_view name,
         fmt::format("{} takes no requests: its library, TCMalloc {}, is older than this command",
                     process.name(), process.root->version));
   }
+}
+
+// tcmalloc flush, release and trim: empty the caches of a running process, and release its free
+// memory.
+
+namespace {
+
+struct Action {
+  const char* name;
+  const char* help;
+  RequestKind kind;
+  const char* done;  // the verb for the bytes: flushed or released
+  const char* json;  // the name of the bytes in JSON
+};
+
+constexpr Action kActions[] = {
+    {"flush", "Empty the thread caches of a process, and the free spans that it keeps",
+     RequestKind::kFlush, "moved out of caches", "flushed_bytes"},
+    {"release", "Release the free pages of a process to the OS", RequestKind::kRelease,
+     "released to the OS", "released_bytes"},
+    {"trim", "Flush, then release all free pages, also those inside used spans (malloc_trim)",
+     RequestKind::kTrim, "released to the OS", "released_bytes"},
+};
+
+int Act(const Action& action, const RequestOptions& options) {
+  return WithRequester(options, action.name, [&](OpenProcess& process, Requester& requester) {
+    const auto reply = requester.Ask(action.kind, "");
+    if (!reply.has_value()) return kPending;
+    if (options.json) {
+      fmt::print(
+          "{}\n",
+          nlohmann::ordered_json{{"pid", process.info.pid}, {action.json, reply->bytes}}.dump());
+    } else {
+      fmt::print("{}: {} {}\n", process.name(), Size(reply->bytes), action.done);
+    }
+    return kSuccess;
+  });
+}
+
+}  // namespace
+
+void AddFlush(CLI::App& parser, int* status) {
+  for (const Action& action : kActions) {
+    const auto options = std::make_shared<RequestOptions>();
+    CLI::App* const command = parser.add_subcommand(action.name, action.help);
+    AddRequestOptions(command, options.get());
+    command->callback([&action, options, status] { *status = Act(action, *options); });
+  }
+}
+
+// tcmalloc set: changes settings of a running process.
+
+namespace {
+
+struct SetOptions : RequestOptions {
+  std::vector<std::string> settings;
+};
+
+int Set(const SetOptions& options) {
+  for (const std::string& setting : options.settings) static_cast<void>(VariableOf("set", setting));
+  return WithRequester(options, "set", [&](OpenProcess& process, Requester& requester) {
+    nlohmann::ordered_json json = {{"pid", process.info.pid},
+                                   {"settings", nlohmann::json::array()}};
+    int status = kSuccess;
+    std::string failure;
+    for (const std::string& setting : options.settings) {
+      const std::string name = setting.substr(0, setting.find('='));
+      try {
+        const auto reply =
+            requester.Ask(RequestKind::kSet, VariableOf("set", setting), "set " + setting);
+        if (!reply.has_value()) {
+          status = kPending;
+          break;
+        }
+        json["settings"].push_back(
+            {{"name", name}, {"before", reply->before}, {"after", reply->after}});
+        if (!options.json) fmt::print("{}: {} -> {}\n", name, reply->before, reply->after);
+      } catch (const Failure& error) {
+        failure = error.what();
+        break;
+      }
+    }
+    if (options.json) fmt::print("{}\n", json.dump());
+    if (!failure.empty()) throw Failure(failure);
+    return status;
+  });
+}
+
+}  // namespace
+
+void AddSet(CLI::App& parser, int* status) {
+  const auto options = std::make_shared<SetOptions>();
+  CLI::App* const command = parser.add_subcommand(
+      "set", "Change settings of a running process, for example release_rate=10");
+  AddRequestOptions(command, options.get());
+  command->add_option("settings", options->settings, "The settings, as for 'run --set'")
+      ->required()
+      ->type_name("NAME=VALUE");
+  command->callback([options, status] { *status = Set(*options); });
 }
 
 }  // namespace cli

@@ -18,14 +18,14 @@
 #include "commands/commands.h"
 #include "commands/fault_watch.h"
 #include "commands/find_library.h"
+#include "commands/options.h"
 #include "commands/read_profile.h"
 #include "commands/setting_names.h"
-#include "commands/setting_option.h"
 #include "image/output.h"
 #include "image/traced_child.h"
 #include "report/flame_graph.h"
 #include "report/profile_report.h"
-#include "report/sizes.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "config/near_name.h"
+#include "config/environment_hints.h"
 #include "config/settings_table.h"
 
 namespace cli {

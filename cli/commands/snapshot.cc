@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tcmalloc snapshot PID FILE: saves the memory of a process that the other commands read.
+#include "image/snapshot.h"
+
 #include <elf.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -19,17 +21,16 @@
 #include "commands/commands.h"
 #include "commands/open_process.h"
 #include "commands/read_mirror.h"
-#include "heap/heap_damage.h"
-#include "heap/memory_to_search.h"
-#include "heap/samples.h"
+#include "heap/debug_objects.h"
+#include "heap/profile.h"
+#include "heap/search_space.h"
 #include "heap/statistics.h"
 #include "heap/thread_caches.h"
-#include "image/core_writer.h"
 #include "image/jit_names.h"
 #include "image/modules.h"
 #include "image/resident.h"
-#include "image/stacks.h"
-#include "report/sizes.h"
+#include "image/thread_places.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

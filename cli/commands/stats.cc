@@ -8,7 +8,7 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "heap/statistics.h"
 #include "report/statistics_report.h"
 

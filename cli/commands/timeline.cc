@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "commands/commands.h"
-#include "commands/durations.h"
 #include "commands/open_process.h"
-#include "heap/process_figures.h"
+#include "commands/options.h"
+#include "heap/memory_use.h"
 #include "image/output.h"
 
 namespace cli {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "commands/commands.h"
-#include "commands/durations.h"
+#include "commands/options.h"
 #include "commands/screen.h"
 #include "commands/top_source.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "image/patience.h"
-#include "image/stacks.h"
+#include "image/stop.h"
+#include "image/thread_places.h"
 
 namespace cli {
 

@@ -11,7 +11,7 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
-#include "commands/process_option.h"
+#include "commands/options.h"
 #include "image/symbolizer.h"
 #include "image/vtables.h"
 #include "report/profile_report.h"

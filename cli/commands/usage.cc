@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "commands/commands.h"
-#include "config/near_name.h"
+#include "config/environment_hints.h"
 #include "image/image.h"
 
 namespace cli {

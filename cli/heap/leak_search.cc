@@ -14,8 +14,8 @@
 #include "formats/marker/marker_scan.h"
 #include "formats/marker/root_map.h"
 #include "formats/marker/sampled_sites.h"
-#include "heap/object_records.h"
 #include "heap/search_space.h"
+#include "heap/told_to_checker.h"
 
 namespace cli {
 namespace {

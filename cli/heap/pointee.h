@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "heap/objects.h"
-#include "heap/samples.h"
+#include "heap/profile.h"
 #include "image/image.h"
 
 namespace cli {

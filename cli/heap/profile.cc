@@ -1,11 +1,140 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "heap/profile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <utility>
 
+#include "heap/walks.h"
+
 namespace cli {
+namespace {
+
+// A sample of one byte at the longest interval stands for fewer objects.
+constexpr double kMaxWeight = 1e19;
+
+double Double(const Record& record, std::string_view field) {
+  return std::bit_cast<double>(record.Get(field));
+}
+
+// Reads all fields but the stack.
+Sample SampleOf(const Record& record) {
+  Sample sample{.object = record.Get("object"),
+                .requested_bytes = record.Get("requested_bytes"),
+                .allocated_bytes = record.Get("allocated_bytes"),
+                .interval = record.Get("period"),
+                .weight = Double(record, "weight"),
+                .number = record.Get("number")};
+  if (!(sample.weight >= 0 && sample.weight < kMaxWeight)) {
+    throw BadImage(fmt::format("the sample at {:#x} contradicts itself", record.address()));
+  }
+  return sample;
+}
+
+std::vector<Address> ReadFrames(Image& image, const Record& record) {
+  const size_t depth = record.Get("depth");
+  if (depth > kMaxFrames) {
+    throw BadImage(fmt::format("the sample at {:#x} contradicts itself", record.address()));
+  }
+  const size_t pointer = record.target().pointer_bytes();
+  std::vector<char> bytes(depth * pointer);
+  const Address first = record.Get("stack");
+  if (!bytes.empty() && !image.Read(first, bytes.data(), bytes.size())) {
+    throw BadImage(fmt::format("the frames at {:#x} are not readable", first));
+  }
+  std::vector<Address> frames(depth);
+  for (size_t i = 0; i < depth; ++i) {
+    std::copy_n(&bytes[i * pointer], pointer, reinterpret_cast<char*>(&frames[i]));
+  }
+  return frames;
+}
+
+// Returns the address of the SampleTable; 0 if there is none, or the library has no samples.
+Address TableOf(const Target& target, bool* supported) {
+  const size_t pointer = target.pointer_bytes();
+  constexpr size_t kTableOfLayout = 2;  // SampleLayout: text, bytes, address of the pointer
+  Address place = 0;
+  Address table = 0;
+  const Address layout = target.root().samples + kTableOfLayout * pointer;
+  *supported = false;
+  if (target.root().samples == 0) return 0;
+  if (!target.image().Read(layout, &place, pointer)) {
+    throw BadImage(fmt::format("the SampleLayout at {:#x} is not readable", layout));
+  }
+  *supported = place != 0;
+  if (*supported && !target.image().Read(place, &table, pointer)) {
+    throw BadImage(fmt::format("the pointer to the SampleTable at {:#x} is not readable", place));
+  }
+  return table;
+}
+
+}  // namespace
+
+Sample ReadSample(const Target& target, Address address) {
+  const Record record = target.Load("Sample", address);
+  Sample sample = SampleOf(record);
+  sample.frames = ReadFrames(target.image(), record);
+  return sample;
+}
+
+const std::vector<Address>& CallStacks::Of(const Record& sample) {
+  const uint64_t number = sample.Get("number");
+  const auto [at, is_new] = known_.try_emplace({sample.address(), number});
+  if (!is_new) return at->second;
+  try {
+    at->second = ReadFrames(running_, sample);
+    // The record's memory may have been used again by now; then it has another number.
+    const Field& field = sample.structure().field("number");
+    uint64_t number_now = 0;
+    if (field.bytes > sizeof(number_now) ||
+        !running_.Read(sample.AddressOf("number"), &number_now, field.bytes) ||
+        number_now != number || number == 0) {
+      throw BadImage(fmt::format("the sample at {:#x} was freed", sample.address()));
+    }
+  } catch (const BadImage&) {
+    known_.erase(at);
+    throw;
+  }
+  return at->second;
+}
+
+std::vector<char> SampleTableState(const Target& target) {
+  bool supported = false;
+  const Address address = TableOf(target, &supported);
+  if (address == 0) return {};
+  std::vector<char> bytes(target.layout().structure("SampleTable").bytes);
+  if (!target.image().Read(address, bytes.data(), bytes.size())) {
+    throw BadImage(fmt::format("the SampleTable at {:#x} is not readable", address));
+  }
+  return bytes;
+}
+
+Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks* stacks) {
+  Samples all;
+  const Address address = TableOf(target, &all.supported);
+  if (!all.supported) return all;
+  all.interval = target.LoadHeap().Get("sample_period");
+  if (address == 0) return all;
+  const Record table = target.Load("SampleTable", address);
+  table.AddGuards(guards);
+  all.in_use_bytes = Double(table, "live_bytes_");
+  all.peak_bytes = Double(table, "peak_bytes_");
+  all.last_number = table.Get("last_number_");
+  all.peak_number = table.Get("peak_number_");
+  all.recording_after = table.Get("recording_after_");
+  for (const char* const list : {"live_", "freed_since_peak_", "freed_in_recording_"}) {
+    ForEachInList(target, "Sample", table.Get(list), [&](const Record& record) {
+      all.samples.push_back(SampleOf(record));
+      all.samples.back().frames =
+          stacks != nullptr ? stacks->Of(record) : ReadFrames(target.image(), record);
+    });
+  }
+  return all;
+}
+
 namespace {
 
 // Whether the sample is a part of the profile.

@@ -1,21 +1,56 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Record: a copy of one structure of a target, whose fields are read by name. Target: the image,
-// the root and the layout that belong together.
+// The structures of a target, read by the names of their fields.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "heap/layout.h"
-#include "image/copied_image.h"
 #include "image/find_root.h"
 #include "image/image.h"
+#include "image/process_image.h"
 
 namespace cli {
 
+// Layout: the field table of a target, parsed. Its text is untrusted.
+
+struct Field {
+  size_t offset = 0;
+  size_t bytes = 0;
+  std::string type;  // empty for a number or a pointer
+};
+
+struct Structure {
+  std::string name;
+  size_t bytes = 0;
+  // For each field, offset + bytes <= Structure::bytes.
+  std::map<std::string, Field, std::less<>> fields;
+
+  // Throws NotPublished when the structure has no such field.
+  const Field& field(std::string_view name) const;
+  bool Has(std::string_view field_name) const { return fields.contains(field_name); }
+};
+
+class Layout {
+ public:
+  // Adds the structures and constants of the text. Throws BadImage when it is malformed.
+  void Parse(std::string_view text);
+
+  // Throw NotPublished if the library does not publish that name.
+  const Structure& structure(std::string_view name) const;
+  uint64_t constant(std::string_view name) const;
+  bool HasStructure(std::string_view name) const { return structures_.contains(name); }
+
+ private:
+  std::map<std::string, Structure, std::less<>> structures_;
+  std::map<std::string, uint64_t, std::less<>> constants_;
+};
+
+// Record: a copy of one structure of a target, whose fields are read by name. Target: the image,
+// the root and the layout that belong together.
 class Record;
 
 class Target {
@@ -90,5 +125,20 @@ class Record {
 };
 
 inline Record Target::LoadHeap() const { return Load("Heap", root_.heap); }
+
+// SampleLayout: the structure that the full library publishes besides the root. It leads to the
+// samples, and to the objects and roots that the program registered with its leak checker.
+
+// Addresses in the target; all are 0 for the minimal library.
+struct SampleLayout {
+  Address table = 0;  // of a pointer to the SampleTable
+  Address registered_roots = 0;
+  Address ignored_addresses = 0;
+  Address record_session = 0;
+};
+
+// Throws BadImage when it is not readable, NotPublished for an older library that does not publish
+// the leak checker's data.
+SampleLayout ReadSampleLayout(const Target& target);
 
 }  // namespace cli

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include "heap/search_roots.h"
 #include "heap/search_space.h"
 
 namespace cli {

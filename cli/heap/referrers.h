@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "heap/holder.h"
 #include "heap/objects.h"
+#include "heap/search_space.h"
 #include "image/mirror.h"
 
 namespace cli {

@@ -13,7 +13,6 @@
 
 #include "heap/record.h"
 #include "image/image.h"
-#include "image/sleeper.h"
 #include "image/target_writer.h"
 
 namespace cli {

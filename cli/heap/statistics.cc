@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "heap/walks.h"
-#include "image/patience.h"
+#include "image/stop.h"
 
 namespace cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "heap/record.h"
 #include "heap/walks.h"
 #include "image/image.h"
-#include "image/stacks.h"
+#include "image/thread_places.h"
 
 namespace cli {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "heap/samples.h"
+#include "heap/profile.h"
 
 namespace cli {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "image/arm64_access.h"
+#include "image/memory_access.h"
 
 namespace cli {
 namespace {

@@ -11,8 +11,7 @@
 #include <string>
 
 #include "image/confined_child.h"
-#include "image/module_file.h"
-#include "image/packed.h"
+#include "image/module_files.h"
 
 namespace cli {
 namespace {

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "image/core_notes.h"
-#include "image/file_search.h"
 #include "image/image.h"
 #include "image/module_contents.h"
+#include "image/module_files.h"
 #include "image/process.h"
-#include "image/snapshot_facts.h"
+#include "image/resident.h"
+#include "image/snapshot.h"
 
 namespace cli {
 
@@ -104,5 +105,18 @@ class CoreImage : public Image {
   SnapshotFacts facts_;
   std::string missing_;
 };
+
+// FilePages: the memory of a process that was resident, as far as a file shows that. A snapshot has
+// the kernel's data. A core file does not, so its pages that are not all zeroes count as resident.
+struct FilePages {
+  std::vector<MappingUse> uses;
+  PageSource pages;
+};
+
+// Reads all of a core but its holes. Throws BadImage.
+FilePages ReadFilePages(CoreImage& core);
+
+// Returns a source that finds, among these runs in the order of pages, those in a range.
+PageSource SourceOf(std::vector<PageRun> runs);
 
 }  // namespace cli

@@ -1,4 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// A fork of another process, and what it costs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <istream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "image/image.h"
+#include "image/process.h"
+#include "image/resident.h"
+#include "image/stop.h"
+#include "image/worker.h"
+
+namespace cli {
+
+// The cost of a fork for a process, computed from the kernel's figures before the fork is made.
+
+struct ForkCost {
+  uint64_t shared_bytes = 0;      // private pages, shared with the fork until they are written
+  uint64_t page_table_bytes = 0;  // copied while the process is stopped
+  uint64_t committed_bytes = 0;   // the memory that the fork may write, for vm.overcommit_memory
+  // How much more memory may be committed; nullopt if the kernel does not count it.
+  std::optional<uint64_t> commit_room;
+  // How much more memory the control group of the process, and those above it, may use; nullopt if
+  // there is no limit.
+  std::optional<uint64_t> group_room;
+};
+
+// Throws Failure when it must not be forked because another program handles its page faults.
+ForkCost FindForkCost(const ProcessInfo& process, const std::vector<MappingUse>& uses);
+
+// Returns lines: first the costs, then the dangers.
+std::vector<std::string> ForkCostLines(const ProcessInfo& process, const ForkCost& cost);
+
+// Returns the rest of the commit limit, from /proc/meminfo.
+std::optional<uint64_t> ParseCommitRoom(std::istream& meminfo);
+
 // ForkedCopy is a fork of another process: it has the memory of that process at one moment. The two
 // share each page until the process writes to it. The process is stopped while the kernel copies
 // its page tables. The copy never runs.
@@ -22,18 +63,6 @@
 //
 // The copy lacks memory that the process excluded (MADV_DONTFORK, MADV_WIPEONFORK). Memory that the
 // process shares with others continues to change.
-#pragma once
-
-#include <sys/types.h>
-
-#include <string>
-
-#include "image/image.h"
-#include "image/stop.h"
-#include "image/worker.h"
-
-namespace cli {
-
 class ForkedCopy {
  public:
   // Throws Failure when the process must not be forked.

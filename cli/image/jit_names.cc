@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "image/confined_child.h"
-#include "image/packed.h"
 #include "image/process.h"
 #include "image/text.h"
 

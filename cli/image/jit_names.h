@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "image/file_search.h"
 #include "image/image.h"
+#include "image/module_files.h"
 
 namespace cli {
 

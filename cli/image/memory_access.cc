@@ -5,8 +5,6 @@
 
 #include <cstring>
 
-#include "image/arm64_access.h"
-
 namespace cli {
 namespace {
 

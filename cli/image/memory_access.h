@@ -30,4 +30,10 @@ struct MemoryAccess {
 std::optional<MemoryAccess> DecodeAccess(const ThreadRegisters& thread, Image& memory,
                                          std::optional<Address> fault);
 
+// The loads and stores of 64-bit ARM, for DecodeAccess.
+
+// Returns the access of the instruction of a thread of EM_AARCH64; nullopt for an instruction that
+// accesses no memory or is unknown, like those of SVE.
+std::optional<MemoryAccess> DecodeArm64Access(const ThreadRegisters& thread, Image& memory);
+
 }  // namespace cli

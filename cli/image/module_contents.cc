@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "image/module_file.h"
+#include "image/module_files.h"
 
 namespace cli {
 

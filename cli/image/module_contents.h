@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "image/file_search.h"
 #include "image/image.h"
+#include "image/module_files.h"
 #include "image/modules.h"
 
 namespace cli {

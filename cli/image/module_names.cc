@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "image/confined_child.h"
-#include "image/demangle.h"
 #include "image/function_index.h"
+#include "image/symbolizer.h"
 
 namespace cli {
 namespace {

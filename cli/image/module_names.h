@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "image/debug_files.h"
-#include "image/module_file.h"
+#include "image/module_files.h"
 #include "image/modules.h"
 
 namespace cli {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ELF files that a target has mapped: its program and libraries, as they are in its memory. No
-// file is opened, so deleted and replaced files, and files of other mount namespaces, cause no
-// problem.
+// The ELF files that a target has mapped, and what identifies an ELF file.
 #pragma once
 
 #include <string>
@@ -10,6 +8,21 @@
 #include "image/image.h"
 
 namespace cli {
+
+// What identifies an ELF file. The file is untrusted and may change while it is read, so it is read
+// in pieces with bounds, and never mapped.
+
+// Returns the build id in the contents of a note segment, in hexadecimal; empty if there is none.
+std::string BuildIdIn(const std::vector<char>& notes);
+// Returns the build id of an open file, in hexadecimal; empty if it has none.
+std::string BuildIdOf(int descriptor);
+// Whether the file has the code. A file with only debug information has the same build id, and
+// headers of sections without contents.
+bool HasCode(int descriptor);
+
+// The ELF files that a target has mapped: its program and libraries, as they are in its memory. No
+// file is opened, so deleted and replaced files, and files of other mount namespaces, cause no
+// problem.
 
 struct Module {
   Address start = 0;

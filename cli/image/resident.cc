@@ -16,44 +16,15 @@
 #include <string>
 #include <utility>
 
+#include "formats/marker/pagemap.h"
 #include "image/process.h"
 
 namespace cli {
 namespace {
 
-// Bits of an entry of the pagemap.
-constexpr uint64_t kPresent = uint64_t{1} << 63;
-constexpr uint64_t kSwapped = uint64_t{1} << 62;
-constexpr uint64_t kOfFile = uint64_t{1} << 61;
-constexpr uint64_t kGuardPage = uint64_t{1} << 58;
-constexpr uint64_t kExclusive = uint64_t{1} << 56;
+namespace pagemap = tcmalloc::pagemap;
 
-// The structures page_region and pm_scan_arg, which headers before Linux 6.7 lack.
-struct ScannedRegion {
-  uint64_t start;
-  uint64_t end;
-  uint64_t categories;
-};
-struct ScanArguments {
-  uint64_t size = sizeof(ScanArguments);
-  uint64_t flags = 0;
-  uint64_t start = 0;
-  uint64_t end = 0;
-  uint64_t walk_end = 0;
-  uint64_t regions = 0;
-  uint64_t num_regions = 0;
-  uint64_t max_pages = 0;
-  uint64_t category_inverted = 0;
-  uint64_t category_mask = 0;
-  uint64_t category_anyof_mask = 0;
-  uint64_t return_mask = 0;
-};
-constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
-constexpr uint64_t kScanOfFile = uint64_t{1} << 2;
-constexpr uint64_t kScanPresent = uint64_t{1} << 3;
-constexpr uint64_t kScanSwapped = uint64_t{1} << 4;
-constexpr uint64_t kScanZeroes = uint64_t{1} << 5;
-constexpr uint64_t kScanHuge = uint64_t{1} << 6;
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, pagemap::Scan);
 
 using File = std::shared_ptr<const int>;
 
@@ -84,23 +55,23 @@ struct Categories {
 // Scans the pages; false when the kernel does not support that.
 bool Scan(int file, uint64_t first, uint64_t end, Categories categories,
           std::vector<PageRun>* runs) {
-  std::vector<ScannedRegion> regions(4096);
-  ScanArguments arguments{.start = first * kPageBytes,
+  std::vector<pagemap::Region> regions(4096);
+  pagemap::Scan arguments{.start = first * kPageBytes,
                           .end = end * kPageBytes,
                           .regions = reinterpret_cast<uint64_t>(regions.data()),
                           .num_regions = regions.size(),
                           .category_inverted = categories.unwanted,
                           .category_mask = categories.unwanted,
                           .category_anyof_mask = categories.wanted,
-                          .return_mask = kScanPresent | kScanHuge};
+                          .return_mask = pagemap::kScanPresent | pagemap::kScanHuge};
   for (;;) {
     const int n = ioctl(file, kPagemapScan, &arguments);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return false;
-    for (const ScannedRegion& region : std::span(regions).first(static_cast<size_t>(n))) {
+    for (const pagemap::Region& region : std::span(regions).first(static_cast<size_t>(n))) {
       // The kernel does not report whether a hugepage is the shared one of zeroes.
       Append(region.start / kPageBytes, (region.end - region.start) / kPageBytes,
-             (region.categories & kScanHuge) != 0, runs);
+             (region.categories & pagemap::kScanHuge) != 0, runs);
     }
     if (static_cast<size_t>(n) < regions.size() || regions.back().end >= arguments.end) return true;
     // There was no room for more regions. The scan cannot continue from the kernel's walk_end,
@@ -161,7 +132,9 @@ PageSource PagesWith(uint64_t bits, uint64_t without, PagemapEntries entries) {
       for (size_t i = 0; i < n; ++i) {
         const uint64_t entry = window[i];
         if ((entry & bits) == 0 || (entry & without) != 0) continue;
-        Append(first + i, 1, (entry & (kOfFile | kExclusive | kSwapped)) == 0, &runs);
+        Append(first + i, 1,
+               (entry & (pagemap::kOfFileOrShared | pagemap::kExclusive | pagemap::kSwapped)) == 0,
+               &runs);
       }
       first += n;
     }
@@ -186,35 +159,40 @@ PageSource ScanOrRead(pid_t pid, Categories categories, PageSource pagemap) {
 
 }  // namespace
 
-PageSource PagesOf(PagemapEntries entries) { return PagesWith(kPresent, 0, std::move(entries)); }
+PageSource PagesOf(PagemapEntries entries) {
+  return PagesWith(pagemap::kPresent, 0, std::move(entries));
+}
 
 PageSource TouchedPagesOf(PagemapEntries entries) {
-  return PagesWith(kPresent | kSwapped, kGuardPage, std::move(entries));
+  return PagesWith(pagemap::kPresent | pagemap::kSwapped, pagemap::kGuard, std::move(entries));
 }
 
 PageSource WrittenPagesOf(PagemapEntries entries) {
-  return PagesWith(kPresent | kSwapped, kGuardPage | kOfFile, std::move(entries));
+  return PagesWith(pagemap::kPresent | pagemap::kSwapped,
+                   pagemap::kGuard | pagemap::kOfFileOrShared, std::move(entries));
 }
 
 PageSource OpenPagemap(pid_t pid) { return PagesOf(EntriesOf(pid)); }
 
 PageSource OpenPages(pid_t pid) {
-  return ScanOrRead(pid, {kScanPresent, kScanZeroes}, OpenPagemap(pid));
+  return ScanOrRead(pid, {pagemap::kScanPresent, pagemap::kScanZeroes}, OpenPagemap(pid));
 }
 
 PageSource OpenTouchedPages(pid_t pid) {
-  return ScanOrRead(pid, {kScanPresent | kScanSwapped, kScanZeroes},
+  return ScanOrRead(pid, {pagemap::kScanPresent | pagemap::kScanSwapped, pagemap::kScanZeroes},
                     TouchedPagesOf(EntriesOf(pid)));
 }
 
 PageSource OpenWrittenPages(pid_t pid) {
-  return ScanOrRead(pid, {kScanPresent | kScanSwapped, kScanZeroes | kScanOfFile},
-                    WrittenPagesOf(EntriesOf(pid)));
+  return ScanOrRead(
+      pid,
+      {pagemap::kScanPresent | pagemap::kScanSwapped, pagemap::kScanZeroes | pagemap::kScanOfFile},
+      WrittenPagesOf(EntriesOf(pid)));
 }
 
 bool IsGuardPage(pid_t pid, Address address) {
   uint64_t entry = 0;
-  return EntriesOf(pid)(address / kPageBytes, &entry, 1) == 1 && (entry & kGuardPage) != 0;
+  return EntriesOf(pid)(address / kPageBytes, &entry, 1) == 1 && (entry & pagemap::kGuard) != 0;
 }
 
 ResidentPages::ResidentPages(PageSource source, std::vector<MappingUse> mappings)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// StoppedThreads: stops all threads of a process while it exists (PTRACE_SEIZE and INTERRUPT). The
-// threads continue when it is destroyed, or when this program ends in any way. A thread in a system
-// call may get EINTR from it: epoll_wait, semop, sigtimedwait.
+// Stopping a process, and how long a reader waits for it to be at rest.
 #pragma once
 
 #include <sys/types.h>
@@ -9,12 +7,49 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <thread>
 #include <vector>
 
+#include "image/image.h"
 #include "image/remote_call.h"
 #include "image/thread_registers.h"
 
 namespace cli {
+
+// Patience: how long a reader tries again while a target changes.
+
+// How long a target runs before it is stopped again, if it was in the middle of a change or had no
+// thread that can be stopped. How often that happens depends on how busy the machine is, so the
+// number of stops has no bound.
+constexpr auto kStopPause = std::chrono::milliseconds(1);
+
+class Patience {
+ public:
+  bool IsOver() const { return std::chrono::steady_clock::now() > end_; }
+
+ private:
+  const std::chrono::steady_clock::time_point end_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds(20);
+};
+
+// Reads a target, until it was not in the middle of a change: then `read` throws BadImage. Between
+// two attempts the target runs.
+template <typename Read>
+auto ReadWhileItChanges(const Read& read) {
+  for (const Patience patience;; std::this_thread::sleep_for(kStopPause)) {
+    try {
+      return read();
+    } catch (const NotPublished&) {
+      throw;
+    } catch (const BadImage&) {
+      if (patience.IsOver()) throw;
+    }
+  }
+}
+
+// StoppedThreads: stops all threads of a process while it exists (PTRACE_SEIZE and INTERRUPT). The
+// threads continue when it is destroyed, or when this program ends in any way. A thread in a system
+// call may get EINTR from it: epoll_wait, semop, sigtimedwait.
 
 // The registers of a thread that this program traces and that is stopped, without its name and its
 // signal. Nullopt if it has ended, or its machine is unknown.

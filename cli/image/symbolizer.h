@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Symbolizer: the functions of a process at addresses of its code. Files are opened when an address
-// in them is first looked up. Files may also come from a debuginfod server, if DEBUGINFOD_URLS is
-// set.
+// Names of functions at addresses of code, as programmers write them.
 #pragma once
 
 #include <functional>
@@ -12,12 +10,63 @@
 #include <unordered_map>
 #include <vector>
 
-#include "image/debug_info.h"
-#include "image/file_search.h"
+#include "image/confined_child.h"
 #include "image/jit_names.h"
+#include "image/module_files.h"
+#include "image/module_names.h"
 #include "image/modules.h"
 
 namespace cli {
+
+// Names of functions as programmers write them.
+
+// "_Z": C++, and Rust until 2025; "_R": Rust.
+inline bool IsMangled(const std::string& name) {
+  return name.starts_with("_Z") || name.starts_with("_R");
+}
+// The name of a function of C++ or Rust without its parameters; other names as they are. A name of
+// another user may be made to take gigabytes, so only a ConfinedChild calls this with one.
+std::string Demangle(const std::string& name);
+
+// Demangles names of other users, in a child that is started with the first one.
+class ConfinedDemangler {
+ public:
+  // As Demangle. A name that costs too much, and those after it, stay as they are.
+  std::string Demangled(const std::string& name);
+
+ private:
+  std::unique_ptr<ConfinedChild> child_;
+};
+
+// DebugInfo: the names of one module. A child process reads them from the module's files: see
+// ModuleNames for the names, and ConfinedChild for what a file may cost.
+class DebugInfo {
+ public:
+  DebugInfo(const Module& module, const FileSearch& files);
+
+  // As those of ModuleNames. If the child has ended, they know nothing.
+  std::vector<SourceFrame> FramesAt(Address address);
+  std::optional<Variable> VariableAt(Address address);
+  std::optional<Variable> ThreadVariableAt(uint64_t offset);
+  std::vector<VtableSymbol> Vtables();
+
+  // Why names are missing; empty if none are.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  // Takes the descriptors. Returns whether the file has debug information.
+  bool Start(const ModuleFile& file, int debug_file);
+  std::string Ask(const std::string& request);
+
+  const Module module_;
+  const FileSearch& files_;
+  std::unique_ptr<ConfinedChild> child_;
+  std::string problem_;
+};
+
+// Symbolizer: the functions of a process at addresses of its code. Files are opened when an address
+// in them is first looked up. Files may also come from a debuginfod server, if DEBUGINFOD_URLS is
+// set.
 
 // The functions at an address of code, innermost first; at least one.
 using NameFrames = std::function<const std::vector<SourceFrame>&(Address)>;

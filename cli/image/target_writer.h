@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TargetWriter: writes into the memory of a running process. Beside this, only Sleeper and
-// ForkedCopy change another process. All need the right to trace it. Nothing is injected: the
-// process runs its own code throughout.
+// Changing a running process: writing into its memory, and waking its threads.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +10,10 @@
 #include "image/image.h"
 
 namespace cli {
+
+// TargetWriter: writes into the memory of a running process. Beside this, only Sleeper and
+// ForkedCopy change another process. All need the right to trace it. Nothing is injected: the
+// process runs its own code throughout.
 
 // The memory is that which the process has when the writer is made: it never writes into another
 // program that the process starts with exec.
@@ -41,6 +43,30 @@ class TargetWriter {
   // A thread of the process that has not ended.
   const pid_t thread_;
   int memory_ = -1;  // its file /proc/PID/mem
+};
+
+// Sleeper: a thread of a running process that sleeps in a system call, and that a command wakes.
+class Sleeper {
+ public:
+  explicit Sleeper(pid_t pid) : pid_(pid) {}
+  // A thread that has not stopped yet is traced until this program ends.
+  ~Sleeper();
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+  // Stops the thread of the process that is in a system call with the stack pointer closely below
+  // `frame`, and lets it continue at once: a wait on a futex whose word has changed ends, and
+  // epoll_wait returns. False if no thread is there: it runs, and needs no call. False, too, if the
+  // thread does not stop for 200 ms, as on a busy machine; the next call lets it continue once it
+  // has stopped. Throws Failure if it may not be stopped.
+  bool Interrupt(Address frame);
+
+ private:
+  // Of the thread that was told to stop. False: it has not stopped yet.
+  bool ContinueOnceStopped();
+
+  const pid_t pid_;
+  pid_t traced_ = 0;  // the thread that was told to stop and did not continue yet
 };
 
 }  // namespace cli

@@ -1,19 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ThreadPlaces finds the thread of an image that an address belongs to. The address may be in the
-// thread's stack, where it belongs to a call, or in its thread-local storage.
+// The stacks of threads, and the thread to which memory belongs.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "image/call_stack.h"
-#include "image/file_search.h"
 #include "image/image.h"
+#include "image/module_files.h"
 #include "image/modules.h"
 
 namespace cli {
+
+// Finds the stacks of a process's threads, which the kernel does not name.
+
+struct ThreadStack {
+  pid_t thread = 0;
+  Address pointer = 0;
+};
+// The stack pointers of the threads that wait in the kernel, by address. Those of running threads
+// are missing.
+std::vector<ThreadStack> StackPointers(pid_t pid);
+// The default size of a thread's stack in the C library: the limit of the main thread's stack, or 8
+// MiB if there is none.
+uint64_t ThreadStackBytes(pid_t pid);
+
+// The indices of the mappings that are stacks: the main thread's, those with a stack pointer, and
+// those of private anonymous memory right after a guard area, which pthread_create makes.
+std::vector<size_t> StacksAmong(const std::vector<Mapping>& mappings,
+                                const std::vector<ThreadStack>& stacks, size_t threads);
+
+// ThreadPlaces finds the thread of an image that an address belongs to. The address may be in the
+// thread's stack, where it belongs to a call, or in its thread-local storage.
 
 struct ThreadPlace {
   enum class Kind {

@@ -12,11 +12,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "image/debug_info.h"
-#include "image/demangle.h"
-#include "image/file_search.h"
 #include "image/image.h"
+#include "image/module_files.h"
 #include "image/modules.h"
+#include "image/symbolizer.h"
 
 namespace cli {
 

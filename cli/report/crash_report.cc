@@ -8,11 +8,10 @@
 #include <csignal>
 #include <iterator>
 
-#include "report/call_sites.h"
 #include "report/pointee_text.h"
 #include "report/profile_report.h"
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "image/call_stack.h"
 #include "image/process.h"
 #include "image/symbolizer.h"
-#include "report/guard_report.h"
+#include "report/damage_report.h"
 
 namespace cli {
 

@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "heap/heap_use.h"
-#include "heap/process_use.h"
+#include "heap/memory_use.h"
 #include "heap/statistics.h"
 
 namespace cli {

@@ -5,8 +5,8 @@
 
 #include <iterator>
 
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "report/sizes.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

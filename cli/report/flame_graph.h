@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "report/call_sites.h"
+#include "report/profile_report.h"
 
 namespace cli {
 

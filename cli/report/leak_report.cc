@@ -9,10 +9,8 @@
 #include <utility>
 
 #include "formats/marker/sampled_sites.h"
-#include "heap/object_records.h"
 #include "heap/profile.h"
-#include "heap/samples.h"
-#include "report/call_sites.h"
+#include "heap/told_to_checker.h"
 #include "report/profile_report.h"
 
 namespace cli {

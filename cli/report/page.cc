@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "report/page_files.h"
 #include "report/profile_report.h"
 
 namespace cli {

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One HTML page that needs no other file: a flame graph with search, a table of call sites, and the
-// heap over time, if there are figures of several moments.
+// The files of the folder page/, which the build puts into the program.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "report/call_sites.h"
+#include "report/profile_report.h"
 
 namespace cli {
+
+extern const std::string_view kPageHtml;
+extern const std::string_view kPageCss;
+extern const std::string_view kPageJs;
+
+// One HTML page that needs no other file: a flame graph with search, a table of call sites, and the
+// heap over time, if there are figures of several moments.
 
 // The figures of one moment.
 struct TimelinePoint {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "report/sizes.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

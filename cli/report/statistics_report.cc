@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "report/sizes.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Table: rows of text that a person sorts and filters.
+// Numbers and tables for people.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace cli {
+
+// Formats numbers for people.
+
+// "12.3 MiB"; small numbers in bytes.
+std::string Size(uint64_t bytes);
+// "12.3%" of a whole; empty when the whole is 0.
+std::string Share(uint64_t part, uint64_t whole);
+// "1 object", "3 objects".
+std::string CountOf(uint64_t n, const char* what);
+
+// Table: rows of text that a person sorts and filters.
 
 struct Cell {
   std::string text;

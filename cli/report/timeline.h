@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "heap/process_figures.h"
+#include "heap/memory_use.h"
 
 namespace cli {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "report/sizes.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "heap/process_figures.h"
+#include "heap/memory_use.h"
 #include "heap/thread_caches.h"
-#include "report/call_sites.h"
+#include "report/profile_report.h"
 #include "report/top_model.h"
 
 namespace cli {

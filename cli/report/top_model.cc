@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "report/sizes.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

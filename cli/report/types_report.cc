@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "report/profile_report.h"
-#include "report/sizes.h"
 #include "report/statistics_report.h"
+#include "report/table.h"
 
 namespace cli {
 namespace {

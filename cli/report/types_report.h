@@ -8,7 +8,7 @@
 
 #include "heap/types.h"
 #include "image/process.h"
-#include "report/call_sites.h"
+#include "report/profile_report.h"
 
 namespace cli {
 

@@ -39,8 +39,6 @@ class RegisteredRoots {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   static constexpr size_t kFirst = 32;
 
   AddressRange* RangesLocked() TC_REQUIRES(lock_) { return mapped_ != nullptr ? mapped_ : first_; }
@@ -102,8 +100,6 @@ class IgnoredAddresses {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   // A program may ignore very many addresses.
   static constexpr size_t kNumBuckets = 256;
   static size_t BucketOf(uintptr_t address) {

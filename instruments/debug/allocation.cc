@@ -2,20 +2,120 @@
 #include "instruments/debug/allocation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 
 #include "base/units.h"
 #include "instruments/debug/checks.h"
-#include "instruments/debug/page_fence.h"
-#include "instruments/debug/stack_table.h"
 #include "malloc/fast_path.h"
 #include "malloc/slow_path.h"
+#include "os/log.h"
+#include "os/memory/page_access.h"
+#include "os/stack_trace.h"
 #include "process/fork.h"
 #include "process/heap.h"
 #include "process/hooks.h"
 
 namespace tcmalloc {
+namespace {
+
+size_t HardwarePage() { return GlobalHeap().virtual_memory.hardware_page_size(); }
+
+PageAccess FencedAccess() {
+  return GlobalHeap().settings.page_fence_readable ? PageAccess::kRead : PageAccess::kNone;
+}
+
+// Set by the first thread that cannot raise a fence. Relaxed, since no other data depends on it.
+constinit std::atomic<bool> refused{false};
+
+void WarnOnce() {
+  if (refused.exchange(true, std::memory_order_relaxed)) return;
+  WriteToStderr(
+      "tcmalloc: TCMALLOC_PAGE_FENCE: the OS refuses to protect further pages; later objects have "
+      "no fence (vm.max_map_count limits the number of mappings)\n");
+}
+
+}  // namespace
+
+FencePlan PlanFence(size_t size, size_t alignment) {
+  const size_t page = HardwarePage();
+  const size_t whole = std::max(page, alignment);
+  if (size > kMaxRequest - page || whole > kMaxRequest) return {0, SIZE_MAX, alignment};
+  const uint8_t shift =
+      alignment == 0 ? uint8_t{0} : static_cast<uint8_t>(std::countr_zero(alignment));
+  const size_t with_rest = size + DebugObject::AfterBytes(size, true, shift);
+  const size_t usable = (sizeof(DebugObject) + with_rest + whole - 1) & ~(whole - 1);
+  return {usable - with_rest, usable + page, whole};
+}
+
+bool RaiseFence(char* end) {
+  const size_t page = HardwarePage();
+  if (SetAccess(end - page, page, FencedAccess())) return true;
+  WarnOnce();
+  return false;
+}
+
+void CloseFence(DebugObject* object) {
+  if (!SetAccess(object->raw(), object->RawBytes(), FencedAccess())) WarnOnce();
+}
+
+void OpenFence(char* raw, size_t bytes) {
+  if (SetAccess(raw, bytes + HardwarePage(), PageAccess::kReadWrite)) return;
+  AbortWith(
+      "tcmalloc: TCMALLOC_PAGE_FENCE: the OS refuses to make freed memory accessible again\n");
+}
+
+bool CopyFencedHeader(const char* raw, DebugObject* copy, const char** start) {
+  OffsetRecord record;
+  if (!CopyProtected(&record, raw, sizeof(record))) return false;
+  const size_t room = record.mark == OffsetRecord::MarkAt(raw) ? record.room : sizeof(DebugObject);
+  *start = raw + room;
+  return CopyProtected(static_cast<void*>(copy), DebugObject::Of(*start), sizeof(DebugObject));
+}
+
+namespace {
+
+constexpr size_t kBuckets = size_t{1} << 14;
+
+// A thread writes a bucket by a compare-and-swap with release order, after the record is complete;
+// all threads read it with acquire order.
+constinit std::atomic<CallStack*> buckets[kBuckets] = {};
+
+}  // namespace
+
+const CallStack* RecordStack(const uintptr_t* frames, size_t depth) {
+  const auto hash = static_cast<uint32_t>(HashOfStack(frames, depth));
+  std::atomic<CallStack*>& bucket = buckets[hash % kBuckets];
+  CallStack* const first = bucket.load(std::memory_order_acquire);
+  for (const CallStack* s = first; s != nullptr; s = s->next) {
+    if (s->hash == hash && s->depth == depth && std::equal(frames, frames + depth, s->frames)) {
+      return s;
+    }
+  }
+  if (InStrayChild()) return nullptr;
+  const size_t bytes = sizeof(CallStack) + (depth == 0 ? 0 : depth - 1) * sizeof(uintptr_t);
+  auto* const added = static_cast<CallStack*>(ExistingHeap().arena.Allocate(bytes));
+  if (added == nullptr) return nullptr;
+  added->hash = hash;
+  added->depth = static_cast<uint32_t>(depth);
+  std::copy_n(frames, depth, added->frames);
+  added->next = first;
+  while (!bucket.compare_exchange_weak(added->next, added, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+  }
+  return added;
+}
+
+bool IsRecorded(const CallStack* stack) {
+  for (const std::atomic<CallStack*>& bucket : buckets) {
+    for (const CallStack* s = bucket.load(std::memory_order_acquire); s != nullptr; s = s->next) {
+      if (s == stack) return true;
+    }
+  }
+  return false;
+}
+
 namespace {
 
 constexpr ForkHandlers kForkHandlers = {

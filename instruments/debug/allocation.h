@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Allocation and free in the debug libraries: the ordinary allocation of a larger size, with a
-// header and red zones (instruments/red_zones/debug_object.h). The entry points
-// (instruments/debug/entry_c.cc, instruments/debug/entry_cpp.cc) call these functions with the name
-// of the call, for reports. A misuse ends the process (instruments/debug/checks.h). No lock may be
-// held. Thread safety: any.
-//
-// Cost: two stack traces, some 100 bytes, and a pass over the object for each pattern.
+// Allocation and free in the debug libraries, and what they keep of each object: the pages of its
+// fence, and the stacks of the calls that allocate and free.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +11,76 @@
 #include "os/spinlock.h"
 
 namespace tcmalloc {
+
+// The page fence (TCMALLOC_PAGE_FENCE): an object lies at the end of whole hardware pages, before a
+// page that cannot be accessed; once the object is freed, none of its pages can be accessed. An
+// access beyond the end or after the free faults at the instruction.
+//
+//   raw memory: whole hardware pages                                        |
+//   | OffsetRecord, unused | DebugObject | object | rest of its alignment   | protected page |
+//
+// The memory belongs to the heap. Before it returns to the heap, all of it is made accessible
+// again. Each fence splits a mapping in the OS; when there are too many mappings
+// (vm.max_map_count), further objects have no fence. Thread safety: any. Cost: a system call for
+// each change.
+
+struct FencePlan {
+  size_t room;
+  size_t bytes;  // with the protected page; SIZE_MAX if they overflow
+  size_t alignment;
+};
+FencePlan PlanFence(size_t size, size_t alignment);
+
+// Protects the page that ends at `end`. False when the OS refuses.
+bool RaiseFence(char* end);
+// Protects all pages of a freed object.
+void CloseFence(DebugObject* object);
+// Makes the `bytes` of the object's pages, and the protected page after them, accessible.
+void OpenFence(char* raw, size_t bytes);
+
+// Copies the header of the freed object whose raw memory starts at `raw`, and sets `*start` to the
+// object's address. False if the OS does not allow that.
+bool CopyFencedHeader(const char* raw, DebugObject* copy, const char** start);
+
+// The stacks of the calls that allocate and free, and their text in reports.
+// instruments/debug/stacks.cc and, for the minimal library, instruments/debug/no_stacks.cc define
+// RecordCaller and the functions that write.
+
+// The stacks of the calls that allocate and free. Each is stored once, so a program with millions
+// of objects has some thousands of stacks.
+//
+// The memory comes from the metadata arena and is never freed. Thread safety: any; a thread adds a
+// record to its bucket by a compare-and-swap, so two threads may store the same stack twice, which
+// costs memory only. No lock is held across a fork. Cost: a stack trace, and the walk over a
+// bucket.
+
+// The stack of the calling thread, without the allocator's frames. Null if there is no memory, or
+// the stack is unknown. `caller` is the return address of the entry point; the minimal library
+// records nothing else.
+const CallStack* RecordCaller(uintptr_t caller);
+
+// The record of this stack; null without memory.
+const CallStack* RecordStack(const uintptr_t* frames, size_t depth);
+
+// True if `stack` is a record of the table. A pointer from a damaged header may have any value.
+// Cost: a walk over all records.
+bool IsRecorded(const CallStack* stack);
+
+// Writes one line per frame to stderr. With `names`, a line has the name of the function if the
+// library knows it; that takes memory from the OS.
+void WriteStack(const uintptr_t* frames, size_t depth, bool names);
+
+// Writes the stack of the caller, without the allocator's frames, after a line of heading; nothing
+// if it is unknown.
+void WriteCurrentStack(const char* heading, bool names);
+
+// Allocation and free in the debug libraries: the ordinary allocation of a larger size, with a
+// header and red zones (instruments/red_zones/debug_object.h). The entry points
+// (instruments/debug/entry_c.cc, instruments/debug/entry_cpp.cc) call these functions with the name
+// of the call, for reports. A misuse ends the process (instruments/debug/checks.h). No lock may be
+// held. Thread safety: any.
+//
+// Cost: two stack traces, some 100 bytes, and a pass over the object for each pattern.
 
 // The objects that the program freed last, in the order of their frees. Their memory is
 // not used again while they are in the queue, so that a write to a freed object damages only its

@@ -2,7 +2,7 @@
 // The minimal library has no stack traces and no names: it records the address that called the
 // entry point, and writes it as a number.
 #include "base/text.h"
-#include "instruments/debug/stack_table.h"
+#include "instruments/debug/allocation.h"
 #include "os/log.h"
 
 namespace tcmalloc {

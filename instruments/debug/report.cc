@@ -6,9 +6,8 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "instruments/debug/allocation.h"
 #include "instruments/debug/checks.h"
-#include "instruments/debug/page_fence.h"
-#include "instruments/debug/stack_table.h"
 #include "os/log.h"
 #include "process/heap.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-#include "instruments/debug/stack_table.h"
+#include "instruments/debug/allocation.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/log.h"
 #include "os/stack_trace.h"

@@ -15,7 +15,6 @@
 
 #include "base/text.h"
 #include "gperftools/malloc_extension_c.h"
-#include "instruments/gperftools/created_once.h"
 #include "instruments/gperftools/profile_text.h"
 #include "instruments/gperftools/program_objects.h"
 #include "instruments/gperftools/system_allocator.h"

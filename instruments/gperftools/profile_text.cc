@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/profile.h"
 #include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "os/errno_keeper.h"

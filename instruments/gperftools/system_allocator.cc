@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "gperftools/malloc_extension.h"
-#include "instruments/gperftools/created_once.h"
 #include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {

@@ -122,8 +122,6 @@ class GuardLayout {
   }
 
  private:
-  friend struct FieldTable;
-
   size_t stride() const { return slot_bytes_ + fence_bytes_; }
 
   uintptr_t start_ = 0;
@@ -325,8 +323,6 @@ class GuardPool {
   void CheckInvariants() TC_EXCLUDES(lock_);
 
  private:
-  friend struct FieldTable;
-
   static bool IsChangedByOther(const GuardSlot& slot);
   void AppendLocked(GuardSlot* slot) TC_REQUIRES(lock_);
   uint32_t NumberOf(const GuardSlot* slot) const { return static_cast<uint32_t>(IndexOf(slot)); }

@@ -6,8 +6,9 @@
 #include "instruments/red_zones/debug_object.h"
 
 namespace tcmalloc {
+namespace {
 
-constexpr void FieldTable::DescribeDebugObjects(LayoutText& out) {
+constexpr void DescribeDebugObjects(LayoutText& out) {
   out.Constant("debug.format", DebugLayout::kFormat);
   out.Constant("debug.state_factor", DebugObject::kStateFactor);
   out.Constant("debug.kLive", DebugObject::kLive);
@@ -49,9 +50,7 @@ constexpr void FieldTable::DescribeDebugObjects(LayoutText& out) {
   }
 }
 
-namespace {
-
-constinit auto debug_text = MakeLayoutText<&FieldTable::DescribeDebugObjects>();
+constinit auto debug_text = MakeLayoutText<&DescribeDebugObjects>();
 static_assert(sizeof(debug_text) <= 1024);
 
 }  // namespace

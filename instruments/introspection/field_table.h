@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of fields that a reader of the introspection root needs: its text, and the descriptions
-// of structures.
+// The table of fields that a reader of the introspection root needs: its text, and the macros that
+// describe structures.
+//
+// Private members. This folder is compiled without access control (src/CMakeLists.txt), so that the
+// table can name every member, and no class has to know of the table. That is sound: the layout of
+// a class follows from its declaration, which is the same in every file; whether a file may name a
+// member changes neither an offset nor a size. The folder has only tables that the compiler
+// computes, and no code that runs.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-
-#include "os/spinlock.h"
 
 // Most structures are classes without standard layout; offsetof is right for them with the
 // supported compilers, since none has a virtual base.
@@ -93,39 +97,14 @@ consteval auto MakeLayoutText() {
   return characters;
 }
 
-// FieldTable: describes the structures that a reader of the introspection root needs. It is a
-// friend of their classes, so that it can name private members; it has no other use.
-struct FieldTable {
-  // The word of a lock, which is 0 when the lock is free.
-  template <typename T>
-  static constexpr size_t OffsetOfLockWord() {
-    static_assert(sizeof(T) == sizeof(SpinLock) && requires(T lock) {
-      lock.Lock();
-      lock.Unlock();
-    });
-    return offsetof(SpinLock, state_);
-  }
-
-  static constexpr void Describe(LayoutText& out);
-  static constexpr void DescribePages(LayoutText& out);
-  static constexpr void DescribeCentral(LayoutText& out);
-  static constexpr void DescribeCaches(LayoutText& out);
-  static constexpr void DescribeControl(LayoutText& out);
-  static constexpr void DescribeSamples(LayoutText& out);
-  static constexpr void DescribeRecords(LayoutText& out);
-  static constexpr void DescribeGuarded(LayoutText& out);
-  static constexpr void DescribeDebugObjects(LayoutText& out);
-};
-
 }  // namespace tcmalloc
 
 // These macros describe a member of the structure `T`, a name that is declared where they are used.
 // The name, the offset and the size come from one token, so that the table cannot contradict the
-// structure.
-#define TC_FIELD(member) \
-  out.Field(#member, offsetof(T, member), sizeof(static_cast<T*>(nullptr)->member), "")
-#define TC_PART(member, type) \
-  out.Field(#member, offsetof(T, member), sizeof(static_cast<T*>(nullptr)->member), #type)
-#define TC_LOCK(member)                                                             \
-  out.Field(#member, offsetof(T, member) + OffsetOfLockWord<decltype(T::member)>(), \
-            sizeof(SpinLock::state_), "Lock")
+// structure. TC_NAMED is for members of members, which the table shows as members of `T`.
+#define TC_NAMED(name, member, type) \
+  out.Field(name, offsetof(T, member), sizeof(static_cast<T*>(nullptr)->member), type)
+#define TC_FIELD(member) TC_NAMED(#member, member, "")
+#define TC_PART(member, type) TC_NAMED(#member, member, #type)
+// The word of a SpinLock, which is 0 when the lock is free.
+#define TC_LOCK(member) TC_NAMED(#member, member.state_, "Lock")

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// To publish a further field, add a line to its structure below; for a private member the class
-// needs `friend struct FieldTable`.
+// To publish a further field, add a line to its structure below.
 // Length: the file is one table, which the compiler computes from functions that it evaluates here.
 #include "instruments/introspection/root.h"
 
@@ -17,8 +16,9 @@
 #include "thread_cache/bin_policy.h"
 
 namespace tcmalloc {
+namespace {
 
-constexpr void FieldTable::DescribePages(LayoutText& out) {
+constexpr void DescribePages(LayoutText& out) {
   {
     using T = PageMap;
     out.Struct("PageMap", sizeof(T));
@@ -28,7 +28,6 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
   {
     using T = PageMap::Leaf;
     out.Struct("Leaf", sizeof(T));
-    TC_FIELD(classes);
     TC_FIELD(spans);
   }
   {
@@ -37,17 +36,14 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     TC_FIELD(first_page);
     TC_FIELD(num_pages);
     TC_FIELD(free_bits);
-    TC_FIELD(inline_bits);
     TC_FIELD(sample);
     TC_FIELD(state);
     TC_FIELD(sampled_class);
     TC_FIELD(owner);
     TC_FIELD(hole_pages);
-    TC_FIELD(bits_words);
     TC_FIELD(num_objects);
     TC_FIELD(free_count);
     TC_PART(list_node, ListNode);
-    TC_FIELD(in_use.written);
     TC_FIELD(in_use.handed_out_ms);
   }
   {
@@ -66,8 +62,7 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     out.Struct("PageState", sizeof(T));
     TC_PART(hints, PageHints);
     TC_PART(homes, SpanHomes);
-    out.Field("sampled_objects", offsetof(T, sampled) + offsetof(SampledObjects, of_class_),
-              sizeof(SampledObjects::of_class_), "");
+    TC_NAMED("sampled_objects", sampled.of_class_, "");
     TC_LOCK(lock);
     TC_PART(store, SpanStore);
     TC_PART(governor, Governor);
@@ -93,8 +88,7 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     TC_PART(counts, PageCounts);
     TC_PART(free_, FreeSpans);
     TC_FIELD(regions_);
-    out.Field("hugepages_advised", offsetof(T, hugepages_) + offsetof(HugepageCounts, advised_),
-              sizeof(HugepageCounts::advised_), "");
+    TC_NAMED("hugepages_advised", hugepages_.advised_, "");
   }
   {
     using T = PageCounts;
@@ -125,8 +119,7 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
     using T = Governor;
     out.Struct("Governor", sizeof(T));
     TC_PART(limits_, MemoryLimits);
-    out.Field("limit_counts", offsetof(T, watch_) + offsetof(LimitWatch, counts_),
-              sizeof(LimitWatch::counts_), "LimitCounts");
+    TC_NAMED("limit_counts", watch_.counts_, "LimitCounts");
     TC_FIELD(hugepages_.mode);
   }
   {
@@ -173,7 +166,7 @@ constexpr void FieldTable::DescribePages(LayoutText& out) {
   }
 }
 
-constexpr void FieldTable::DescribeCentral(LayoutText& out) {
+constexpr void DescribeCentral(LayoutText& out) {
   {
     using T = CentralCache;
     out.Struct("CentralCache", sizeof(T));
@@ -196,7 +189,7 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
   {
     using T = SpinLock;
     out.Struct("SpinLock", sizeof(T));
-    out.Field("state_", offsetof(T, state_), sizeof(T::state_), "Lock");
+    TC_NAMED("state_", state_, "Lock");
   }
   {
     using T = ShardLocks;
@@ -206,9 +199,7 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
   {
     using T = Shard;
     out.Struct("Shard", sizeof(T));
-    TC_FIELD(number_);
     TC_FIELD(locks_);
-    TC_FIELD(num_threads_);
     TC_FIELD(spans_);
     TC_PART(home_, SpanHome);
   }
@@ -244,7 +235,7 @@ constexpr void FieldTable::DescribeCentral(LayoutText& out) {
   }
 }
 
-constexpr void FieldTable::DescribeCaches(LayoutText& out) {
+constexpr void DescribeCaches(LayoutText& out) {
   {
     using T = Registry;
     out.Struct("Registry", sizeof(T));
@@ -253,10 +244,7 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
     TC_FIELD(orphans_);
     TC_FIELD(inherited_);
     TC_PART(all_, AllCaches);
-    out.Field("total_limit", offsetof(T, budget_) + offsetof(CacheBudget, total_),
-              sizeof(CacheBudget::total_), "");
-    out.Field("min_per_cache", offsetof(T, budget_) + offsetof(CacheBudget, min_per_cache_),
-              sizeof(CacheBudget::min_per_cache_), "");
+    TC_NAMED("total_limit", budget_.total_, "");
   }
   {
     using T = AllCaches;
@@ -274,19 +262,14 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
     TC_FIELD(max_bytes_);
     TC_PART(changing_, Change);
     TC_FIELD(slot_);
-    TC_FIELD(first_frame_);
-    out.Field("alarmed", offsetof(T, countdown_) + offsetof(Countdown, alarmed_),
-              sizeof(Countdown::alarmed_), "");
-    out.Field("bytes_until_sample",
-              offsetof(T, table_) + offsetof(BinTable, bins_) + offsetof(Bins, bytes_until_sample),
-              sizeof(Bins::bytes_until_sample), "");
+    TC_NAMED("alarmed", countdown_.alarmed_, "");
+    TC_NAMED("bytes_until_sample", table_.bins_.bytes_until_sample, "");
   }
   {
     using T = BinTable;
     out.Struct("BinTable", sizeof(T));
-    out.Field("tops", offsetof(T, bins_) + offsetof(Bins, tops), sizeof(Bins::tops), "");
+    TC_NAMED("tops", bins_.tops, "");
     TC_FIELD(arrays_);
-    TC_FIELD(claimed_bytes_);
     TC_FIELD(array_bytes_);
   }
   {
@@ -319,7 +302,7 @@ constexpr void FieldTable::DescribeCaches(LayoutText& out) {
   }
 }
 
-constexpr void FieldTable::DescribeControl(LayoutText& out) {
+constexpr void DescribeControl(LayoutText& out) {
   {
     using T = Control;
     out.Struct("Control", sizeof(T));
@@ -350,7 +333,7 @@ constexpr void FieldTable::DescribeControl(LayoutText& out) {
   }
 }
 
-constexpr void FieldTable::Describe(LayoutText& out) {
+constexpr void Describe(LayoutText& out) {
   out.Constant("page_shift", kPageShift);
   out.Constant("leaf_bits", PageMap::kLeafBits);
   // The unit of the distances in root_.
@@ -385,20 +368,14 @@ constexpr void FieldTable::Describe(LayoutText& out) {
     using T = Heap;
     out.Struct("Heap", sizeof(T));
     TC_FIELD(settings.given);
-    TC_FIELD(settings.pressure);
     TC_PART(arena, MetadataArena);
     TC_PART(page_heap, PageHeap);
     TC_PART(central, CentralCache);
     TC_PART(holes, HoleRelease);
     TC_PART(registry, Registry);
-    out.Field("large_allocations",
-              offsetof(T, large_reports) + offsetof(LargeReports, allocations_),
-              sizeof(LargeReports::allocations_), "");
-    out.Field("large_reports", offsetof(T, large_reports) + offsetof(LargeReports, reports_),
-              sizeof(LargeReports::reports_), "");
-    out.Field("sample_period", offsetof(T, sampling) + offsetof(Sampling, period_),
-              sizeof(Sampling::period_), "");
-    TC_FIELD(guarded.every);
+    TC_NAMED("large_allocations", large_reports.allocations_, "");
+    TC_NAMED("large_reports", large_reports.reports_, "");
+    TC_NAMED("sample_period", sampling.period_, "");
     TC_FIELD(guarded.pool_start);
     TC_FIELD(guarded.pool_bytes);
     TC_FIELD(guarded.pool);
@@ -407,12 +384,8 @@ constexpr void FieldTable::Describe(LayoutText& out) {
     TC_FIELD(guarded.record_bytes);
     TC_PART(pressure_counts, PressureCounts);
     TC_PART(control, Control);
-    out.Field("mapped", offsetof(T, virtual_memory) + offsetof(AnonymousMemory, mapped_),
-              sizeof(AnonymousMemory::mapped_), "MappedRanges");
-    out.Field("now_ms",
-              offsetof(T, page_heap) + offsetof(PageHeap, state_) + offsetof(PageState, governor) +
-                  offsetof(Governor, latest_ms_),
-              sizeof(Governor::latest_ms_), "");
+    TC_NAMED("mapped", virtual_memory.mapped_, "MappedRanges");
+    TC_NAMED("now_ms", page_heap.state_.governor.latest_ms_, "");
   }
   {
     using T = MappedRanges;
@@ -438,10 +411,8 @@ constexpr void FieldTable::Describe(LayoutText& out) {
   DescribeControl(out);
 }
 
-namespace {
-
 // It is not const, so that it is in writable memory.
-constinit auto layout_text = MakeLayoutText<&FieldTable::Describe>();
+constinit auto layout_text = MakeLayoutText<&Describe>();
 
 }  // namespace
 

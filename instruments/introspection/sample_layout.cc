@@ -13,60 +13,9 @@
 #include "instruments/profiles/sampler.h"
 
 namespace tcmalloc {
+namespace {
 
-constexpr void FieldTable::DescribeSamples(LayoutText& out) {
-  {
-    using T = SampleTable;
-    out.Struct("SampleTable", sizeof(T));
-    TC_LOCK(lock_);
-    TC_FIELD(live_);
-    TC_FIELD(num_live_);
-    TC_FIELD(live_bytes_);
-    TC_FIELD(peak_bytes_);
-    TC_FIELD(last_number_);
-    TC_FIELD(peak_number_);
-    TC_FIELD(recording_after_);
-    TC_FIELD(freed_since_peak_);
-    TC_FIELD(freed_in_recording_);
-  }
-  {
-    using T = Sample;
-    out.Struct("Sample", sizeof(T));
-    TC_PART(list_node, ListNode);
-    TC_FIELD(object);
-    TC_FIELD(requested_bytes);
-    TC_FIELD(allocated_bytes);
-    TC_FIELD(period);
-    TC_FIELD(weight);
-    TC_FIELD(number);
-    TC_FIELD(depth);
-    TC_FIELD(stack);
-  }
-  {
-    using T = RegisteredRoots;
-    out.Struct("RegisteredRoots", sizeof(T));
-    TC_LOCK(lock_);
-    TC_FIELD(first_);
-    TC_FIELD(mapped_);
-    TC_FIELD(size_);
-  }
-  {
-    using T = IgnoredAddresses;
-    out.Struct("IgnoredAddresses", sizeof(T));
-    TC_LOCK(lock_);
-    TC_FIELD(buckets_);
-  }
-  {
-    using T = IgnoredAddress;
-    out.Struct("IgnoredAddress", sizeof(T));
-    TC_FIELD(next);
-    TC_FIELD(address);
-  }
-  DescribeRecords(out);
-  DescribeGuarded(out);
-}
-
-constexpr void FieldTable::DescribeRecords(LayoutText& out) {
+constexpr void DescribeRecords(LayoutText& out) {
   out.Constant("record_state", static_cast<uint64_t>(RecordState::kRecording));
   // In a slot's `bits`, the recorded size is below this bit, and the mark is at and above it.
   out.Constant("record_mark_shift", std::countr_one(ObjectTable::kMaxBytes));
@@ -80,8 +29,7 @@ constexpr void FieldTable::DescribeRecords(LayoutText& out) {
   {
     using T = RecordTables;
     out.Struct("RecordTables", sizeof(T));
-    out.Field("shards", offsetof(T, objects) + offsetof(ObjectTable, shards_),
-              sizeof(ObjectTable::shards_), "RecordShard");
+    TC_NAMED("shards", objects.shards_, "RecordShard");
   }
   {
     using T = ObjectTable::Shard;
@@ -105,7 +53,7 @@ constexpr void FieldTable::DescribeRecords(LayoutText& out) {
   }
 }
 
-constexpr void FieldTable::DescribeGuarded(LayoutText& out) {
+constexpr void DescribeGuarded(LayoutText& out) {
   {
     using T = GuardPool;
     out.Struct("GuardPool", sizeof(T));
@@ -179,9 +127,59 @@ constexpr void FieldTable::DescribeGuarded(LayoutText& out) {
   constant("AllocationKind.kNewArray", AllocationKind::kNewArray);
 }
 
-namespace {
+constexpr void DescribeSamples(LayoutText& out) {
+  {
+    using T = SampleTable;
+    out.Struct("SampleTable", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(live_);
+    TC_FIELD(num_live_);
+    TC_FIELD(live_bytes_);
+    TC_FIELD(peak_bytes_);
+    TC_FIELD(last_number_);
+    TC_FIELD(peak_number_);
+    TC_FIELD(recording_after_);
+    TC_FIELD(freed_since_peak_);
+    TC_FIELD(freed_in_recording_);
+  }
+  {
+    using T = Sample;
+    out.Struct("Sample", sizeof(T));
+    TC_PART(list_node, ListNode);
+    TC_FIELD(object);
+    TC_FIELD(requested_bytes);
+    TC_FIELD(allocated_bytes);
+    TC_FIELD(period);
+    TC_FIELD(weight);
+    TC_FIELD(number);
+    TC_FIELD(depth);
+    TC_FIELD(stack);
+  }
+  {
+    using T = RegisteredRoots;
+    out.Struct("RegisteredRoots", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(first_);
+    TC_FIELD(mapped_);
+    TC_FIELD(size_);
+  }
+  {
+    using T = IgnoredAddresses;
+    out.Struct("IgnoredAddresses", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(buckets_);
+  }
+  {
+    using T = IgnoredAddress;
+    out.Struct("IgnoredAddress", sizeof(T));
+    TC_FIELD(next);
+    TC_FIELD(address);
+  }
+  DescribeRecords(out);
+  DescribeGuarded(out);
+}
 
-constinit auto sample_text = MakeLayoutText<&FieldTable::DescribeSamples>();
+constinit auto sample_text = MakeLayoutText<&DescribeSamples>();
 static_assert(sizeof(sample_text) <= 3072);
 
 }  // namespace

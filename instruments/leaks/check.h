@@ -37,7 +37,6 @@
 #include <string_view>
 
 #include "config/settings.h"
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/leaks/object_index.h"
 #include "process/heap.h"

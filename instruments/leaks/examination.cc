@@ -9,7 +9,6 @@
 #include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/check.h"
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/leaks/marker.h"
 #include "instruments/leaks/object_index.h"

@@ -12,11 +12,9 @@
 #include <cstdint>
 
 #include "instruments/leaks/check.h"
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/found_leaks.h"
 #include "instruments/leaks/marker.h"
 #include "instruments/leaks/object_index.h"
-#include "instruments/leaks/roots.h"
 #include "instruments/world_stop/memory_reader.h"
 #include "instruments/world_stop/world_stop.h"
 #include "process/heap.h"

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "formats/marker/sampled_sites.h"
-#include "instruments/leaks/check_memory.h"
+#include "instruments/leaks/object_index.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/memory/mapped_array.h"
@@ -177,7 +177,7 @@ void WriteLeakSummary(const FoundLeaks& report, TextWriter* out);
 void WriteLeakJson(const FoundLeaks& report, const LeakSymbols& symbols, TextWriter* out);
 
 enum class LeakFormat : uint8_t {
-  // The formats of profiles (instruments/profiles/profile_formats.h), for pprof and similar tools.
+  // The formats of profiles (instruments/profiles/profile.h), for pprof and similar tools.
   kProto,
   kLegacyText,
   kFolded,

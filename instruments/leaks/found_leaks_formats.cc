@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/profile.h"
 #include "os/log.h"
 #include "os/stack_trace.h"
 

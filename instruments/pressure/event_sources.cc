@@ -15,8 +15,8 @@
 #include <optional>
 
 #include "base/text.h"
-#include "instruments/pressure/event_set.h"
 #include "instruments/pressure/figures.h"
+#include "instruments/pressure/monitor.h"
 #include "os/cgroup.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"

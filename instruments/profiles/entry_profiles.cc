@@ -10,7 +10,7 @@
 #include "gperftools/heap-profiler.h"
 #include "gperftools/tcmalloc.h"
 #include "instruments/profiles/heap_profiler.h"
-#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/profile.h"
 #include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "os/clock.h"
@@ -60,7 +60,6 @@ bool Append(const void* data, size_t size, void* context) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc
 
 extern "C" {

@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 #include "instruments/profiles/process.h"
-#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/profile.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"

@@ -8,7 +8,7 @@
 #include "instruments/profiles/heap_dumps.h"
 #include "instruments/profiles/object_table.h"
 #include "instruments/profiles/process.h"
-#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/profile.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/log.h"

@@ -48,7 +48,6 @@ class Site {
 
  private:
   friend class SiteTable;
-  friend struct FieldTable;
 
   bool Is(const uintptr_t* frames, size_t depth, uint64_t hash) const;
   void Read(ProfileEntry* entry) const;
@@ -171,8 +170,6 @@ class ObjectTable {
   }
 
  private:
-  friend struct FieldTable;
-
   struct Slot {
     uintptr_t object;  // 0: free
     Site* site;

@@ -13,7 +13,6 @@
 #include "instruments/profiles/heap_profiler.h"
 #include "instruments/profiles/process.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/profiles/profile_formats.h"
 #include "instruments/profiles/sample_table.h"
 #include "instruments/profiles/sampler.h"
 #include "instruments/unwind/mapped_libraries.h"

@@ -12,7 +12,6 @@
 
 #include "base/tuned.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/profiles/profile_formats.h"
 
 namespace tcmalloc {
 

@@ -86,8 +86,6 @@ class SampleTable {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   // Records are taken out of blocks, and kept when they are free.
   Sample* NewRecord() TC_EXCLUDES(lock_);
   Sample* TakeRecordLocked() TC_REQUIRES(lock_);

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "base/sampling_gap.h"
-#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/profile.h"
 #include "os/clock.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"

@@ -45,7 +45,7 @@ CONSTANTS = """
 base/bitmap.h: kBitsPerWord: bits
 base/config.h: kPageShift kMinAlignment kCacheLineSize kAddressBits: system
 base/in_flight.h: kObjectWords kBinArrays: protocol
-config/near_name.h: kMaxComparedName: buffer
+config/environment_hints.h: kMaxComparedName: buffer
 base/sampling_gap.h: kMaxGap: bits
 base/size_classes.h: kReciprocalShift kMaxSmallSpanBytes: bits
 base/size_classes.h: kMaxFineIndex: buffer
@@ -64,7 +64,7 @@ instruments/gperftools/malloc_extension.cc: kSpansAtOnce: buffer
 config/setting.h: kDebugLibrary: bits
 instruments/debug/stacks.cc: kStaticSkip: protocol
 instruments/red_zones/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
-instruments/debug/stack_table.cc: kBuckets: buffer
+instruments/debug/allocation.cc: kBuckets: buffer
 instruments/debug/checks.cc: kSpansAtOnce: buffer
 instruments/gperftools/malloc_extension.cc: kMaxLists: buffer
 instruments/gperftools/malloc_extension.cc: kBufferForLevel2 kMaxPages: format
@@ -80,7 +80,7 @@ instruments/guard/guard_pool.h: kSlackByte: protocol
 formats/marker/sampled_sites.h: kNumAgeBuckets kAgeBucketStartsMs: format
 instruments/annotations/program_annotations.h: kNumBuckets: buffer
 instruments/annotations/program_annotations.h: kIgnoredMark: bits
-instruments/leaks/check_memory.h: kChunkBytes: buffer
+instruments/leaks/object_index.h: kChunkBytes: buffer
 formats/marker/control_blocks.h: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes kListAlignment kMostListBytes kLeastLinkOffset kLengthAlignment: system
 instruments/leaks/found_leaks.cc: kFirstSlots: buffer
 instruments/leaks/found_leaks.h: kMaxWords: format
@@ -93,10 +93,13 @@ instruments/leaks/object_index.h: kSpansAtOnce: buffer
 instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
-instruments/leaks/roots.cc: kFirstTextBytes: buffer
+instruments/leaks/marker.cc: kFirstTextBytes: buffer
+malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
-instruments/leaks/backed_pages.cc: kPresent kSwapped kOfFileOrShared kGuard kPagemapScan kScanPresent kScanSwapped kScanGuard: system
-instruments/leaks/backed_pages.h: kEntries: buffer
+instruments/leaks/marker.cc: kPagemapScan: system
+formats/marker/pagemap.h: kPresent kSwapped kOfFileOrShared kGuard kExclusive kScanOfFile kScanPresent kScanSwapped kScanZeroes kScanHuge
+    kScanGuard: system
+instruments/leaks/marker.h: kEntries: buffer
 os/memory/file_memory.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
 os/log.h: kAbortLineBytes: format
@@ -126,8 +129,8 @@ malloc/override_threads.cc: kMostStarts: buffer
 page_heap/release_policy.h: kNever: protocol
 os/environment.cc: kMaxEnvironmentBytes: system
 instruments/pressure/event_sources.h: kMaxLength: buffer
-instruments/pressure/event_set.cc: kMaxEvents: buffer
-instruments/pressure/event_set.cc: kMarkSeconds kMarkNanoseconds: protocol
+instruments/pressure/monitor.cc: kMaxEvents: buffer
+instruments/pressure/monitor.cc: kMarkSeconds kMarkNanoseconds: protocol
 os/memory/virtual_memory.h: kHugepageSize: system
 os/files.h: kMaxPath: system
 instruments/leaks/main_start.cc: kStackOfConstructors: system
@@ -167,15 +170,16 @@ page_heap/span.h: kFirstPool: bits
 page_heap/span_store.h: kRecordsPerOperation kSpareRecords: protocol
 instruments/pressure/config.h: kPressureLevels: protocol
 instruments/pressure/monitor.h: kMaxSources: buffer
-instruments/profiles/profile_formats.h: kFirstSlots: buffer
-instruments/profiles/profile_formats.cc: kSampleType kSample kMapping kLocation kStringTable kTimeNanos kDurationNanos kPeriodType
-    kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
-    kFileOffset kFilename kBuildId kMappingId kAddress: format
+instruments/profiles/profile.h: kFirstSlots: buffer
+formats/profiles/profile_writers.h: kSampleType kSample kMapping kLocation kFunction kStringTable kTimeNanos kDurationNanos
+    kPeriodType kPeriod kDefaultSampleType kType kUnit kLocationId kValue kLabel kKey kNum kNumUnit kId kMemoryStart kMemoryLimit
+    kFileOffset kFilename kBuildId kHasFunctions kHasFilenames kHasLineNumbers kHasInlineFrames kMappingId kAddress kLine
+    kFunctionId kName kSystemName: format
 instruments/unwind/mapped_libraries.cc: kFirstTextBytes: buffer
 instruments/profiles/object_table.cc: kFirstBytes: buffer
 instruments/profiles/object_table.h: kMaxBytes kMaxMark: bits
 instruments/profiles/object_table.h: kNumShards: buffer
-instruments/profiles/profile_formats.h: kDelimited: format
+formats/profiles/profile_writers.h: kDelimited: format
 instruments/profiles/object_table.h: kNumBuckets: buffer
 instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
 instruments/unwind/mapped_libraries.cc: kBytesPerFrame: buffer
@@ -227,7 +231,7 @@ os/files.h: kFirstDescriptor: system
 process/helper_thread.h: kMaxWriteWaitMs: patience
 process/helper_thread.cc: kMaxSignalWaitMs: patience
 base/text.h: kMinIntervalMs kMaxIntervalMs: setting
-config/near_name.h: kNearDistance: message
+config/environment_hints.h: kNearDistance: message
 os/stack_trace.h: kMaxStackDepth: buffer
 instruments/profiles/sampler.h: kDefaultSamplePeriod: setting
 instruments/profiles/sample_table.h: kMaxGrowthStacks: buffer

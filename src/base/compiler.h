@@ -51,14 +51,6 @@
 #define TC_FIRST_ON_ARM(first, second) second first
 #endif
 
-// Declares two members in this order. A test of the introspection root builds a library in which
-// they have the reverse order.
-#if defined(TCMALLOC_OTHER_LAYOUT)
-#define TC_MEMBERS(first, second) second first
-#else
-#define TC_MEMBERS(first, second) first second
-#endif
-
 #if defined(__clang__)
 #define TC_THREAD_ANNOTATION(x) __attribute__((x))
 #else

@@ -15,7 +15,8 @@ namespace tcmalloc {
 // unlinked node.
 template <typename T>
 struct ListNode {
-  TC_MEMBERS(T* next = nullptr;, T* prev = nullptr;)
+  T* next = nullptr;
+  T* prev = nullptr;
 };
 
 // Requires: T has a member `ListNode<T> list_node`.

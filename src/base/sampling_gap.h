@@ -153,8 +153,6 @@ class Countdown {
   }
 
  private:
-  friend struct FieldTable;
-
   void Set(std::atomic<size_t>& counter, size_t bytes) {
     samples_ = bytes != kNever;
     gap_lost_ = false;

@@ -87,8 +87,6 @@ class CentralCache {
   }
 
  private:
-  friend struct FieldTable;
-
   PageHeap& page_heap_;
   ShardMap shards_;
   PerSizeClass<CentralFreeList> free_lists_;

@@ -212,8 +212,6 @@ class alignas(kCacheLineSize) CentralFreeList {
   void CheckInvariants();
 
  private:
-  friend struct FieldTable;
-
   // Objects that are being handed out.
   struct Claims : ObjectWordsInFlight {
     size_t wanted = 0;  // objects still to be claimed

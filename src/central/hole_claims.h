@@ -116,8 +116,6 @@ class HoleClaims {
   const uint32_t thread = ThisThreadNumber();
 
  private:
-  friend struct FieldTable;
-
   size_t begin_ = 0;
   size_t end_ = 0;
   // Of the holes that were added.

@@ -75,8 +75,6 @@ class HoleRelease {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   // Claims the holes of the span that `*page` is in, if it is one; false when `claims` is full.
   bool ClaimAt(PageId* page, HoleClaims* claims);
   // Releases the claimed holes and returns their objects to the spans. Returns the bytes released,

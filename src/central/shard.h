@@ -128,8 +128,6 @@ class SpanOwner {
   constexpr bool operator==(const SpanOwner&) const = default;
 
  private:
-  friend struct FieldTable;
-
   // With a class. Without one it is the number of a SpanPool, Span::kFirstPool or above.
   static constexpr uint16_t kCounted = 1 << 15;
   static_assert(kCounted == Span::kFirstPool);
@@ -162,7 +160,8 @@ struct alignas(kCacheLineSize) ShardSpans {
   std::atomic<uint8_t> last_source{0};
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
-  TC_MEMBERS(OwnedCounter free_objects;, OwnedCounter num_spans;)
+  OwnedCounter free_objects;
+  OwnedCounter num_spans;
   OwnedCounter hole_pages;
   // CentralFreeList's count of new spans when a thread of the shard last took objects here.
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data
@@ -227,7 +226,6 @@ class Shard {
   ShardSpans* spans(SizeClass c) const { return spans_[Index(c)].load(std::memory_order_acquire); }
 
  private:
-  friend struct FieldTable;
   friend class ShardMap;
 
   const size_t number_;
@@ -362,8 +360,6 @@ class ShardMap {
   }
 
  private:
-  friend struct FieldTable;
-
   // CPUs with higher numbers share entries.
   static constexpr size_t kMaxProcessors = 1024;
 

@@ -1,15 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hints about variables of the environment that do not do what they seem to: those of other
-// allocators, names that are nearly ours, and sizes without their unit. The library prints them at
-// the user's request (TCMALLOC_HINTS), and the tcmalloc command prints them for other processes.
-// Pure functions. Cost: microseconds.
+// Hints about variables of the environment, and the name that a misspelt one was meant to be.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "base/text.h"
 
 namespace tcmalloc {
+
+// Finds the name that a misspelt name was meant to be. Never allocates. Cost: the product of the
+// lengths.
+
+// Longer names are not compared.
+inline constexpr size_t kMaxComparedName = 63;
+// Names at most this far apart are taken for the same name, misspelt. Two swapped characters count
+// as two.
+inline constexpr size_t kNearDistance = 2;
+
+// Returns how many characters must be inserted, removed or replaced to turn `a` into `b`;
+// kMaxComparedName + 1 if one of them is longer than kMaxComparedName.
+size_t EditDistance(std::string_view a, std::string_view b);
+
+// Hints about variables of the environment that do not do what they seem to: those of other
+// allocators, names that are nearly ours, and sizes without their unit. The library prints them at
+// the user's request (TCMALLOC_HINTS), and the tcmalloc command prints them for other processes.
+// Pure functions. Cost: microseconds.
 
 // Writes the beginning of `text`, enough to recognise it. Characters that are not printable ASCII,
 // also line ends, become question marks.

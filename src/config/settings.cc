@@ -17,7 +17,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "config/environment_hints.h"
-#include "config/near_name.h"
 #include "config/setting.h"
 #include "config/settings_table.h"
 #include "os/environment.h"

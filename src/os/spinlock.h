@@ -189,8 +189,6 @@ class TC_CAPABILITY("mutex") SpinLock {
     const uint32_t ranks_;
   };
 
-  friend struct FieldTable;
-
  private:
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kLocked = 1;

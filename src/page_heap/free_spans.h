@@ -90,8 +90,6 @@ class FreeSpans {
   size_t count() const { return count_; }
 
  private:
-  friend struct FieldTable;
-
   std::array<IntrusiveList<Span>, kMaxExactPages> exact_;
   std::array<uint32_t, kMaxExactPages> exact_counts_{};
   std::array<uint64_t, WordsForBits(kMaxExactPages)> non_empty_{};

@@ -159,8 +159,6 @@ class Governor {
   bool Prefaults(hugepage_policy::Need need, Length n) const;
 
  private:
-  friend struct FieldTable;
-
   void UpdateSoftLimitHints(const Held& held);
 
   PageHints& hints_;

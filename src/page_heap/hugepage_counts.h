@@ -83,8 +83,6 @@ class HugepageCounts {
   }
 
  private:
-  friend struct FieldTable;
-
   // Calls f(hugepage, pages of the range in it).
   template <typename F>
   void ForEach(PageRange range, F f) const {
@@ -165,8 +163,6 @@ class SmallPlaces {
   }
 
  private:
-  friend struct FieldTable;
-
   static constexpr size_t kBits = std::min<size_t>(PageMap::kRootEntries, 4096);
 
   static size_t LeafOf(PageId page) { return page.index() >> PageMap::kLeafBits; }

@@ -178,8 +178,6 @@ class LimitWatch {
   }
 
  private:
-  friend struct FieldTable;
-
   std::array<Counts, kNumLimitKinds> counts_;
   LimitEvent event_;
   Relaxed<bool>& due_;  // the callback is to be called with event_

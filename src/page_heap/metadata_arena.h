@@ -76,8 +76,6 @@ class MetadataArena {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   struct FreeEntry {
     FreeEntry* next;
   };

@@ -162,8 +162,6 @@ class PageHeap {
   SpinLock& lock() { return state_.lock; }
 
  private:
-  friend struct FieldTable;
-
   using Request = SpanStore::Request;
   // What a request tries, the cheapest first. It enters a stage when no earlier one could serve it.
   enum class Stage : uint8_t {

@@ -143,8 +143,6 @@ class PageMap {
   }
 
  private:
-  friend struct FieldTable;
-
   static constexpr size_t kMaxHardwarePage = size_t{64} << 10;
 
   struct Leaf {

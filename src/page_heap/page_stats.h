@@ -109,8 +109,6 @@ class SampledObjects {
   size_t all() const { return all_.value(); }
 
  private:
-  friend struct FieldTable;
-
   std::array<SharedCounter, kNumSizeClasses> of_class_;
   SharedCounter all_;
 };

@@ -140,8 +140,6 @@ class RegretBudget {
   }
 
  private:
-  friend struct FieldTable;
-
   static constexpr int64_t kNever = -1;
   static constexpr double Pages(size_t bytes) { return static_cast<double>(bytes >> kPageShift); }
 
@@ -220,8 +218,6 @@ class ReleasePolicy {
   void ReleasedMore(Length n) { budget_.Spend(n); }
 
  private:
-  friend struct FieldTable;
-
   int64_t WindowMs() const {
     const double memory = static_cast<double>(kReleaseMemoryMs) / std::max(rate_, 1.0);
     return std::max<int64_t>(1, static_cast<int64_t>(memory) / int64_t{kDemandWindows});

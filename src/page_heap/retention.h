@@ -127,8 +127,6 @@ class Retention {
   }
 
  private:
-  friend struct FieldTable;
-
   std::atomic<size_t> set_bytes_{0};
   std::atomic<size_t> limit_bytes_{SIZE_MAX};
   std::atomic<int> pressure_level_{0};

@@ -118,7 +118,8 @@ class Span {
 
   // The fields that freeing and handing out a small object need come first, in less than a cache
   // line.
-  TC_MEMBERS(PageId first_page;, Length num_pages;)
+  PageId first_page;
+  Length num_pages;
   // kSmall only. A set bit is a free object. Null, inline_bits or memory of the arena. Kept in a
   // SpanCache.
   uint64_t* free_bits = nullptr;
@@ -155,7 +156,8 @@ class Span {
   uint16_t first_whole_word = 0;
   // The words in the memory of free_bits.
   uint16_t bits_words = 0;
-  TC_MEMBERS(uint32_t num_objects = 0;, uint32_t free_count = 0;)
+  uint32_t num_objects = 0;
+  uint32_t free_count = 0;
 
   union {
     ListNode<Span> list_node;

@@ -86,8 +86,6 @@ class alignas(kCacheLineSize) SpanCache {
   size_t count(Length n) const { return counts_[n.pages()].value(); }
 
  private:
-  friend struct FieldTable;
-
   Span* PopLocked(size_t pages) TC_REQUIRES(lock_) {
     Span* const span = spans_[pages].PopFirst();
     if (span == nullptr) return nullptr;
@@ -194,8 +192,6 @@ class alignas(kCacheLineSize) SpanPool {
   void AddTo(FreeSpanCounts* lengths) TC_EXCLUDES(lock_);
 
  private:
-  friend struct FieldTable;
-
   void InsertLocked(Span* span) TC_REQUIRES(lock_);
   void RemoveLocked(Span* span) TC_REQUIRES(lock_);
   // The kept span that `page` is the first or the last of; null when there is none.
@@ -268,8 +264,6 @@ class SpanHomes {
   }
 
  private:
-  friend struct FieldTable;
-
   // Release and acquire: a thread that finds a home sees it constructed.
   std::atomic<SpanHome*> last_added_{nullptr};
   OwnedCounter count_;

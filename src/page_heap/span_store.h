@@ -205,8 +205,6 @@ class SpanStore {
   PageCounts counts;
 
  private:
-  friend struct FieldTable;
-
   // The best place of this kind. For a home: see FindNear.
   Place FindOfKind(const Request& request, FreeKind kind) const;
   // When no backed free span is long enough: in a released one, or in a run.

@@ -136,8 +136,6 @@ class Control {
   const ControlReply& reply() const { return reply_; }
 
  private:
-  friend struct FieldTable;
-
   bool IsIntact(uint32_t ticket, ControlKind* kind, char* text) const;
   void Answer(Heap& heap, uint32_t ticket);
 

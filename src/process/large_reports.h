@@ -60,8 +60,6 @@ class LargeReports {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   void AllocatedLargeSlow(void* object, size_t bytes);
   // If several threads reach the threshold at the same time, returns true to one of them, and sets
   // `*next` to the next threshold.

@@ -42,8 +42,6 @@ class Sampling {
   }
 
  private:
-  friend struct FieldTable;
-
   // Returns a generator whose numbers differ from those of all others.
   SampleGaps NewGaps();
   TC_SLOW_PATH bool CountWithoutCache(size_t bytes);

@@ -165,8 +165,6 @@ class BinTable {
   void CheckInvariants() const;
 
  private:
-  friend struct FieldTable;
-
   void SetTop(size_t i, size_t slot) {
     bins_.tops[i].store(Array(i)->slots() + slot, std::memory_order_relaxed);
   }
@@ -175,7 +173,8 @@ class BinTable {
   std::array<std::atomic<BinArray*>, kNumSizeClasses> arrays_ = {};
   std::array<uint8_t, kNumSizeClasses> uses_without_bin_ = {};
   // Written by the thread that has the cache; read racily for statistics.
-  TC_MEMBERS(OwnedCounter claimed_bytes_;, OwnedCounter array_bytes_;)
+  OwnedCounter claimed_bytes_;
+  OwnedCounter array_bytes_;
 };
 
 }  // namespace tcmalloc

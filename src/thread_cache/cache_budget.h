@@ -133,8 +133,6 @@ class CacheBudget {
   int64_t unclaimed() const { return unclaimed_; }
 
  private:
-  friend struct FieldTable;
-
   // What each cache may claim if all have the same limit.
   size_t Share() const { return std::max(LowerBound(), total_ / std::max<size_t>(caches_, 1)); }
 

@@ -87,8 +87,6 @@ class AllCaches {
   OwnedCounter orphans;
 
  private:
-  friend struct FieldTable;
-
   std::atomic<ThreadCache*> newest_{nullptr};
 };
 
@@ -237,8 +235,6 @@ class Registry {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   RetentionShares Shares() const { return central_.Shares(all_.of_threads.value()); }
 
   // Sets the total and lowers the limits that are above an equal share of it.

@@ -161,8 +161,6 @@ class ThreadCache {
   void Alarm() { countdown_.Alarm(table_.bins().bytes_until_sample); }
 
  private:
-  friend struct FieldTable;
-
   // An access section that may make several changes. Converts to false if another thread has taken
   // the cache.
   class Section {

@@ -4,8 +4,8 @@
 
   other_layout_test.py SOURCE BUILD COMPILER COMMAND PROGRAM
 
-Builds the library in BUILD with TCMALLOC_OTHER_LAYOUT, which reorders members of its structures (TC_MEMBERS), checks
-that the field tables of the two layouts differ, and runs command_test.py on it.
+Builds the library in BUILD from copies of headers in which adjacent members are swapped, checks that the field tables of
+the two layouts differ, and runs command_test.py on it.
 """
 
 import pathlib
@@ -14,6 +14,27 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Header below src/ -> pairs of adjacent declarations.
+SWAPPED = {
+    "base/intrusive.h": [("T* next = nullptr;", "T* prev = nullptr;")],
+    "central/shard.h": [("OwnedCounter free_objects;", "OwnedCounter num_spans;")],
+    "page_heap/span.h": [("PageId first_page;", "Length num_pages;"),
+                         ("uint32_t num_objects = 0;", "uint32_t free_count = 0;")],
+    "thread_cache/bin_table.h": [("OwnedCounter claimed_bytes_;", "OwnedCounter array_bytes_;")],
+}
+
+
+def write_headers(source, folder):
+    """Writes the reordered headers into `folder`."""
+    for name, pairs in SWAPPED.items():
+        text = (source / "src" / name).read_text()
+        for first, second in pairs:
+            if text.count(f"  {first}\n  {second}\n") != 1:
+                sys.exit(f"FAILED: src/{name} does not declare '{first}' right before '{second}'")
+            text = text.replace(f"  {first}\n  {second}\n", f"  {second}\n  {first}\n")
+        header = folder / name
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text(text)
 
 
 def table_of(library):
@@ -24,10 +45,13 @@ def table_of(library):
 
 def main():
     source, build, compiler, command, program = sys.argv[1:]
+    # The compiler looks for quoted headers here before it looks in src/.
+    headers = pathlib.Path(build) / "headers"
+    write_headers(pathlib.Path(source), headers)
     subprocess.run(["cmake", "-S", source, "-B", build, "-G", "Ninja", "--log-level=WARNING",
                     "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
                     "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0",
-                    f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_CXX_FLAGS=-DTCMALLOC_OTHER_LAYOUT",
+                    f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_FLAGS=-iquote {headers}",
                     "-DTCMALLOC_TESTS=OFF", "-DTCMALLOC_BENCH=OFF", "-DTCMALLOC_COMMAND=OFF"],
                    check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", build, "-j2", "--target", "tcmalloc"], check=True, stdout=subprocess.DEVNULL)

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "changes.h"
-#include "image/debug_info.h"
-#include "image/elf_file.h"
-#include "image/file_search.h"
+#include "image/module_files.h"
+#include "image/modules.h"
 #include "image/open_file.h"
+#include "image/symbolizer.h"
 
 namespace {
 

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "cli/patched_image.h"
-#include "heap/layout.h"
-#include "image/copied_image.h"
+#include "heap/record.h"
 #include "image/find_root.h"
-#include "image/live_image.h"
+#include "image/process_image.h"
 
 extern "C" {
 void* tc_malloc(size_t size);

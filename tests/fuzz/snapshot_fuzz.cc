@@ -5,7 +5,7 @@
 #include <string>
 
 #include "changes.h"
-#include "image/snapshot_facts.h"
+#include "image/snapshot.h"
 
 namespace {
 

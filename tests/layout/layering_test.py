@@ -28,7 +28,7 @@ import source  # noqa: E402
 
 # A folder may include those of a lower level; folders of one level do not include each other.
 LEVELS = (
-    ("base",), ("os", "formats/marker"), ("os/memory",),
+    ("base",), ("os", "formats/marker", "formats/profiles"), ("os/memory",),
     ("page_heap", "config", "instruments/unwind", "instruments/world_stop", "instruments/annotations",
      "instruments/red_zones"),
     ("central",), ("thread_cache",), ("process",), ("stats",),
@@ -38,10 +38,10 @@ LEVELS = (
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
-# What the command shares with the library: the rules of the marker, of near names and of hints about variables, plain data,
-# the names of settings.
-CLI_SHARED = re.compile(r"formats/marker/\w+\.h|base/(address_range|text)\.h"
-                        r"|config/(environment_hints|near_name|settings_table)\.h")
+# What the command shares with the library: the rules of the marker, of near names and of hints about variables, the writers
+# of profiles, plain data, the names of settings.
+CLI_SHARED = re.compile(r"formats/(marker|profiles)/\w+\.h|base/(address_range|text)\.h"
+                        r"|config/(environment_hints|settings_table)\.h")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}
 
 PROCESS_HEAP = re.compile(r"\b(GlobalHeap|global_heap_storage|global_page_map|current_slot)\b")
@@ -49,8 +49,8 @@ VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
 # Files with system calls and with code that differs between systems and machines.
 SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!mapped_libraries).*"
-          r"|profiles/(process|sampler)\.\w+|leaks/(backed_pages|main_start)\.\w+"
-          r"|pressure/(event_set|event_sources|figures)\.\w+"
+          r"|profiles/(process|sampler)\.\w+|leaks/(marker|main_start)\.\w+"
+          r"|pressure/(monitor|event_sources|figures)\.\w+"
           r"|guard/fault_handler\.\w+)")
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")
 MACROS_IN = re.compile(rf"base/(compiler|config)\.h|{SYSTEM}|malloc/override(\.h|_.*)")

@@ -89,8 +89,6 @@ class AnonymousMemory final : public VirtualMemory {
   }
 
  private:
-  friend struct FieldTable;
-
   // A long list is in memory from mmap, even if objects are not.
   void List(const void* start, size_t bytes) { mapped_.Add(start, bytes, mmap_); }
   void Unlist(const void* start, size_t bytes) { mapped_.Remove(start, bytes, mmap_); }

@@ -48,8 +48,6 @@ class MappedRanges {
   SpinLock& lock() { return lock_; }
 
  private:
-  friend struct FieldTable;
-
   // Usual heaps have fewer ranges, since most of their mappings are adjacent.
   static constexpr size_t kFirst = 16;
   static constexpr size_t kSpare = 2;

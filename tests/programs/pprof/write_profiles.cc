@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "instruments/profiles/profile_formats.h"
+#include "instruments/profiles/profile.h"
 
 extern "C" void LibraryOuter(void (*callback)());
 

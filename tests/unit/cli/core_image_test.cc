@@ -15,10 +15,9 @@
 #include <vector>
 
 #include "cli/core_file.h"
-#include "image/file_pages.h"
 #include "image/find_root.h"
 #include "image/mirror.h"
-#include "image/snapshot_facts.h"
+#include "image/snapshot.h"
 #include "image/text.h"
 
 namespace cli {

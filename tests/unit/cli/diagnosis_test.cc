@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "heap/heap_use.h"
-#include "heap/process_use.h"
+#include "heap/memory_use.h"
 
 namespace cli {
 namespace {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where the files of a core are searched.
-#include "image/file_search.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,7 +7,8 @@
 #include <fstream>
 #include <string>
 
-#include "image/elf_file.h"
+#include "image/module_files.h"
+#include "image/modules.h"
 
 namespace cli {
 namespace {

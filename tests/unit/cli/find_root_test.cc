@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "cli/fake_image.h"
-#include "image/live_image.h"
 #include "image/modules.h"
+#include "image/process_image.h"
 
 namespace cli {
 namespace {

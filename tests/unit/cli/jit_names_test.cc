@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "cli/fake_image.h"
-#include "image/live_image.h"
-#include "image/snapshot_facts.h"
+#include "image/process_image.h"
+#include "image/snapshot.h"
 #include "image/symbolizer.h"
 
 namespace cli {

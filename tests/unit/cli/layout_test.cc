@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "heap/layout.h"
-
 #include <gtest/gtest.h>
 
 #include "cli/fake_image.h"

@@ -10,11 +10,10 @@
 #include <cmath>
 #include <vector>
 
-#include "heap/guarded_objects.h"
-#include "heap/object_records.h"
+#include "heap/guarded_pool.h"
 #include "heap/told_to_checker.h"
 #include "image/find_root.h"
-#include "image/live_image.h"
+#include "image/process_image.h"
 #include "tcmalloc/leak_checker.h"
 #include "tcmalloc/tcmalloc.h"
 

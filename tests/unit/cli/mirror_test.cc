@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cli/fake_image.h"
-#include "heap/mirror_memory.h"
-#include "image/live_image.h"
+#include "heap/search_space.h"
+#include "image/process_image.h"
 
 namespace cli {
 namespace {

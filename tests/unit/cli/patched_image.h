@@ -11,17 +11,16 @@
 #include <vector>
 
 #include "heap/guarded_pool.h"
-#include "heap/heap_use.h"
+#include "heap/memory_use.h"
 #include "heap/objects.h"
 #include "heap/pointee.h"
 #include "heap/profile.h"
-#include "heap/samples.h"
 #include "heap/statistics.h"
 #include "heap/thread_caches.h"
 #include "image/find_root.h"
 #include "image/image.h"
 #include "image/resident.h"
-#include "report/guard_report.h"
+#include "report/damage_report.h"
 #include "report/pointee_text.h"
 
 namespace cli {

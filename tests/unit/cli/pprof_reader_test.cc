@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "report/pprof_reader.h"
-
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -8,6 +6,8 @@
 #include <map>
 #include <random>
 #include <string>
+
+#include "report/profile_formats.h"
 
 namespace cli {
 namespace {

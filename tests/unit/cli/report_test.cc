@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "report/call_sites.h"
-#include "report/folded.h"
 #include "report/leak_report.h"
 #include "report/page.h"
+#include "report/profile_formats.h"
 #include "report/profile_report.h"
-#include "report/proto_writer.h"
 
 namespace cli {
 namespace {

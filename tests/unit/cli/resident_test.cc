@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "image/stacks.h"
+#include "image/thread_places.h"
 
 namespace cli {
 namespace {

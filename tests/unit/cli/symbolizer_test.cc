@@ -13,10 +13,8 @@
 #include <string>
 
 #include "cli/fake_image.h"
-#include "image/debug_info.h"
-#include "image/demangle.h"
-#include "image/live_image.h"
-#include "image/module_file.h"
+#include "image/module_files.h"
+#include "image/process_image.h"
 
 namespace cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "cli/fake_image.h"
-#include "image/live_image.h"
+#include "image/process_image.h"
 
 namespace cli {
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "config/near_name.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
+#include "config/environment_hints.h"
 #include "testing/random.h"
 
 namespace tcmalloc {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/marker.h"
+#include "instruments/leaks/object_index.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/sizes.h"
 

@@ -13,7 +13,7 @@
 
 #include "formats/marker/marker_scan.h"
 #include "formats/marker/searched_memory.h"
-#include "instruments/leaks/check_memory.h"
+#include "instruments/leaks/object_index.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/random.h"
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "instruments/leaks/check_memory.h"
+#include "instruments/leaks/object_index.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/random.h"
 
@@ -74,5 +74,4 @@ TEST(AgeBucketTest, BoundsAgreeWithAgeBucketOf) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/gperftools/created_once.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
+
+#include "instruments/gperftools/system_allocator.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/leaks/backed_pages.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -9,6 +7,8 @@
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "instruments/leaks/marker.h"
 
 namespace tcmalloc {
 namespace {

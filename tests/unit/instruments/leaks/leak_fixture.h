@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 
-#include "instruments/leaks/check_memory.h"
 #include "instruments/leaks/marker.h"
 #include "instruments/leaks/object_index.h"
 #include "malloc/tc_names.h"

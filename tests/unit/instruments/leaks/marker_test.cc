@@ -10,7 +10,6 @@
 #include <set>
 #include <vector>
 
-#include "instruments/leaks/backed_pages.h"
 #include "instruments/leaks/leak_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"

@@ -2,12 +2,11 @@
 //
 // Tests the roots of this process. Its malloc is that of the C library, and the heap that is
 // checked serves the tc_ functions.
-#include "instruments/leaks/roots.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "instruments/leaks/marker.h"
 #include "process/heap.h"
 #include "testing/sanitizers.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/pressure/event_set.h"
-
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "instruments/pressure/monitor.h"
 
 namespace tcmalloc {
 namespace {

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "instruments/pressure/config.h"
-#include "instruments/pressure/event_set.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/profiles/profile_formats.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,13 +7,13 @@
 #include <tuple>
 #include <utility>
 
+#include "instruments/profiles/profile.h"
 #include "instruments/profiles/profile_fixture.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/in_child.h"
 #include "testing/refuse_call.h"
 
 namespace tcmalloc {
-
 namespace {
 
 std::string WrittenProto(const Profile& profile, std::string_view maps = kMaps) {
@@ -351,5 +349,4 @@ TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc
