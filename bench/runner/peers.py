@@ -20,7 +20,7 @@ PACKAGED = (
 )
 C_LIBRARY = "glibc"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Google's library has per-CPU caches only if it can register its own rseq area, of which a thread has
+# Google's library has per-CPU caches only if it can register its own rseq area, and a thread has
 # one. With this variable the C library registers none.
 PER_CPU = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 

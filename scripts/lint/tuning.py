@@ -94,7 +94,6 @@ instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
 instruments/leaks/marker.cc: kFirstTextBytes: buffer
-malloc/entry_glibc.cc: kChunk: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
 instruments/leaks/marker.cc: kPagemapScan: system
 formats/marker/pagemap.h: kPresent kSwapped kOfFileOrShared kGuard kExclusive kScanOfFile kScanPresent kScanSwapped kScanZeroes kScanHuge
@@ -189,7 +188,6 @@ instruments/profiles/sampler.cc: kSampleStaticSkip: protocol
 process/fork.cc: kMaxHandlers: buffer
 process/helper_thread.cc: kMaxTasks: buffer
 process/hooks.h: kMaxHooks: format
-process/release.h: kUntilFrees: protocol
 process/large_reports.cc: kReportedFrames: buffer
 process/large_reports.cc: kStaticSkip: protocol
 process/instrument_records.h: kLevels: protocol
@@ -201,6 +199,7 @@ config/settings_table.h: kMaxBytes kMaxMebibytes kMaxGuardedSample kMaxSeconds: 
 stats/stats.cc: kChunk: buffer
 stats/stats.h: kPages kHoles kClasses kCaches kCacheCount kSettings: protocol
 thread_cache/bin_policy.h: kMaxBinObjects kMaxMoveObjects: buffer
+thread_cache/bin_policy.h: kMaxUnusedFor: bits
 thread_cache/registry.h: kDetachedAtOnce kLookedAtOnce: bound
 thread_cache/registry_sharing.cc: kMaxCandidates: bound
 config/settings.h: kMinPerCacheBytes: setting
@@ -224,7 +223,7 @@ process/release.h: kSleepAfterPasses: derived
 process/large_reports.cc: kRisePart: setting
 config/settings.h: kLargeReportBytes: setting
 process/fork.cc: kForkTries: patience
-os/spinlock.h: kForkPatienceMs: patience
+os/spinlock.h: kForkTimeoutMs: patience
 os/memory/file_memory.cc: kMaxReservedBytes kReservedAtOnceBytes: bound
 os/memory/file_memory.cc: kNameTries: patience
 os/files.h: kFirstDescriptor: system
