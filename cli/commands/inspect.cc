@@ -128,17 +128,32 @@ void PrintGuarded(const Answer& answer, const OpenProcess& process) {
   WarnOfMissingNames(symbolizer);
 }
 
+void PrintOutside(Address address, const OpenProcess& process) {
+  std::string where = "in no mapping";
+  for (const Mapping& mapping : process.image->Mappings()) {
+    if (address < mapping.start || address >= mapping.end) continue;
+    where = mapping.name.empty() ? "in anonymous memory" : "in " + mapping.name;
+  }
+  fmt::print("{:#x} is outside of the heap of process {}: {}\n", address, process.info.pid, where);
+}
+
+void PrintContents(const Answer& answer, const OpenProcess& process) {
+  if (answer.place.kind == Place::Kind::kQuarantined) {
+    fmt::print("  contents   none: its pages were released when it was freed\n");
+    return;
+  }
+  PrintDump(answer.place.object.start, answer.contents);
+  if (answer.contents.empty()) {
+    fmt::print("incomplete: the object's contents are not readable{}\n",
+               process.core == nullptr ? "" : ": " + process.core->missing());
+  }
+}
+
 void PrintText(const InspectOptions& options, Address address, const Answer& answer,
                const OpenProcess& process) {
   const Place& place = answer.place;
   if (place.kind == Place::Kind::kOutside) {
-    std::string where = "in no mapping";
-    for (const Mapping& mapping : process.image->Mappings()) {
-      if (address < mapping.start || address >= mapping.end) continue;
-      where = mapping.name.empty() ? "in anonymous memory" : "in " + mapping.name;
-    }
-    fmt::print("{:#x} is outside of the heap of process {}: {}\n", address, process.info.pid,
-               where);
+    PrintOutside(address, process);
     return;
   }
   if (place.object.start != 0) {
@@ -178,16 +193,7 @@ void PrintText(const InspectOptions& options, Address address, const Answer& ans
     }
     WarnOfMissingNames(symbolizer);
   }
-  if (!options.contents || place.object.start == 0) return;
-  if (place.kind == Place::Kind::kQuarantined) {
-    fmt::print("  contents   none: its pages were released when it was freed\n");
-    return;
-  }
-  PrintDump(place.object.start, answer.contents);
-  if (answer.contents.empty()) {
-    fmt::print("incomplete: the object's contents are not readable{}\n",
-               process.core == nullptr ? "" : ": " + process.core->missing());
-  }
+  if (options.contents && place.object.start != 0) PrintContents(answer, process);
 }
 
 nlohmann::ordered_json AnswerJson(const ProcessInfo& info, Address address, const Answer& answer,

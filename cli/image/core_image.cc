@@ -76,9 +76,14 @@ void CoreImage::ReadHeaders() {
     throw Failure(
         fmt::format("incomplete: {} ends within its headers, after {} bytes", path_, file_bytes_));
   }
+  ReadSegments(elf.get(), count);
+  ReadNotes(elf.get());
+}
+
+void CoreImage::ReadSegments(Elf* elf, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     GElf_Phdr part;
-    if (gelf_getphdr(elf.get(), static_cast<int>(i), &part) == nullptr) continue;
+    if (gelf_getphdr(elf, static_cast<int>(i), &part) == nullptr) continue;
     const uint64_t file_end = part.p_offset + part.p_filesz;
     if (file_end >= part.p_offset) wanted_bytes_ = std::max(wanted_bytes_, file_end);
     if (part.p_type != PT_LOAD || part.p_vaddr + part.p_memsz <= part.p_vaddr) continue;
@@ -103,7 +108,10 @@ void CoreImage::ReadHeaders() {
     end = segment.end;
     return false;
   });
-  CoreNotes notes = ReadCoreNotes(elf.get(), file_bytes_);
+}
+
+void CoreImage::ReadNotes(Elf* elf) {
+  CoreNotes notes = ReadCoreNotes(elf, file_bytes_);
   info_ = std::move(notes.info);
   threads_ = std::move(notes.threads);
   if (!notes.snapshot.empty()) {

@@ -80,6 +80,9 @@ class CoreImage : public Image {
   };
 
   void ReadHeaders();
+  // `count` is the number of program headers.
+  void ReadSegments(Elf* elf, size_t count);
+  void ReadNotes(Elf* elf);
   void AddMappings(const std::vector<Mapping>& files);
   // The part of the process's memory with that address, or null.
   const Segment* SegmentAt(Address address) const;
