@@ -70,12 +70,12 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
 }
 
 size_t LiveImage::ReadRanges(std::span<const Range> ranges) {
-  constexpr size_t kMostAtOnce = 1024;  // the most that a call takes
-  std::array<iovec, kMostAtOnce> local;
-  std::array<iovec, kMostAtOnce> remote;
+  constexpr size_t kMostInCall = 1024;  // the most that a call takes
+  std::array<iovec, kMostInCall> local;
+  std::array<iovec, kMostInCall> remote;
   size_t done = 0;
   while (done < ranges.size()) {
-    const size_t n = std::min(ranges.size() - done, kMostAtOnce);
+    const size_t n = std::min(ranges.size() - done, kMostInCall);
     for (size_t i = 0; i < n; ++i) {
       const Range& range = ranges[done + i];
       local[i] = {range.out, range.bytes};

@@ -315,8 +315,9 @@ void* Threads(void* seed) {
   return nullptr;
 }
 
-// The first object of its span, as a rule. The allocator calculates with the addresses of spans, so
-// one may stay in a register, which new threads inherit: such an object would not be reported.
+// The first object of its span, as a rule. The address of a span may stay in a vector register that
+// memmove used, for as long as the main thread moves nothing else, and new threads inherit it. A
+// leaked object at that address is not reported.
 void* first_of_span;
 
 void CheckAmongThreads(int checks, bool recorded) {
