@@ -48,13 +48,13 @@ namespace tcmalloc {
 //
 // Rule. A thread takes what its own shard has, divided line batches included: only its own objects
 // are on those lines. The shard of an ended thread is open to one thread at a time. The first that
-// takes objects of the class from it draws on it from then on, divided line batches included;
+// takes objects of the class from it has adopted it from then on, divided line batches included;
 // others treat it as that thread's. The shard of a living thread is left alone while that thread
 // allocates from it, since it will need its free objects again; when it has stopped, others take
 // whole line batches. A new span comes before all divided line batches of living threads.
 //
 // Lines that are shared all the same: with a thread that got objects from the ended one; and with a
-// new thread that gets the shard, until the thread that drew on it has freed what it took.
+// new thread that gets the shard, until the thread that adopted it has freed what it took.
 //
 // A request for less than a line batch takes nothing from idle threads, since the other thread
 // would keep the rest of the line batch. Only a thread without a bin for the class makes such
@@ -87,7 +87,7 @@ enum class Takeable : uint8_t {
 enum class RefillSource : uint8_t {
   kOwnShard,
   kKeptSpan,      // of the own shard
-  kEndedThreads,  // shards that no living thread has or draws on
+  kEndedThreads,  // shards that no living thread has or has adopted
   kIdleThreads,   // shards whose threads do not allocate from the class
   kNewSpan,
   kAnyShard,  // before the allocation fails
@@ -100,7 +100,7 @@ inline constexpr RefillSource kRefillOrder[] = {
 
 // Another shard, as a thread without its lock sees it.
 struct OtherShard {
-  // A living thread has it, or draws on it.
+  // A living thread has it, or has adopted it.
   bool has_thread;
   // New spans of the class since a thread of this shard last took objects from it.
   size_t new_spans_since_use;
@@ -286,11 +286,12 @@ class alignas(kCacheLineSize) CentralFreeList {
   // nothing; it waits if that is null.
   size_t RemoveFromOther(const Shard& own, const Shard& other, RefillSource source,
                          size_t new_spans, uint64_t* busy, void** objects, size_t n);
-  // ShardSpans::drawer was `drawer`: the living thread of another shard than `own` draws there.
-  bool OtherDraws(const Shard& own, uint8_t drawer) const;
-  // Makes the thread of `own` the drawer of `spans` instead of `drawer`; false when another one was
-  // faster.
-  bool StartDrawingLocked(const Shard& own, ShardSpans& spans, uint8_t drawer) const;
+  // ShardSpans::adopter was `adopter`: the living thread of another shard than `own` has adopted
+  // them.
+  bool OtherAdopts(const Shard& own, uint8_t adopter) const;
+  // Makes the thread of `own` the adopter of `spans` instead of `adopter`; false when another one
+  // was faster.
+  bool AdoptLocked(const Shard& own, ShardSpans& spans, uint8_t adopter) const;
   size_t RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n);
   // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
   // they begin.

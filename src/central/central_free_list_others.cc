@@ -32,10 +32,10 @@ size_t CentralFreeList::RemoveFromOther(const Shard& own, const Shard& other, Re
                                         size_t n) {
   ShardSpans* const spans = other.spans(size_class_);
   if (!HasObjects(spans)) return 0;
-  const uint8_t drawer = spans->drawer.load(std::memory_order_relaxed);
+  const uint8_t adopter = spans->adopter.load(std::memory_order_relaxed);
   const size_t used_at = spans->used_at.load(std::memory_order_relaxed);
   // Another thread may have used its shard since `new_spans` was read.
-  const OtherShard facts = {.has_thread = other.num_threads() > 0 || OtherDraws(own, drawer),
+  const OtherShard facts = {.has_thread = other.num_threads() > 0 || OtherAdopts(own, adopter),
                             .new_spans_since_use = new_spans - std::min(new_spans, used_at)};
   const Takeable take = TakeFromOther(source, facts);
   if (take == Takeable::kNothing) return 0;
@@ -46,15 +46,15 @@ size_t CentralFreeList::RemoveFromOther(const Shard& own, const Shard& other, Re
     *busy |= other.bit();
     return 0;
   }
-  const bool draws = source == RefillSource::kEndedThreads;
-  // With the lock held, so that only a thread that takes objects becomes the drawer.
-  if (draws && (!HasObjects(spans) || !StartDrawingLocked(own, *spans, drawer))) {
+  const bool adopts = source == RefillSource::kEndedThreads;
+  // With the lock held, so that only a thread that takes objects becomes the adopter.
+  if (adopts && (!HasObjects(spans) || !AdoptLocked(own, *spans, adopter))) {
     lock.Unlock();
     return 0;
   }
   const size_t taken = RemoveAndUnlock(lock, *spans, take, objects, n);
   if (taken == 0) return 0;
-  if (draws) spans->used_at.store(new_spans, std::memory_order_relaxed);
+  if (adopts) spans->used_at.store(new_spans, std::memory_order_relaxed);
   if (ShardSpans* const mine = own.spans(size_class_)) {
     const size_t distance = (other.number() - own.number()) % ShardMap::kMost;
     mine->last_source.store(static_cast<uint8_t>(distance), std::memory_order_relaxed);
@@ -62,17 +62,16 @@ size_t CentralFreeList::RemoveFromOther(const Shard& own, const Shard& other, Re
   return taken;
 }
 
-bool CentralFreeList::OtherDraws(const Shard& own, uint8_t drawer) const {
-  // Where an object is a line batch, threads that draw on one shard share no lines.
-  if (drawer == 0 || drawer == own.number() + 1 || groups_.size() == 1) return false;
-  return shards_.At(drawer - size_t{1})->num_threads() > 0;
+bool CentralFreeList::OtherAdopts(const Shard& own, uint8_t adopter) const {
+  // Where an object is a line batch, threads that adopt one shard share no lines.
+  if (adopter == 0 || adopter == own.number() + 1 || groups_.size() == 1) return false;
+  return shards_.At(adopter - size_t{1})->num_threads() > 0;
 }
 
-bool CentralFreeList::StartDrawingLocked(const Shard& own, ShardSpans& spans,
-                                         uint8_t drawer) const {
+bool CentralFreeList::AdoptLocked(const Shard& own, ShardSpans& spans, uint8_t adopter) const {
   const uint8_t mine = static_cast<uint8_t>(own.number() + 1);
-  return groups_.size() == 1 || drawer == mine ||
-         spans.drawer.compare_exchange_strong(drawer, mine, std::memory_order_relaxed);
+  return groups_.size() == 1 || adopter == mine ||
+         spans.adopter.compare_exchange_strong(adopter, mine, std::memory_order_relaxed);
 }
 
 }  // namespace tcmalloc

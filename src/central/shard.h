@@ -149,11 +149,11 @@ class SpanOwner {
 // The spans of one size class in one shard. Guarded by Shard::lock of the class.
 struct alignas(kCacheLineSize) ShardSpans {
   // What each call touches comes first, in one cache line with the head of `spans`.
-  // While no living thread has the shard: one more than the number of the shard whose thread draws
-  // on these spans; 0: no thread has yet. Out of date once that shard has no thread either.
-  // Written with the lock held, by compare-and-swap of what was read before that, so that two
-  // threads do not draw at once. Relaxed: the lock orders what they take.
-  std::atomic<uint8_t> drawer{0};
+  // While no living thread has the shard: one more than the number of the shard whose thread
+  // has adopted these spans; 0: no thread has yet. Out of date once that shard has no thread
+  // either. Written with the lock held, by compare-and-swap of what was read before that, so that
+  // two threads do not adopt them at once. Relaxed: the lock orders what they take.
+  std::atomic<uint8_t> adopter{0};
   // How far after this shard, in the circle of numbers, the one is that last served a thread of
   // this one: it is likely to have more. Written by those threads; relaxed: it decides only where a
   // search begins.

@@ -139,14 +139,14 @@ class Model {
   struct ModelShard {
     size_t threads = 0;
     size_t used_at = 0;      // fresh_spans_ at the last use
-    size_t drawer = kNone;   // the shard whose thread draws on this one while it lives
+    size_t adopter = kNone;  // the shard whose thread has adopted this one while it lives
     size_t last_source = 0;  // its distance from this shard
     bool has_had_spans = false;
   };
 
-  bool OtherDraws(size_t own, size_t shard) const {
-    const size_t drawer = shards_[shard].drawer;
-    return line_objects_ > 1 && drawer != kNone && drawer != own && shards_[drawer].threads > 0;
+  bool OtherAdopts(size_t own, size_t shard) const {
+    const size_t adopter = shards_[shard].adopter;
+    return line_objects_ > 1 && adopter != kNone && adopter != own && shards_[adopter].threads > 0;
   }
 
   // Takes objects from the first shard that has free objects for the source. The search begins with
@@ -157,7 +157,7 @@ class Model {
       const size_t shard = (own + last + i) % ShardMap::kMost;
       if (shard == own || shard >= TestHeap::kShards || FreeInShard(shard) == 0) continue;
       const Takeable take =
-          TakeFromOther(source, {shards_[shard].threads > 0 || OtherDraws(own, shard),
+          TakeFromOther(source, {shards_[shard].threads > 0 || OtherAdopts(own, shard),
                                  fresh_spans_ - shards_[shard].used_at});
       if (take == Takeable::kAny) {
         ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, shard));
@@ -166,7 +166,7 @@ class Model {
       }
       if (answer.checked == 0) continue;
       if (source == RefillSource::kEndedThreads) {
-        shards_[shard].drawer = own;
+        shards_[shard].adopter = own;
         shards_[shard].used_at = fresh_spans_;
       }
       if (shards_[own].has_had_spans) {
@@ -699,12 +699,12 @@ TEST_F(CentralFreeListShardsTest, TheNextShardInThePlaceOfABusyOne) {
   list_.CheckInvariants();
 }
 
-// A thread that passes over a busy shard does not become the one that draws on it.
+// A thread that passes over a busy shard does not adopt it.
 TEST_F(CentralFreeListShardsTest, ABusyShardStaysOpenToOthers) {
   const SizeClass small = ClassForSize(16);
   CentralFreeList& list = heap_.central.free_list(small);
   Remove(list, 1, 1);
-  list.shards().Ensure(1).AddThread();  // so that shard 3 does not draw on it
+  list.shards().Ensure(1).AddThread();  // so that shard 3 does not adopt it
   Remove(list, 1, 3);
   list.shards().Ensure(1).RemoveThread();
   list.shards().Ensure(0).AddThread();
@@ -814,9 +814,9 @@ TEST_F(CentralFreeListShardsTest, LinesOfAThreadOnThisCpuStay) {
   EXPECT_FALSE(watch.touches().empty());
 }
 
-// Two threads that draw on the shard of an ended thread do not share lines: the second one gets
+// Two threads that take from the shard of an ended thread do not share lines: the second one gets
 // none of its objects until the first has ended, too.
-TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
+TEST(CentralFreeListTest, OneThreadAdoptsAnEndedThreadsShard) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(16));
   ASSERT_EQ(list.line_objects(), 4u);
@@ -827,7 +827,7 @@ TEST(CentralFreeListTest, OneThreadDrawsOnAnEndedThreadsShard) {
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[0], left[2], left[4], left[6]}));
   EXPECT_EQ(heap.ShardOf(Remove(list, 4, 5).at(0)), 5u);
   EXPECT_EQ(list.num_spans(), 2u);
-  // The thread that draws is not idle as long as it takes objects.
+  // The thread that has adopted it is not idle as long as it takes objects.
   EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[8], left[10], left[12], left[14]}));
   list.shards().Ensure(3).RemoveThread();
   while (list.free_objects() > 32) Remove(list, 4, 5);
