@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/clock.h"
 #include "page_heap/release_policy.h"
 #include "process/new_heap.h"
 
@@ -40,6 +41,28 @@ TEST(BackgroundThreadTest, StartsWhenItIsAllowedAfterTheFirstThread) {
   OnThreadBegins();
   OnThreadEnds();
   while (NumThreads() != before) std::this_thread::yield();
+}
+
+// A program that creates one thread after the other does not get a background thread each time.
+TEST(BackgroundThreadTest, StartsAreLimited) {
+  EnsureHeap();
+  ResetBackgroundThreadInChild();
+  AllowBackgroundThread();
+  // Not in the thread of main, whose end would forbid the background thread.
+  std::thread([] {
+    const int before = NumThreads();
+    const int64_t start_ms = CoarseMilliseconds();
+    int starts = 0;
+    for (int round = 0; round < 50; ++round) {
+      OnThreadStarting(&pthread_create);
+      starts += NumThreads() != before ? 1 : 0;
+      OnThreadBegins();
+      OnThreadEnds();
+      while (NumThreads() != before) std::this_thread::yield();
+    }
+    EXPECT_GE(starts, 4);
+    EXPECT_LE(starts, 5 + (CoarseMilliseconds() - start_ms) / 20);
+  }).join();
 }
 
 TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
