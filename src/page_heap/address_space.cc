@@ -166,7 +166,7 @@ void AddressSpace::Clear(const Span& span, size_t bytes) {
   const Length used((Length::ForBytes(bytes) + granule_ - Length(1)).pages() &
                     ~(granule_.pages() - 1));
   const PageRange range = {span.first_page, span.first_page + std::min(span.in_use.written, used)};
-  if (range.length() <= kMaxClearedUnasked || !span.zero_filled ||
+  if (range.length() <= kHugepagePages || !span.zero_filled ||
       state_.hints.releasing.value() == Releasing::kNever) {
     memset(range.start_address(), 0, std::min(bytes, range.bytes()));
   } else if (vm_.KnowsBacked()) {

@@ -35,9 +35,6 @@ static_assert(std::has_single_bit(kStoppedAtOnce.pages()));
 // us to clear where it is backed; 1.4 us more where it is not. To replace it takes 0.1 us, and 1.4
 // us more if the program writes to it again (decision 0054).
 //
-// Up to this length, memory is cleared without asking the OS how much of it is backed. Not
-// measured.
-inline constexpr Length kMaxClearedUnasked = TunedLength(2_MiB, 4_KiB, 1_GiB);
 // Of each hugepage's length, at most this part may be backed for it to be replaced. At one half
 // both cost the same, if the program uses as much as the last one did. To ask the OS takes 4 % of
 // the time of objects of 4 MiB that the program uses as a whole (decision 0054).
@@ -46,7 +43,6 @@ inline constexpr size_t kReplacedPart = Tuned(2, 1, 256);
 // more is replaced, and shorter memory cleared. glibc's malloc maps each object of 32 MiB or more
 // anew. Not measured.
 inline constexpr Length kMinReplacedBlindly = TunedLength(32_MiB, 2_MiB, 1_GiB);
-static_assert(kMinReplacedBlindly >= kMaxClearedUnasked);
 
 // The most attempts of realloc to move pages in the life of the process. Each may leave the process
 // with two more mappings, and the OS allows 65,530.
@@ -79,8 +75,8 @@ class AddressSpace {
   }
 
   // Makes the first `bytes` bytes of a new large object read as zeroes; `span` is its span. Cost:
-  // none where the memory is known to be zero. Else up to kMaxClearedUnasked is cleared. Of more,
-  // the OS is asked how much is backed: what is hardly backed is replaced by fresh memory.
+  // none where the memory is known to be zero. Else up to the length of a hugepage is cleared. Of
+  // more, the OS is asked how much is backed: what is hardly backed is replaced by fresh memory.
   void Clear(const Span& span, size_t bytes) TC_EXCLUDES(state_.lock);
 
   // Releases as planned; returns the number of pages released. Memory that the OS refuses to

@@ -104,9 +104,8 @@ GrowthPlan Governor::PlanGrowth(const Held& held, Length n, Length needed, Lengt
 
 bool Governor::Prefaults(hugepage_policy::Need need, Length n) const {
   // Under a memory limit, memory that may not be needed is not backed. A system call for one
-  // hardware page saves nothing.
-  return need == hugepage_policy::Need::kWhole && !limits_.any() && has_hugepages() &&
-         n >= kMinPrefault && n > granule_;
+  // page saves nothing.
+  return need == hugepage_policy::Need::kWhole && !limits_.any() && has_hugepages() && n > granule_;
 }
 
 }  // namespace tcmalloc

@@ -34,8 +34,6 @@ static_assert(kMaxGrowth >= kMinGrowth);
 // Later mappings are this part of the heap, so their number grows with the logarithm of the heap's
 // size. Address space costs nothing until it is touched. Not measured.
 inline constexpr size_t kGrowthPart = Tuned(8, 2, 64);
-// The shortest span that is pre-faulted. Not measured.
-inline constexpr Length kMinPrefault = TunedLength(16_KiB, 8_KiB, 2_MiB);
 // A release gives up after this many refusals by the OS: some 20 us of calls.
 inline constexpr size_t kMaxRefusals = 64;
 

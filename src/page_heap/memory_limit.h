@@ -36,15 +36,12 @@ struct MemoryLimits {
 };
 
 // Bytes to release beyond what is needed, so that not every growth near a limit makes a system
-// call: a part of the limit, within bounds; the upper bound is one slice. Not measured.
-inline constexpr size_t kMinSlackBytes = Tuned(256_KiB, 0, 2_MiB);
-inline constexpr size_t kMaxSlackBytes = kReleaseSlice.bytes();
+// call: a part of the limit, at most a slice. Not measured.
 inline constexpr size_t kSlackPart = Tuned(64, 2, 1024);
 
 // How much more than necessary is released.
 constexpr size_t LimitSlack(size_t limit_bytes) {
-  return std::min(std::clamp(limit_bytes / kSlackPart, kMinSlackBytes, kMaxSlackBytes),
-                  limit_bytes / 2);
+  return std::min(limit_bytes / kSlackPart, kReleaseSlice.bytes());
 }
 
 // Whether the heap is above the soft limit; with `was_above`, not yet well below it again.

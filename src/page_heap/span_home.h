@@ -125,11 +125,10 @@ class alignas(kCacheLineSize) SpanCache {
 // Synchronization: the lock of the shard's kept spans. Who walks over all spans
 // (SpanStore::ListSpans) must hold those of all shards, too, or be the only thread.
 
-// The longest object that a pool keeps and serves. Not measured.
-inline constexpr Length kMaxPooledLength = TunedLength(1_MiB, 64_KiB, 1_GiB);
-// Pages that a pool takes from the page heap at once, if there is a free span of that length. Two
-// threads that replace objects of up to 256 KiB, 32 MiB together: 64 ms with spans of their own
-// length, 54 ms with 256 KiB, 32 ms with 1 MiB (decision 0045).
+// Pages that a pool takes from the page heap at once, if there is a free span of that length, and
+// the longest object that it keeps and serves. Two threads that replace objects of up to 256 KiB,
+// 32 MiB together: 64 ms with spans of their own length, 54 ms with 256 KiB, 32 ms with 1 MiB
+// (decision 0045).
 inline constexpr Length kPoolChunk = TunedLength(1_MiB, 64_KiB, 64_MiB);
 // A pool's request drains the other pools only if they keep more than this part of the memory in
 // use. The two threads of kPoolChunk take 54 ms if it always drains them, 32 ms with 8, 45 ms with
@@ -146,7 +145,7 @@ class alignas(kCacheLineSize) SpanPool {
   explicit SpanPool(SpinLock& lock) : lock_(lock) {}
 
   // Whether pools keep and serve spans of `n` pages.
-  static constexpr bool Serves(Length n) { return n <= kMaxPooledLength; }
+  static constexpr bool Serves(Length n) { return n <= kPoolChunk; }
 
   // Before the first use. No two pools of a page heap have the same index.
   void Attach(PageMap& page_map, size_t index) {

@@ -110,7 +110,7 @@ TEST_F(GovernorTest, AboveTheSoftLimitAFreeReleasesOneSlice) {
 }
 
 TEST_F(GovernorTest, NothingIsPrefaultedUnderALimit) {
-  const Length n = kMinPrefault;
+  const Length n(2);
   EXPECT_FALSE(governor_.Prefaults(Need::kWhole, n));
   governor_.SetHugepages({HugepageMode::kAdvise});
   EXPECT_TRUE(governor_.Prefaults(Need::kWhole, n));

@@ -159,7 +159,7 @@ TEST_F(PageHeapClearTest, WhatTheOsRefusesToReleaseIsCleared) {
 }
 
 TEST_F(PageHeapClearTest, ShortMemoryIsClearedWithoutAsking) {
-  const size_t bytes = kMaxClearedUnasked.bytes();
+  const size_t bytes = kHugepageSize;
   const Span* const span = NewUsed(bytes);
   SetBacked([](size_t) { return false; });
   heap_.address_space().Clear(*span, bytes - 100);

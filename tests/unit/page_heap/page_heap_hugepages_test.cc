@@ -238,16 +238,15 @@ TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaulted) {
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "a large object may never be touched";
   for (int i = 0; i < 100; ++i) h.New(2, SpanState::kSmall);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "nor may small ones";
-  const size_t least = kMinPrefault.pages();
-  for (int i = 0; i < 10; ++i) h.NewNeeded(least - 1);
+  for (int i = 0; i < 10; ++i) h.NewNeeded(1);
   EXPECT_EQ(h.Count(Kind::kPopulate), 0u) << "too short";
-  for (int i = 0; i < 10; ++i) h.NewNeeded(least + 3);
+  for (int i = 0; i < 10; ++i) h.NewNeeded(5);
   EXPECT_EQ(h.Count(Kind::kPopulate), 10u);
   EXPECT_EQ(h.heap.GetStats().prefaults, 10u);
   EXPECT_EQ(h.FreeMappedPages(), 0u) << "nothing but the spans";
   h.CheckResidency();
-  h.heap.Delete(h.NewNeeded(least + 3));
-  h.NewNeeded(least + 3);
+  h.heap.Delete(h.NewNeeded(5));
+  h.NewNeeded(5);
   EXPECT_EQ(h.Count(Kind::kPopulate), 11u) << "backed already";
 }
 

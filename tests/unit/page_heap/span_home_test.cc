@@ -54,7 +54,7 @@ TEST(SpanCacheTest, KeepsTheFirstThatFit) {
 }  // namespace
 namespace {
 
-constexpr size_t kLongestPooled = kMaxPooledLength.pages();
+constexpr size_t kLongestPooled = kPoolChunk.pages();
 
 TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
   Span* const a = Direct(40);
