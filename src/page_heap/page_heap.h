@@ -57,7 +57,7 @@ class PageHeap {
   // A span for one sampled small object of class `c`, in state kLarge: see SampledObjects. Null
   // when the OS gives no memory.
   Span* NewSampled(SizeClass c);
-  // A span for small objects of the shard that owns `home`, next to its other spans: see kNearRun.
+  // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
   // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
   // Null, too, where there is none of the kind `memory`.
   Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr,

@@ -137,7 +137,10 @@ void SpanStore::Take(const Request& request, const Place& place, Taken* taken) {
   span->in_use.written = fresh && span->zero_filled ? Length(0) : span->num_pages;
   if (__builtin_expect(span->end() < end, false)) fresh |= Append(span, end - span->end());
   hugepages_.CountUsed({first, end}, true);
-  if (request.home != nullptr) request.home->run_end = end;
+  if (request.home != nullptr) {
+    if (request.home->run_end == PageId()) ++homes_in_use_;
+    request.home->run_end = end;
+  }
   span->state.store(request.use, std::memory_order_relaxed);
   if (request.use == SpanState::kSmall) small_places_.Mark({first, end});
   BytesInUse(request.use) += span->bytes();
@@ -285,7 +288,8 @@ SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) cons
       next->num_pages >= n) {
     return {next};
   }
-  const Length run_length = n > kNearRun ? n : kNearRun;
+  const Length near_run = NearRun(in_use(), homes_in_use_);
+  const Length run_length = n > near_run ? n : near_run;
   Span* const run = FindRun(run_length, home, kind);
   if (run != nullptr && request.in_hugepages && run->num_pages >= kHugepagePages) {
     // Spans with a whole hugepage are not cut while a shorter one fits.
@@ -294,8 +298,8 @@ SpanStore::Place SpanStore::FindNear(const Request& request, FreeKind kind) cons
   }
   if (run != nullptr) return {run};
   // A span in which another home continues: leaves it a near run, and begins after that.
-  if (Span* const beside = free_[kind].FindBestFit(kNearRun + run_length)) {
-    return {beside, kNearRun};
+  if (Span* const beside = free_[kind].FindBestFit(near_run + run_length)) {
+    return {beside, near_run};
   }
   return {FindRun(n, home, kind)};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SpanStore: all spans of a page heap. It lists the free ones, finds the place for a request, and
-// cuts and joins spans, by the rules at the head of this file (SavesSpace, kNearRun). It makes no
+// cuts and joins spans, by the rules at the head of this file (SavesSpace, NearRun). It makes no
 // system call and takes no lock.
 //
 // Role. Free spans are joined with free neighbours of the same state; neighbours of different
@@ -31,6 +31,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -49,16 +50,17 @@
 namespace tcmalloc {
 
 // The rules by which a span's place is chosen: when to save address space, and how long near runs
-// are.
+// are. Pure functions.
 
-// The length of near runs: the runs of pages in which the spans of one shard follow each other. A
-// CPU prefetches past the end of a span, into memory in which another CPU works: two threads took
-// 6 ns for each cache line with blocks of 32 KiB, 3.6 with 64 KiB, 1.9 with 256 KiB or more. The
-// last pages of a run are wasted: up to 3 % of a heap of 815 MiB with runs of 256 KiB, 1 % with 512
-// KiB (decision 0010).
-inline constexpr Length kNearRun = TunedLength(512_KiB, 64_KiB, 2_MiB);
-// The address space that placement may take beyond the memory in use and the spare, as a part of
-// the former. Not measured.
+// The lengths of near runs, powers of two. A CPU prefetches past the end of a span, into memory in
+// which another CPU works: two threads took 6 ns for each cache line with blocks of 32 KiB, 3.6
+// with 64 KiB, 1.9 with 256 KiB or more. The last pages of a run are wasted: 1 to 2 % of a heap of
+// 800 MiB with runs of 256 KiB, 0.3 % with 1 MiB (decision 0010).
+inline constexpr Length kMinNearRun = TunedLength(256_KiB, 64_KiB, 2_MiB);
+inline constexpr Length kMaxNearRun = TunedLength(1_MiB, kMinNearRun.bytes(), 2_MiB);
+static_assert(std::has_single_bit(kMinNearRun.pages()) && std::has_single_bit(kMaxNearRun.pages()));
+// What placement may take beyond the memory in use, as a part of it: the current runs of all shards
+// together, and the address space beyond the spare. Not measured.
 inline constexpr size_t kPlacementPart = Tuned(16, 4, 256);
 
 // When to place a large object so that it saves address space rather than page faults.
@@ -77,6 +79,18 @@ inline constexpr size_t kPlacementPart = Tuned(16, 4, 256);
 // PageHeapOptions::spare_space.
 constexpr bool SavesSpace(Length system, Length most_in_use, Length spare) {
   return system > most_in_use + Length(most_in_use.pages() / kPlacementPart) + spare;
+}
+
+// How long near runs are: the runs of pages in which the spans of one shard follow
+// each other.
+//
+// `in_use`: pages in use in the heap; `shards`: the number of shards that have spans.
+constexpr Length NearRun(Length in_use, size_t shards) {
+  Length run = kMaxNearRun;
+  while (run > kMinNearRun && run.pages() * shards * kPlacementPart > in_use.pages()) {
+    run = Length(run.pages() / 2);
+  }
+  return run;
 }
 
 // Which memory may serve a request of a shard: the spans that are kept for it; any backed memory,
@@ -286,7 +300,8 @@ class SpanStore {
   IntrusiveList<Span> records_;
   size_t num_records_ = 0;
   IntrusiveList<Span> regions_;
-  Length most_in_use_;  // at once, so far
+  Length most_in_use_;       // at once, so far
+  size_t homes_in_use_ = 0;  // homes that have a run_end
 };
 
 }  // namespace tcmalloc

@@ -18,6 +18,7 @@ namespace tcmalloc {
 namespace {
 
 constexpr uint64_t kSeed = 20261121;
+constexpr size_t kRunPages = (size_t{256} << 10) / kPageSize;
 constexpr size_t kPagesInFirstGrowth = (size_t{1} << 20) / kPageSize;
 
 class PageHeapNearTest : public testing::Test {
@@ -65,7 +66,7 @@ TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
     NewNear(pages, random.Between(0, 4));
   }
   const std::vector<size_t> stretches = Stretches();
-  EXPECT_LT(stretches.size() * kNearRun.pages(), 2 * owner_.size()) << stretches.size();
+  EXPECT_LT(stretches.size() * kRunPages, 2 * owner_.size()) << stretches.size();
   heap_.CheckInvariants();
 }
 
