@@ -207,6 +207,7 @@ config/settings.cc: kSmallRetentionBytes kSmallMinPerCacheBytes kSmallReleaseRat
 page_heap/free_spans.h: kMaxExactPages: buffer
 page_heap/governor.h: kMaxRefusals: patience
 page_heap/span_store_cold.cc: kSpansLookedAt: bound
+page_heap/page_heap_kept.cc: kDrainedAtOnce: bound
 page_heap/span_home.h: kPoolRecords: buffer
 page_heap/address_space.h: kStoppedAtOnce kMaxMoves: bound
 page_heap/address_space.h: kMaxMovesAtOnce: buffer

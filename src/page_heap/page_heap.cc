@@ -2,7 +2,6 @@
 #include "page_heap/page_heap.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/compiler.h"
 #include "base/config.h"
@@ -92,23 +91,25 @@ Span* PageHeap::Allocate(Request request) {
   request.alignment = std::max(request.alignment, granule_);
   // Not under the lock: without a vDSO this is a system call.
   request.now_ms = now_ms_();
+  // Spans that other threads add to the caches meanwhile do not count, so the loop ends.
+  size_t may_drain_bytes = state_.homes.KeptBytes();
   const size_t left_bytes =
       request.chunk == Length(0) ? 0 : state_.hints.in_use_bytes.value() / kLeftToOthersPart;
-  Stage stage = state_.homes.KeptBytes() > left_bytes ? Stage::kBacked : Stage::kGrow;
+  Stage stage = may_drain_bytes > left_bytes || request.memory != Memory::kAny ? Stage::kBacked
+                                                                               : Stage::kGrow;
   LimitPass pass;
   do {
     SpanStore::Taken taken;
     const auto take = [&]() TC_REQUIRES(state_.lock) {
       request.in_hugepages = state_.governor.has_hugepages();
-      const bool backed_only = stage == Stage::kBacked || request.memory == Memory::kBacked;
-      return TryTake(request, backed_only, pass, &taken);
+      return TryTake(request, stage == Stage::kBacked, pass, &taken);
     };
     if (!WithinLimits(pass, take)) return nullptr;
     if (taken.span != nullptr) {
       if (taken.prefault) address_space_.Prefault(taken.span->pages());
       return taken.span;
     }
-  } while (NextStage(request, stage));
+  } while (NextStage(request, stage, may_drain_bytes));
   return nullptr;
 }
 
@@ -127,19 +128,26 @@ Span* PageHeap::NewNear(Length n, SpanHome& home, size_t num_spans, TouchHistory
   return span;
 }
 
-bool PageHeap::NextStage(Request& request, Stage& stage) {
+bool PageHeap::NextStage(Request& request, Stage& stage, size_t& may_drain_bytes) {
   const Length n = request.length;
   if (stage == Stage::kBacked) {
+    const size_t drained = may_drain_bytes > 0 ? DrainFor(request) : 0;
+    may_drain_bytes -= std::min(drained, may_drain_bytes);
+    if (drained > 0 && (may_drain_bytes > 0 || request.memory == Memory::kBacked)) return true;
     stage = Stage::kGrow;
-    DrainSpanCaches();
-    return true;
+    return request.memory == Memory::kAny;
   }
-  if (request.memory == Memory::kBacked) return false;
   if (address_space_.Grow(n, request.alignment)) return true;
   if (stage == Stage::kGrow) {
     stage = Stage::kAnywhere;
-    const bool was_of_home = std::exchange(request.home, nullptr) != nullptr;
-    if (DrainSpanCaches() > 0 || was_of_home) return true;
+    if (request.home != nullptr) {
+      request.home = nullptr;
+      return true;
+    }
+  }
+  if (stage == Stage::kAnywhere) {
+    stage = Stage::kDrained;
+    if (DrainSpanCaches() > 0) return true;
   }
   // There may be enough free memory, but not in one piece, and a limit on address space (RLIMIT_AS)
   // counts all of it. A request for more than the heap ever had would fail nevertheless.
@@ -221,7 +229,7 @@ TC_SLOW_PATH void* PageHeap::TakeForMetadata(size_t* bytes) {
     if (span == nullptr) continue;
     *bytes = span->bytes();
     return span->start_address();
-  } while (DrainSpanCaches() > 0);
+  } while (Drain(1) > 0);
   return nullptr;
 }
 

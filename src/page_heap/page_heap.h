@@ -80,7 +80,8 @@ class PageHeap {
   size_t NewFromCache(Length n, SpanHome& home, Span** spans, size_t most);
   // `n` spans of equal length, n > 0. `same_shard`: a thread of that shard emptied them.
   void DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool same_shard);
-  // Returns the kept spans to the free ones; returns their bytes.
+  // Returns the kept spans to the free ones; returns their bytes. Of each home it takes at most as
+  // many bytes as are kept when the home's turn comes, so it ends although other threads add more.
   size_t DrainSpanCaches();
 
   // Frees the large or sampled object at `p`, provided that it starts there and `span` is its span.
@@ -165,9 +166,10 @@ class PageHeap {
   using Request = SpanStore::Request;
   // What a request tries, the cheapest first. It enters a stage when no earlier one could serve it.
   enum class Stage : uint8_t {
-    kBacked,    // backed free spans
-    kGrow,      // after kept spans were drained: any free memory, and more from the OS
-    kAnywhere,  // after the OS refused: any place, also for a shard's request
+    kBacked,    // backed free spans, and spans that are kept for shards
+    kGrow,      // any free memory, and more from the OS
+    kAnywhere,  // any place, also for a shard's request
+    kDrained,   // after all kept spans were drained
     kUnmapped,  // after free memory was unmapped, to be mapped anew in one piece
   };
   // What a request has done because of limits.
@@ -185,7 +187,7 @@ class PageHeap {
   GrowthDecision TryTake(const Request& request, bool backed_only, const LimitPass& pass,
                          SpanStore::Taken* taken) TC_REQUIRES(state_.lock);
   // Prepares the next try of a request that found no place. False when nothing is left to try.
-  bool NextStage(Request& request, Stage& stage);
+  bool NextStage(Request& request, Stage& stage, size_t& may_drain_bytes);
   // Calls decide() under the lock: it acts on the store, or returns a decision to make room. Then
   // makes room and calls it again. False when there is no room, or no memory for records.
   template <typename Decide>
@@ -222,8 +224,10 @@ class PageHeap {
   // DeleteLargeAt, into a pool.
   bool KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& pool)
       TC_EXCLUDES(state_.lock);
-  // Frees the pool's longest span if more than `max_bytes` are kept; returns its bytes, else 0.
-  size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0) TC_EXCLUDES(state_.lock);
+  // Frees the pool's longest span, if more than `max_bytes` are kept and the span has at least `n`
+  // pages; returns its bytes, else 0.
+  size_t DeleteLongest(SpanPool& pool, size_t max_bytes = 0, Length n = Length(0))
+      TC_EXCLUDES(state_.lock);
   // Takes the sample out of the claimed object, which is being freed.
   void TakeSample(Span* span, void** sample) {
     const SizeClass c = span->TakeSample(sample);
@@ -234,8 +238,14 @@ class PageHeap {
   // Records that the pool needs, or does not need.
   void AddRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
   void TakeRecords(SpanPool& pool) TC_EXCLUDES(state_.lock);
-  // As DrainSpanCaches, for one home.
-  size_t Drain(SpanHome& home);
+  // Returns a kept span of the home to the free ones; returns its bytes, 0 when there is none.
+  size_t DrainOne(SpanHome& home);
+  // Returns at most `most` kept spans to the free ones, those of the first home first; returns
+  // their bytes.
+  size_t Drain(size_t most);
+  // Drains kept spans that may serve the request, which would else need unbacked memory; returns
+  // their bytes, 0 when more would not help.
+  size_t DrainFor(const Request& request);
 
   const Length granule_;  // pages of ours in a hardware page, at least 1
   int64_t (*const now_ms_)();

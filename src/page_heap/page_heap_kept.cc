@@ -10,6 +10,10 @@
 
 namespace tcmalloc {
 
+// The most kept spans of other shards that one request drains. Draining one at a time would mix the
+// shards' memory span by span (decision 0010).
+constexpr size_t kDrainedAtOnce = 32;
+
 Span* PageHeap::New(Length n, SpanState use, Length alignment, SpanHome* keeper) {
   if (keeper == nullptr || !SpanPool::Serves(n) || !MayKeep()) {
     return Allocate({.length = n, .alignment = alignment, .use = use});
@@ -79,7 +83,7 @@ bool PageHeap::KeepLargeAt(Span* span, const void* p, void** sample, SpanPool& p
   return true;
 }
 
-size_t PageHeap::DeleteLongest(SpanPool& pool, size_t max_bytes) {
+size_t PageHeap::DeleteLongest(SpanPool& pool, size_t max_bytes, Length n) {
   size_t bytes = 0;
   Length freed;
   const auto free_span = [&](Span* span) {
@@ -88,7 +92,7 @@ size_t PageHeap::DeleteLongest(SpanPool& pool, size_t max_bytes) {
     freed = state_.governor.NoteFreed(span->num_pages);
     state_.store.Delete(span);
   };
-  pool.GiveLongest(max_bytes, free_span);
+  pool.GiveLongest(max_bytes, n, free_span);
   if (bytes > 0) ReleaseAfterFreeing(freed);
   return bytes;
 }
@@ -130,29 +134,62 @@ void PageHeap::DeleteToCache(Span* const* spans, size_t n, SpanHome& home, bool 
   for (; kept < n; ++kept) Delete(spans[kept]);
 }
 
+size_t PageHeap::DrainOne(SpanHome& home) {
+  Span* const span = home.kept.TakeAny();
+  if (span == nullptr) return DeleteLongest(home.pool);
+  const size_t bytes = span->bytes();
+  Delete(span);
+  return bytes;
+}
+
 // One span at a time: no lock is held for long, and a fork meanwhile loses at most one span of
 // small objects in the child.
-size_t PageHeap::Drain(SpanHome& home) {
+size_t PageHeap::DrainSpanCaches() {
   size_t bytes = 0;
-  // As much as is kept now. Threads that use the home may keep spans faster than this one takes
-  // them, so a drain until the home is empty might end only when they do.
-  for (const size_t kept = home.kept.bytes() + home.pool.bytes(); bytes < kept;) {
-    size_t taken;
-    if (Span* const span = home.kept.TakeAny()) {
-      taken = span->bytes();
-      Delete(span);
-    } else {
-      taken = DeleteLongest(home.pool);
+  state_.homes.ForEach([&](SpanHome& home) {
+    // As much as is kept now. Threads that use the home may keep spans faster than this one takes
+    // them, so a drain until the home is empty might end only when they do.
+    for (size_t left = home.kept.bytes() + home.pool.bytes(); left > 0;) {
+      const size_t taken = DrainOne(home);
+      if (taken == 0) break;
+      bytes += taken;
+      left -= std::min(left, taken);
     }
+  });
+  return bytes;
+}
+
+size_t PageHeap::Drain(size_t most) {
+  size_t bytes = 0;
+  for (; most > 0; --most) {
+    size_t taken = 0;
+    state_.homes.FirstWhere([&](SpanHome& home) { return (taken = DrainOne(home)) > 0; });
     if (taken == 0) break;
     bytes += taken;
   }
   return bytes;
 }
 
-size_t PageHeap::DrainSpanCaches() {
-  size_t bytes = 0;
-  state_.homes.ForEach([&](SpanHome& home) { bytes += Drain(home); });
+size_t PageHeap::DrainFor(const Request& request) {
+  // One kept span may be enough: it can be cut, or joined with its neighbours.
+  if (request.home == nullptr) {
+    size_t bytes = 0;
+    state_.homes.FirstWhere([&](SpanHome& home) {
+      bytes = DeleteLongest(home.pool, 0, request.length);
+      return bytes > 0;
+    });
+    if (bytes > 0) return bytes;
+    const bool is_short = request.length.pages() <= kMaxKeptPages;
+    if (is_short) return Drain(1);
+    DrainSpanCaches();
+    return 0;
+  }
+  Span* const own = request.home->kept.TakeAny();
+  // Several spans of other homes at once: one at a time would interleave the shards' spans (see
+  // kNearRun).
+  if (own == nullptr) return Drain(kDrainedAtOnce);
+  const size_t bytes = own->bytes();
+  Delete(own);
   return bytes;
 }
 

@@ -163,14 +163,14 @@ class alignas(kCacheLineSize) SpanPool {
   [[nodiscard]] bool TryExtend(Span* span, const void* p, Length n, void** sample)
       TC_EXCLUDES(lock_);
   // Calls give(span) with the longest span, kKept and without an owner, if more than `max_bytes`
-  // are kept. The lock is held until the span has its next place: a child that is forked meanwhile
-  // does not lose it, which may be all that the pool kept.
+  // are kept and the span has at least `n` pages. The lock is held until the span has its next
+  // place: a child that is forked meanwhile does not lose it, which may be all that the pool kept.
   template <typename F>
-  void GiveLongest(size_t max_bytes, F give) TC_EXCLUDES(lock_) {
+  void GiveLongest(size_t max_bytes, Length n, F give) TC_EXCLUDES(lock_) {
     if (bytes() <= max_bytes) return;
     const SpinLockHolder holder(lock_);
     Span* const span = spans_.FindLongest();
-    if (span == nullptr) return;
+    if (span == nullptr || span->num_pages < n) return;
     RemoveLocked(span);
     hidden_.Subtract(1);
     give(span);

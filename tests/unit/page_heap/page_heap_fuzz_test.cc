@@ -367,6 +367,9 @@ class Fuzzer {
     const size_t needed = n + alignment - granule_;
     // Kept spans are used before unbacked memory.
     std::vector<struct Run> fits = BestFits(n, alignment, use, true);
+    while (fits.empty() && n <= kMaxKeptPages && ReplayDrainOfOne()) {
+      fits = BestFits(n, alignment, use, true);
+    }
     if (fits.empty()) {
       ReplayDrain();
       fits = BestFits(n, alignment, use);
@@ -461,16 +464,23 @@ class Fuzzer {
     return true;
   }
 
-  // Models DrainSpanCaches: from shard to shard, the longest spans first.
-  void ReplayDrain() {
+  // Models the draining of one span, the longest of the first shard that keeps any. False if no
+  // shard keeps a span.
+  bool ReplayDrainOfOne() {
     for (auto& cache : caches_) {
       for (auto at = cache.rbegin(); at != cache.rend(); ++at) {
-        for (; !at->second.empty(); ++drained_) {
-          const size_t first = at->second.front().first;
-          at->second.pop_front();
-          ReplayDelete(first, at->first);
-        }
+        if (at->second.empty()) continue;
+        const size_t first = at->second.front().first;
+        at->second.pop_front();
+        ++drained_;
+        ReplayDelete(first, at->first);
+        return true;
       }
+    }
+    return false;
+  }
+  void ReplayDrain() {
+    while (ReplayDrainOfOne()) {
     }
   }
 

@@ -94,8 +94,18 @@ TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
   heap_.CheckInvariants();
 }
 
-// All kept spans are drained, so that there is room for a near run.
-TEST_F(PageHeapNearTest, KeptSpansComeBeforeFreshMemory) {
+// The shard's own kept spans, of any lengths, are used before fresh memory.
+TEST_F(PageHeapNearTest, AShardsOwnKeptSpansComeBeforeFreshMemory) {
+  Span* const span = NewNear(8, 3);
+  NewNear(1, 3);
+  Keep(span, 3);
+  EXPECT_EQ(NewNear(6, 3)->first_page, span->first_page);
+  EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
+}
+
+// After that, kept spans of other shards are drained, several at once, so that there is room for a
+// near run.
+TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsComeNextSeveralAtOnce) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 12; ++i) spans.push_back(NewNear(8, 3));
   NewNear(1, 3);
@@ -125,7 +135,7 @@ TEST_F(PageHeapNearTest, BackedMemoryOnly) {
   heap_.Delete(freed);
   Keep(kept, 3);
   const PageId first = freed->first_page;
-  // The kept span is drained, and then the free spans are searched again.
+  // The only kept span is drained, and then the free spans are searched again.
   EXPECT_EQ(new_backed(16, 4)->first_page, first);
   EXPECT_EQ(new_backed(1, 4), nullptr);
   heap_.CheckInvariants();

@@ -227,9 +227,10 @@ TEST_F(SpanPoolTest, StatisticsOfMovingSpansAreNotNegative) {
 TEST_F(SpanPoolTest, ASpanLeavesWithTheLockHeld) {
   EXPECT_TRUE(Free(Direct(40)));
   Span* span = nullptr;
-  Pool().GiveLongest(40 * kPageSize, [&](Span* given) { span = given; });
+  Pool().GiveLongest(0, Length(41), [&](Span* given) { span = given; });
+  Pool().GiveLongest(40 * kPageSize, Length(0), [&](Span* given) { span = given; });
   EXPECT_EQ(span, nullptr);
-  Pool().GiveLongest(0, [&](Span* given) {
+  Pool().GiveLongest(0, Length(40), [&](Span* given) {
     span = given;
     EXPECT_TRUE(under_test_.homes[0].LockOfHome::lock.HeldByThisThread());
   });
