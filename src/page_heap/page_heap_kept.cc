@@ -186,7 +186,7 @@ size_t PageHeap::DrainFor(const Request& request) {
   }
   Span* const own = request.home->kept.TakeAny();
   // Several spans of other homes at once: one at a time would interleave the shards' spans (see
-  // kNearRun).
+  // NearRun).
   if (own == nullptr) return Drain(kDrainedAtOnce);
   const size_t bytes = own->bytes();
   Delete(own);
