@@ -2,6 +2,9 @@
 // Diagnosis: explains why a process's resident memory exceeds the objects that it holds. It is a
 // pure function of facts. The result is shares of the resident memory, which sum to it, each with
 // the setting or call that would change it.
+//
+// The verdict is growth, if the readings show a notable one. Else it is `in_use` if objects in use
+// are half of the memory or no other share is a tenth of it; else the largest other share.
 #pragma once
 
 #include <cstdint>

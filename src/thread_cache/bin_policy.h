@@ -4,7 +4,7 @@
 //
 // Rule (slow start with overages, after the TCMalloc document). A bin starts with room for a few
 // objects, at least a line batch. When empty, it fetches as many objects as its limit says, up to a
-// batch; the limit doubles up to a batch, then grows by a batch. When full, a limit below a batch
+// batch; the limit doubles up to a batch, then grows by a batch. When full, a limit up to a batch
 // doubles, and no object leaves while the cache may grow, if the thread fetched as many objects:
 // they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
 // further only up to a bound (FreesMayFill). At a batch or more the bin returns as many
@@ -145,7 +145,7 @@ constexpr size_t RefillCountWithoutGrowth(SizeClass c, size_t limit) {
 }
 
 struct Overflow {
-  size_t release;  // objects to return
+  size_t release;  // objects to return, unless the limit grew
   size_t limit;
   uint8_t overages;
 };

@@ -209,6 +209,23 @@ def check_cited(root, complaints):
                                f"says {match[1]} of what is {sizes.get(constant)} in the code ({constant})")
 
 
+def check_invariants(root, complaints):
+    """The table of invariants in ARCHITECTURE.md names those that the headers state."""
+    path = root / "ARCHITECTURE.md"
+    rows = re.findall(r"^\| ((?:`[A-Z]\d+`[–, ]*)+) \|.*\| ((?:`[\w/]+\.h`,? ?)+) \|$", path.read_text(), re.MULTILINE)
+    for numbers, headers in rows:
+        named = set()
+        for first, last in re.findall(r"`([A-Z]\d+)`(?:–`[A-Z](\d+)`)?", numbers):
+            named |= {f"{first[0]}{i}" for i in range(int(first[1:]), int(last or first[1:]) + 1)}
+        stated = set()
+        for header in re.findall(r"`([\w/]+\.h)`", headers):
+            stated |= set(re.findall(r"^\s*//\s+([A-Z]\d+)\b", (root / "src" / header).read_text(), re.MULTILINE))
+        if named != stated:
+            complaints.add(path, 1, f"the invariants of {headers} are {' '.join(sorted(stated))}, not {numbers}")
+    if not rows:
+        complaints.add(path, 1, "has no table of invariants")
+
+
 def check(root):
     complaints = source.Complaints(root)
     pages = {path: path.read_text() for path in source.tree_files(root) if path.suffix == ".md"}
@@ -218,6 +235,7 @@ def check(root):
     check_decisions(root, pages, complaints)
     check_cited(root, complaints)
     check_numbers(root, complaints)
+    check_invariants(root, complaints)
     num_fragments = check_abort_lines(root, pages, complaints)
     print(f"{len(pages)} pages, {num_links} links, "
           f"{num_fragments} texts of abort lines, {complaints.count} complaints")
