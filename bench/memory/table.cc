@@ -36,8 +36,8 @@ constexpr int kColumnWidth = 11;
 
 struct Column {
   std::string_view heading;
-  // The arguments of bench_memory, and the word of its output before the figure, on the line that
-  // begins with `line`.
+  // bench_memory runs with `arguments`. The figure of the column follows the word `keyword` in the
+  // line of its output that begins with `line`.
   std::vector<std::string> arguments;
   std::string_view line;
   std::string_view keyword;

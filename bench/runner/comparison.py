@@ -148,7 +148,7 @@ class Comparison(Measurements):
         return [allocator for allocator in self.allocators if allocator.ours]
 
     def _is_uncertain(self, description):
-        """Whether the ratio of one of ours to the reference has too wide an interval."""
+        """True if the interval of the ratio of one of ours to the reference is too wide."""
         counted = summary.Samples(self.records)
         for ours in self._ours():
             ratio = counted.cost_ratio(description["name"], ours.name, description["reference"],

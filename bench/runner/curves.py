@@ -134,7 +134,8 @@ def word_for(ratio):
 def why(samples, row, ours):
     """The counts of a point that lies above: CPU time and page faults relative to the reference's.
 
-    CPU time is for the same work: it is that of an operation if a program runs for a given time.
+    CPU time is for the same work: for programs that run for a given time, it is the CPU time of an
+    operation.
     """
     def middle(name, value):
         return sample.median(map(value, samples.records(row["name"], name)))

@@ -195,7 +195,7 @@ def cost_over_threads(data, style):
 
 def cost_over_sizes(data, style):
     """A panel for each pattern and number of threads: cost divided by the best peer's."""
-    panels = {}  # by pattern and threads: by allocator: pairs of size and ratio
+    panels = {}  # (pattern, threads) -> allocator -> pairs of size and ratio
     for (program, size), lines in curves.points(data, curves.LARGE).items():
         costs = {}
         for name, line in lines.items():

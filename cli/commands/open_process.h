@@ -58,7 +58,7 @@ void RequireFree(const Guard* guard);
 // PID.
 pid_t RunningPid(const std::string& process, std::string_view command);
 
-// How a command reads objects.
+// How a command reads objects. The reading sets the members whose comments begin with "set:".
 struct ReadMode {
   bool stop = true;  // stop the process while its records are copied
   // The reading needs a small part of the records: copy only that part, not the memory around it.

@@ -153,8 +153,8 @@ class HeapObjects {
   std::optional<SpanInfo> SpanAround(Address address) const;
   // The span of the page in the page map; 0 if the page has no span.
   Address SpanAt(Address address) const;
-  // The results of SpanAt for the page at `address`, which is the last, and for pages before it: as
-  // many as one read gets. `records` is empty if none of them has a span.
+  // The results of SpanAt for as many pages as one read gets; the last one is for the page at
+  // `address`. `records` is empty if none of them has a span.
   struct PageRecords {
     uint64_t pages;
     std::vector<Address> records;

@@ -37,7 +37,7 @@ class ContentsReader {
  private:
   Image& image_;
   std::vector<char> block_ = std::vector<char>(kBlockBytes);
-  Address start_ = 1;  // the start of no block
+  Address start_ = 1;  // no block starts at this address
   bool readable_ = false;
 };
 

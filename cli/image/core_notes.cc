@@ -164,7 +164,7 @@ class Reader {
   const size_t file_bytes_;
   const Machine* const machine_;            // null if unknown
   ThreadRegisters* last_thread_ = nullptr;  // in notes_
-  size_t left_bytes_ = kMostCoreNoteBytes;  // that may be read
+  size_t left_bytes_ = kMostCoreNoteBytes;  // the bytes of notes that may still be read
   CoreNotes notes_;
 };
 

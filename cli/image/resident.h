@@ -62,7 +62,8 @@ PageSource OpenWrittenPages(pid_t pid);
 PageSource OpenPagemap(pid_t pid);
 constexpr uint64_t kLongestPagemap = uint64_t{1} << 40;
 
-// Reads entries of a pagemap, one for each hardware page from number `first` on; returns how many.
+// Reads entries of a pagemap, one for each hardware page from number `first` on; returns the number
+// of entries.
 using PagemapEntries = std::function<size_t(uint64_t first, uint64_t* entries, size_t n)>;
 // Returns the present pages by such entries.
 PageSource PagesOf(PagemapEntries entries);

@@ -177,7 +177,7 @@ namespace {
 constexpr uint64_t kAlignment = 4096;
 // An x86 register set of at least this size is one of the xsave instruction.
 constexpr size_t kExtendedStateBytes = 576;
-// An ELF header without section headers can count one more.
+// One less than the most that an ELF header without section headers can count.
 constexpr size_t kMostParts = PN_XNUM - 2;
 
 // Memory without a gap.

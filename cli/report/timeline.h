@@ -28,8 +28,8 @@ struct PlotPoint {
   uint64_t in_use_bytes = 0;
 };
 PlotPoint PointOf(const ProcessFigures& reading);
-// Adds a point. If there are more than `most`, keeps of each two neighbours the one with more
-// resident memory.
+// Adds a point. If there are more than `most` points, halves their number: of each two neighbours
+// it keeps the one with more resident memory.
 void AddPoint(PlotPoint point, size_t most, std::vector<PlotPoint>* points);
 // Returns a self-contained drawing, without scripts.
 std::string TimelineSvg(const std::string& title, const std::vector<PlotPoint>& points);

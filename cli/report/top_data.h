@@ -35,7 +35,7 @@ struct ProcessView {
   std::optional<SampleCount> samples;
   std::vector<CallSite> sites;
   std::vector<ProcessFigures> history;  // the oldest first, the last is `now`
-  // The oldest first. Each is of the time of an entry of `history`; some may be missing.
+  // The oldest first. Each element is of the time of an entry of `history`; some may be missing.
   std::vector<SampleCount> sample_history;
 };
 
