@@ -163,7 +163,8 @@ def plan(fault, everything=False):
 
 
 def selected(tests, kinds, only, runs):
-    """The names of the tests, given as name -> labels, that have one of the kinds, match `only` and run: runs(name, labels)."""
+    """Returns those tests (name -> labels) that have one of the kinds, match `only`, and run
+    according to runs(name, labels)."""
     return [name for name, labels in tests.items()
             if set(labels) & set(kinds) and runs(name, labels)
             and name != NOT_A_WITNESS and re.search(only, name)]

@@ -6,7 +6,8 @@
   scripts/tiers.py --markdown   prints it as tests/README.md has it
 
 A tier includes the tiers before it, except for the cells in LEFT_TO. A cell is a tier, or the reason why the kind does not
-run there. Of the cells in GATE `make test`, the gate for changes, runs only some tests, so that it takes minutes.
+run there. In the cells of GATE, `make test`, the gate for changes, runs only some of the tests, so
+that it takes minutes.
 """
 
 import re

@@ -102,7 +102,7 @@ def postpone(program: list[tuple[int, int, int, int]], at: int) -> bool:
     """Handles the section that begins at `at` with a lock that was tried and found held: moves it after
     the next section of the same operation, as a wait. Without a next section it was a search for objects
     of another shard, for which any shard is enough: the section is removed. The operations before
-    the section are already counted. The length of the list does not change."""
+    the section are done. The length of the list does not change."""
     end = at
     while program[end][3] != RELEASED or program[end][1] != program[at][1]:
         end += 1

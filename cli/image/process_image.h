@@ -48,11 +48,11 @@ class LiveImage : public Image {
 
 // CopiedImage: a copy of the parts of another image that a reader needs, made in one pass.
 //
-// How to use it: The reader runs once while the target runs: each read adds the blocks around it
-// to the copy. Then the target is stopped, Refresh() reads all these blocks again, and the target
-// continues. The reader runs a second time, on the copy. If that needs a block that the copy lacks,
-// `complete()` is false and both steps are repeated. So the target is stopped only while memory is
-// copied. If a guard is set, Refresh() copies no more than the blocks with guards.
+// It is used as follows. The reader runs once while the target runs: each read adds the blocks
+// around it to the copy. Then the target is stopped, Refresh() reads all these blocks again, and
+// the target continues. The reader runs a second time, on the copy. If that needs a block that the
+// copy lacks, `complete()` is false and both steps are repeated. So the target is stopped only
+// while memory is copied. If a guard is set, Refresh() copies no more than the blocks with guards.
 
 // A lock or a change flag of the target: while it is not 0, records may be half changed.
 struct Guard {

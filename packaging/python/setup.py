@@ -35,7 +35,7 @@ def readelf(option, path):
 
 
 def platform_tag(usual):
-    """The tag of the wheel, where that of a wheel for this system is `usual`."""
+    """The tag of the wheel; `usual` is the tag of a wheel for this system."""
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", LIBRARY))
     if needed != ["libc.so.6"] or (COMMAND.exists() and "(NEEDED)" in readelf("--dynamic", COMMAND)):
         return usual

@@ -48,7 +48,7 @@ def test_load(test):
 
 
 def switches(pid):
-    """How often each thread of the process gave up its CPU: a thread that is stopped does."""
+    """How often each thread of the process gave up its CPU; a thread does so when it is stopped."""
     return {task.name: re.findall(r"^\w*voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text(), re.MULTILINE)
             for task in tasks(pid)}
 
@@ -319,7 +319,7 @@ def test_run(test):
         end = json.loads(path.read_text())
         test.check_sums(end)
         test.expect("TCMALLOC_RELEASE_RATE=3" in end["settings"], end["settings"])
-        # What is not the allocator's is named.
+        # Memory that is not the allocator's is named.
         done = run(sys.executable, "-c", "import mmap, os; memory = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE); "
                    "memory.write(bytes(64 << 20)); os._exit(0)")
         named = re.search(r"^  not the allocator's: ([\d.]+) MiB: ([\d.]+) MiB memory that the program maps itself, without malloc, ",

@@ -86,7 +86,8 @@ class Test(harness.Test):
 
 
 class Record:
-    """The record for requests, found as docs/introspection.md says, and written without the command's care."""
+    """The record for requests, found as docs/introspection.md says. The test writes to it without
+    the precautions of the command."""
 
     def __init__(self, pid):
         self.memory = open(f"/proc/{pid}/mem", "r+b", buffering=0)

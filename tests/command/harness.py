@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the tcmalloc command share: programs that it looks at, and what it answers.
+"""Shared by the tests of the tcmalloc command: programs that it reads, and its answers.
 
 A test file has a function test_WHAT(test) for each test, and ends with run_test(globals()). Its arguments are WHAT COMMAND
 PROGRAM LIBRARY. LIBRARY may be "linked": then the program has the allocator in itself. COMMAND may be the folder of all builds:
@@ -32,7 +32,7 @@ SAMPLED = {**AT_REST, "TCMALLOC_SAMPLE_PARAMETER": "20000"}
 
 
 class Skipped(Exception):
-    """The test cannot run, or only this far."""
+    """The test cannot run, or cannot run further."""
 
 
 def clean_environment(**variables):

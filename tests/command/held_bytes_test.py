@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Everything that says how much the program holds says the same number: held and requested bytes of docs/statistics.md.
+"""All reports of how much the program holds agree: held and requested bytes of docs/statistics.md.
 
   held_bytes_test.py WHAT COMMAND PROGRAM LIBRARY
 
@@ -84,7 +84,8 @@ def expect_classes(test, rows, stats, target):
 
 
 def rounded(text, pattern):
-    """The bytes that the text has in the place of the group of the pattern, and the last digit's value."""
+    """Returns the bytes that the text has in the place of the pattern's group, and the value of the
+    last digit."""
     number, unit = re.search(pattern, text)[1].split()
     unit_bytes = 1 << 10 * ("B KiB MiB GiB".split().index(unit.replace("bytes", "B")))
     return float(number) * unit_bytes, unit_bytes / 10

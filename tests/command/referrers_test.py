@@ -14,8 +14,8 @@ from cores import crash
 from harness import AT_REST, INCOMPLETE, Process, new_folder, run_test
 
 LIST_LENGTH = 100_000
-# More roots and places of the heap than fit into the library's lists themselves: the lists then lie in pages that have
-# nothing else that a snapshot contains.
+# The number of additional roots and places of the heap. The library's lists themselves have no room
+# for so many, so the lists lie in other pages, which have nothing else that a snapshot contains.
 MANY = 40
 SHARED = 100
 
@@ -150,7 +150,7 @@ def test_records(test):
                 test.expect(f"incomplete: a snapshot has no variables, stacks, registered roots ({len(roots)}) and" in text and
                             "leaked" not in text, text)
             # The file has all private memory and the registers.
-            # Of the many objects of 128 MiB each has one word.
+            # Each of the many objects of 128 MiB has one word.
             test.ask("snapshot", program.pid, file, "--contents")
             test.expect(file.stat().st_size < 1 << 29, f"a snapshot of {file.stat().st_size} bytes")
             text = text_of(test, file, program.objects["hidden"])

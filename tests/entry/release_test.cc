@@ -67,7 +67,7 @@ TEST_F(ReleaseTest, AllThatIsFreeGoes) {
       EXPECT_GE(tcmalloc_release_free_memory(), free_bytes);
     }
     EXPECT_EQ(FreeMapped(), 0u);
-    // Whole hugepages inside the object: what is beside it may be in use.
+    // Uses whole hugepages inside the object, since the memory beside it may be in use.
     char* const hugepage =
         freed + kHugepageBytes - reinterpret_cast<uintptr_t>(freed) % kHugepageBytes;
     EXPECT_TRUE(NothingResident(hugepage));

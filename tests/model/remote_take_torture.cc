@@ -11,9 +11,9 @@
 //
 // It runs for the seconds; without them, until as many caches were taken as the least. Exit status
 // 0 means that enough caches were taken and nothing was wrong. With --without-membarrier the taker
-// has only a barrier of its own, and something must go wrong: it runs until it sees a violation,
-// without --seconds for ever, and 0 means that it saw one. 77 means that this machine cannot show
-// that.
+// has only a barrier of its own, and something must go wrong. The program runs until it sees a
+// violation, for ever if --seconds is missing, and 0 means that it saw one. 77 means that this
+// machine cannot show that.
 //
 // Objects are no pointers and each bin operation keeps its array's bounds, so that a violation does
 // no damage. The words are plain, so that ThreadSanitizer reports accesses without order.

@@ -160,8 +160,8 @@ class Side:
         return done
 
     def start(self, argv, ready, timeout=30, env=None):
-        """Starts a server and returns once `ready()` is true. It is stopped with the side at the
-        latest."""
+        """Starts a server and returns once `ready()` is true. It is stopped at the latest when the
+        side ends."""
         server = Server(self, [str(a) for a in argv], self.environment(extra=env))
         self._servers.append(server)
         deadline = time.monotonic() + timeout
@@ -198,8 +198,8 @@ class Side:
                 raise Failure(f"process {pid} has not mapped {file_name}")
 
     def prove(self, min_processes, min_heap_mib):
-        """Checks who served malloc in the processes of this side. Raises unless it was the provider in
-        all of them."""
+        """Checks which library served malloc in the processes of this side. Raises unless it was
+        the provider in all of them."""
         processes = 0
         for record in sorted(self._evidence.glob("bindings.*")):
             text = record.read_text(errors="replace")

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kForks = 500;
 constexpr unsigned kSecondsWithoutFork = 40;
-// The time between two signals differs each time, up to this.
+// The time between two signals varies; this is the longest time.
 constexpr int kMostNanosecondsBetween = 300000;
 
 volatile sig_atomic_t forks;
@@ -22,9 +22,9 @@ volatile sig_atomic_t is_child;
 bool alone;
 timer_t timer;
 
-// Sets the time of the next signal. It does not come at a tick of the kernel, so it may interrupt
-// any instruction; and not before the handler has returned, which would interrupt the same
-// instruction again.
+// Sets the time of the next signal. The signal does not come at a tick of the kernel, so it may
+// interrupt any instruction. It does not come before the handler has returned, since it would then
+// interrupt the same instruction again.
 void SetTimer() {
   const int apart = 104729;  // a prime
   const itimerspec once = {{0, 0}, {0, 1 + forks * apart % kMostNanosecondsBetween}};

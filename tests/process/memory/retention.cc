@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // retention WORKLOAD [hugepages]: runs the workload, and becomes idle. Then the allocator releases
-// memory until it keeps no more than the retention total and its shares, by its own statistics, and
-// what these call fragmentation:
+// memory until, by its own statistics, it keeps no more than the retention total and its shares,
+// and what the statistics call fragmentation:
 //   * free objects in spans that are partly in use, and the allocator's records;
 //   * free pages between spans in use: up to a sixteenth of what these hold;
 //   * the 64 KiB that each thread may cache whatever its share is.
@@ -278,7 +278,8 @@ int main(int argc, char** argv) {
   const HeapFigures figures;
   IsWithinShares(figures, true);
   CHECK(figures["released_bytes"] > 0);
-  // What counts as released is not resident: beside the heap, the stacks of the threads are.
+  // Memory that counts as released is not resident; beside the heap, only the stacks of the threads
+  // are resident.
   const size_t stacks = (many ? kManyThreads : kThreads) * 64 * kKiB;
   const size_t backed = figures["actual_bytes"];
   dprintf(STDOUT_FILENO, "resident %zu KiB, backed %zu KiB\n", ResidentBytes() / kKiB,

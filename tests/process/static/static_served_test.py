@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who serves the allocations of programs that are linked with an archive, in every way of linking.
+"""Checks which allocator serves programs that are linked with an archive, in every way of linking.
 
 Usage: static_served_test.py STATIC_LIBRARY SOURCE WORK_FOLDER C_COMPILER CXX_COMPILER [OPTION...]
 

@@ -45,8 +45,8 @@ static pthread_t sleepers[kSleepers];
 static _Atomic long sleeper_ids[kSleepers];
 static pthread_barrier_t barrier;
 
-// Returns the thread that is neither the calling one nor a sleeper, or 0. `*threads` is the number
-// of threads.
+// Returns the number of the thread that is neither the calling one nor a sleeper; 0 if there is
+// none. `*threads` is the number of threads.
 static long Stranger(int* threads) {
   DIR* tasks = opendir("/proc/self/task");
   CHECK(tasks != NULL);
@@ -64,7 +64,7 @@ static long Stranger(int* threads) {
   return stranger;
 }
 
-// Whether the library's thread is not among the process's, which are this many.
+// True if the process has this many threads, without the library's thread.
 static int IsAbsent(int expected_threads) {
   int threads = 0;
   return Stranger(&threads) == 0 && threads == expected_threads;
@@ -361,7 +361,7 @@ static void Sandbox(void) {
   EnterStrictSandbox();
   const size_t before = Released();
   FreeObjects();
-  // This is a release that is later than those of the frees.
+  // This release comes after those of the frees.
   AwaitReleased(before + 190 * kMiB);
   _exit(0);
 }
@@ -499,7 +499,7 @@ static void Asleep(void) {
   CHECK(stranger != 0);
   AwaitSleepForGood(stranger);
   const long before = Wakeups(stranger);
-  // Frees more than the release policy ignores, but nothing that is due at once.
+  // Frees more than the release policy ignores, but too little for a release that is due at once.
   Free(NewMarked(20 * kMiB, 1));
   while (Wakeups(stranger) == before) Sleep(100);
   AwaitSleepForGood(stranger);

@@ -76,7 +76,7 @@ cpu_set_t AllCpus() {
   return set;
 }
 
-// To a random CPU. One that is offline or that the cpuset forbids is refused.
+// Moves to a random CPU. The kernel refuses a CPU that is offline or that the cpuset forbids.
 void Move(unsigned* random) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -144,7 +144,7 @@ class Progress {
   std::thread thread_{[this] { Run(); }};
 };
 
-// Until `seconds` have passed or, for 0, stdin ends.
+// Lasts until `seconds` have passed or, if they are 0, until stdin ends.
 class Until {
  public:
   explicit Until(long seconds) : seconds_(seconds) {}

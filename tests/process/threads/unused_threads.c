@@ -2,8 +2,8 @@
 //
 // Threads that never allocate. While they live, the library has its thread; when they have ended,
 // in whatever way, the process has one thread again, and may make calls that need that (unshare).
-// Nothing shows how the library notices the ends: a start function is called by the C library, gets
-// its argument, and its result is the thread's.
+// The program cannot see how the library notices the ends: the C library calls a start function and
+// passes its argument, and its result is the thread's.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

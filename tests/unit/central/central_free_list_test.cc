@@ -140,7 +140,7 @@ class Model {
     size_t threads = 0;
     size_t used_at = 0;      // fresh_spans_ at the last use
     size_t adopter = kNone;  // the shard whose thread has adopted this one while it lives
-    size_t last_source = 0;  // its distance from this shard
+    size_t last_source = 0;  // the distance of the last source from this shard
     bool has_had_spans = false;
   };
 

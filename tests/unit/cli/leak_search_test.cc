@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a search for leaks reads of a heap, on the heap of this process. Searches run in other
+// Tests what a search for leaks reads of a heap, on the heap of this process. Searches run in other
 // processes (tests/process): the searching process has pointers to what it found.
 #include "heap/leak_search.h"
 

@@ -28,7 +28,7 @@ TEST(CleanTextTest, ReplacesWhatControlsATerminal) {
   EXPECT_EQ(CleanText("a\tb\nc\rd\x7f"), "a?b?c?d?");
   EXPECT_EQ(CleanText("\xc2\x9b"
                       "31m"),
-            "?31m");  // CSI in one character
+            "?31m");  // the control sequence introducer (CSI) as one character
   EXPECT_EQ(CleanText("\xe2\x80\xae"
                       "txt.exe"),
             "?txt.exe");

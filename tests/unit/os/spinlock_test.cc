@@ -314,7 +314,7 @@ TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   lock.Unlock();
 }
 
-// A hold must end if others wait for what its thread has.
+// A hold must end if other threads wait for something that its thread holds.
 TEST(SpinLockForkTest, AHoldWithADeadlineEnds) {
   SpinLock unused(LockRank::kShard);
   SpinLock taken(LockRank::kPageHeap);

@@ -145,7 +145,7 @@ void ExpectGuards(FakeVirtualMemory& vm, const std::vector<Piece>& records) {
   }
 }
 
-// Whatever the program's memory is mapped beside, it does not touch records. Each further region is
+// Wherever the program's memory is mapped, it is not adjacent to records. Each further region is
 // larger, so there are few.
 TEST(MetadataArenaTest, RecordsLieBetweenPagesWithoutAccess) {
   for (const auto placement :
@@ -282,7 +282,7 @@ void GrowAtOnce(FakeVirtualMemory& vm, MetadataArena& arena) {
   EXPECT_NE(arena.Allocate(2048), nullptr);
 }
 
-// Of the other chunks only addresses are left.
+// Only the addresses of the other chunks are left.
 TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseOneChunkOfARegion) {
   FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kDownwards));
   MetadataArena arena(vm);

@@ -127,7 +127,7 @@ TEST_F(PageHeapClearTest, NoHugepageIsSplit) {
   EXPECT_TRUE(IsZero(48 * kMiB));
 }
 
-// A sandbox may end the process for the question.
+// A sandbox may end the process if it asks the OS which pages are backed.
 TEST_F(PageHeapClearTest, WhereTheOsCannotBeAskedLongMemoryIsReplaced) {
   vm_.SetKnowsBacked(false);
   const size_t bytes = kMinReplacedBlindly.bytes();
@@ -192,7 +192,7 @@ TEST_F(PageHeapClearTest, MemoryThatIsNotZeroFilledIsCleared) {
 // cleared and read, as is all released memory.
 class ZeroModel {
  public:
-  // `is_short`: address space is, so that memory is unmapped; else there is room for moves.
+  // `is_short`: address space is short, so that memory is unmapped; else there is room for moves.
   ZeroModel(size_t hardware_page, bool is_short, uint64_t seed)
       : is_short_(is_short),
         random_(seed),

@@ -80,7 +80,7 @@ TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
   heap_.hints().free_observer.store(nullptr);
   EXPECT_EQ(looks, kHomes);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, kept);
-  // Nobody is there any more.
+  // No other thread keeps spans any more.
   EXPECT_EQ(heap_.DrainSpanCaches(), kept);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, 0u);
   heap_.CheckInvariants();

@@ -260,11 +260,11 @@ TEST_F(RegretBudgetTest, AnEarlierTimeChangesNothing) {
 TEST_F(RegretBudgetTest, AReleaseThatWasNotNeededIsPaidBack) {
   At(100'000);
   budget_.Spend(kAtRisk);
-  EXPECT_EQ(At(100'999), Length(0));  // what is at risk has a bound
+  EXPECT_EQ(At(100'999), Length(0));  // the bytes at risk are bounded
   EXPECT_EQ(At(101'000), Length(0));
   EXPECT_EQ(At(102'000), kAtRisk);
   budget_.Spend(kAtRisk);
-  EXPECT_EQ(At(104'000), kAtRisk);  // nobody looked for two windows
+  EXPECT_EQ(At(104'000), kAtRisk);  // the budget was not read for two windows
 }
 
 TEST_F(RegretBudgetTest, AReleaseThatWasNeededIsNot) {

@@ -199,8 +199,8 @@ TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   EXPECT_EQ(plan(0, 64, true), std::pair(size_t{0}, size_t{64}));
 }
 
-// In each class, and for any limit of the cache: bins that claim less stay for at least as long,
-// and a bin that is never used loses all its objects, if it does not claim very little.
+// In each class, and for any limit of the cache, bins that claim less keep their objects for at
+// least as long. A bin that is never used loses all its objects, unless it claims very little.
 TEST(BinPolicyTest, EachUnusedBinDrains) {
   const auto spared_for = [](SizeClass c, size_t limit, size_t max_bytes) {
     uint8_t n = 0;
