@@ -98,7 +98,7 @@ struct Pauses {
 // determines once which blocks to copy.
 Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered = false);
 
-// As ReadAtRest, for the objects: `f` is called several times, and the last call counts.
+// Like ReadAtRest, for the objects: `f` is called several times, and the last call counts.
 void WithObjects(OpenProcess& process, ReadMode* mode,
                  const std::function<void(const HeapObjects&)>& f);
 

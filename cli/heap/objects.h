@@ -83,8 +83,8 @@ class HeapObjects {
   // Calls f for every span, in the order of the regions, then for each guarded object in use, as a
   // span that consists of it.
   void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
-  // As ForEachSpan, while the target runs: calls `skipped` for pages whose records contradict each
-  // other because they change.
+  // Like ForEachSpan, while the target runs: calls `skipped` for pages whose records contradict
+  // each other because they change.
   void ForEachSpanWhileRunning(
       const std::function<void(const SpanInfo&)>& f,
       const std::function<void(Address start, uint64_t bytes)>& skipped) const;

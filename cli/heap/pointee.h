@@ -72,7 +72,7 @@ class Pointees {
   Pointees(Image& image, const HeapObjects* objects);
 
   Pointee At(Address address) const;
-  // As Find, with the object before.
+  // Like Find, with the object before.
   Pointee WithNeighbour(Address address) const;
   // The mapping with that address, or null.
   const Mapping* MappingAt(Address address) const;

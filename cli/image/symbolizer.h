@@ -31,7 +31,7 @@ std::string Demangle(const std::string& name);
 // Demangles names of other users, in a child that is started with the first one.
 class ConfinedDemangler {
  public:
-  // As Demangle. A name that costs too much, and those after it, stay as they are.
+  // Like Demangle. A name that costs too much, and those after it, stay as they are.
   std::string Demangled(const std::string& name);
 
  private:

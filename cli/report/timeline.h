@@ -14,7 +14,7 @@ std::string TimelineJson(const ProcessFigures& reading);
 // Returns a whole exposition. The metrics have the names of tcmalloc_stats_openmetrics, names for
 // the process's members, and labels for the process.
 std::string TimelineOpenMetrics(const ProcessFigures& reading);
-// As TimelineOpenMetrics, in the older text format of Prometheus (version 0.0.4), without times.
+// Like TimelineOpenMetrics, in the older text format of Prometheus (version 0.0.4), without times.
 // node_exporter's textfile collector reads this format; it refuses OpenMetrics.
 std::string TimelinePrometheus(const ProcessFigures& reading);
 // "2026-11-23T11:45:35.250Z"

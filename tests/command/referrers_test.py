@@ -15,7 +15,7 @@ from harness import AT_REST, INCOMPLETE, Process, new_folder, run_test
 
 LIST_LENGTH = 100_000
 # The number of additional roots and places of the heap. The library's lists themselves have no room
-# for so many, so the lists lie in other pages, which have nothing else that a snapshot contains.
+# for this many, so the lists lie in other pages, which have nothing else that a snapshot contains.
 MANY = 40
 SHARED = 100
 

@@ -1002,7 +1002,8 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   ExpectDeath({all[60]}, DoubleFree(all[60]));
 }
 
-// As TheSpanGoesWhileACallWaits, for IsOut: it does not read data that another shard's lock guards.
+// Like TheSpanGoesWhileACallWaits, for IsOut: it does not read data that another shard's lock
+// guards.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
