@@ -89,7 +89,7 @@ def judge(name, end, output, again, folder):
 
 
 def list_errors(text, today):
-    """What is wrong with the list of known flaky tests."""
+    """Returns the mistakes in the list of known flaky tests."""
     errors = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):

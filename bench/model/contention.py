@@ -100,9 +100,9 @@ def programs_of(threads: list[Rounds], processors: int) -> list[list[tuple[int, 
 
 def postpone(program: list[tuple[int, int, int, int]], at: int) -> bool:
     """Handles the section that begins at `at` with a lock that was tried and found held: moves it after
-    the next section of the same operation, as a wait. Without a next section it was a search for objects
-    of another shard, for which any shard is enough: the section is removed. The operations before
-    the section are done. The length of the list does not change."""
+    the next section of the same operation, as a wait. If there is no next section, the section was
+    a search for objects of another shard, for which any shard is enough. It is then removed. The
+    operations before the section are done. The length of the list does not change."""
     end = at
     while program[end][3] != RELEASED or program[end][1] != program[at][1]:
         end += 1
@@ -132,7 +132,7 @@ def play(threads: list[Rounds], processors: int, nodes: int, costs: Costs, seed:
     starts = [chance.random() * 4 * round_ns for _ in programs]
     ends = list(starts)
     position = [0] * len(programs)
-    # For each processor, the ends of the holds that it has begun.
+    # For each processor, the times at which the holds that it has begun end.
     holds: list[list[float]] = [[] for _ in programs]
     holder: dict[int, int] = {}
     waiters: dict[int, collections.deque] = collections.defaultdict(collections.deque)

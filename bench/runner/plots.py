@@ -313,7 +313,7 @@ def call_latency(data, style):
     return figure
 
 
-# Without phases, every allocator; with phases, those that have them.
+# Without phases, the panel has every allocator; with phases, those that have phases.
 INDEX_BUILD_ROWS = ("index-build", "index-build-phases")
 
 

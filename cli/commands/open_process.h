@@ -33,7 +33,7 @@ struct OpenProcess {
   std::unique_ptr<Image> image;
   std::optional<Root> root;   // none if it has another malloc
   CoreImage* core = nullptr;  // the image, if it is a file
-  // Where its program and libraries are searched.
+  // Where to search for its program and libraries.
   FileSearch files = FileSearch(0);
 
   bool runs_on_this_allocator() const { return root.has_value(); }

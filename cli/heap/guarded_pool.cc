@@ -165,7 +165,7 @@ void GuardedPool::SetObject(const GuardedSlot& object, GuardMistake* mistake) co
 
 GuardMistake GuardedPool::Classify(Address fault) const {
   const GuardedSlot* nearest = nullptr;
-  // Of equally near objects, chooses one that was not freed.
+  // If several objects are equally near, chooses one that was not freed.
   const auto consider = [&](const GuardedSlot* other) {
     if (other == nullptr || !other->HasObject()) return;
     if (nearest != nullptr) {

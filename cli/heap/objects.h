@@ -48,7 +48,7 @@ struct Object {
   uint64_t bytes = 0;
 };
 
-// What an address of the process belongs to.
+// The description of an address of the process.
 struct Place {
   enum class Kind {
     kOutside,   // not in this heap

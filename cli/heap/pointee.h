@@ -22,7 +22,7 @@ struct Pointee {
     kNoAddress,  // with upper bits that no address of a program has
     kHeap,       // `place`; the pool of guarded samples is a part of the heap
     kAfterHeap,  // a short way after memory of the heap
-    kModule,     // in the program or a library: `name`
+    kModule,     // in a mapping of the program or of a library: `name`
     kStack,      // of `thread`
     kMemory,     // other memory; `name` is that of the mapping, if it has one
     kNothing,    // no memory is there

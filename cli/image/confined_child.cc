@@ -160,7 +160,7 @@ ConfinedChild::ConfinedChild(const Confinement& confinement, const std::function
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw Failure(fmt::format("socketpair: {}", strerror(errno)));
   }
-  // What is in the buffers must not be written twice.
+  // Text in the buffers must not be written twice.
   fflush(stdout);
   fflush(stderr);
   const pid_t parent = getpid();

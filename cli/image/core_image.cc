@@ -101,7 +101,7 @@ void CoreImage::ReadSegments(Elf* elf, size_t count) {
   }
   std::stable_sort(segments_.begin(), segments_.end(),
                    [](const Segment& a, const Segment& b) { return a.start < b.start; });
-  // Of two segments that overlap, the second one is ignored.
+  // If two segments overlap, the second one is ignored.
   Address end = 0;
   std::erase_if(segments_, [&end](const Segment& segment) {
     if (segment.start < end) return true;

@@ -23,7 +23,8 @@ struct OpenedFile {
 // has no effect. Links of the kernel that are not names (/proc/PID/fd) are not followed. Kernels
 // before 5.6 cannot resolve names below a directory: there, kBelow has the effect of kAnywhere.
 OpenedFile OpenRegularFile(int directory, const std::string& path, Resolve resolve);
-// The same for a link of the kernel that leads to a file: /proc/PID/exe, an entry of map_files.
+// Does the same for a link of the kernel to a file, for example /proc/PID/exe or an entry of
+// map_files.
 OpenedFile OpenLinkOfKernel(const std::string& path);
 
 // Opens a directory below which names are resolved; -1 if there is none.

@@ -34,7 +34,7 @@ Growth GrowthOver(const std::vector<Statistics>& readings, double seconds);
 // "grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour at that rate)".
 std::string GrowthText(const Growth& growth);
 
-// When the process carries out a request of a command.
+// The time at which the process carries out a request of a command.
 enum class RequestTime { kNever, kAtNextAllocation, kAtOnce };
 
 struct Facts {

@@ -43,7 +43,8 @@ struct ProcessView {
 struct Rates {
   double seconds = 0;
   std::optional<double> growth;  // of the memory in use; nullopt before two readings
-  // Of allocations, whether freed since or not, by the samples; nullopt without samples.
+  // The bytes that were allocated per second, whether freed since or not, by the samples; nullopt
+  // without samples.
   std::optional<double> allocated;
 };
 Rates RatesOf(const ProcessView& view);

@@ -25,7 +25,7 @@ LEAST_SAMPLED = 64
 
 
 def answers(process, command):
-    """What the process says, up to a line "end"; one line for `figures`."""
+    """The process's answer, up to a line "end"; one line for `figures`."""
     process.process.stdin.write(command + "\n")
     process.process.stdin.flush()
     lines = []

@@ -122,7 +122,7 @@ TEST(Aligned, RefusedAlignments) {
 }
 
 // memalign's manual requires EINVAL for an alignment that is not a power of two; glibc before 2.38
-// uses the next power of two. Both results are accepted, but not a misaligned object.
+// uses the next power of two. The test accepts both results, but not a misaligned object.
 TEST(Aligned, MemalignWithOddAlignments) {
   for (size_t alignment : {0u, 3u, 5u, 12u, 24u, 100u, 1000u, 5000u, 12288u, 100000u}) {
     errno = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The promises of the C++ standard ([new.delete]) for every replaceable form of operator new and
-// delete, and for their tc_* names.
+// Tests the promises of the C++ standard ([new.delete]) for every replaceable form of operator new
+// and delete, and for their tc_* names.
 #include <errno.h>
 #include <gtest/gtest.h>
 

@@ -42,7 +42,7 @@ void ReadText(const std::string& text) {
     if (function.start < end || function.end <= function.start) abort();
     end = function.end;
   }
-  // What was read can be written and read again.
+  // The result can be written and read again.
   static_cast<void>(ParseSnapshot(SnapshotText(facts)));
 }
 

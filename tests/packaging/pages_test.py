@@ -186,7 +186,7 @@ def main():
         shutil.copy(shutil.which("perl"), work / name)
     (work / "server-files").mkdir()
     own = environment(HOME=str(work), PATH=f"{work}/tcmalloc/bin:{work}/bin:{os.environ['PATH']}")
-    del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps shows what is set
+    del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps would show the variable
     # A path of a socket is at most 108 bytes long.
     with tempfile.TemporaryDirectory(prefix="tcmalloc-pages-") as folder:
         server = start_redis(pathlib.Path(folder), own)

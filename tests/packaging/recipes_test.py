@@ -162,7 +162,7 @@ def main():
         home.chmod(0o755)
         subprocess.run(["cmake", "--install", build, "--prefix", home / "tcmalloc"], check=True, stdout=subprocess.DEVNULL)
         own = environment(HOME=str(home), PATH=f"{home}/tcmalloc/bin:/usr/local/bin:{path}")
-        del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps shows what is set
+        del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps would show the variable
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         surroundings = contextlib.nullcontext()
         if "podman" in PROGRAMS[recipe]:

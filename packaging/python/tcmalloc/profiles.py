@@ -87,7 +87,7 @@ class PythonNames:
 
 
 class Profile:
-    """What a block allocated, or what was in use at its end. Use it after the block."""
+    """The allocations of a block, or the objects in use at its end. Use it after the block."""
 
     def __init__(self, interval, kind):
         if kind not in KINDS:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the leak checker finds in a program that leaks memory in known ways.
+"""Tests that the leak checker finds the leaks of a program that leaks memory in known ways.
 
   leaks_test.py WHAT PROGRAM LIBRARY CLEAN_PROGRAM
 

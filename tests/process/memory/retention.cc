@@ -40,7 +40,7 @@ constexpr size_t kThreads = 8;
 // The threads of many_threads: enough for a share of thread caches of more than half of the total.
 constexpr size_t kManyThreads = 300;
 
-// What tcmalloc_stats_json says. Reading it allocates nothing.
+// The figures of tcmalloc_stats_json. Reading them allocates nothing.
 class HeapFigures {
  public:
   HeapFigures() {
@@ -115,7 +115,7 @@ void* FillAndEnd(void* thread) {
   return nullptr;
 }
 
-// Sleeps for good, unless the main thread waits a second time: the process ends before.
+// Sleeps without end, unless the main thread waits a second time; the process ends before that.
 void* Sleep(void*) {
   pthread_barrier_wait(&all_done);
   pthread_barrier_wait(&all_done);

@@ -227,7 +227,8 @@ def test_failures(test):
 
 
 def test_planted(test):
-    """Names of files are predictable. What another user may have put there is not written through."""
+    """Names of files are predictable. The library does not write through a file that another user
+    may have put there."""
     precious = test.folder / "precious"
     precious.write_text("precious")
     for cleanup in (1, 0):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a process writes because its environment asks for it: profiles to files, statistics.
+"""Tests the reports that a process writes because its environment requests them: profiles to files,
+statistics.
 
 usage: reports_test.py WHAT REPORTS LIBRARY MINIMAL_LIBRARY
 

@@ -34,7 +34,7 @@ EXPECTED = {
                  r"(  class \d+ of \d+ bytes: \d+ objects, limit \d+\n)+){2}",
     "tc-locks": "0 locks held\n",
 }
-# Where every object is sampled, a small one has pages of its own.
+# If every object is sampled, a small one has pages of its own.
 SAMPLED = {
     "tc-object in_use": rf"tcmalloc::SpanState::kLarge: .*\nin use by the program, 112 bytes at {ADDRESS}\n",
 }

@@ -203,7 +203,8 @@ class Model {
   // Takes free objects of a shard, from one span after the other: within a span the lowest one of a
   // divided line batch, else the lowest one.
   void TakeAnyFrom(Answer& answer, size_t shard) {
-    // Otherwise spans may be listed as having whole line batches without a check that they do.
+    // If a line batch has several objects, spans may be listed as having whole line batches without
+    // a check that they do.
     const bool ranks = line_objects_ == 1;
     uintptr_t current = 0;
     while (!answer.done()) {

@@ -154,8 +154,8 @@ TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
     contender.Interrupt(SIGUSR1);
     contender.Interrupt(SIGUSR1);
     value = 1;
-    // Unlock wakes the thread with a system call. That cannot fail, and it must not change errno
-    // either.
+    // Unlock wakes the thread with a system call. The system call cannot fail, and it must not
+    // change errno either.
     errno = 5678;
     lock.Unlock();
     EXPECT_EQ(errno, 5678);
@@ -457,7 +457,7 @@ TEST(SpinLockForkTest, AHoldDoesNotFreeWhatAnotherThreadTookAfterANestedOne) {
   }
 }
 
-// In the second thread a handler forks, too, which interrupted a section of its own: its hold may
+// In the second thread a handler that interrupted a section of the thread forks, too: its hold may
 // not wait for others.
 TEST(SpinLockForkTest, TheEndOfAHoldKeepsTheStateOfTheNextOne) {
   bool interrupted = true;

@@ -72,7 +72,7 @@ TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
 class MetadataArenaPageSizeTest : public testing::TestWithParam<std::tuple<size_t, bool>> {};
 
 // After random requests and returns, records are aligned, no byte is in two of them (each is filled
-// with its mark), and every byte is accounted for. The same work again needs no more memory.
+// with its mark), and every byte is accounted for. Repeating the same work needs no more memory.
 TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
   FakeVirtualMemory::Options options;
   std::tie(options.hardware_page_size, options.reserves) = GetParam();

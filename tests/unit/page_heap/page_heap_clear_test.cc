@@ -69,7 +69,7 @@ class PageHeapClearTest : public testing::Test {
   bool IsZero(size_t bytes) const {
     return start_[0] == 0 && memcmp(start_, start_ + 1, bytes - 1) == 0;
   }
-  // What was released, as ranges of MiB in the object.
+  // The released memory, as ranges of MiB in the object.
   std::vector<std::pair<size_t, size_t>> Replaced() {
     std::vector<std::pair<size_t, size_t>> ranges;
     for (const Call& call : vm_.TakeCalls()) {

@@ -236,7 +236,7 @@ TEST(RootMapTest, MappingMergedWithAStackIsNoPartOfIt) {
   process.control_blocks = {kBlock};
   EXPECT_EQ(RootsOf(process),
             And({"4df80-50000 stack", "50000-52000 conditional", "54000-68000 conditional"}));
-  // Without control blocks, all memory that may be the stack counts.
+  // Without control blocks, all memory that may be a stack counts as one.
   process.control_blocks = {};
   EXPECT_EQ(RootsOf(process),
             And({"41000-4df80 conditional", "4df80-52000 stack", "54000-68000 stack"}));

@@ -154,8 +154,9 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
-  // The leaked objects are hidden from the stack of the marking thread. None is the first object of
-  // a span or of a word of its bitmap: such addresses occur in the allocator's own frames.
+  // The leaked objects are hidden from the stack of the marking thread. None of them is the first
+  // object of a span or of a word of the span's bitmap: such addresses occur in the allocator's own
+  // frames.
   std::array<uintptr_t, kLost> hidden;
   std::vector<void*> others;
   for (size_t i = 0; i < kLost;) {
