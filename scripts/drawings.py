@@ -9,8 +9,8 @@
 Needs graphviz (dot). Each SVG has the SHA-256 of its source in a comment, so that a test sees
 without graphviz whether it was made from the present source (scripts/lint/drawing_sources.py).
 
-Each text has a fixed length, that of DejaVu Sans or what its box has room for: a reader's browser may have another font,
-and scales its letters to this length.
+Each text has a fixed length: its length in DejaVu Sans, or the length for which its box has room. A
+reader's browser may have another font, and scales its letters to this length.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which kinds of tests run in which preset, and from which tier on. No other table has this.
+"""Defines which kinds of tests run in which preset, and from which tier on. No other table has
+this.
 
   scripts/tiers.py              prints the table (make help-tests)
   scripts/tiers.py --markdown   prints it as tests/README.md has it

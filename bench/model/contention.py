@@ -12,8 +12,9 @@ average, and longer if another processor had it last, by the cache lines that th
 finds a lock held waits until the ones before it have released it. So an acquisition is contended if two
 processors would really have needed the lock at the same time.
 
-What the model leaves out: the order of events within a thread is that of the recorded run; a waiting
-processor never sleeps; memory itself costs nothing. Processors of a node have consecutive numbers.
+The model makes these simplifications: the order of events within a thread is that of the recorded
+run; a waiting processor never sleeps; memory itself costs nothing. Processors of a node have
+consecutive numbers.
 """
 
 import argparse
@@ -99,10 +100,11 @@ def programs_of(threads: list[Rounds], processors: int) -> list[list[tuple[int, 
 
 
 def postpone(program: list[tuple[int, int, int, int]], at: int) -> bool:
-    """Handles the section that begins at `at` with a lock that was tried and found held: moves it after
-    the next section of the same operation, as a wait. If there is no next section, the section was
-    a search for objects of another shard, for which any shard is enough. It is then removed. The
-    operations before the section are done. The length of the list does not change."""
+    """Handles the section that begins at `at`, whose lock was tried and found held. Moves the
+    section after the next one of the same operation, as a wait for the lock. If there is no next
+    section, the section was a search for objects of another shard, for which any shard is enough.
+    It is then removed. The operations before the section are done. The length of the list does not
+    change."""
     end = at
     while program[end][3] != RELEASED or program[end][1] != program[at][1]:
         end += 1

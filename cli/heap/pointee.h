@@ -20,7 +20,7 @@ struct Pointee {
     kNull,       // in the first pages, which no program can map: null, or null plus an offset
     kMinus,      // in the last pages: -1, an error value, or null minus an offset
     kNoAddress,  // with upper bits that no address of a program has
-    kHeap,       // `place`; the pool of guarded samples is a part of the heap
+    kHeap,       // in the heap, at `place`; the pool of guarded samples is a part of the heap
     kAfterHeap,  // a short way after memory of the heap
     kModule,     // in a mapping of the program or of a library: `name`
     kStack,      // of `thread`

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcmalloc timeline and diff on a process of doctor_situations.c.
+"""Tests tcmalloc timeline and diff on a process of doctor_situations.c.
 
   command_reports_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tcmalloc command on processes that run on the library, and on others.
+"""Tests the tcmalloc command on processes that run on the library, and on others.
 
   command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
@@ -329,7 +329,7 @@ def test_run(test):
         done = run("--children", "--json", path, "sh", "-c", f"{test.program} < /dev/null; exit 5", status=5)
         test.expect("process_command" in done.stderr, done.stderr)
         test.check_sums(json.loads(path.read_text()))
-        # A library of the same name that is another allocator's.
+        # A file with the library's name that is not a library of this allocator.
         other = folder / "lib/libtcmalloc.so.4"
         other.parent.mkdir()
         other.write_bytes(b"\x7fELF")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests of the tcmalloc command to running processes: flush, release, trim, set, profile --start and --stop.
+"""Tests requests of the tcmalloc command to running processes: flush, release, trim, set, profile
+--start and --stop.
 
   control_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every command that reads a process, on every form of core file.
+"""Tests every command that reads a process, on every form of core file.
 
   core_matrix_test.py COMMAND DOCUMENT LIBRARY PROGRAM DEBUG_LIBRARY NO_PIE STATIC STATIC_PIE
 
@@ -180,7 +180,7 @@ def whole(test, programs):
 
 
 def damaged(test, program, library):
-    """Files that lack the end, and files in which a lock or a change flag is set."""
+    """Tests files that lack their end, and files in which a lock or a change flag is set."""
     with process(test, program, library) as (target, said, folder):
         core = cores.crash(target, folder)
         contents = core.read_bytes()

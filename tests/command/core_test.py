@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tcmalloc command on core files and snapshots of processes.
+"""Tests the tcmalloc command on core files and snapshots of processes.
 
   core_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tcmalloc command on guarded samples.
+"""Tests the tcmalloc command on guarded samples.
 
   guarded_command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 

@@ -132,7 +132,8 @@ def requested_by_command(test, pid):
     profile = test.json("profile", pid)
     by_site = test.json("objects", pid, "--by", "site")
     folded = test.ask("profile", pid, "--format", "folded").stdout.splitlines()
-    # Each call site is rounded: objects of the C library may be smaller than those of the program.
+    # The figure of each call site is rounded, since objects of the C library may be smaller than
+    # those of the program.
     rounding = len(profile["call_sites"])
     return {
         "profile": profile["estimated_bytes"],

@@ -330,7 +330,7 @@ static void* HoldInThread(void* unused) {
   return unused;
 }
 
-// Memory whose copy takes a while.
+// Holds memory whose copy takes a while.
 static void HoldMuch(void) {
   const size_t bytes = (size_t)256 << 20;
   void* const memory = malloc(bytes);

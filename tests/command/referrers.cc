@@ -63,7 +63,7 @@ namespace {
 
 constexpr uintptr_t kHide = UINTPTR_MAX / 3;
 enum { kBytes = 440, kFreedBytes = 6'000, kListLength = 100'000, kMappedBytes = 1 << 20 };
-// The heap grows by fewer bytes at once than these.
+// These are more bytes than the heap grows by at once.
 enum { kApartBytes = 128 << 20, kBetweenBytes = 8 << 20, kRootBytes = 64 };
 
 void Print(const char* name, const void* object) {

@@ -112,7 +112,7 @@ def test_sampled(test):
             names = [frame["function"] for frame in link["allocated_by"]]
             test.expect("MakeGlobal" in names, f"call site: {names}")
         text = text_of(test, program.pid, program.objects["global"])
-        # A compiler may leave the vector's function on its own.
+        # A compiler may not inline the vector's function.
         sites = re.findall(r", allocated by (?:MakeGlobal \(referrers\.cc|reserve \(vector\.tcc):", text)
         test.expect_equal(len(sites), 2, text)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// memalign, posix_memalign, aligned_alloc, valloc and pvalloc: alignments from 0 to the largest
-// power of two, sizes up to SIZE_MAX.
+// Tests memalign, posix_memalign, aligned_alloc, valloc and pvalloc: alignments from 0 to the
+// largest power of two, sizes up to SIZE_MAX.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// malloc_trim, the functions of tcmalloc/tcmalloc.h that release free memory to the OS, and the
-// release rate.
+// Tests malloc_trim, the functions of tcmalloc/tcmalloc.h that release free memory to the OS, and
+// the release rate.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mallinfo, mallinfo2, malloc_info and mallopt, and the statistics of
+// Tests that mallinfo, mallinfo2, malloc_info and mallopt, and the statistics of
 // tcmalloc/tcmalloc.h, describe this heap. tests/process has readers of the formats.
 #include <errno.h>
 #include <fcntl.h>

@@ -73,7 +73,8 @@ def file_blocks(text):
 
 
 def end_descendants():
-    """Ends the processes that the commands have left. This process is the parent of all whose parent has ended."""
+    """Ends the processes that the commands have left. This process becomes the parent of processes
+    whose parent has ended."""
     while True:
         children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         if not children:

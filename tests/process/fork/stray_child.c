@@ -123,7 +123,7 @@ static size_t BytesInUse(void) {
   return bytes;
 }
 
-// A child of fork goes on with the heap, also when it has threads.
+// A child of fork continues to use the heap, even if it has threads.
 static void CheckOrdinaryFork(void) {
   const pid_t child = fork();
   if (child == 0) {

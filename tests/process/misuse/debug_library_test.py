@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory bugs on the debug libraries: each ends the program with the line that names it.
+"""Tests memory bugs on the debug libraries: each ends the program with the line that names it.
 
   debug_library_test.py WHAT BUGS LIBRARY [GUARDED]
 

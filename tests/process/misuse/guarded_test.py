@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Guarded samples on programs with one bug each.
+"""Tests guarded samples on programs with one bug each.
 
   guarded_test.py WHAT PROGRAM LIBRARY
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The heap profiler as programs and the environment use it: files, their names, and exact figures.
+"""Tests the heap profiler as programs and the environment use it: files, their names, and exact
+figures.
 
 usage: heap_profiler_test.py WHAT HEAP_PROFILER LIBRARY MINIMAL_LIBRARY
 """
@@ -184,7 +185,7 @@ def test_cleanup(test):
     for cleanup, left in (("1", ["p.0004.heap"]), ("0", numbered(4)[1:])):
         for name in numbered(4):
             (test.folder / name).write_text("old")
-        # Numbers end where one is missing.
+        # The library counts the files up to the first number that is missing.
         (test.folder / "p.0003.heap").unlink()
         test.run("nothing", {"HEAP_PROFILE_CLEANUP": cleanup})
         expected = sorted({"p.0001.heap", *left} - {"p.0003.heap"})

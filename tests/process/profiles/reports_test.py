@@ -92,7 +92,7 @@ class Test(process_test.Test):
         sys.exit(1)
 
     def objects(self, name, period=PERIOD):
-        """Objects of a MiB in the profile; None unless it is whole."""
+        """Objects of a MiB in the profile; None unless the profile is complete."""
         try:
             text = (self.folder / name).read_text()
         except FileNotFoundError:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/tcmalloc.gdb: its commands find out where objects are, in a live process and in its core.
+"""Tests that the commands of docs/tcmalloc.gdb find out where objects are, in a live process and in
+its core.
 
 usage: debugging_test.py PROGRAM LIBRARY SCRIPT
 

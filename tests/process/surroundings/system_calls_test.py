@@ -129,7 +129,7 @@ def problem_of(call, answer, result):
     if (result.returncode == -signal.SIGSYS and answer == "trap"
             and call in ("clone3", "rseq", "madvise", "mprotect", "rt_sigprocmask", "set_robust_list")):
         return None
-    # The output is a report of leaks, or of a check that was not made.
+    # The output is a report of leaks, or says that no check was made.
     if result.returncode == 1 and "Exiting with error code" in text:
         return None
     if call == "write" and result.returncode == 1 and not text:

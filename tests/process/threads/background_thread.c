@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The library's thread, seen from outside.
+// Tests the library's background thread from outside.
 //
 //   background_thread started     with TCMALLOC_BACKGROUND=1: there is exactly one, which no signal
 //                                 interrupts, and none in a forked child

@@ -204,7 +204,7 @@ void CheckFacts() {
     if (sched_setaffinity(0, sizeof(one), &one) != 0) continue;
     CHECK(CpuOfRseq() == cpu && sched_getcpu() == static_cast<int>(cpu));
     CHECK(tcmalloc::GlobalHeap().central.shards().CurrentCpu() == static_cast<int>(cpu));
-    Free(NewMarked(300'000, cpu));  // of the CPU's shard
+    Free(NewMarked(300'000, cpu));  // an object of the CPU's shard
     ++cpus;
   }
   CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);

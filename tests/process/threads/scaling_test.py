@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks, memory and long loops with 512 threads on 256 CPUs of 4 nodes, in which only the library believes.
+"""Tests locks, memory and long loops with 512 threads on 256 CPUs of 4 nodes, which only the
+library sees.
 
   scaling_test.py PROGRAM PROJECT_FOLDER
 

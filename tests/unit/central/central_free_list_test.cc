@@ -54,7 +54,7 @@ class Model {
 
   // Records that `objects` were removed, and checks what Remove promises to a caller of shard `own`
   // for a request of `n`. `kept`: the shard had a span of the class before, and kept pages for this
-  // many more.
+  // number of further spans.
   void Removed(TestHeap& heap, size_t own, size_t kept, const std::vector<void*>& objects,
                size_t n) {
     ASSERT_FALSE(objects.empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text of other programs, at the places where it enters this one.
+// Tests the handling of other programs' text at the places where it enters this program.
 #include "image/text.h"
 
 #include <gtest/gtest.h>

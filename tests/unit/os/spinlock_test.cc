@@ -406,7 +406,7 @@ TEST(SpinLockForkTest, APatientHoldWaitsForAThreadWithTheSameNumber) {
 }
 
 #if defined(__x86_64__) && !TESTED_WITH_ASAN && !TESTED_WITH_TSAN
-// A signal handler at each instruction of a function: the CPU traps after each one.
+// Runs a signal handler at each instruction of a function: the CPU traps after each one.
 
 int traps_left = 0;
 const std::function<void()>* at_trap = nullptr;

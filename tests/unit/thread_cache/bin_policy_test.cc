@@ -169,7 +169,7 @@ TEST(BinPolicyTest, FreesFillABinUpToTheBound) {
     for (const size_t most_bytes : {size_t{0}, size_t{8} << 10, size_t{64} << 10}) {
       const size_t limit = limit_of(c, most_bytes);
       EXPECT_LE(limit * size, most_bytes) << size;
-      // As large as it may become.
+      // The limit is as large as it may become.
       EXPECT_TRUE(limit == Batch(c) || 2 * std::max<size_t>(limit, 1) * size > most_bytes) << size;
     }
     EXPECT_EQ(limit_of(c, 4 << 20), Batch(c)) << size;

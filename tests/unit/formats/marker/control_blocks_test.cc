@@ -175,7 +175,8 @@ TEST_F(ControlBlocksTest, BlocksBeforeTheThreadPointer) {
   const uintptr_t dead = WriteBlockWithList(Address(20) - 1312, 10, 20);
   const uintptr_t other = WriteBlockWithList(Address(30) - 4 * kHardwarePage, 20, 30);
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_, dead, other}));
-  // Finds no block of a live thread that holds a robust mutex. Another thread shows the form.
+  // Finds no block of a live thread that holds a robust mutex. The block of another thread shows
+  // the form.
   EXPECT_TRUE(ControlBlockFormOf(program_, Address(0), dead).is_known());
   Word(live_ - kListBytes, 0) = dead;
   EXPECT_FALSE(ControlBlockFormOf(program_, Address(0), live_).is_known());
