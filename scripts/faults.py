@@ -222,8 +222,8 @@ def read_text(path):
 
 
 def update_copy():
-    """Makes the copy equal to the tree, with uncommitted changes. Does not touch equal files, so that they are not
-    compiled again, nor what was built."""
+    """Makes the copy equal to the tree, with uncommitted changes. Leaves equal files as they are,
+    so that they are not compiled again, and also the files that were built."""
     listing = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
                              stdout=subprocess.PIPE)
     names = {name for name in os.fsdecode(listing.stdout).split("\0") if name and (ROOT / name).is_file()}

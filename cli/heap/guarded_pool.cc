@@ -11,7 +11,7 @@
 namespace cli {
 namespace {
 
-// No library has more than these.
+// Upper bounds: no library has more.
 constexpr uint64_t kMaxSlots = 65536;
 constexpr uint64_t kMaxPoolBytes = uint64_t{1} << 32;
 constexpr uint64_t kMaxRecordBytes = uint64_t{64} << 20;

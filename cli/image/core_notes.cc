@@ -14,7 +14,7 @@
 namespace cli {
 namespace {
 
-// A process with 65,530 mappings of files with the longest names has fewer.
+// A process with 65,530 mappings of files with the longest names has fewer bytes of notes.
 constexpr size_t kMostCoreNoteBytes = size_t{300} << 20;
 constexpr size_t kMostThreads = size_t{1} << 20;
 constexpr size_t kMostThreadPointerBytes = 256;

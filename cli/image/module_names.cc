@@ -104,7 +104,7 @@ void AddVtables(Elf* elf, Address bias, std::vector<VtableSymbol>* vtables) {
 
 uint64_t MemoryToRead(int descriptor) {
   // Sections of debug information are compressed to a quarter or more of their size. A sparse file
-  // counts as what it has on the disk.
+  // counts with the bytes that it has on the disk.
   constexpr uint64_t kUnpacked = 8;
   constexpr uint64_t kBlockOnDisk = 512;
   struct stat status = {};

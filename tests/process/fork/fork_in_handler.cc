@@ -57,7 +57,7 @@ struct Object {
   char* address;
   size_t size;
 };
-// Few, since each child copies and checks them all.
+// The number is small, since each child copies and checks all objects.
 constexpr unsigned kObjects = 400;
 Object objects[kObjects];
 void Step(unsigned* random) {
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   // A child has no timer.
   if (is_child == 0) CHECK(timer_delete(timer) == 0);
   alarm(kSecondsWithoutFork);
-  // The child works on, too.
+  // The child continues to work, too.
   for (int i = 0; i < 300; ++i) Step(&random);
   FreeAll();
   Exercise(8);

@@ -76,7 +76,7 @@ void ChildWith(void (*f)(char*), char* p) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  // Ends as the child ended. Only the child's core is of interest.
+  // Ends this process in the same way as the child. Only the child's core is of interest.
   WriteNoCore();
   if (WIFSIGNALED(status)) raise(WTERMSIG(status) == SIGABRT ? SIGKILL : WTERMSIG(status));
   exit(kUnnoticed);

@@ -146,7 +146,7 @@ def test_fork_busy(test):
     for child in children:
         figures = test.profile(run, f"p_{child}.0001.heap")
         test.expect_site(figures, ("SiteSmall",), [1, 24, 101, 24 * 101], f"child {child}")
-        # The profile has what each other thread had at that moment.
+        # The profile has the objects that each other thread held at that moment.
         for sites, size in ((("SiteNew",), 40), (("SiteLarge",), 300000)):
             live, live_bytes, *_ = figures.get(sites, [0, 0])
             test.expect(live <= 3 and live_bytes == size * live, f"{sites}: {live}: {live_bytes}")

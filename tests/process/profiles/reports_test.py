@@ -146,7 +146,7 @@ def test_peak(test):
     test.expect_equal(test.wait_for(see, name), 40, "objects at the first peak")
     run.go_on()
     test.wait_for(lambda: see() == 80, "the second peak")
-    # Two more objects are less than a tenth: that peak is written at the end.
+    # Two more objects are less than a tenth of the peak, so this peak is written at the end.
     test.expect_equal(run.end(), "", "stderr")
     test.expect_equal(test.files(), [name], "files")
     test.expect_equal(test.objects(name), 82, "objects at the last peak")

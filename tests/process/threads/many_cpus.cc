@@ -251,7 +251,7 @@ void RunWorkers(unsigned threads, long seconds, bool moves, bool flushes_only) {
          lives.load(), threads, cpus, NumShards());
 }
 
-// All threads have ended, and each object was freed.
+// Call this when all threads have ended and each object was freed.
 void CheckHeap(size_t in_use_before) {
   malloc_trim(0);
   const size_t in_use = mallinfo2().uordblks;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads that never allocate. While they live, the library has its thread; when they have ended,
-// in whatever way, the process has one thread again, and may make calls that need that (unshare).
-// The program cannot see how the library notices the ends: the C library calls a start function and
-// passes its argument, and its result is the thread's.
+// Threads that never allocate. While they live, the library has its thread. When they have ended,
+// in whatever way, the process has one thread again, and may make calls that need a process with
+// one thread (unshare). The program cannot see how the library notices the ends: the C library
+// calls a start function and passes its argument, and its result is the thread's.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

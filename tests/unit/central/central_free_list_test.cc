@@ -782,7 +782,7 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
     EXPECT_EQ(again, std::vector<void*>(of_shard[shard].begin() + 1, of_shard[shard].end()));
   }
   EXPECT_EQ(list_.free_objects(), 0u);
-  // The spans that are kept are the second ones.
+  // Each shard keeps the second of its spans.
   const Length pages = Length::ForBytes(list_.span_bytes());
   for (const size_t shard : kShards) {
     Span* const span = NewFromCache(heap_.page_heap, pages, HomeOf(shard));

@@ -35,8 +35,8 @@ class PageHeapClearTest : public testing::Test {
  protected:
   PageHeapClearTest() { heap_.governor()->SetReleaseRate(0); }
 
-  // An object of `bytes` bytes in memory that is full of 'x'. `offset`: of its beginning in a
-  // hugepage.
+  // An object of `bytes` bytes in memory that is full of 'x'. `offset` is the offset of its
+  // beginning in a hugepage.
   Span* NewUsed(size_t bytes, size_t offset = 0) {
     const Length n = Length::ForBytes(bytes);
     if (offset > 0) {

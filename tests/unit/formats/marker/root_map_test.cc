@@ -286,7 +286,7 @@ TEST(RootMapTest, StacksOfEndedThreads) {
   const std::string kept =
       sizeof(uintptr_t) == 8 ? "5f700-5f718 control block" : "5f700-5f70c control block";
   EXPECT_EQ(RootsOf(process), And({"4df80-50000 stack", kept, "60000-68000 conditional"}));
-  // If the other threads could not be stopped, the thread may live.
+  // If the other threads could not be stopped, the thread of the control block may still live.
   process.is_complete = false;
   EXPECT_EQ(RootsOf(process), And({"4df80-50000 stack", "51000-68000 conditional"}));
 }
