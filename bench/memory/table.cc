@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // bench_memory_table: runs bench_memory under this project's libraries and the same peers as
-// bench_micro, and prints their figures side by side. Each runs once: the figures hardly vary.
+// bench_micro, and prints their figures side by side. Each library is measured once, since the
+// figures hardly vary.
 #include <cstdlib>
 #include <exception>
 #include <iomanip>

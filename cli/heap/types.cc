@@ -41,8 +41,8 @@ class ContentsReader {
   bool readable_ = false;
 };
 
-// The memory that a core file may lack, since the process never wrote it. It is zero; sorted by
-// start.
+// The memory that a core file may lack, since the process never wrote it. The memory is zero; the
+// mappings are sorted by start.
 std::vector<Mapping> UnwrittenMemory(Image& image) {
   std::vector<Mapping> mappings = image.Mappings();
   std::erase_if(mappings, [](const Mapping& mapping) { return !mapping.unwritten; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The resident memory of a process: that of each mapping by the kernel's smaps, and that of any
-// range of addresses by its pagemap. The reads neither stop nor change the process.
+// The resident memory of a process: of each mapping, by the kernel's smaps, and of any range of
+// addresses, by its pagemap. The reads neither stop nor change the process.
 #pragma once
 
 #include <sys/types.h>

@@ -263,8 +263,8 @@ uint32_t RightsAt(const std::vector<MappingUse>& mappings, Address address) {
   return PF_R;
 }
 
-// Returns the headers: that of the notes, which follow the headers, then those of the parts, which
-// follow at `offset`.
+// Returns the headers: the header of the notes, which follow the headers, then the headers of the
+// parts, which follow at `offset`.
 std::string HeadersOf(const std::vector<Part>& parts, const SnapshotFacts& facts, int elf_class,
                       uint16_t machine, size_t notes_bytes, uint64_t* offset) {
   elf_version(EV_CURRENT);

@@ -4,7 +4,7 @@
 
   guarded_command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is that of guarded_bugs.cc; for "signals" and "figures" that of observed_program.c.
+PROGRAM is the program of guarded_bugs.cc; for "signals" and "figures" that of observed_program.c.
 """
 
 import json

@@ -4,7 +4,7 @@
 
   jit_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is that of jit_code.c.
+PROGRAM is the program of jit_code.c.
 """
 
 import contextlib

@@ -4,7 +4,7 @@
 
   profile_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is that of profile_names.cc.
+PROGRAM is the program of profile_names.cc.
 """
 
 import gzip

@@ -160,7 +160,7 @@ WAY void FarPointer() {
   Print("FarPointer", 4000, 1);
 }
 
-// Uses the C library's own malloc, whatever else is preloaded.
+// Uses the C library's own malloc, even if another one is preloaded.
 WAY void HoldCLibrary() {
 #ifndef STATIC
   void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);

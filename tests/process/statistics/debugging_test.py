@@ -5,7 +5,7 @@ its core.
 
 usage: debugging_test.py PROGRAM LIBRARY SCRIPT
 
-PROGRAM is that of debugging.c.
+PROGRAM is the program of debugging.c.
 """
 import os
 import re
@@ -27,7 +27,7 @@ EXPECTED = {
     "tc-object &large": f"{ADDRESS}: in no object of this allocator, or inside a large one\n",
     "tc-object 0": "0x0: in no object of this allocator, or inside a large one\n",
     "tc-object -1": "0xffffffffffffffff: in no object of this allocator, or inside a large one\n",
-    # The others may be anywhere. Some are in each of these places.
+    # The others may be anywhere. Some objects are in each of these places.
     "many": "(?s)(?=.*free: in the thread cache)(?=.*free: in the central free list)"
             "(?!.*in use by)(?!.*found).*",
     "tc-heap": r"\d+ bytes from the system\n(\d+ .*\n){6}hard limit 18446744073709551615, soft limit 1844.*\n",

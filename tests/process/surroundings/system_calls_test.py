@@ -43,7 +43,7 @@ WITHOUT_CALLS = re.compile(
     r"|pthread_(self|key_\w+|setspecific|attr_\w+|join|setcancelstate|setname_np|atfork)"
     r"|sig(fill|del)set|_.*")
 
-# Other names of calls of the page.
+# Other names of system calls that the page lists.
 OTHER_NAMES = {"mmap2": "mmap", "clock_gettime64": "clock_gettime", "_llseek": "lseek",
                "clock_nanosleep_time64": "nanosleep", "futex_time64": "futex",
                "fstat64": "fstat", "fstatat64": "newfstatat", "fstatfs64": "fstatfs",

@@ -298,8 +298,8 @@ static void Limit(void) {
   CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
   pthread_t first;
   pthread_t second;
-  // With the first thread there is room for the background thread. For the second thread there is
-  // none, and pthread_create fails as usual.
+  // With the first thread there is room for the background thread. There is no room for the second
+  // thread, and pthread_create fails as usual.
   CHECK(pthread_create(&first, NULL, SleepInBarrier, (void*)0) == 0);
   pthread_barrier_wait(&barrier);
   CHECK(pthread_create(&second, NULL, Nothing, NULL) == EAGAIN);

@@ -390,8 +390,8 @@ TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
 }
 
 // Two threads have the same number when 2^26 threads have started between them. The deadline ends
-// the wait of a hold that waits for the other thread; a hold that took the lock for one of its own
-// thread would go on without it.
+// the wait of a hold that waits for the other thread. A hold that mistook the lock for one of its
+// own thread would continue without the deadline.
 TEST(SpinLockForkTest, APatientHoldWaitsForAThreadWithTheSameNumber) {
   while (!thread_numbers.MayRepeat()) thread_numbers.New();
   SpinLock lock(LockRank::kShard);
@@ -470,7 +470,7 @@ TEST(SpinLockForkTest, TheEndOfAHoldKeepsTheStateOfTheNextOne) {
     std::optional<std::thread> next;
     const auto begins_next_hold = [&] {
       NestedHold(registry);
-      if (registry.HeldByThisThread()) return;  // the first hold goes on
+      if (registry.HeldByThisThread()) return;  // the first hold continues
       ++next_holds;
       next.emplace([&] {
         EXPECT_TRUE(registry.LockForFork(false));

@@ -146,7 +146,7 @@ void ExpectGuards(FakeVirtualMemory& vm, const std::vector<Piece>& records) {
 }
 
 // Wherever the program's memory is mapped, it is not adjacent to records. Each further region is
-// larger, so there are few.
+// larger, so there are few regions.
 TEST(MetadataArenaTest, RecordsLieBetweenPagesWithoutAccess) {
   for (const auto placement :
        {FakeVirtualMemory::Placement::kUpwards, FakeVirtualMemory::Placement::kDownwards}) {
