@@ -150,7 +150,7 @@ class Referee:
         """`others`: peers that take part in every pair."""
         self.entries = [entry for entry in entries if not missing(entry, context)]
         self.counts = collections.defaultdict(list)  # by entry's name and side
-        self.count_failures = {}  # by the same
+        self.count_failures = {}  # by entry's name and side
         self.probes = []
         self._sides = sides
         self._others = others

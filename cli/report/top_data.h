@@ -42,7 +42,7 @@ struct ProcessView {
 // Rates of the last seconds, in bytes per second. If both are set, they are of the same time.
 struct Rates {
   double seconds = 0;
-  std::optional<double> growth;  // of the memory in use; nullopt before two readings
+  std::optional<double> growth;  // growth of the memory in use; nullopt before two readings
   // The bytes that were allocated per second, whether freed since or not, by the samples; nullopt
   // without samples.
   std::optional<double> allocated;

@@ -4,7 +4,8 @@
 
   distrust_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of hostile.c.
+PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of
+hostile.c.
 """
 
 import os

@@ -188,7 +188,8 @@ class Test:
         self.expect(found == wanted, f"{what}: {found!r}, not {wanted!r}")
 
     def ask(self, *arguments, status=0, command=None, environment=None, **options):
-        """Runs the command. `status` is the exit status that it must have, or all that it may have; None: any."""
+        """Runs the command. `status` is the exit status that the command must have, or all those
+        that it may have; None: any."""
         run = subprocess.run([command or self.command, *map(str, arguments)], stdout=subprocess.PIPE, text=True, errors="replace",
                              stderr=subprocess.PIPE, check=False, timeout=3 * TIMEOUT_S,
                              env=environment or clean_environment(), **options)

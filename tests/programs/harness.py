@@ -450,8 +450,8 @@ def _largest_figure(stderr):
 
 
 def _fail_on_signal(text):
-    """A handler that ends the running programs, so that no thread of the test waits for them, and then
-    the test."""
+    """A handler that ends the running programs, so that no thread of the test waits for them, and
+    then ends the test."""
 
     def handler(signum, frame):
         for process in list(_running):

@@ -37,7 +37,7 @@ def without_library(environment):
 
 
 def run_command(*arguments):
-    """Runs the tcmalloc command and returns its output. Raises Error with its message."""
+    """Runs the tcmalloc command and returns its output. Raises Error with the command's message."""
     if not COMMAND.exists():
         raise library.Error("this wheel has no tcmalloc command, which profiles need: build it with the command")
     done = subprocess.run([COMMAND, *map(str, arguments)], env=without_library(os.environ), stdout=subprocess.PIPE,

@@ -42,7 +42,7 @@ def json_names(value):
 
 
 def metric_names(text):
-    """The names of samples with labels. Those without labels are in the JSON."""
+    """The names of samples with labels. The names of samples without labels are in the JSON."""
     for line in text.splitlines():
         found = re.match(r"(\w+)\{(.*)\} ", line)
         if found:

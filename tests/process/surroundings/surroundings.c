@@ -100,7 +100,7 @@ static const char* Threads(void) {
   CHECK(pthread_barrier_init(&barrier, NULL, kThreads + 1) == 0);
   for (int i = 0; i < kThreads; ++i) {
     const int error = pthread_create(&threads[i], NULL, &Sleeper, NULL);
-    // The C library failed, which needs more calls than the allocator.
+    // The allocator did not fail, but the C library, which needs more calls.
     if (error != 0) _exit(3);
   }
   pthread_barrier_wait(&barrier);

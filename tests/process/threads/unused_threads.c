@@ -76,7 +76,7 @@ static void* IsCancelled(void* argument) {
 
 static pthread_key_t key;
 
-// The C library calls it in as many rounds as the value says.
+// The C library calls this destructor in as many rounds as the value says.
 static void SetAgain(void* rounds) {
   if ((char*)rounds > (char*)1) CHECK(pthread_setspecific(key, (char*)rounds - 1) == 0);
 }
@@ -174,7 +174,7 @@ static void InChild(void (*run)(void* (*start)(void*)), void* (*start)(void*)) {
   AwaitChild(child);
 }
 
-// Forks: the child has one thread, which has ended when the child has.
+// Forks. The child has one thread, which has ended when the child has ended.
 static void* Forks(void* argument) {
   InChild(Joined, Returns);
   return argument;

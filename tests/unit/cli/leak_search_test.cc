@@ -59,7 +59,7 @@ TEST(LeakChanceTest, FoundLeaksStandForMissedOnes) {
   EXPECT_EQ(EstimateMissed(search, {}), 0);
   const double chance = ChanceOfMissing(search, {}, 1024);
   search.leaks.assign(940, {.bytes = 1024});
-  // About 940 of 1000 are found.
+  // About 940 of 1000 leaked objects are found.
   EXPECT_NEAR(EstimateMissed(search, {}), 60, 1);
   EXPECT_NEAR(EstimateMissed(search, {}), 940 * chance / (1 - chance), 1e-9);
   search.leaks.push_back({.bytes = 1'000'000});

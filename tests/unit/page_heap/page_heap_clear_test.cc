@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests AddressSpace::Clear, and P8 of page_heap/span_store.h: memory that counts as zero is. The
-// memory is real, and is read.
+// Tests AddressSpace::Clear, and P8 of page_heap/span_store.h: memory that counts as zero is zero.
+// The memory is real, and is read.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -86,7 +86,7 @@ TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
   heap_.CheckInvariants();
 }
 
-// During each system call another thread frees as much as it releases.
+// During each system call another thread frees as much memory as the call releases.
 TEST_F(PageHeapSpanCacheTest, AReleaseOfEverythingEndsAlthoughOthersFreeMeanwhile) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 16; ++i) spans.push_back(New(kPagesInMiB, SpanState::kLarge));

@@ -30,7 +30,7 @@ constexpr size_t kSlots = 2000;
 constexpr size_t kLost = 10;
 constexpr int kSettled = 150;
 
-// The threads' objects. This table is the only root except their stacks.
+// The threads' objects. Besides the stacks of the threads, this table is the only root.
 std::array<std::atomic<void*>, kSlots> table;
 std::atomic<bool> ends{false};
 // Objects that the threads have allocated.
