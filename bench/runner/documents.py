@@ -2,8 +2,8 @@
 """Everything in the documents that comes from benchmark data, made from the data.
 
 * All of bench/results/README.md and tables.md, with the pictures and the raw lines of t-test1
-  beside them. They are made from the one run in that folder, which is the newest full one. Earlier runs
-  are in history/.
+  beside them. They are made from the one run in that folder, which is the newest full one. Earlier
+  runs are in history/.
 * The parts of README.md and docs/ between two marks. The first mark names the generated part, and
   the file of the data if that is another run's:
 
