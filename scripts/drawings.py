@@ -9,8 +9,8 @@
 Needs graphviz (dot). Each SVG has the SHA-256 of its source in a comment, so that a test sees
 without graphviz whether it was made from the present source (scripts/lint/drawing_sources.py).
 
-Each text has a fixed length, that of DejaVu Sans or what its box has room for: a reader's browser may have another font,
-and scales its letters to this length.
+Each text has a fixed length: its length in DejaVu Sans, or the length for which its box has room. A
+reader's browser may have another font, and scales its letters to this length.
 """
 
 import argparse
@@ -50,7 +50,8 @@ BOLD_WIDTHS = [int(width) for width in """
 
 
 class Text:
-    """A <text> of a group. `x` is where it begins, at a size and a font in which it is `natural` long."""
+    """A <text> of a group. `x` is where it begins; `natural` is its length at a size and in a
+    font."""
 
     def __init__(self, match):
         self.anchor, self.attributes = match[1], match[4]
@@ -73,8 +74,8 @@ def boxes_of(group):
 
 
 def room(group, text):
-    """How long a text of a node may be: to the next text of its line, or nearly to the edge of the smallest box around its
-    beginning. None if it is in no box."""
+    """The most length of a text of a node: up to the next text of its line, or nearly up to the
+    edge of the smallest box around its beginning. None if it is in no box."""
     boxes = [box for box in boxes_of(group) if box[0] <= text.x <= box[2] and box[1] <= text.y - text.size / 3 <= box[3]]
     if not boxes or text.anchor != "start":
         return None

@@ -163,7 +163,8 @@ def plan(fault, everything=False):
 
 
 def selected(tests, kinds, only, runs):
-    """The names of the tests, given as name -> labels, that have one of the kinds, match `only` and run: runs(name, labels)."""
+    """Returns those tests (name -> labels) that have one of the kinds, match `only`, and run
+    according to runs(name, labels)."""
     return [name for name, labels in tests.items()
             if set(labels) & set(kinds) and runs(name, labels)
             and name != NOT_A_WITNESS and re.search(only, name)]
@@ -221,8 +222,8 @@ def read_text(path):
 
 
 def update_copy():
-    """Makes the copy equal to the tree, with uncommitted changes. Does not touch equal files, so that they are not
-    compiled again, nor what was built."""
+    """Makes the copy equal to the tree, with uncommitted changes. Leaves equal files as they are,
+    so that they are not compiled again, and also the files that were built."""
     listing = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
                              stdout=subprocess.PIPE)
     names = {name for name in os.fsdecode(listing.stdout).split("\0") if name and (ROOT / name).is_file()}

@@ -2,8 +2,9 @@
 """Which failures of a test are forgiven: those of a flaky test, which passes when it runs again alone.
 
 A failed test runs five times more, with nothing beside it. If all five pass, it is flaky; a run may have two flaky tests.
-Some failures are never forgiven, since in an allocator they are races: see NEVER_FORGIVEN. tests/flaky.txt lists the
-flaky tests that are known, each with the date by which it is mended or gone.
+Some failures are never forgiven, since in an allocator they are races: see NEVER_FORGIVEN.
+tests/flaky.txt lists the known flaky tests, each with the date by which it must be repaired or
+removed.
 """
 
 import datetime
@@ -15,7 +16,8 @@ LARGEST_NUMBER = 2  # how many flaky tests a run may have
 LONGEST_DAYS = 14   # how long a test may be in tests/flaky.txt
 SHOWN_LINES = 3     # how many first and last lines of a failure are printed
 
-# What makes a failure final -> a regular expression for ctest's word for the end of the test, and one for the output.
+# Maps a reason why a failure is final to a regular expression for ctest's word for the end of the
+# test, and one for the output.
 NEVER_FORGIVEN = {
     "death by a signal": (
         r"Exception",
@@ -32,7 +34,8 @@ NEVER_FORGIVEN = {
 
 
 def never_forgiven(end, output):
-    """Why a failure is final, or None. `end` is ctest's word for how the test ended, for example "Failed" or "Timeout"."""
+    """Returns the reason why a failure is final, or None if it is not. `end` is ctest's word for
+    how the test ended, for example "Failed" or "Timeout"."""
     for reason, (ends, outputs) in NEVER_FORGIVEN.items():
         if re.search(ends, end) or re.search(outputs, output):
             return reason
@@ -86,7 +89,7 @@ def judge(name, end, output, again, folder):
 
 
 def list_errors(text, today):
-    """What is wrong with the list of known flaky tests."""
+    """Returns the mistakes in the list of known flaky tests."""
     errors = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):

@@ -4,7 +4,7 @@
 
   scripts/lint.py [NAME...]    default: all of scripts/lint/
 
-Exit status 1 if there is a complaint. No gate runs it: what it finds hurts readers, and no program.
+Exit status 1 if there is a complaint. No gate runs it: its findings concern readers, not programs.
 """
 
 import pathlib

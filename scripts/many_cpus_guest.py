@@ -101,7 +101,8 @@ class Workloads:
 
     @staticmethod
     def two_looks(pid):
-        """Tells a slow machine from threads that are stuck: what changes within some seconds."""
+        """Shows what changes within some seconds, which distinguishes a slow machine from threads
+        that are stuck."""
         first = look(pid)
         time.sleep(BETWEEN_LOOKS_S)
         second = look(pid)
@@ -136,7 +137,7 @@ class Workloads:
         online = set(self.cpus)
 
         def change(_):
-            # Few and many by turns, and each CPU at some time.
+            # Sometimes few CPUs are online and sometimes many, and each CPU is online at some time.
             cpu = self.random.choice(self.cpus[1:])
             wanted = cpu not in online
             (CPUS / f"cpu{cpu}" / "online").write_text(str(int(wanted)))
@@ -162,7 +163,8 @@ class Workloads:
             allowed = self.random.sample(self.cpus, count)
             (GROUP / "cpuset.cpus").write_text(ranges(allowed))
             (GROUP / "cpuset.mems").write_text(ranges(self.random.sample(nodes, self.random.randint(1, len(nodes)))))
-            # Threads of the process move themselves, too. A cpuset has the last word.
+            # Threads of the process move themselves, too. A cpuset overrides what the threads
+            # request.
             for task in self.random.sample(os.listdir(f"/proc/{process.pid}/task"), 1):
                 try:
                     os.sched_setaffinity(int(task), self.random.sample(self.cpus, max(1, len(self.cpus) // 2)))

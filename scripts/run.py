@@ -6,12 +6,13 @@ Without RUN_COMMAND in the environment, the program is redis-server (run_redis.p
 where redis is not installed. With it ('make run CMD=...'), 'sh -c' runs that text. RUN_LIBRARY names another library to
 preload than the one in build/release, and RUN_BUILD another build folder.
 
-Of a command the first two runs are not timed. One is on the C library's malloc and warms the machine's caches. The
-other goes through 'tcmalloc run', which says where the memory of its largest process was and draws a
-flame graph of its peak, and the dynamic linker logs into which programs it loaded the library. If that log does not show the library,
-the script compares nothing. Then runs with and without the library alternate; the table shows the
-median of each figure. Where the tcmalloc command is not built, each process prints the allocator's
-statistics instead (MALLOCSTATS=1).
+The first two runs of a command are not timed. One is on the C library's malloc and warms the
+machine's caches. The other goes through 'tcmalloc run', which says where the memory of its largest
+process was and draws a flame graph of its peak, and the dynamic linker logs into which programs it
+loaded the library. If that log does not show the library, the script compares nothing. Then runs
+with and without the library alternate; the table shows the median of each figure. Where the
+tcmalloc command is not built, each process prints the allocator's statistics instead
+(MALLOCSTATS=1).
 """
 
 import argparse

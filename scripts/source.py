@@ -37,12 +37,13 @@ def library_files(root):
 
 
 def name_of(root, path):
-    """A file's path from src/ or, outside of it, from the root: how files include it."""
+    """Returns the path by which files include a file: from src/ or, for a file outside of it, from
+    the root."""
     return path.relative_to(root).as_posix().removeprefix("src/")
 
 
 def place_of(root, name):
-    """The file with such a name."""
+    """Returns the file that is included by this path."""
     return root / (name if name.startswith(LIBRARY_FOLDERS) else f"src/{name}")
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which kinds of tests run in which preset, and from which tier on. No other table has this.
+"""Defines which kinds of tests run in which preset, and from which tier on. No other table has
+this.
 
   scripts/tiers.py              prints the table (make help-tests)
   scripts/tiers.py --markdown   prints it as tests/README.md has it
 
 A tier includes the tiers before it, except for the cells in LEFT_TO. A cell is a tier, or the reason why the kind does not
-run there. Of the cells in GATE `make test`, the gate for changes, runs only some tests, so that it takes minutes.
+run there. In the cells of GATE, `make test`, the gate for changes, runs only some of the tests, so
+that it takes minutes.
 """
 
 import re

@@ -17,7 +17,7 @@ import source  # noqa: E402
 DECLARATION = re.compile(r"^(?P<indent> *)(?:(?:inline|static) )*constexpr [\w:]+ (?P<name>k\w+)(?:\[\])? =\s*"
                          r"(?P<value>[^;]*\bTuned(?:Length|<\w+>)?\([^;]*);", re.MULTILINE)
 TUNED = re.compile(r"\bTuned(?:Length|<\w+>)?(?=\()")
-# How a comment says what is known about the value.
+# The words with which a comment says what is known about the value.
 EVIDENCE = re.compile(r"[Nn]ot measured|decision \d{4}|as in (?:gperftools|the TCMalloc document)|Xeon")
 HEAD = """# Numbers
 

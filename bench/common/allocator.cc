@@ -33,9 +33,9 @@ Allocator Ours(std::string name, const fs::path& path) {
   return allocator;
 }
 
-// Finds a library of the distribution: beside the C library (Debian's folder for this
-// architecture), or where other distributions put it. /usr/local is left out: this project may be
-// installed there, under the soname of the gperftools library that is looked for.
+// Finds a library that the distribution installed, in the folder of the C library (Debian's folder
+// for this architecture) or in the folders of other distributions. Does not search /usr/local: this
+// project may be installed there, under the soname of the gperftools library that is looked for.
 Allocator Packaged(std::string name, std::string_view package,
                    std::span<const std::string_view> file_names) {
   const fs::path beside_libc = fs::path(CLibrary()).parent_path();

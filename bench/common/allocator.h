@@ -16,11 +16,12 @@ namespace tcmalloc::bench {
 struct Allocator {
   std::string name;
   bool ours = false;
-  // True for the default set, without which the comparison is not the requested one.
+  // True for the default set: if one of these allocators is missing, the comparison is not the
+  // requested one.
   bool required = true;
-  // The library to preload; empty: none, the C library serves malloc.
+  // The library to preload; empty if none is, so that the C library serves malloc.
   std::string preload;
-  // The file that must have served malloc. Empty: the allocator is not on this machine.
+  // The file that must have served malloc. It is empty if the allocator is not on this machine.
   std::string library;
   // A text that says where to get the library if it is missing.
   std::string source;

@@ -14,8 +14,9 @@ namespace tcmalloc::bench {
 struct CacheLineProgram {
   const char* name;
   const char* summary;
-  // The main thread allocates an object for each thread, which frees it before it first allocates.
-  // An allocator that reuses this memory for the freeing thread makes threads share cache lines.
+  // The main thread allocates an object for each thread; the thread frees it before its own first
+  // allocation. An allocator that reuses this memory for the freeing thread makes threads share
+  // cache lines.
   bool hand_over_first;
 
   void Main(int argc, char** argv) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // Runs one program to its end with an allocator preloaded and collects what it writes to its
-// standard output. Its standard error stays this program's.
+// standard output. The program writes its standard error to that of this program.
 #pragma once
 
 #include <span>

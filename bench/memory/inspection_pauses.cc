@@ -4,9 +4,9 @@
 // with the pauses of many stops.
 //
 // The process is this program again, with the library preloaded. Its objects are not touched, so a
-// heap of 10 GiB needs memory only for the allocator's records, which the command copies. It takes
-// a sample in 512 KiB. Its threads sleep, and wake ten times a second to replace an object that is
-// probably sampled, so the samples keep changing.
+// heap of 10 GiB needs memory only for the allocator's records, which the command copies. It
+// samples one allocation per 512 KiB on average. Its threads sleep, and wake ten times a second to
+// replace an object that is probably sampled, so the samples keep changing.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// bench_leak_check: measures how long a process is stopped for a leak check, per GiB of objects:
-// the index of objects is built, and everything is marked from one root. Each line of output is
-// from one process with one heap, whose structures are built at random addresses, as in a program
-// that has run for a while.
+// bench_leak_check: measures how long a leak check stops a process, per GiB of objects. The check
+// builds the index of objects, and marks everything from one root. Each line of output is from one
+// process with one heap, whose structures are built at random addresses, as in a program that has
+// run for a while.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +55,7 @@ std::vector<Node*> AllocateObjects(size_t n, size_t bytes, Random& random) {
     auto* const object = static_cast<Node*>(tc_malloc(bytes));
     if (object == nullptr) Fail("out of memory");
     for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
-      // Stores what programs store: small numbers, text.
+      // Stores small numbers and text, as programs do.
       reinterpret_cast<uint64_t*>(object)[i] = random.Next() >> (8 + random.Below(56));
     }
     *object = {nullptr, nullptr};

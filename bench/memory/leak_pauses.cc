@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// bench_leak_pauses: measures how long a process is stopped while its leaked objects are looked
-// for: from outside by 'tcmalloc leaks', which copies the memory meanwhile, or forks the process
-// (--snapshot); and by the library's own checker (tcmalloc_check_leaks), which searches meanwhile.
-// It prints a line for each size of the heap.
+// bench_leak_pauses: measures how long a search for leaked objects stops a process. 'tcmalloc
+// leaks' searches from outside; it copies the memory while the process is stopped, or forks the
+// process (--snapshot). The library's own checker (tcmalloc_check_leaks) searches while the process
+// is stopped. It prints a line for each size of the heap.
 //
 // The process is this program again, with the library preloaded. All of its objects are written,
 // linked in a thousand chains, and reachable. It has a second thread, which sleeps. The checker's
@@ -40,8 +40,8 @@ constexpr size_t kGiB = size_t{1} << 30;
 constexpr size_t kChains = 1000;
 
 void* volatile heads[kChains];
-// Runs in the inspected process. For each line on stdin it checks itself, and answers with the
-// pause in milliseconds and the number of leaked objects.
+// Runs in the inspected process. For each line on stdin, the process checks itself for leaks, and
+// writes the pause in milliseconds and the number of leaked objects.
 [[noreturn]] void BeTarget(size_t gib, size_t object_bytes) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (size_t i = 0; i < gib * kGiB / object_bytes; ++i) {

@@ -44,7 +44,7 @@ __attribute__((noreturn)) static void Fail(const char* what) {
   _exit(1);
 }
 
-// The number of KiB in the line that begins with `key`, of the file at `path`.
+// Returns the number of KiB in the line of the file at `path` that begins with `key`.
 static long ReadKib(const char* path, const char* key) {
   static char buffer[8192];
   const int file = open(path, O_RDONLY | O_CLOEXEC);

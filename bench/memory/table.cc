@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // bench_memory_table: runs bench_memory under this project's libraries and the same peers as
-// bench_micro, and prints their figures side by side. Each runs once: the figures hardly vary.
+// bench_micro, and prints their figures side by side. Each library is measured once, since the
+// figures hardly vary.
 #include <cstdlib>
 #include <exception>
 #include <iomanip>
@@ -36,8 +37,8 @@ constexpr int kColumnWidth = 11;
 
 struct Column {
   std::string_view heading;
-  // The arguments of bench_memory, and the word of its output before the figure, on the line that
-  // begins with `line`.
+  // bench_memory runs with `arguments`. The figure of the column follows the word `keyword` in the
+  // line of its output that begins with `line`.
   std::vector<std::string> arguments;
   std::string_view line;
   std::string_view keyword;

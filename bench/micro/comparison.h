@@ -38,8 +38,8 @@ struct Verdict {
   size_t allocator = 0;
   // The position of the pattern in RunOptions::patterns.
   size_t pattern = 0;
-  // The fastest peer of the pilot and the ratio to it; nothing if there is no figure, and `reason`
-  // then says why.
+  // The fastest peer of the pilot, and the ratio to it; empty if there is no figure, and then
+  // `reason` says why.
   std::optional<size_t> fastest_peer;
   std::optional<RatioEstimate> ratio;
   std::string reason;

@@ -20,8 +20,8 @@ void PrintAllocators(std::ostream& out, const Comparison& comparison);
 // Prints for each pattern the allocators' times, the ratios of ours to each peer, the verdicts.
 void PrintTables(std::ostream& out, const Comparison& comparison);
 
-// Returns the objections to the claim that each of ours is not slower than any of the required
-// peers, one line each; empty if there are none.
+// Checks the claim that each of ours is not slower than any of the required peers. Returns the
+// objections, one line each; empty if there are none.
 std::string Objections(const Comparison& comparison);
 
 // Writes all measurements, the pilot and each slice included, and the results computed from them.

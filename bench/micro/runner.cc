@@ -86,7 +86,7 @@ std::string AllocatorVersion() {
 
 // ---- The parent. ----
 
-// The child's report is lines of a keyword and the rest; "done" is the last.
+// Each line of the child's report is a keyword and its value; the last line is "done".
 Sample ParseReport(const std::string& report, const Allocator& allocator,
                    const RunOptions& options) {
   Sample sample;

@@ -12,8 +12,9 @@ average, and longer if another processor had it last, by the cache lines that th
 finds a lock held waits until the ones before it have released it. So an acquisition is contended if two
 processors would really have needed the lock at the same time.
 
-What the model leaves out: the order of events within a thread is that of the recorded run; a waiting
-processor never sleeps; memory itself costs nothing. Processors of a node have consecutive numbers.
+The model makes these simplifications: the order of events within a thread is that of the recorded
+run; a waiting processor never sleeps; memory itself costs nothing. Processors of a node have
+consecutive numbers.
 """
 
 import argparse
@@ -26,10 +27,11 @@ import struct
 from dataclasses import dataclass, field
 
 ROUND_ENDS, ACQUIRED, RELEASED, TRIED = 0, 1, 2, 3
-# The cache lines that move with a lock one after the other, by the lock's name. shard: first that of the lock and that of
-# the heads of a class's lists, which move at once, since a thread reads or prefetches the heads before it takes the lock
-# (bench_lock_lines: the lock is held as long as with both on one line); then the span's record. page_heap: also two
-# records, their neighbours, the counters.
+# For each lock, by its name: how many times cache lines move with it, one after the other. For a
+# shard, the line of the lock and the line of the heads of a class's lists move at once, since a
+# thread reads or prefetches the heads before it takes the lock (bench_lock_lines measures the same
+# time for the lock as with both on one line); then the line of the span's record moves. For
+# page_heap, the lines of two records, of their neighbours and of the counters move too.
 LINES = {"shard": 2, "page_heap": 6, "metadata": 2, "registry": 4}
 OTHER_LINES = 2
 
@@ -98,10 +100,11 @@ def programs_of(threads: list[Rounds], processors: int) -> list[list[tuple[int, 
 
 
 def postpone(program: list[tuple[int, int, int, int]], at: int) -> bool:
-    """Handles the section that begins at `at` with a lock that was tried and found held: moves it after
-    the next section of the same operation, as a wait. Without a next section it was a search for objects
-    of another shard, for which any shard is enough: the section is removed. The operations before it are
-    done. The length of the list does not change."""
+    """Handles the section that begins at `at`, whose lock was tried and found held. Moves the
+    section after the next one of the same operation, as a wait for the lock. If there is no next
+    section, the section was a search for objects of another shard, for which any shard is enough.
+    It is then removed. The operations before the section are done. The length of the list does not
+    change."""
     end = at
     while program[end][3] != RELEASED or program[end][1] != program[at][1]:
         end += 1
@@ -131,13 +134,13 @@ def play(threads: list[Rounds], processors: int, nodes: int, costs: Costs, seed:
     starts = [chance.random() * 4 * round_ns for _ in programs]
     ends = list(starts)
     position = [0] * len(programs)
-    # For each processor, the ends of the holds that it has begun.
+    # For each processor, the times at which the holds that it has begun end.
     holds: list[list[float]] = [[] for _ in programs]
     holder: dict[int, int] = {}
     waiters: dict[int, collections.deque] = collections.defaultdict(collections.deque)
     last: dict[int, int] = {}
     due = [(start, p) for p, start in enumerate(starts)]
-    # Whether the operations before the next event of each processor are done.
+    # For each processor: True if the operations before its next event are done.
     ready = [False] * len(programs)
     heapq.heapify(due)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the locks of the central tier cost on machines larger than those it is measured on.
+"""A model of the cost of the central tier's locks on machines larger than those on which it is
+measured.
 
 This is a model of the worst program: every thread only allocates objects of one size class and frees
 them again, far more than its cache holds, so that each 256 objects pass the central free lists in

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// lock_lines: for how long a lock is held whose cache lines another CPU had last, with the lock on
-// the same line as the data or on another one. contention.py counts the lines by these figures.
+// lock_lines: measures how long a lock is held if another CPU had its cache lines last, with the
+// lock on the same line as the data or on another one. contention.py counts the lines by these
+// figures.
 //
 // Two threads, on CPUs 0 and 1, take turns. Each takes the lock, changes a word of the data and a
-// word of a record on a third line, and frees the lock. Prints medians in cycles of the time stamp
-// counter: from before the lock is taken to after it is free, and from after it is taken.
+// word of a record on a third line, and frees the lock. Prints two medians in cycles of the time
+// stamp counter: the time from before the lock is taken to after it is free, and the time from
+// after it is taken to after it is free.
 #include <sched.h>
 #include <x86intrin.h>
 

@@ -28,7 +28,8 @@
 namespace tcmalloc::bench {
 namespace {
 
-// Counts of times, in ticks. Each doubling has 16 buckets, so a figure is at most 6 % too small.
+// Counts of times, in ticks. Each doubling of the time has 16 buckets, so a figure is at most 6 %
+// too small.
 class Histogram {
  public:
   static constexpr size_t kSteps = 16;
@@ -44,7 +45,7 @@ class Histogram {
     return sum;
   }
   uint64_t count(size_t bucket) const { return counts_[bucket]; }
-  // The time that this share of the calls does not exceed, to the bucket.
+  // Returns the time that this share of the calls does not exceed, with the precision of a bucket.
   uint64_t Quantile(double share) const {
     const double wanted = share * static_cast<double>(total());
     uint64_t seen = 0;
@@ -89,7 +90,7 @@ uint64_t Ticks() {
 #endif
 }
 
-// The least ticks between two readings with nothing in between.
+// Returns the fewest ticks between two readings of the clock with nothing in between.
 uint64_t TicksOfAReading() {
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < 100'000; ++i) {

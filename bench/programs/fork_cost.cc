@@ -29,7 +29,7 @@ namespace {
 thread_local int this_processor = 0;
 
 constexpr size_t kLargest = 64 * 1024;
-// Objects of each size: for most sizes more than a thread's cache keeps.
+// The number of objects of each size. For most sizes it is more than a thread's cache keeps.
 constexpr size_t kOfEachSize = 24;
 
 pid_t ForkWithHandlers() { return fork(); }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
 // index-build: a search engine that rebuilds its index, after the description of a real one. The
-// index has SHARDS shards of MIB each. THREADS threads take turns: in each round SHARDS of them
-// rebuild all shards in parallel, each another one, while the others sleep; a round begins when the
-// previous one is done, and each thread has TURNS turns. A thread that rebuilds a shard drops its
-// contents and reads documents until it is as large again. The index is of a column of a table:
-// entries of different columns have different sizes, and every round indexes another column.
+// index has SHARDS shards of MIB each. THREADS threads take turns. In each round SHARDS of them
+// rebuild all shards in parallel, each thread one shard, while the others sleep. A round begins
+// when the previous one is done, and each thread has TURNS turns. A thread that rebuilds a shard
+// drops its contents and reads documents until it is as large again. The index is of a column of a
+// table: entries of different columns have different sizes, and every round indexes another column.
 //
 // A thread that has rebuilt a shard keeps free objects in its cache, of sizes that may not be
-// needed soon, and sleeps. With PHASES 1 a turn consists of two phases (tcmalloc::ScopedPhase), one
-// that drops and one that builds, at whose ends caches are emptied. If the allocator has no phases,
-// the program behaves as with PHASES 0.
+// needed soon, and sleeps. With PHASES 1 a turn consists of two phases (tcmalloc::ScopedPhase): one
+// drops the contents, the other builds them. The library empties caches at the end of each phase.
+// If the allocator has no phases, the program behaves as with PHASES 0.
 //
 // `rss_to_live` is the peak of resident memory divided by the most requested bytes that were in the
 // index at once. The words of a document, which live while it is read, do not count.

@@ -86,7 +86,7 @@ class Stress {
 
   // The work of one thread in one phase.
   void Work(uint64_t phase, size_t thread) {
-    // Each thread of a phase, and each phase, has numbers of its own.
+    // Each thread of each phase has its own sequence of random numbers.
     Random random(seed_ + phase * kMostThreads + thread);
     uint64_t passing = scale_ * kObjectsPerScale * (1 + thread % 4);
     uint64_t kept = passing / 4;

@@ -58,7 +58,7 @@ void Main(int argc, char** argv) {
   const uint64_t bytes = mib << 20;
   Random random(seed);
   ObjectList objects;
-  // Even on a slow machine the ramp takes no more than some times its length.
+  // Even on a slow machine the ramp takes at most ten times as long as requested.
   RampCourse course(10 * ramp_s + idle_s, kSampleEveryS);
   MeasuredPart part;
   course.Sample();

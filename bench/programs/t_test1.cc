@@ -97,7 +97,7 @@ class Worker {
   uint32_t marks_ = 0;
 };
 
-// The parallel places that have become free.
+// The places of parallel threads that have become free.
 class FreePlaces {
  public:
   explicit FreePlaces(size_t most) : places_(most) {}

@@ -24,8 +24,8 @@ namespace tcmalloc::bench {
 namespace {
 
 constexpr size_t kObjectsPerBatch = 4096;
-constexpr size_t kBatchesPerWorker = 8;  // in the queue at most
-constexpr uint64_t kMostSizeShift = 8;   // random sizes: 8 bytes, shifted by up to that
+constexpr size_t kBatchesPerWorker = 8;  // the most batches per worker in the queue
+constexpr uint64_t kMostSizeShift = 8;   // random sizes are 8 bytes, shifted left by up to this
 
 struct Load {
   uint64_t workers = 2;

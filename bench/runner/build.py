@@ -98,7 +98,7 @@ def _is_built(folder, made_by):
 
 
 def _compiler():
-    """What a library depends on besides its sources, as text."""
+    """The things besides its sources on which a library depends, as text."""
     compiler = os.environ.get("CXX", "c++")
     try:
         result = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE)

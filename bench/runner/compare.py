@@ -73,7 +73,7 @@ def words(text):
 
 
 def settings(text):
-    """The variables of WITH."""
+    """The environment variables that WITH sets, from its text."""
     found = {}
     for word in text.split():
         name, equals, value = word.partition("=")

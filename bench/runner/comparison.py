@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds of measurements: every row with every allocator, in an order shuffled anew each time.
 
-A stage has these rounds: a warm-up round with less work, which also checks which library serves malloc
-if the program cannot report it; pilot rounds, which only choose each row's reference peer (if the
-counted rounds chose it, the best of many noisy peers would be best partly by luck); the counted
-rounds; and, for rows that are still uncertain, more rounds of ours and the reference.
+A stage has these rounds. The warm-up round has less work; it also checks which library serves
+malloc if the program cannot report it. The pilot rounds only choose each row's reference peer: if
+the counted rounds chose it, the best of many noisy peers would be best partly by luck. The counted
+rounds follow, and, for rows that are still uncertain, more rounds of ours and the reference.
 
 Before each run the runner touches as much free memory as the row has needed so far, so that the time
 until the OS provides memory does not depend on earlier runs.
@@ -148,7 +148,7 @@ class Comparison(Measurements):
         return [allocator for allocator in self.allocators if allocator.ours]
 
     def _is_uncertain(self, description):
-        """Whether the ratio of one of ours to the reference has too wide an interval."""
+        """True if the interval of the ratio of one of ours to the reference is too wide."""
         counted = summary.Samples(self.records)
         for ours in self._ours():
             ratio = counted.cost_ratio(description["name"], ours.name, description["reference"],

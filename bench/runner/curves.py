@@ -61,7 +61,7 @@ def thread_rows(processors, quick):
     for smallest, largest in LARSON_SIZES[:1] if quick else LARSON_SIZES:
         rows += [_point(THREADS, "larson", count, largest,
                         (seconds, smallest, largest, 1000, 10_000, 1, count)) for count in counts]
-    # With few threads the work is short, so they repeat it.
+    # With few threads the work is short, so the threads repeat it.
     rows += [_point(THREADS, "linux-scalability", count, 8,
                     (8, objects, count, max(16 // count, 1))) for count in counts]
     for program in ("cache-thrash", "cache-scratch"):
@@ -134,7 +134,8 @@ def word_for(ratio):
 def why(samples, row, ours):
     """The counts of a point that lies above: CPU time and page faults relative to the reference's.
 
-    CPU time is for the same work: it is that of an operation if a program runs for a given time.
+    CPU time is for the same work: for programs that run for a given time, it is the CPU time of an
+    operation.
     """
     def middle(name, value):
         return sample.median(map(value, samples.records(row["name"], name)))

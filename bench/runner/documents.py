@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Everything in the documents that comes from benchmark data, made from the data.
 
-* bench/results/README.md and tables.md, whole, and beside them the pictures and the raw lines of
-  t-test1: from the one run in that folder, which is the newest full one. Earlier runs are in history/.
-* The parts of README.md and docs/ between two marks. The first mark names what is made, and the
-  data if that is another run's:
+* All of bench/results/README.md and tables.md, with the pictures and the raw lines of t-test1
+  beside them. They are made from the one run in that folder, which is the newest full one. Earlier
+  runs are in history/.
+* The parts of README.md and docs/ between two marks. The first mark names the generated part, and
+  the file of the data if that is another run's:
 
       <!-- made by 'scripts/bench.py --documents': in-short -->
       <!-- made by 'scripts/bench.py --documents': index-build -->
@@ -12,7 +13,7 @@
       ...
       <!-- end of what is made -->
 
-The only words that a person writes are those of bench/results/reading.md.
+A person writes only the text of bench/results/reading.md.
 """
 
 import json
@@ -47,7 +48,7 @@ def load(path):
 
 
 def newest_run(root):
-    """The path of the newest full run: the only data in the folder of results."""
+    """The path of the newest full run, which is the only data in the folder of results."""
     found = sorted((root / RESULTS).glob("*.json"))
     if len(found) != 1:
         raise BenchError(f"{RESULTS} has to hold the newest full run and no other, found "
@@ -187,7 +188,7 @@ def cost_of(entry):
 
 
 def losses(timed, derived, ours):
-    """One sentence: how this library stands beside the best peer of each row."""
+    """One sentence that compares this library with the best peer of each row."""
     ratios = {row["name"]: ratio for row in timed
               if (entry := derived["rows"][row["name"]].get(ours))
               and (ratio := entry["to_reference"]) and statistics.has_interval(ratio)}
@@ -202,7 +203,8 @@ def losses(timed, derived, ours):
 
 
 def index_build_part(data, path, folder):
-    """Memory of the index that threads rebuild in turns, with phases and without."""
+    """The text about index-build: the memory of an index whose shards threads rebuild in turns,
+    with phases and without."""
     samples = summary.Samples(data["records"])
     plain, phased = "index-build", "index-build-phases"
     ours = summary.first_of_ours(data)
@@ -236,7 +238,8 @@ def link(folder, path):
 
 
 def points_part(group):
-    """The text of a page about the points of a group: which they are, the results, the picture."""
+    """The text of a page about a group of points: a description of the points, their results, and
+    their picture."""
     def make(data, path, folder):
         derived = summary.stored(data)
         standings = curves.standings(data, derived, group)

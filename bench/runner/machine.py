@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the figures of a run depend on besides the allocators."""
+"""The facts, besides the allocators, on which the figures of a run depend."""
 
 import os
 import platform

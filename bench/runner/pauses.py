@@ -9,7 +9,8 @@ FILE = "bench/results/inspection-pauses.txt"
 OWN = "own checker: pause, ms"
 SNAPSHOT = "--snapshot: pause, ms"
 LEAKS = "tcmalloc leaks: pause, ms"
-# Part of a document -> a column that only its table has, one that it lacks, {column: its name in the document}.
+# Maps a part of a document to the columns that identify its table (one that only this table has,
+# and one that it lacks) and to {column: its name in the document}.
 SHOWN = {
     "pauses": ("99 %, ms", None, {name: name for name in ("command", "threads", "heap, GiB", "copied, MiB", "median, ms", "99 %, ms",
                                                           "most, ms")}),

@@ -69,7 +69,7 @@ SOURCE_PEERS = (
 
 
 class BuildFailed(Exception):
-    """A peer could not be fetched or compiled. The text says why."""
+    """A peer could not be fetched or compiled. The exception's text gives the reason."""
 
 
 def built_library(peer, folder):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who is measured: this project's library, the C library, and other allocators where they are.
+"""The allocators that are measured: this project's library, the C library, and other allocators
+that are installed.
 
 A peer that is not installed is listed with the reason, and the tables show it as missing.
 """

@@ -195,7 +195,7 @@ def cost_over_threads(data, style):
 
 def cost_over_sizes(data, style):
     """A panel for each pattern and number of threads: cost divided by the best peer's."""
-    panels = {}  # by pattern and threads: by allocator: pairs of size and ratio
+    panels = {}  # (pattern, threads) -> allocator -> pairs of size and ratio
     for (program, size), lines in curves.points(data, curves.LARGE).items():
         costs = {}
         for name, line in lines.items():
@@ -313,7 +313,7 @@ def call_latency(data, style):
     return figure
 
 
-# Without phases, every allocator; with phases, those that have them.
+# Without phases, the panel has every allocator; with phases, those that have phases.
 INDEX_BUILD_ROWS = ("index-build", "index-build-phases")
 
 

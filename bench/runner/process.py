@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One measured process: started with an allocator in place, watched, and its report read.
+"""Starts one measured process with an allocator in place, watches it, and reads its report.
 
 A program that takes part writes one line of JSON to the file descriptor that BENCH_REPORT_FD names:
 

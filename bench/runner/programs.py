@@ -199,8 +199,8 @@ def program_rows(threads, processors):
         *rows("large-buffers-", "large-buffers", two_and_all,
               lambda t: (t, 16, 20_000), lambda t: (t, 16, 400), lambda t: (t, 16, 22_000)),
         ProgramRow("malloc-large", "malloc-large", (20, 1000), (20, 30)),
-        # The compared sizes are larger than what an allocator keeps: memory that is released and
-        # needed again at once shows.
+        # The compared sizes are larger than what an allocator keeps, so the figure shows the cost
+        # of memory that is released and soon needed again.
         *rows("phases-", "phases", two_and_all, lambda t: (8, 150, t), lambda t: (2, 30, t),
               lambda t: (8, 150, t)),
         ProgramRow("vector-growth", "vector-growth", (1, 4, 32, 4), (1, 2, 8, 2), (1, 4, 32, 4)),

@@ -83,7 +83,7 @@ class Server:
         return client
 
     def ask(self, *words):
-        """The first line of the answer to a command; None if nobody answers."""
+        """The first line of the answer to a command; None if there is no answer."""
         try:
             with self.connect() as client:
                 client.sendall(command(*words))

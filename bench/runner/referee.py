@@ -150,7 +150,7 @@ class Referee:
         """`others`: peers that take part in every pair."""
         self.entries = [entry for entry in entries if not missing(entry, context)]
         self.counts = collections.defaultdict(list)  # by entry's name and side
-        self.count_failures = {}  # by the same
+        self.count_failures = {}  # by entry's name and side
         self.probes = []
         self._sides = sides
         self._others = others
@@ -161,7 +161,7 @@ class Referee:
         self._prober = prober
         self._measurements = comparison.Measurements(context, seed, progress)
         timed = sum(bool(entry.timed) for entry in self.entries)
-        # Each timed row has two intervals: cost and peak memory.
+        # Each timed row has an interval for the cost and one for the peak memory.
         self.alarm = verdict.alarm_of_each(2 * timed)
         self._pair_seconds = {}
         self._next_round = collections.Counter()

@@ -272,7 +272,8 @@ def aligned(heading, table, last_left=False):
 
 
 def page(data, derived, plots, json_name, reading="", server=()):
-    """The page that a reader takes in. `plots` are pairs of a title and a file name."""
+    """The short page, bench/results/README.md, for readers of the results. `plots` are pairs of a
+    title and a file name."""
     machine = data["machine"]
     parts = [
         "# Benchmark results",

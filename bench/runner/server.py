@@ -113,7 +113,8 @@ def run(allocators, minutes, seed, folder, progress):
 
 
 def live(records):
-    """Pairs of a time and the KiB of all objects, as the redis-server counts them whose allocator rounds them up least."""
+    """Pairs of a time and the KiB of all objects. They are the figures of the redis-server whose
+    allocator rounds sizes up least."""
     series = min(records.values(), key=lambda rows: sum(row[2] for row in rows))
     return [(row[0], row[2]) for row in series]
 

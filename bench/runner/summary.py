@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a run's records say: figures by row and allocator, ratios, geometric means, noise.
+"""The results that a run's records show: figures by row and allocator, ratios, geometric means,
+noise.
 
 Works on the plain data of the JSON file, so that an old file can be reported and compared like the
 run that has just ended. A row's cost is its figure if lower is better, and the inverse if higher is

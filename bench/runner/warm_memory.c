@@ -10,8 +10,8 @@
 // takes 4 KiB pages and hugepages from different free lists, so both have to be warmed.
 //
 // So this program touches KIB of memory as 4 KiB pages and as much again as hugepages. It holds
-// both at the same time, so that neither is made of the other, and ends: the kernel first hands out
-// the memory that was freed last.
+// both at the same time, so that the kernel makes neither of the other. Then it ends: the kernel
+// first hands out the memory that was freed last.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

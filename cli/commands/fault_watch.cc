@@ -15,7 +15,7 @@ namespace cli {
 namespace {
 
 // The number of faults of a process at which its heap is searched. Some programs fault all the time
-// on purpose; if they do not run on this allocator, they are then left alone.
+// on purpose. If no heap of this allocator was found by then, their faults are no longer examined.
 constexpr size_t kMostLooks = 16;
 
 // Whether the address is in the pool of guarded objects. Reads only two words, since some programs

@@ -33,7 +33,7 @@ struct OpenProcess {
   std::unique_ptr<Image> image;
   std::optional<Root> root;   // none if it has another malloc
   CoreImage* core = nullptr;  // the image, if it is a file
-  // Where its program and libraries are searched.
+  // Where to search for its program and libraries.
   FileSearch files = FileSearch(0);
 
   bool runs_on_this_allocator() const { return root.has_value(); }
@@ -58,7 +58,7 @@ void RequireFree(const Guard* guard);
 // PID.
 pid_t RunningPid(const std::string& process, std::string_view command);
 
-// How a command reads objects.
+// How a command reads objects. The reading sets the members whose comments begin with "set:".
 struct ReadMode {
   bool stop = true;  // stop the process while its records are copied
   // The reading needs a small part of the records: copy only that part, not the memory around it.
@@ -98,7 +98,7 @@ struct Pauses {
 // determines once which blocks to copy.
 Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool scattered = false);
 
-// As ReadAtRest, for the objects: `f` is called several times, and the last call counts.
+// Like ReadAtRest, for the objects: `f` is called several times, and the last call counts.
 void WithObjects(OpenProcess& process, ReadMode* mode,
                  const std::function<void(const HeapObjects&)>& f);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What 'tcmalloc doctor' reads: the facts of a diagnosis, and hints about the environment.
+// The data of 'tcmalloc doctor': the facts of a diagnosis, and hints about the environment.
 #pragma once
 
 #include <sys/types.h>

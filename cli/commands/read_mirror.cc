@@ -38,7 +38,7 @@ StoppedCopy CopyStopped(pid_t pid, ReadMode* mode,
 
 namespace {
 
-// Whether a guard is set now: then a copy of the rest would be useless.
+// True if a guard is set now, so that a copy of the rest would be useless.
 bool IsAnySet(Image& image, const std::vector<Guard>& guards) {
   return std::any_of(guards.begin(), guards.end(), [&image](const Guard& guard) {
     uint64_t value = 0;

@@ -34,7 +34,7 @@ StoppedCopy CopyStopped(pid_t pid, ReadMode* mode,
 using MirrorReading =
     std::function<void(Mirror&, const Target&, bool stopped, std::vector<Guard>*)>;
 
-// As ReadAtRest, but with a copy of all the memory. Returns the mirror of the last call. Without
+// Like ReadAtRest, but with a copy of all the memory. Returns the mirror of the last call. Without
 // mode.stop the memory is copied while the process runs.
 std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode, const MirrorReading& read);
 

@@ -21,8 +21,9 @@
 namespace cli {
 namespace {
 
-// The pauses between two looks at the reply: the library replies within microseconds once a thread
-// sees the request; later pauses double up to the longest.
+// The pauses between two looks at the reply. The library replies within microseconds once a thread
+// sees the request, so the first pause is short; each later one is twice as long, up to the
+// longest.
 constexpr auto kShortestPause = std::chrono::microseconds(50);
 constexpr auto kLongestPause = std::chrono::milliseconds(10);
 // A wake-up has no effect on a thread that is about to sleep, or is allocating at this moment, so

@@ -113,7 +113,7 @@ void RefuseLeakCheck(const std::vector<std::string>& environment) {
 // The signals by which programs end after a fault; SIGABRT if a handler of the program aborts.
 bool IsOfCrash(int signal) { return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT; }
 
-// Of several processes, the one with the highest peak is reported.
+// If there are several processes, reports the one with the highest peak.
 void KeepLarger(pid_t pid, AtEnd* largest) {
   const auto peak = [](const AtEnd& of) {
     return of.stats.has_value() ? of.info->memory.peak_resident_bytes : 0;

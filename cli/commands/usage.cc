@@ -13,7 +13,7 @@
 namespace cli {
 namespace {
 
-// What users call a change that another command makes.
+// Words that users may type for a change that another command makes.
 constexpr struct {
   const char* word;
   const char* command;
@@ -38,7 +38,7 @@ std::string NearestCommand(const CLI::App& parser, const std::string& word) {
   size_t least = tcmalloc::kNearDistance + 1;
   for (const std::string& name : CommandNames(parser)) {
     const size_t distance = tcmalloc::EditDistance(word, name);
-    // A part of a short name is another name.
+    // If half of a short name differs, it is probably another name.
     if (distance < least && distance < name.size() / 2) {
       least = distance;
       nearest = name;

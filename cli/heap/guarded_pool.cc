@@ -11,7 +11,7 @@
 namespace cli {
 namespace {
 
-// No library has more than these.
+// Upper bounds: no library has more.
 constexpr uint64_t kMaxSlots = 65536;
 constexpr uint64_t kMaxPoolBytes = uint64_t{1} << 32;
 constexpr uint64_t kMaxRecordBytes = uint64_t{64} << 20;
@@ -165,7 +165,7 @@ void GuardedPool::SetObject(const GuardedSlot& object, GuardMistake* mistake) co
 
 GuardMistake GuardedPool::Classify(Address fault) const {
   const GuardedSlot* nearest = nullptr;
-  // Of equally near objects, chooses one that was not freed.
+  // If several objects are equally near, chooses one that was not freed.
   const auto consider = [&](const GuardedSlot* other) {
     if (other == nullptr || !other->HasObject()) return;
     if (nearest != nullptr) {

@@ -54,9 +54,9 @@ struct LeakSearch {
 // pointer has the value of one. It is an upper bound: it takes each word that was searched for a
 // random number.
 double ChanceOfMissing(const LeakSearch& search, const LeakOptions& options, uint64_t bytes);
-// How many leaked objects the search has missed in this way, at most: each leaked object that it
-// found stands for those of its size that it did not. HUGE_VAL where that is unknown because
-// hardly any is found.
+// An upper estimate of the leaked objects that the search has missed in this way: each leaked
+// object that it found stands for those of its size that it did not find. HUGE_VAL if the number is
+// unknown because hardly any of them is found.
 double EstimateMissed(const LeakSearch& search, const LeakOptions& options);
 
 // The threads are those of the mirror. `main_thread` is the PID of the process. `stopped` is true

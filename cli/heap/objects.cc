@@ -15,14 +15,15 @@
 namespace cli {
 namespace {
 
-// No span of small objects has more.
+// No span of small objects has more objects than this.
 constexpr uint64_t kMaxObjectsPerSpan = uint64_t{1} << 20;
 constexpr size_t kMaxRegions = 1'000'000;
 constexpr size_t kMaxClaims = 100'000;
 constexpr size_t kMaxSkips = 100'000;
 constexpr size_t kMaxCached = 50'000'000;
 constexpr uint64_t kMaxSpans = uint64_t{1} << 31;
-// No memory has more objects; this bounds the work for a target with contradictory span records.
+// No memory has room for more objects than this; the limit bounds the work for a target with
+// contradictory span records.
 constexpr uint64_t kMaxObjects = uint64_t{1} << 33;
 constexpr size_t kMaxSpanRecord = 512;
 

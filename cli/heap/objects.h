@@ -48,7 +48,7 @@ struct Object {
   uint64_t bytes = 0;
 };
 
-// What an address of the process belongs to.
+// The description of an address of the process.
 struct Place {
   enum class Kind {
     kOutside,   // not in this heap
@@ -83,8 +83,8 @@ class HeapObjects {
   // Calls f for every span, in the order of the regions, then for each guarded object in use, as a
   // span that consists of it.
   void ForEachSpan(const std::function<void(const SpanInfo&)>& f) const;
-  // As ForEachSpan, while the target runs: calls `skipped` for pages whose records contradict each
-  // other because they change.
+  // Like ForEachSpan, while the target runs: calls `skipped` for pages whose records contradict
+  // each other because they change.
   void ForEachSpanWhileRunning(
       const std::function<void(const SpanInfo&)>& f,
       const std::function<void(Address start, uint64_t bytes)>& skipped) const;
@@ -153,8 +153,8 @@ class HeapObjects {
   std::optional<SpanInfo> SpanAround(Address address) const;
   // The span of the page in the page map; 0 if the page has no span.
   Address SpanAt(Address address) const;
-  // The results of SpanAt for the page at `address`, which is the last, and for pages before it: as
-  // many as one read gets. `records` is empty if none of them has a span.
+  // The results of SpanAt for as many pages as one read gets; the last one is for the page at
+  // `address`. `records` is empty if none of them has a span.
   struct PageRecords {
     uint64_t pages;
     std::vector<Address> records;

@@ -13,8 +13,8 @@ namespace {
 
 // The most pages by which a span may begin before an address in it.
 constexpr size_t kMaxPagesOfSpan = size_t{1} << 26;
-// How many entries of the page map that lead to no span are tried: in a damaged heap each may be
-// one.
+// The most entries of the page map without a span that are tried, since in a damaged heap every
+// entry may be one.
 constexpr size_t kMaxOldEntries = size_t{1} << 18;
 
 }  // namespace

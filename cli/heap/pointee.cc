@@ -34,7 +34,7 @@ std::string TextOf(Address address, size_t word_bytes) {
 
 std::optional<Place> LastInUseBefore(const HeapObjects& objects, Address address) {
   Address begin = 0;
-  Address at = 0;  // after the part that is still to be searched
+  Address at = 0;  // the end of the part that is still to be searched
   for (const auto& [start, end] : objects.Regions()) {
     if (start >= address) continue;
     begin = start;

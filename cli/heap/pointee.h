@@ -20,9 +20,9 @@ struct Pointee {
     kNull,       // in the first pages, which no program can map: null, or null plus an offset
     kMinus,      // in the last pages: -1, an error value, or null minus an offset
     kNoAddress,  // with upper bits that no address of a program has
-    kHeap,       // `place`; the pool of guarded samples is a part of the heap
+    kHeap,       // in the heap, at `place`; the pool of guarded samples is a part of the heap
     kAfterHeap,  // a short way after memory of the heap
-    kModule,     // in the program or a library: `name`
+    kModule,     // in a mapping of the program or of a library: `name`
     kStack,      // of `thread`
     kMemory,     // other memory; `name` is that of the mapping, if it has one
     kNothing,    // no memory is there
@@ -72,7 +72,7 @@ class Pointees {
   Pointees(Image& image, const HeapObjects* objects);
 
   Pointee At(Address address) const;
-  // As Find, with the object before.
+  // Like Find, with the object before.
   Pointee WithNeighbour(Address address) const;
   // The mapping with that address, or null.
   const Mapping* MappingAt(Address address) const;

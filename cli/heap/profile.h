@@ -37,8 +37,8 @@ struct Samples {
   double peak_bytes = 0;
   // The number of the last sample, or of samples so far.
   uint64_t last_number = 0;
-  // The last sample of the peak of use, and the last one before the recording of allocations that
-  // the program has begun (UINT64_MAX: it has not).
+  // The number of the last sample at the peak of use, and of the last sample before the program
+  // began to record allocations (UINT64_MAX if it has not begun).
   uint64_t peak_number = 0;
   uint64_t recording_after = UINT64_MAX;
 

@@ -12,7 +12,7 @@
 namespace cli {
 namespace {
 
-// No structure of a heap exceeds these.
+// Upper bounds: no structure of a heap exceeds them.
 constexpr size_t kMaxStructure = size_t{64} << 20;
 constexpr size_t kMaxStructures = 256;
 
@@ -102,7 +102,7 @@ uint64_t Layout::constant(std::string_view name) const {
 namespace {
 
 constexpr size_t kMaxLayoutBytes = size_t{1} << 20;
-// No structure that is read as a whole is larger.
+// No structure that is read as a whole is larger than this.
 constexpr size_t kMaxLoaded = size_t{1} << 20;
 
 void ParseAt(Image& image, Address address, uint64_t bytes, Layout* layout) {

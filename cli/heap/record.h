@@ -101,7 +101,7 @@ class Record {
   // Element `i` of an array of numbers of `bytes` bytes each.
   uint64_t At(std::string_view field, size_t i, size_t bytes) const;
   size_t ArraySize(std::string_view field, size_t bytes) const;
-  // The field as a record; of an array, element `i`.
+  // Returns the field as a record; if it is an array, returns element `i`.
   Record Part(std::string_view field, size_t i = 0) const;
   // Text up to the first zero.
   std::string Text(std::string_view field) const;

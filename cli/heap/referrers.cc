@@ -36,7 +36,8 @@ class ReferrerFinder {
 
  private:
   using Memory = MirrorMemory<Word>;
-  // The things that have words: objects by their numbers, then conditional ranges, then roots.
+  // A node is anything that contains words to search: first the objects, by their numbers, then
+  // conditional ranges, then roots.
   using Node = uint32_t;
   // The origin of a node: another node, or one of these.
   static constexpr Node kNotReached = 0;

@@ -7,8 +7,9 @@
 // it searches the memory that is reachable only through the object, and last the leaked objects.
 //
 // Thread safety: none. Cost: it reads each word of the target's objects and roots once or twice.
-// Memory: 4 bytes for each object of the heap, and 4 for each that waits. The target does not
-// pause. The marker of a leak check needs less memory, but does not record the chains.
+// Memory: 4 bytes for each object of the heap, and 4 for each object that is reached and not yet
+// followed. The target does not pause. The marker of a leak check needs less memory, but does not
+// record the chains.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +37,7 @@ struct Link {
 struct Chain {
   enum class End {
     kRoot,
-    kLeaked,  // no pointer leads to the last holder, or only one from a cycle
+    kLeaked,  // no pointer points to the last holder, or only one from a cycle does
     kItself,  // reachable only through the object itself: a cycle
   };
   std::vector<Link> links;
@@ -49,16 +50,17 @@ struct Chain {
 struct ReferrerSearch {
   Place place;                // of the address
   uint64_t words = 0;         // that point to the object
-  uint64_t words_leaked = 0;  // those in unreachable memory
-  uint64_t words_itself = 0;  // those in the object, and in memory that is reachable only through
-                              // it
+  uint64_t words_leaked = 0;  // the part of them in unreachable memory
+  uint64_t words_itself = 0;  // the part of them in the object itself, and in memory that is
+                              // reachable only through it
   std::vector<Chain> chains;  // of the first words; the shortest chains from roots come first
   // The objects that are reachable only through the object, not counting it.
   uint64_t only_objects = 0;
   uint64_t only_bytes = 0;
   // Memory that the program has registered, from which the search began as well.
   std::vector<std::pair<Address, Address>> registered_roots;
-  // Bytes of objects and roots that could not be read, and the first of them.
+  // The number of bytes of objects and roots that could not be read, and the address of the first
+  // one.
   uint64_t unread_bytes = 0;
   Address first_unread = 0;
   // The reasons why there may be more referrers, one per line.

@@ -125,8 +125,8 @@ void RequestRecord::Alarm() {
 }
 
 void RequestRecord::Withdraw() {
-  // An older ticket is not written, since it would seem new once the ticket of another command had
-  // been taken.
+  // Does not write an older ticket: it would seem new if the process had taken the ticket of
+  // another command meanwhile.
   constexpr uint64_t kOfNoRequest = 0;
   writer_.WriteValue(request_ + target_.Offset("ControlRequest", "check"), kOfNoRequest);
 }

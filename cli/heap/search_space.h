@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a search for pointers reads: the memory of a mirror, the roots, and the holders of pointers
-// that it finds.
+// The input of a search for pointers: the memory of a mirror, the roots, and the holders of
+// pointers that it finds.
 #pragma once
 
 #include <sys/types.h>

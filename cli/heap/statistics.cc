@@ -133,7 +133,7 @@ void AddHome(const Record& home, Pages* pages) {
   pages->longer_backed_bytes += longer_bytes;
 }
 
-// As PageHeap::SetSampledApart of the library.
+// Does what PageHeap::SetSampledApart of the library does.
 void SetSampledApart(const std::vector<SizeClassStatistics>& classes, Pages* pages) {
   for (const SizeClassStatistics& of_class : classes) {
     pages->sampled_objects += of_class.sampled_objects;
@@ -198,7 +198,7 @@ struct Shares {
   uint64_t total, thread_caches, inherited, free_pages, kept_spans;
 };
 
-// As ShareRetention of the library.
+// Does what ShareRetention of the library does.
 Shares ReadShares(const Record& hints, uint64_t thread_caches) {
   const Target& target = hints.target();
   const Layout& layout = target.layout();
@@ -306,7 +306,7 @@ class Collector {
     const Record state = heap.Part("page_heap").Part("state_");
     Pages pages = ReadPages(state);
     SetSampledApart(stats_.classes, &pages);
-    // As BalanceStats of the library.
+    // Does what BalanceStats of the library does.
     uint64_t rest = pages["small_span_bytes"];
     for (uint64_t* const part : {&tail_bytes_, &central_bytes_, &cached_bytes_}) {
       *part = std::min(*part, rest);
@@ -328,7 +328,7 @@ class Collector {
         pages.sampled_span_bytes - pages.sampled_bytes + guarded_pages - guarded;
     tail_bytes_ += sample_tails;
     const uint64_t free_bytes = pages.free_backed + pages["releasing_bytes"];
-    // The figure is the sum of its parts, also if these are of different moments.
+    // The figure is the sum of its parts, even if these are of different moments.
     const uint64_t system =
         in_use + cached_bytes_ + central_bytes_ + tail_bytes_ + free_bytes + pages.free_released;
     const uint64_t metadata = heap.Part("arena").Get("mapped_bytes_") +

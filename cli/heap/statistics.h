@@ -16,8 +16,8 @@ namespace cli {
 struct SizeClassStatistics {
   uint64_t object_bytes = 0;
   uint64_t spans = 0;
-  uint64_t in_use_objects = 0;   // sampled ones, which are not in these spans, included
-  uint64_t sampled_objects = 0;  // their part of it
+  uint64_t in_use_objects = 0;   // includes sampled objects, which are not in these spans
+  uint64_t sampled_objects = 0;  // the sampled objects among them
   uint64_t cached_objects = 0;
   uint64_t central_objects = 0;
   uint64_t objects_per_span = 0;
@@ -40,7 +40,7 @@ struct Statistics {
   // Names as in JSON, in its order.
   std::vector<std::pair<std::string, uint64_t>> figures;
   std::string hugepage_mode;
-  std::vector<SizeClassStatistics> classes;    // by number; class 0 is none
+  std::vector<SizeClassStatistics> classes;    // by number; there is no class 0
   std::vector<FreeSpanStatistics> free_spans;  // element i is for spans of i + 1 pages
   FreeSpanStatistics longer;
   uint64_t longer_backed_bytes = 0;

@@ -90,8 +90,8 @@ class TargetObjects {
   using Index = tcmalloc::ObjectIndexOf<TargetGeometry>;
   using LiveObject = tcmalloc::LiveObject;
 
-  // All of these outlive it. Throws BadImage when the records contradict each other, Failure when
-  // there is no memory.
+  // All of these must outlive this object. Throws BadImage when the records contradict each other,
+  // Failure when there is no memory.
   TargetObjects(const HeapObjects& objects, const std::vector<GuardedObject>& guarded,
                 Scratch& scratch);
 

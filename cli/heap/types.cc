@@ -37,12 +37,12 @@ class ContentsReader {
  private:
   Image& image_;
   std::vector<char> block_ = std::vector<char>(kBlockBytes);
-  Address start_ = 1;  // the start of no block
+  Address start_ = 1;  // no block starts at this address
   bool readable_ = false;
 };
 
-// The memory that a core file may lack, since the process never wrote it. It is zero; sorted by
-// start.
+// The memory that a core file may lack, since the process never wrote it. The memory is zero; the
+// mappings are sorted by start.
 std::vector<Mapping> UnwrittenMemory(Image& image) {
   std::vector<Mapping> mappings = image.Mappings();
   std::erase_if(mappings, [](const Mapping& mapping) { return !mapping.unwritten; });

@@ -9,7 +9,7 @@ namespace cli {
 
 namespace {
 
-// The lists of a heap have fewer.
+// The lists of a heap have fewer elements than this.
 constexpr size_t kMostElements = 1'000'000;
 constexpr size_t kMostBytes = size_t{1} << 30;
 

@@ -4,7 +4,8 @@
 namespace cli {
 namespace {
 
-constexpr unsigned kStackOrZero = 31;  // as a base the stack pointer, as an index the number 0
+constexpr unsigned kStackOrZero = 31;  // this number means the stack pointer as a base, and the
+                                       // value 0 as an index
 constexpr int64_t kWordBytes = 4;
 constexpr unsigned kVectorShift = 4;  // log2 of the bytes of a whole vector register
 
@@ -66,7 +67,7 @@ class Arm64Decoder {
     return access;
   }
 
-  // dc zva: the cache line with an address
+  // Decodes dc zva, which zeroes the cache line that contains an address.
   std::optional<MemoryAccess> Zeroes() const {
     if (Field(4, 0) == kStackOrZero) return std::nullopt;
     MemoryAccess access = At(Field(4, 0), 0);
@@ -74,13 +75,13 @@ class Arm64Decoder {
     return access;
   }
 
-  // Exclusive, acquiring and releasing ones; compare and swap.
+  // Decodes exclusive, acquiring and releasing loads and stores, and compare and swap.
   MemoryAccess Ordered() const {
     const bool swaps = Bit(21) && (Bit(23) || !Bit(31));
     return swaps ? Exchange() : Access(Bit(22), 0);
   }
 
-  // At a distance from the instruction.
+  // Decodes a load from an address relative to the instruction.
   std::optional<MemoryAccess> Literal() const {
     const bool is_prefetch = !Bit(26) && Field(31, 30) == 3;
     if (is_prefetch) return std::nullopt;

@@ -26,7 +26,8 @@
 namespace cli {
 namespace {
 
-// No answer is longer: the list of all vtables of a large program has some megabytes.
+// The most bytes of an answer. The longest answer is the list of all vtables of a large program,
+// which has some megabytes.
 constexpr uint64_t kMostAnswerBytes = uint64_t{256} << 20;
 constexpr int kOutOfMemory = 3;
 constexpr int kFailedInside = 4;
@@ -60,7 +61,7 @@ bool ReadAll(int descriptor, void* out, size_t bytes) {
   return true;
 }
 
-// Lowers the limit that counts now.
+// Lowers the soft limit.
 template <typename Resource>
 void Limit(Resource resource, uint64_t most) {
   rlimit limit = {};
@@ -159,7 +160,7 @@ ConfinedChild::ConfinedChild(const Confinement& confinement, const std::function
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw Failure(fmt::format("socketpair: {}", strerror(errno)));
   }
-  // What is in the buffers must not be written twice.
+  // Text in the buffers must not be written twice.
   fflush(stdout);
   fflush(stderr);
   const pid_t parent = getpid();
@@ -232,7 +233,7 @@ bool ConfinedChild::Receive(void* out, size_t bytes) {
     const int ready = poll(&wait, 1, static_cast<int>(slice.count()));
     const auto waited =
         std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - before);
-    // While this program is stopped, its patience does not end.
+    // The time during which this program is stopped does not count.
     patience_ -= std::min(slice, waited);
     if (ready < 0 && errno != EINTR) return false;
     if (ready <= 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ConfinedChild: a child process that reads files of other users for this program. Parsers of
 // symbols, debug information and call frames have errors, and such a file may be made to exploit
-// them: to unpack to gigabytes, or to never end. In the child that costs an answer, and this
-// program continues.
+// them: to unpack to gigabytes, or to never end. In the child such an error costs only one answer,
+// and this program continues.
 //
 // If this program runs as root, the child has the target's user, no capabilities, and the target's
 // root directory. It has only the descriptors that it is given. Its memory, its CPU time and the
@@ -34,7 +34,7 @@ struct Limits {
 
 struct Confinement {
   Limits limits;
-  std::optional<User> user;      // kept if it is not known
+  std::optional<User> user;      // unless it is known, the child keeps its user
   int root = -1;                 // an open directory; -1: the root directory is kept
   std::vector<int> descriptors;  // the descriptors that the child keeps
   bool all_descriptors = false;  // it keeps all
@@ -58,11 +58,12 @@ class ConfinedChild {
   // Called in a child: raises its limit of memory.
   static void AllowMemory(uint64_t bytes);
 
-  // The reason why there are no more answers, without a subject; empty while there are.
+  // The reason why there are no more answers, as a phrase without a subject; empty while there are
+  // answers.
   const std::string& problem() const { return problem_; }
 
  private:
-  // Fills `out`; false if the child ended first, or the patience did.
+  // Fills `out`; false if the child ended first, or the time limit for all answers expired.
   bool Receive(void* out, size_t bytes);
   void End(std::string problem);
   // Describes the end of the child, which has ended by itself.

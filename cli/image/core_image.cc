@@ -101,7 +101,7 @@ void CoreImage::ReadSegments(Elf* elf, size_t count) {
   }
   std::stable_sort(segments_.begin(), segments_.end(),
                    [](const Segment& a, const Segment& b) { return a.start < b.start; });
-  // Of two segments that overlap, the second one is ignored.
+  // If two segments overlap, the second one is ignored.
   Address end = 0;
   std::erase_if(segments_, [&end](const Segment& segment) {
     if (segment.start < end) return true;
@@ -132,7 +132,7 @@ void CoreImage::ReadNotes(Elf* elf) {
 }
 
 void CoreImage::AddMappings(const std::vector<Mapping>& files) {
-  if (is_snapshot_) return;  // it has all mappings
+  if (is_snapshot_) return;  // a snapshot has all mappings
   for (const Segment& segment : segments_) {
     const Mapping* const file = FileAt(files, segment.start);
     Mapping mapping{.start = segment.start,
@@ -314,7 +314,7 @@ uint64_t AddPages(CoreImage& core, Address start, Address end, std::vector<PageR
       if (IsZero(&piece[i], page)) continue;
       const uint64_t number = (at + i) / page;
       const uint64_t next = runs->empty() ? 0 : runs->back().first + runs->back().pages;
-      if (number < next) continue;  // two parts begin and end in this page
+      if (number < next) continue;  // one part ends and the next one begins in this page
       bytes += page;
       if (number == next && !runs->empty()) {
         ++runs->back().pages;

@@ -31,7 +31,7 @@ class CoreImage : public Image {
   // If the file has only a part of a mapping, it becomes two mappings, and the second is not
   // readable.
   std::vector<Mapping> Mappings() override { return mappings_; }
-  // All but the holes of the file, which are zeroes.
+  // Returns all parts but the holes of the file, which are zeroes.
   std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override;
   int64_t NowMs(int clock) override;
   const std::vector<ThreadRegisters>& Threads() const override { return threads_; }
@@ -39,7 +39,7 @@ class CoreImage : public Image {
     return facts_.jit_functions;
   }
 
-  // The process at that time. A core has no figures of the kernel.
+  // The process at the time at which the file was written. A core has no figures of the kernel.
   const ProcessInfo& info() const { return info_; }
   bool is_snapshot() const { return is_snapshot_; }
   const FileSearch& files() const { return files_; }

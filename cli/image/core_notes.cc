@@ -14,7 +14,7 @@
 namespace cli {
 namespace {
 
-// A process with 65,530 mappings of files with the longest names has fewer.
+// A process with 65,530 mappings of files with the longest names has fewer bytes of notes.
 constexpr size_t kMostCoreNoteBytes = size_t{300} << 20;
 constexpr size_t kMostThreads = size_t{1} << 20;
 constexpr size_t kMostThreadPointerBytes = 256;
@@ -164,7 +164,7 @@ class Reader {
   const size_t file_bytes_;
   const Machine* const machine_;            // null if unknown
   ThreadRegisters* last_thread_ = nullptr;  // in notes_
-  size_t left_bytes_ = kMostCoreNoteBytes;  // that may be read
+  size_t left_bytes_ = kMostCoreNoteBytes;  // the bytes of notes that may still be read
   CoreNotes notes_;
 };
 

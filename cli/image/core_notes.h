@@ -15,8 +15,8 @@
 
 namespace cli {
 
-// The note of a snapshot, which has a SnapshotFacts as text. Debuggers look only at types, so it
-// has none of their types.
+// The note of a snapshot, which has a SnapshotFacts as text. Debuggers look only at types, so this
+// note has a type that they do not know.
 inline constexpr char kSnapshotNoteName[] = "TCMalloc";
 inline constexpr uint32_t kSnapshotNoteType = 0x54434d01;
 

@@ -22,7 +22,7 @@ constexpr size_t kHeadBytes = kMagicBytes + 4 + 2 + 2 + 16;
 constexpr size_t kPointers = 9;
 constexpr size_t kPointersOfFirstVersion = 7;
 constexpr char kNoteName[] = "TCMalloc";
-// No file has more than these.
+// Upper bounds: no file has more.
 constexpr size_t kMaxProgramHeaders = 256;
 constexpr size_t kMaxNoteBytes = size_t{1} << 20;
 // The most memory that is searched for the magic: the variables of the largest programs have fewer

@@ -194,7 +194,8 @@ void Remember(pid_t process, pid_t here, pid_t there) {
   children.count = children.count + 1;
 }
 
-// Kills a child and waits for it, as its tracer. Its process must still wait for it, too.
+// Kills a child and waits for it, as its tracer. The process whose child it is must still wait for
+// it, too.
 void Kill(StrangeChildren::Child* child) {
   if (child->ended) return;
   kill(child->here, SIGKILL);

@@ -20,8 +20,9 @@ bool MayContainFunctions(int tag) {
          tag == DW_TAG_structure_type || tag == DW_TAG_union_type;
 }
 
-// Whether libdw may open the other file of a unit, if there is one: it would wait at a pipe of that
-// name, and act on a device. The names are those that libdw tries.
+// True if libdw may open the other file of a unit, if there is one. If a pipe has that name, libdw
+// would wait at it; if a device has it, opening it would have an effect. The names are those that
+// libdw tries.
 bool MayOpenOtherFile(Dwarf_Die* unit, const std::string& folder) {
   const auto text = [unit](unsigned name) {
     Dwarf_Attribute attribute;

@@ -231,7 +231,7 @@ void JitNames::Read(int descriptor, const Stamp& stamp) {
   functions_.clear();
   problem_.clear();
   const std::string path = fmt::format("/tmp/perf-{}.map", OwnNumber(files_.pid()));
-  // A file system that a user has made may never answer, so that a child waits for it.
+  // A user's own file system may never answer, so a child process waits for it.
   Confinement confinement{.user = files_.user(), .root = files_.OpenRoot()};
   confinement.descriptors = {descriptor};
   if (confinement.root >= 0) confinement.descriptors.push_back(confinement.root);

@@ -27,9 +27,10 @@ inline constexpr uint64_t kMostMapBytes = uint64_t{64} << 20;
 // The most lines of it that are read: the last ones.
 inline constexpr size_t kMostMapLines = 1'000'000;
 
-// Returns the reason why a map is not trusted, or nothing: it belongs to another user than the
-// process's or root, or it was written before the process started, by one that had its number.
-// Others may be permitted to write to it: a wrong name does no more harm than that.
+// Returns the reason why a map is not trusted; empty if it is trusted. A map is not trusted if it
+// belongs to another user than the process's or root, or if it was written before the process
+// started, by an earlier process with the same number. Other users may be permitted to write to it;
+// they can do no more harm than cause wrong names.
 std::string WhyNotTrusted(uid_t owner, int64_t written_ns, const std::optional<User>& user,
                           int64_t started_ns);
 
@@ -49,7 +50,7 @@ class JitNames {
   const std::string& problem() const { return problem_; }
 
  private:
-  // What shows that a file has changed.
+  // The properties of a file that change when its contents do.
   struct Stamp {
     uint64_t file = 0;
     uint64_t bytes = 0;

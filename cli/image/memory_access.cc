@@ -65,7 +65,7 @@ Use UseInFirstMap(unsigned op, unsigned group) {
   }
 }
 
-// As UseInFirstMap, for the map of 0f; `prefix` is 0, 0x66, 0xf2 or 0xf3.
+// Like UseInFirstMap, for the map of 0f; `prefix` is 0, 0x66, 0xf2 or 0xf3.
 Use UseInSecondMap(unsigned op, unsigned group, unsigned prefix) {
   switch (op) {
     case 0x11:
@@ -104,7 +104,7 @@ Use UseInSecondMap(unsigned op, unsigned group, unsigned prefix) {
   return reads ? Use::kRead : Use::kNone;
 }
 
-// As UseInFirstMap, for the maps of 0f 38 and 0f 3a.
+// Like UseInFirstMap, for the maps of 0f 38 and 0f 3a.
 Use UseInLaterMap(unsigned map, unsigned op) {
   const bool stores = map == 2 ? op == 0xf1 || op == 0x2e || op == 0x2f || op == 0x8e
                                : (op >= 0x14 && op <= 0x17) || op == 0x19 || op == 0x39;

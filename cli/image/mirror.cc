@@ -27,7 +27,7 @@ char* MapLocal(size_t bytes) {
     throw Failure(
         fmt::format("there is no room for a copy of {} bytes: {}", bytes, strerror(errno)));
   }
-  // Children of this program read other things, and a fork would copy its page tables.
+  // Children of this program do not read this memory, and a fork would copy its page tables.
   static_cast<void>(madvise(memory, bytes, MADV_DONTFORK));
   return static_cast<char*>(memory);
 }

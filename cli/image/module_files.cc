@@ -22,7 +22,7 @@
 namespace cli {
 namespace {
 
-// A directory of programs and libraries has fewer.
+// A directory of programs and libraries has fewer files than this.
 constexpr size_t kMostFiles = 20'000;
 constexpr char kRoot[] = "root/";  // the link to a process's root directory
 

@@ -63,7 +63,7 @@ class FileSearch {
 // Returns the path of a program or a library in the cache of libdebuginfod; empty if no server has
 // it.
 std::string ExecutableFromServers(const std::string& build_id);
-// As ExecutableFromServers, for the file with its debug information.
+// Like ExecutableFromServers, for the file with its debug information.
 std::string DebugFileFromServers(const std::string& build_id);
 // True when servers are used.
 bool AsksServers();

@@ -50,8 +50,8 @@ std::string HexText(const void* bytes, size_t n) {
   return text;
 }
 
-// Returns a line if the sections of the file unpack to more than the child may use: libdw leaves
-// them out in silence.
+// Returns a line if the sections of the file unpack to more than the child may use; libdw omits
+// such sections without an error.
 std::string ProblemOfSize(const std::string& path, int descriptor) {
   elf_version(EV_CURRENT);
   Elf* const elf = elf_begin(descriptor, ELF_C_READ_MMAP, nullptr);
@@ -104,7 +104,7 @@ void AddVtables(Elf* elf, Address bias, std::vector<VtableSymbol>* vtables) {
 
 uint64_t MemoryToRead(int descriptor) {
   // Sections of debug information are compressed to a quarter or more of their size. A sparse file
-  // counts as what it has on the disk.
+  // counts with the bytes that it has on the disk.
   constexpr uint64_t kUnpacked = 8;
   constexpr uint64_t kBlockOnDisk = 512;
   struct stat status = {};
@@ -120,7 +120,7 @@ struct ModuleNames::State {
   Address bias = 0;
   std::optional<FunctionIndex> index;
   const DebugFiles* debug_files = nullptr;
-  int debug_file = -1;  // that was found by the build id
+  int debug_file = -1;  // the file with debug information that was found by the build id
   std::string path;     // of the module
   std::string problem;
 
@@ -164,8 +164,8 @@ struct ModuleNames::State {
           files == nullptr ? nullptr : dwarf_filesrc(files, number, nullptr, nullptr);
       return name == nullptr ? std::string() : std::string(name);
     };
-    // The place of the current instruction in the next function: the line table has it for the
-    // innermost function, and an inlined function has it for the function around it.
+    // The place of the current instruction in the next function. The line table has it for the
+    // innermost function; an inlined function has it for the function around it.
     std::string file;
     int line = 0;
     Dwarf_Line* const source = dwarf_getsrc_die(&place->unit, place->address);

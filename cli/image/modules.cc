@@ -14,7 +14,7 @@
 namespace cli {
 namespace {
 
-// No file has more than these.
+// Upper bounds: no file has more.
 constexpr size_t kMostSegments = 256;
 constexpr size_t kMostSections = 65'536;
 constexpr uint64_t kMostNoteSegmentBytes = uint64_t{64} << 10;
@@ -107,7 +107,7 @@ bool HasCode(int descriptor) {
 
 namespace {
 
-// No file has more than these.
+// Upper bounds: no file has more.
 constexpr size_t kMostProgramHeaders = 256;
 constexpr size_t kMostModuleNoteBytes = size_t{64} << 10;
 constexpr Address kSmallestPage = 4096;
@@ -154,7 +154,7 @@ ThreadStorage ThreadStorageIn(const Module& module) {
        at += sizeof(ProgramHeader)) {
     ProgramHeader header;
     memcpy(&header, &module.head[at], sizeof(header));
-    // No file has more.
+    // An upper bound: no file has more.
     constexpr uint64_t kMost = uint64_t{1} << 30;
     if (header.p_type != PT_TLS || header.p_memsz > kMost || header.p_align > kMost) continue;
     return {.bytes = header.p_memsz, .alignment = std::max<uint64_t>(header.p_align, 1)};

@@ -16,7 +16,7 @@ namespace cli {
 std::string BuildIdIn(const std::vector<char>& notes);
 // Returns the build id of an open file, in hexadecimal; empty if it has none.
 std::string BuildIdOf(int descriptor);
-// Whether the file has the code. A file with only debug information has the same build id, and
+// True if the file contains code. A file with only debug information has the same build id, and
 // headers of sections without contents.
 bool HasCode(int descriptor);
 

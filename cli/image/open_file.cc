@@ -39,8 +39,8 @@ OpenedFile OpenAt(int place) {
     file.problem = "is not a regular file";
   } else {
     if (own_descriptors < 0) LearnOwnDescriptors();
-    // This opens the same file, whatever the name leads to by now. Without O_NONBLOCK a lease of
-    // another process would make it wait.
+    // Opens the same file even if the name refers to another file by now. Without O_NONBLOCK a
+    // lease of another process would make it wait.
     file.descriptor = openat(own_descriptors, std::to_string(place).c_str(),
                              O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file.descriptor < 0) file.problem = strerror(errno);

@@ -9,7 +9,7 @@
 namespace cli {
 
 enum class Resolve : bool {
-  kAnywhere,  // symbolic links lead where they lead for this program
+  kAnywhere,  // symbolic links are resolved as for this program
   kBelow,     // the directory is the root of all names: "/" and ".." do not leave it
 };
 
@@ -21,16 +21,17 @@ struct OpenedFile {
 // Opens the file for reading, with close-on-exec; `directory` is an open directory or AT_FDCWD.
 // Only a regular file is opened: the open of anything else is not even tried, so it never waits and
 // has no effect. Links of the kernel that are not names (/proc/PID/fd) are not followed. Kernels
-// before 5.6 cannot resolve names below a directory: there kBelow is as kAnywhere.
+// before 5.6 cannot resolve names below a directory: there, kBelow has the effect of kAnywhere.
 OpenedFile OpenRegularFile(int directory, const std::string& path, Resolve resolve);
-// The same for a link of the kernel that leads to a file: /proc/PID/exe, an entry of map_files.
+// Does the same for a link of the kernel to a file, for example /proc/PID/exe or an entry of
+// map_files.
 OpenedFile OpenLinkOfKernel(const std::string& path);
 
 // Opens a directory below which names are resolved; -1 if there is none.
 int OpenDirectory(const std::string& path);
 
-// After a fork, or before a change of the root directory: this process opens a file by its own
-// table of descriptors, /proc/self/fd.
+// Opens /proc/self/fd, this process's own table of descriptors, through which it opens files. Call
+// this after a fork, or before a change of the root directory.
 void LearnOwnDescriptors();
 
 }  // namespace cli

@@ -84,7 +84,8 @@ void Output::Replace(Readers readers, const struct stat* old) {
     Fail(error);
   }
   if (readers == Readers::kOwnerOnly) return;
-  // Another owner is kept only if this program may give files away: else the file is its own.
+  // The file keeps another owner only if this program may give files away; otherwise it gets this
+  // program's owner.
   if (old != nullptr) static_cast<void>(fchown(descriptor_, old->st_uid, old->st_gid));
   static_cast<void>(fchmod(
       descriptor_, old != nullptr ? old->st_mode & kRights : kAllMayReadAndWrite & ~Umask()));

@@ -24,7 +24,7 @@ class Output {
  public:
   // Throws Failure when the file cannot be created or opened.
   explicit Output(std::string path, Readers readers = Readers::kAll);
-  // Without Finish, nothing has happened to a regular file.
+  // Without Finish, a regular file keeps its old contents.
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -47,7 +47,7 @@ class Output {
 void WriteOutput(const std::string& path, std::string_view contents);
 // Appends to a file that need not exist; "-" is standard output. Throws Failure.
 void AppendOutput(const std::string& path, std::string_view contents);
-// Writes what standard output has in its buffers. Throws Failure when that, or an earlier write,
+// Flushes the buffers of standard output. Throws Failure when that, or an earlier write,
 // failed.
 void FlushOutput();
 

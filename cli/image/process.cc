@@ -66,7 +66,7 @@ bool ReadStatus(const std::string& directory, ProcessInfo* out) {
     std::istringstream value(line.substr(colon + 1));
     uint64_t kib = 0;
     if (key == "Name") {
-      // After a tab; the name may have spaces anywhere.
+      // The name follows a tab, and may have spaces anywhere.
       info.name = CleanText(std::string_view(line).substr(std::min(colon + 2, line.size())));
     } else if (key == "State") {
       value >> info.state;

@@ -70,7 +70,7 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
 }
 
 size_t LiveImage::ReadRanges(std::span<const Range> ranges) {
-  constexpr size_t kMostInCall = 1024;  // the most that a call takes
+  constexpr size_t kMostInCall = 1024;  // the most ranges in one call
   std::array<iovec, kMostInCall> local;
   std::array<iovec, kMostInCall> remote;
   size_t done = 0;

@@ -42,16 +42,17 @@ class LiveImage : public Image {
   // A thread of the process that has not ended.
   const pid_t thread_;
   int memory_ = -1;              // /proc/PID/mem
-  int64_t clock_offset_ms_ = 0;  // of the process's monotonic clocks, from this process's
+  int64_t clock_offset_ms_ = 0;  // how far the process's monotonic clocks are ahead of this
+                                 // process's
 };
 
 // CopiedImage: a copy of the parts of another image that a reader needs, made in one pass.
 //
-// How it is used. The reader runs once while the target runs: each read adds the blocks around it
-// to the copy. Then the target is stopped, Refresh() reads all these blocks again, and the target
-// continues. The reader runs a second time, on the copy. If that needs a block that the copy lacks,
-// `complete()` is false and both steps are repeated. So the target is stopped only while memory is
-// copied. If a guard is set, Refresh() copies no more than the blocks with guards.
+// It is used as follows. The reader runs once while the target runs: each read adds the blocks
+// around it to the copy. Then the target is stopped, Refresh() reads all these blocks again, and
+// the target continues. The reader runs a second time, on the copy. If that needs a block that the
+// copy lacks, `complete()` is false and both steps are repeated. So the target is stopped only
+// while memory is copied. If a guard is set, Refresh() copies no more than the blocks with guards.
 
 // A lock or a change flag of the target: while it is not 0, records may be half changed.
 struct Guard {
@@ -125,7 +126,7 @@ class ForkedImage : public Image {
   ForkedImage(Image& process, const std::vector<MappingUse>& uses);
   // Requires: the process is stopped.
   void CopyExcluded();
-  // Opens the fork of that moment. Throws Failure.
+  // Opens the fork that was made at that moment. Throws Failure.
   void Open(pid_t fork);
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
@@ -146,7 +147,7 @@ class ForkedImage : public Image {
   const Part* PartAt(Address address) const;
 
   Image& process_;
-  std::vector<std::pair<Address, Address>> small_;  // excluded, before the process was stopped
+  std::vector<std::pair<Address, Address>> small_;  // excluded before the process was stopped
   std::vector<std::pair<Address, Address>> excluded_;
   std::vector<Part> parts_;
   std::vector<Mapping> mappings_;

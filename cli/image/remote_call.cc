@@ -185,20 +185,20 @@ MayCall CanMakeCall(pid_t process, pid_t thread) {
   return IsInRestartableSequence(thread, registers) ? MayCall::kNotNow : MayCall::kYes;
 }
 
-// Why the thread has its former registers afterwards. It is in PTRACE_EVENT_STOP, on its way back
-// to the program: in the kernel's get_signal(), after which the kernel looks at the registers to
-// see whether it must restart a system call that the stop interrupted. The call begins and ends in
-// this state:
+// The thread has its former registers afterwards, for this reason. It is in PTRACE_EVENT_STOP, on
+// its way back to the program, in the kernel's get_signal(). After that function the kernel looks
+// at the registers to see whether it must restart a system call that the stop interrupted. The call
+// begins and ends in this state:
 //
 //   PTRACE_EVENT_STOP        the registers are saved and replaced. orig_rax is -1, so that the
 //                            kernel restarts nothing.
 //   begin of the call or a stop for a signal, also in get_signal(): then the call is given up.
 //   PTRACE_EVENT_CLONE only if a child was made end of the call the result is in rax
 //   PTRACE_EVENT_STOP by PTRACE_INTERRUPT before the thread continues: the kernel stops it
-//                            before it looks for signals and before it returns to the program. The
-//                            saved registers are put back, and decide about the restart. The block
-//                            with which the kernel continues a nanosleep is untouched: neither
-//                            clone nor wait4 has one.
+//                            before it looks for signals and before it returns to the program. This
+//                            program restores the saved registers, from which the kernel decides
+//                            about the restart. The block with which the kernel continues a
+//                            nanosleep is untouched: neither clone nor wait4 has one.
 //
 // Signals are not blocked for the call, so only registers are changed. With a signal pending, clone
 // fails without effect, and the result says that it was not made.

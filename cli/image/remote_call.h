@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RemoteCall: makes a thread of another process execute one system call. Only this and ForkedCopy,
-// which needs it, make a process execute anything, and only when the user requested it. No code is
-// put into the process: the thread runs a `syscall` instruction that the process has anyway, and no
-// other instruction.
+// RemoteCall: makes a thread of another process execute one system call. Only RemoteCall and
+// ForkedCopy, which needs it, make a process execute anything, and only when the user requested it.
+// No code is put into the process: the thread runs a `syscall` instruction that the process has
+// anyway, and no other instruction.
 #pragma once
 
 #include <sys/types.h>

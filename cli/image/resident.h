@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The resident memory of a process: that of each mapping by the kernel's smaps, and that of any
-// range of addresses by its pagemap. The reads neither stop nor change the process.
+// The resident memory of a process: of each mapping, by the kernel's smaps, and of any range of
+// addresses, by its pagemap. The reads neither stop nor change the process.
 #pragma once
 
 #include <sys/types.h>
@@ -52,23 +52,24 @@ using PageSource = std::function<std::vector<PageRun>(uint64_t first, uint64_t e
 // Scans the pages by the kernel (Linux 6.7), in time proportional to the memory, not to the range.
 // Older kernels: reads the pagemap. Throws Failure when that is not permitted.
 PageSource OpenPages(pid_t pid);
-// As OpenPages, for the pages that were written or read in, whether they are in memory or swapped
+// Like OpenPages, for the pages that were written or read in, whether they are in memory or swapped
 // out.
 PageSource OpenTouchedPages(pid_t pid);
-// As OpenTouchedPages, but only pages that the process wrote, not unchanged pages of files.
+// Like OpenTouchedPages, but only pages that the process wrote, not unchanged pages of files.
 PageSource OpenWrittenPages(pid_t pid);
 // Finds the pages by the pagemap, which has an entry for each page of the address space. A range of
 // more than kLongestPagemap is not read, so none of its pages is found.
 PageSource OpenPagemap(pid_t pid);
 constexpr uint64_t kLongestPagemap = uint64_t{1} << 40;
 
-// Reads entries of a pagemap, one for each hardware page from number `first` on; returns how many.
+// Reads entries of a pagemap, one for each hardware page from number `first` on; returns the number
+// of entries.
 using PagemapEntries = std::function<size_t(uint64_t first, uint64_t* entries, size_t n)>;
 // Returns the present pages by such entries.
 PageSource PagesOf(PagemapEntries entries);
-// As PagesOf, but with the pages that are swapped out.
+// Like PagesOf, but with the pages that are swapped out.
 PageSource TouchedPagesOf(PagemapEntries entries);
-// As TouchedPagesOf, without pages of files.
+// Like TouchedPagesOf, without pages of files.
 PageSource WrittenPagesOf(PagemapEntries entries);
 // Whether an access to the page ends the process (MADV_GUARD_INSTALL; the kernel reports it from
 // Linux 6.15 on).
@@ -83,7 +84,8 @@ class ResidentPages {
 
   // The resident bytes of the range.
   uint64_t Count(Address start, uint64_t bytes) { return CountIn(start, bytes, false); }
-  // As Count. The bytes are subtracted from their mappings; the rest of a mapping has another use.
+  // Like Count. The bytes are subtracted from their mappings; the rest of a mapping has another
+  // use.
   uint64_t Take(Address start, uint64_t bytes) { return CountIn(start, bytes, true); }
   // Takes `bytes` of mapping `i`, wherever they are.
   void TakeFrom(size_t i, uint64_t bytes) { states_[i].taken_bytes += bytes; }

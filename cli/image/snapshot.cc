@@ -177,7 +177,7 @@ namespace {
 constexpr uint64_t kAlignment = 4096;
 // An x86 register set of at least this size is one of the xsave instruction.
 constexpr size_t kExtendedStateBytes = 576;
-// An ELF header without section headers can count one more.
+// One less than the most that an ELF header without section headers can count.
 constexpr size_t kMostParts = PN_XNUM - 2;
 
 // Memory without a gap.
@@ -263,8 +263,8 @@ uint32_t RightsAt(const std::vector<MappingUse>& mappings, Address address) {
   return PF_R;
 }
 
-// Returns the headers: that of the notes, which follow the headers, then those of the parts, which
-// follow at `offset`.
+// Returns the headers: the header of the notes, which follow the headers, then the headers of the
+// parts, which follow at `offset`.
 std::string HeadersOf(const std::vector<Part>& parts, const SnapshotFacts& facts, int elf_class,
                       uint16_t machine, size_t notes_bytes, uint64_t* offset) {
   elf_version(EV_CURRENT);

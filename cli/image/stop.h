@@ -32,8 +32,8 @@ class Patience {
       std::chrono::steady_clock::now() + std::chrono::seconds(20);
 };
 
-// Reads a target, until it was not in the middle of a change: then `read` throws BadImage. Between
-// two attempts the target runs.
+// Calls `read` until it does not throw BadImage, which it does while the target is in the middle of
+// a change. Between two attempts the target runs.
 template <typename Read>
 auto ReadWhileItChanges(const Read& read) {
   for (const Patience patience;; std::this_thread::sleep_for(kStopPause)) {

@@ -31,7 +31,7 @@ std::string Demangle(const std::string& name);
 // Demangles names of other users, in a child that is started with the first one.
 class ConfinedDemangler {
  public:
-  // As Demangle. A name that costs too much, and those after it, stay as they are.
+  // Like Demangle. A name that costs too much, and those after it, stay as they are.
   std::string Demangled(const std::string& name);
 
  private:
@@ -44,7 +44,7 @@ class DebugInfo {
  public:
   DebugInfo(const Module& module, const FileSearch& files);
 
-  // As those of ModuleNames. If the child has ended, they know nothing.
+  // Like the functions of ModuleNames. If the child has ended, they return unknown names.
   std::vector<SourceFrame> FramesAt(Address address);
   std::optional<Variable> VariableAt(Address address);
   std::optional<Variable> ThreadVariableAt(uint64_t offset);
@@ -76,8 +76,8 @@ class Symbolizer {
   // `files` is used to find the image's files. The image outlives this object.
   Symbolizer(FileSearch files, Image& image);
 
-  // Returns at least one frame, innermost first; an unknown function has the name of its file. What
-  // is returned lives until UpdateJitNames.
+  // Returns at least one frame, innermost first; an unknown function has the name of its file. The
+  // result is valid until UpdateJitNames.
   const std::vector<SourceFrame>& FramesAt(Address address);
 
   // The variable with that address; nullopt when it is unknown.

@@ -12,8 +12,8 @@
 namespace cli {
 
 // TargetWriter: writes into the memory of a running process. Beside this, only Sleeper and
-// ForkedCopy change another process. All need the right to trace it. Nothing is injected: the
-// process runs its own code throughout.
+// ForkedCopy change another process. All need the right to trace it. The process runs only its own
+// code: nothing is injected.
 
 // The memory is that which the process has when the writer is made: it never writes into another
 // program that the process starts with exec.
@@ -62,7 +62,8 @@ class Sleeper {
   bool Interrupt(Address frame);
 
  private:
-  // Of the thread that was told to stop. False: it has not stopped yet.
+  // Continues the thread that was told to stop, once it has stopped. Returns false if it has not
+  // stopped yet.
   bool ContinueOnceStopped();
 
   const pid_t pid_;

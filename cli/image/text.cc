@@ -27,7 +27,7 @@ Character FirstOf(std::string_view text) {
     if ((next & 0xc0) != 0x80) return {};
     code = code << 6 | (next & 0x3fu);
   }
-  const bool is_half = code >= 0xd800 && code < 0xe000;  // of a pair in UTF-16
+  const bool is_half = code >= 0xd800 && code < 0xe000;  // half of a surrogate pair of UTF-16
   if (code < kSmallest[bytes] || code > kLargest || is_half) return {};
   return {code, bytes};
 }

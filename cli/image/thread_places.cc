@@ -156,7 +156,8 @@ std::optional<ThreadPlace> ThreadPlaces::Find(Address address) {
                address < mapping.end;
       });
   for (const ThreadRegisters& thread : image_.Threads()) {
-    // The end of a stack may be libraries' storage: it counts as such after the outermost call.
+    // The end of a stack may be thread-local storage of libraries; memory after the outermost call
+    // counts as such.
     const std::optional<ThreadPlace> place = FindThreadData(thread, address);
     if (!place.has_value()) continue;
     const bool is_sure = place->program_offset.has_value() ||

@@ -87,7 +87,7 @@ std::string Vtables::FromSymbols(const Module& module, Address word) {
   if (after == tables.begin()) return {};
   const VtableSymbol& table = *std::prev(after);
   const uint64_t offset = word - table.start;
-  // With virtual bases, their offsets are before these two words.
+  // With virtual bases, the offsets of these bases are before the two words.
   return offset < 2 * word_bytes_ || offset >= table.bytes ? std::string() : table.type;
 }
 

@@ -29,8 +29,8 @@ class Vtables {
   // with it.
   const std::string& TypeOf(Address word);
 
-  // The number of words that may be pointers to vtables in memory that the image lacks; and of
-  // vtables whose types' names it lacks: these types are named by the place of the vtable.
+  // The number of words that may be pointers to vtables in memory that the image lacks, and the
+  // number of vtables whose types' names it lacks. Such types are named by the place of the vtable.
   size_t unreadable() const { return unreadable_; }
   size_t unnamed() const { return unnamed_; }
   // The reasons why types of some files may be unknown, one line each.

@@ -28,8 +28,8 @@ struct StrangeChildren {
     bool ended = false;
   };
   pid_t process = 0;
-  // Written by the worker, read by this program after the worker's end. A child counts from when
-  // `count` includes it.
+  // Written by the worker, read by this program after the worker's end. A child is
+  // valid once `count` includes it.
   volatile int count = 0;
   Child children[kMost];
 };

@@ -283,7 +283,8 @@ std::string InAllocator(const CrashReport& report, const NameFrames& names) {
 
 std::string AllocatorFunction(const CallStack& stack, const NameFrames& names) {
   if (stack.frames.empty()) return {};
-  // The innermost frame decides; the program called the outermost function of the allocator.
+  // The innermost frame decides whether the thread is in the allocator; the result is the outermost
+  // function of the allocator, which the program called.
   std::string outermost;
   for (const CallFrame& frame : stack.frames) {
     const std::string& function = names(frame.call()).back().function;

@@ -173,7 +173,7 @@ void AddDamageJson(const HeapDamage& found, nlohmann::ordered_json* json) {
 namespace {
 
 constexpr double kMsPerSecond = 1000;
-// A smaller lower bound is omitted, since it says little.
+// Omits a smaller lower bound of the time, since it says little.
 constexpr double kLeastSeconds = 0.1;
 
 const char* KindName(GuardMistake::Kind kind) {

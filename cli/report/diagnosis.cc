@@ -18,16 +18,16 @@ namespace {
 constexpr uint64_t kNotablePart = 10;
 // From this part of the resident memory on, the objects in use explain why it is large.
 constexpr uint64_t kMostPart = 2;
-// If the objects in use grow by more than this, and by more than a hundredth, that growth is the
-// answer: a leak, or a step.
+// If the objects in use grow by more than this, and by more than a hundredth, the answer is that
+// growth, which is a leak or a step.
 constexpr int64_t kNotableGrowth = int64_t{1} << 20;
 constexpr int64_t kNotableGrowthPart = 100;
-// So is steady growth by more than this, if it adds more than a tenth in an hour. Slower growth is
-// hardly distinguishable from the ups and downs of a program at work.
+// Steady growth by more than this is also the answer, if it adds more than a tenth in an hour.
+// Slower growth is hardly distinguishable from the ups and downs of a program at work.
 constexpr int64_t kSteadyGrowth = int64_t{64} << 10;
 constexpr double kHour = 3600;
 constexpr double kSteadyGrowthPart = 10;
-// The part of a mapping in hugepages from which on it is mentioned.
+// Hugepages are mentioned if at least this part of a mapping is in hugepages.
 constexpr uint64_t kHugePart = 2;
 
 std::string Join(const std::vector<NamedBytes>& parts) {
@@ -70,7 +70,7 @@ class ShareList {
   }
 
  private:
-  // A command on the process, or the function that a program calls for it.
+  // Names a command on the process, or the function that a program calls for the same purpose.
   std::string RunOrCall(std::string_view command, std::string_view function) const {
     if (facts_.requests == RequestTime::kNever) return fmt::format("call {}", function);
     return fmt::format("run 'tcmalloc {} {}'{}", command, facts_.target,
@@ -221,7 +221,7 @@ std::string GrowthSentence(const Growth& growth) {
   return text;
 }
 
-// How to find the code that holds what grew.
+// Describes how to find the code that holds the growing memory.
 std::string GrowthRemedy(const Facts& facts) {
   const std::string leaks =
       fmt::format("; 'tcmalloc leaks {}' shows which objects are leaked", facts.target);
@@ -245,8 +245,8 @@ void AnswerGrowth(const Facts& facts, const Growth& growth, Diagnosis* diagnosis
   diagnosis->remedy = GrowthRemedy(facts);
 }
 
-// The largest share explains the size. If that is the objects in use, the largest other one is
-// named, too.
+// The largest share explains the size. If the largest share is the objects in use, also names the
+// largest other share.
 void AnswerShares(const Facts& facts, const ResidentShare* largest_other, Diagnosis* diagnosis) {
   const uint64_t sum = diagnosis->resident_bytes;
   const bool notable = largest_other != nullptr && largest_other->bytes >= sum / kNotablePart;

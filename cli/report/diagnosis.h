@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Diagnosis: explains why a process's resident memory exceeds the objects that it holds. It is a
-// pure function of facts. The result is shares of the resident memory, which sum to it, each with
-// the setting or call that would change it.
+// pure function of facts. The result is a list of shares whose sum is the resident memory, each
+// with the setting or the call that would change it.
 //
 // The verdict is growth, if the readings show a notable one. Else it is `in_use` if objects in use
 // are half of the memory or no other share is a tenth of it; else the largest other share.
@@ -37,7 +37,7 @@ Growth GrowthOver(const std::vector<Statistics>& readings, double seconds);
 // "grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour at that rate)".
 std::string GrowthText(const Growth& growth);
 
-// When the process carries out a request of a command.
+// The time at which the process carries out a request of a command.
 enum class RequestTime { kNever, kAtNextAllocation, kAtOnce };
 
 struct Facts {
@@ -51,7 +51,7 @@ struct Facts {
   uint64_t swapped_bytes = 0;
   std::optional<Growth> growth;
   uint64_t sampling_interval = 0;  // mean bytes between samples; 0 if no samples are taken
-  bool can_sample = false;         // it has not the minimal library
+  bool can_sample = false;         // True unless it has the minimal library.
   // True for a core file: it does not say what was resident, and lacks pages that were.
   bool resident_is_minimum = false;
   // The memory of objects that a core file lacks, and the reason.

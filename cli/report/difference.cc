@@ -67,7 +67,7 @@ std::string Headline(const Figures& before, const Figures& after) {
                      Size(Whole(b)));
 }
 
-// Calls f for the first and last rows: the largest growth and the largest decrease.
+// Calls f for the first and the last rows, which have the largest growth and the largest decrease.
 template <typename F>
 void ForEachShown(const std::vector<Change>& changes, size_t rows, F f, std::string* out) {
   const auto grown = static_cast<size_t>(
@@ -257,7 +257,7 @@ bool ParseFolded(const std::string& contents, Figures* figures) {
   return !figures->bytes.empty();
 }
 
-// The names in a file may be those of another process.
+// A file may have the names of another process.
 Figures WithCleanNames(Figures figures) {
   for (auto* const sums : {&figures.bytes, &figures.counts}) {
     std::map<std::string, double> clean;

@@ -49,8 +49,9 @@ std::string LegacyOf(const Profile& profile, const std::string& maps) {
   tcmalloc::TextWriter text(
       buffer, sizeof(buffer),
       [](std::string_view part, void* all) { static_cast<std::string*>(all)->append(part); }, &out);
-  // A reader cannot scale samples of several intervals, so it gets the estimates then. It shows
-  // only one kind of figures: those in use and those allocated are the same.
+  // A reader cannot scale samples that have several intervals, so it then gets estimates instead.
+  // The profile has only one kind of figures, so the figures in use and those allocated are the
+  // same.
   const auto entry_of = [&profile](const ProfileEntry& entry) {
     const bool scaled = profile.interval == 0;
     const uint64_t objects =
@@ -259,7 +260,7 @@ class Message {
   std::string_view text() const { return text_; }
   bool damaged() const { return damaged_; }
 
-  // Adds the field's numbers, which are one, or packed.
+  // Adds the numbers of the field, which has one number or several packed ones.
   void AddNumbers(std::vector<uint64_t>* numbers) const {
     if (text_.empty()) return numbers->push_back(number_);
     Message packed(text_);
@@ -404,7 +405,7 @@ class PprofReader {
   std::vector<uint64_t> units_;
   std::vector<std::string_view> samples_;
   std::unordered_map<uint64_t, Location> locations_;
-  std::unordered_map<uint64_t, uint64_t> functions_;  // their names, in strings_
+  std::unordered_map<uint64_t, uint64_t> functions_;  // id -> index of the name in strings_
   std::vector<std::string_view> strings_;
 };
 

@@ -22,8 +22,8 @@ struct CallSite {
   double bytes = 0;
 };
 
-// The functions of the stack of an allocation, innermost first, from the first that is not this
-// library's. They stay valid as long as what `names` returns.
+// The functions of the stack of an allocation, innermost first, without the functions of this
+// library at its beginning. They stay valid as long as the frames that `names` returns.
 std::vector<const SourceFrame*> ProgramFrames(const std::vector<Address>& stack,
                                               const NameFrames& names);
 
@@ -33,9 +33,9 @@ double TotalBytes(const std::vector<CallSite>& sites);
 double TotalObjects(const std::vector<CallSite>& sites);
 uint64_t TotalSamples(const std::vector<CallSite>& sites);
 
-// The frame that a person looks for: the innermost one outside of the languages' own libraries and
-// of functions whose names say that they allocate. Returns the index of the frame; 0 if there is no
-// other.
+// The frame that a person looks for: the innermost one that belongs neither to the languages' own
+// libraries nor to functions whose names say that they allocate. Returns the index of the frame; 0
+// if there is no other.
 size_t OwnFrame(const CallSite& site);
 // Returns the name of the file without its folder, and the line; empty when unknown.
 std::string SourceOf(const SourceFrame& frame);

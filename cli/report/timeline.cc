@@ -20,7 +20,7 @@ struct Metric {
   uint64_t value = 0;
 
   bool is_counter() const { return name.ends_with(kTotal); }
-  // The name of the metric family: OpenMetrics names a counter without its suffix.
+  // The name of the metric family. OpenMetrics names a counter without its suffix.
   std::string_view family() const {
     return std::string_view(name).substr(0, name.size() - (is_counter() ? kTotal.size() : 0));
   }

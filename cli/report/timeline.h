@@ -14,7 +14,7 @@ std::string TimelineJson(const ProcessFigures& reading);
 // Returns a whole exposition. The metrics have the names of tcmalloc_stats_openmetrics, names for
 // the process's members, and labels for the process.
 std::string TimelineOpenMetrics(const ProcessFigures& reading);
-// As TimelineOpenMetrics, in the older text format of Prometheus (version 0.0.4), without times.
+// Like TimelineOpenMetrics, in the older text format of Prometheus (version 0.0.4), without times.
 // node_exporter's textfile collector reads this format; it refuses OpenMetrics.
 std::string TimelinePrometheus(const ProcessFigures& reading);
 // "2026-11-23T11:45:35.250Z"
@@ -28,8 +28,8 @@ struct PlotPoint {
   uint64_t in_use_bytes = 0;
 };
 PlotPoint PointOf(const ProcessFigures& reading);
-// Adds a point. If there are more than `most`, keeps of each two neighbours the one with more
-// resident memory.
+// Adds a point. If there are more than `most` points, halves their number: of each two neighbours
+// it keeps the one with more resident memory.
 void AddPoint(PlotPoint point, size_t most, std::vector<PlotPoint>* points);
 // Returns a self-contained drawing, without scripts.
 std::string TimelineSvg(const std::string& title, const std::vector<PlotPoint>& points);

@@ -13,7 +13,8 @@
 namespace cli {
 namespace {
 
-// Rates are of this time: within a second, a few samples more or less would be the rate.
+// The period over which rates are computed. Within a second, a few samples more or less would
+// determine the rate.
 constexpr int64_t kRateWindowMs = 10000;
 
 Cell Bytes(uint64_t bytes) { return {Size(bytes), static_cast<double>(bytes)}; }
@@ -77,9 +78,9 @@ Table ClassTable(const Statistics& stats) {
   return table;
 }
 
-// Makes the table of call sites, each named by the function that the program's author knows, and
-// its caller. Sites with the same names are one row. The bytes are requested ones, of objects in
-// use.
+// Makes the table of call sites. Each is named by the function that the program's author knows, and
+// by the caller of that function. Sites with the same names are one row. The bytes are the
+// requested bytes of objects in use.
 Table SiteTable(const std::vector<CallSite>& sites) {
   Table table{
       .name = "call sites",

@@ -35,15 +35,16 @@ struct ProcessView {
   std::optional<SampleCount> samples;
   std::vector<CallSite> sites;
   std::vector<ProcessFigures> history;  // the oldest first, the last is `now`
-  // The oldest first. Each is of the time of an entry of `history`; some may be missing.
+  // The oldest first. Each element is of the time of an entry of `history`; some may be missing.
   std::vector<SampleCount> sample_history;
 };
 
 // Rates of the last seconds, in bytes per second. If both are set, they are of the same time.
 struct Rates {
   double seconds = 0;
-  std::optional<double> growth;  // of the memory in use; nullopt before two readings
-  // Of allocations, whether freed since or not, by the samples; nullopt without samples.
+  std::optional<double> growth;  // growth of the memory in use; nullopt before two readings
+  // The bytes that were allocated per second, whether freed since or not, by the samples; nullopt
+  // without samples.
   std::optional<double> allocated;
 };
 Rates RatesOf(const ProcessView& view);

@@ -239,7 +239,7 @@ std::vector<TopLine> TopModel::Lines(size_t width, size_t height) {
   } else {
     AddHead(width, &lines);
   }
-  const size_t used = lines.size() + 2;  // the titles and the hint
+  const size_t used = lines.size() + 2;  // the lines of the titles and of the hint
   if (!help_ && table() != nullptr && used < height) {
     page_ = height - used;
     const std::vector<const Row*> rows = Rows();

@@ -5,9 +5,10 @@
     pip wheel --no-build-isolation --no-deps packaging/python
 
 TCMALLOC_BUILD names another build folder, TCMALLOC_COMMAND another file of the command. With the usual command the wheel is for
-this machine's kind of Linux: the command needs libraries of the distribution (libdw, libfmt, libncurses). With a statically
-linked one, or without, it is a "manylinux" wheel (PEP 600), for every system whose C library is not older than the functions
-that libtcmalloc.so.4 calls.
+this machine's kind of Linux: the command needs libraries of the distribution (libdw, libfmt,
+libncurses). With a statically linked command, or without the command, it is a "manylinux" wheel
+(PEP 600), for every system whose C library is not older than the functions that libtcmalloc.so.4
+calls.
 """
 
 import os
@@ -35,7 +36,7 @@ def readelf(option, path):
 
 
 def platform_tag(usual):
-    """The tag of the wheel, where that of a wheel for this system is `usual`."""
+    """The tag of the wheel; `usual` is the tag of a wheel for this system."""
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", LIBRARY))
     if needed != ["libc.so.6"] or (COMMAND.exists() and "(NEEDED)" in readelf("--dynamic", COMMAND)):
         return usual

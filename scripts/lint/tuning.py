@@ -22,7 +22,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import source  # noqa: E402
 import tuning_constants  # noqa: E402
 
-# Fewer are better: a number that no benchmark and no test can tell from another one is not worth a knob.
+# Fewer are better: if no benchmark and no test can distinguish a number from another one, it should
+# not be a tuning constant.
 MOST = 110
 
 REASONS = {

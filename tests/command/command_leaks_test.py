@@ -12,8 +12,9 @@ from cores import crash
 from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, new_folder, run_test
 
 CHECKS, MANY_CHECKS = 25, 200
-# The ways of leaks.cc whose objects are leaked before the end of main, by rules without records. Objects that it
-# allocates while the checker is disabled count as leaked: only records show that they are not.
+# The functions of leaks.cc whose objects are leaked before the end of main, by the rules that need
+# no records. Objects that it allocates while the checker is disabled count as leaked: only records
+# show that they are not.
 LOST = ("Lose", "Far", "Early", "HoldToldDisabled")
 LOST_WITH_RECORDS = ("Lose", "Far", "Early")
 
@@ -30,7 +31,8 @@ def find_functions(sites):
 
 
 class Leaking(Process):
-    """Runs leaks.cc until the end of the block. `told` is what it says that it leaks: {function: (bytes, objects)}."""
+    """Runs leaks.cc until the end of the block. `told` is what the program printed about its own
+    leaks: {function: (bytes, objects)}."""
 
     def __init__(self, test, *arguments, **options):
         super().__init__(test.library, test.program, "0", "wait", *arguments, **{"TCMALLOC_SAMPLE_PARAMETER": "1", **options})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcmalloc timeline and diff on a process of doctor_situations.c.
+"""Tests tcmalloc timeline and diff on a process of doctor_situations.c.
 
   command_reports_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
@@ -36,7 +36,7 @@ def test_json(test):
         lines = [json.loads(line) for line in output.read_text().splitlines()]
         test.expect_equal([line["pid"] for line in lines], [process.pid] * 20, "the second run appends")
         times = [line["time"] for line in lines]
-        # A reading that is late has the next one follow at once, maybe in the same millisecond.
+        # If a reading is late, the next one follows at once, maybe in the same millisecond.
         test.expect_equal(times, sorted(times), "times")
         test.expect(lines[-1]["in_use_bytes"] > lines[0]["in_use_bytes"], "it grows")
         for line in lines:

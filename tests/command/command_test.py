@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tcmalloc command on processes that run on the library, and on others.
+"""Tests the tcmalloc command on processes that run on the library, and on others.
 
   command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
@@ -48,7 +48,7 @@ def test_load(test):
 
 
 def switches(pid):
-    """How often each thread of the process gave up its CPU: a thread that is stopped does."""
+    """How often each thread of the process gave up its CPU; a thread does so when it is stopped."""
     return {task.name: re.findall(r"^\w*voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text(), re.MULTILINE)
             for task in tasks(pid)}
 
@@ -319,7 +319,7 @@ def test_run(test):
         end = json.loads(path.read_text())
         test.check_sums(end)
         test.expect("TCMALLOC_RELEASE_RATE=3" in end["settings"], end["settings"])
-        # What is not the allocator's is named.
+        # Memory that is not the allocator's is named.
         done = run(sys.executable, "-c", "import mmap, os; memory = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE); "
                    "memory.write(bytes(64 << 20)); os._exit(0)")
         named = re.search(r"^  not the allocator's: ([\d.]+) MiB: ([\d.]+) MiB memory that the program maps itself, without malloc, ",
@@ -329,7 +329,7 @@ def test_run(test):
         done = run("--children", "--json", path, "sh", "-c", f"{test.program} < /dev/null; exit 5", status=5)
         test.expect("process_command" in done.stderr, done.stderr)
         test.check_sums(json.loads(path.read_text()))
-        # A library of the same name that is another allocator's.
+        # A file with the library's name that is not a library of this allocator.
         other = folder / "lib/libtcmalloc.so.4"
         other.parent.mkdir()
         other.write_bytes(b"\x7fELF")

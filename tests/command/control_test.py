@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Requests of the tcmalloc command to running processes: flush, release, trim, set, profile --start and --stop.
+"""Tests requests of the tcmalloc command to running processes: flush, release, trim, set, profile
+--start and --stop.
 
   control_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
@@ -86,7 +87,8 @@ class Test(harness.Test):
 
 
 class Record:
-    """The record for requests, found as docs/introspection.md says, and written without the command's care."""
+    """The record for requests, found as docs/introspection.md says. The test writes to it without
+    the precautions of the command."""
 
     def __init__(self, pid):
         self.memory = open(f"/proc/{pid}/mem", "r+b", buffering=0)

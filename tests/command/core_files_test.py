@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Core files of another machine: the program and the library are found by build id.
+"""Tests core files of another machine: the program and the library are found by build id.
 
   core_files_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
@@ -88,7 +88,7 @@ def test_missing(test):
         errors = check_names(test, there, False, "--files", other)
         test.expect(f"{other}/server is another file than the process's, which has build id {identity}; this one has "
                     f"{build_id('/bin/true')}" in errors, errors)
-        # A pipe and a directory of that name do not matter.
+        # A pipe and a directory with the name of a file have no effect.
         for make in (os.mkfifo, os.mkdir):
             (other / "server").unlink()
             make(other / "server")

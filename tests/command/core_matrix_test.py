@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every command that reads a process, on every form of core file.
+"""Tests every command that reads a process, on every form of core file.
 
   core_matrix_test.py COMMAND DOCUMENT LIBRARY PROGRAM DEBUG_LIBRARY NO_PIE STATIC STATIC_PIE
 
@@ -26,7 +26,8 @@ RIGHT, MISSING, REFUSED = "right", "incomplete", "refuses"
 # Commands that read no process that exists already.
 NO_PROCESS = ("run", "ps")
 
-# Forms, as columns of the table; which answers each column permits is in TABLE.
+# The forms of core files, which are the columns of the table. TABLE has the answers that each
+# column permits.
 WHOLE, FILES, TRUNCATED, CHANGING, DEVICE = (
     "kernel (0x33, 0x37), gcore; PIE, no PIE, static", "another machine, with `--files`", "truncated", "lock held, or in a change",
     "heap in a device or hugetlbfs")
@@ -179,7 +180,7 @@ def whole(test, programs):
 
 
 def damaged(test, program, library):
-    """Files that lack the end, and files in which a lock or a change flag is set."""
+    """Tests files that lack their end, and files in which a lock or a change flag is set."""
     with process(test, program, library) as (target, said, folder):
         core = cores.crash(target, folder)
         contents = core.read_bytes()

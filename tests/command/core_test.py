@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tcmalloc command on core files and snapshots of processes.
+"""Tests the tcmalloc command on core files and snapshots of processes.
 
   core_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """
@@ -24,7 +24,7 @@ def snapshot(test, target, folder, *options):
 
 
 class Said:
-    """What a process at rest reports about itself."""
+    """The figures that a process at rest reports about itself."""
 
     def __init__(self, test, target):
         for step in ("free", "wait 5", "rest"):
@@ -37,7 +37,7 @@ class Said:
 
 
 def check(test, file, said, contents=True):
-    """What the commands say about the file."""
+    """The figures that the commands report about the file."""
     wanted = json.loads(said.stats)
     found = test.json("stats", file)
     same = json.dumps({name: found[name] for name in found if name in wanted}, separators=(",", ":"))

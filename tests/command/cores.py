@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Core files that the kernel writes, for tests.
 
-kernel.core_pattern says where they are. A process of a test has a current folder of its own, so that by a relative
-pattern its core is the only one there. By an absolute one the cores of all processes are in one folder, and their names
-need the process.
+kernel.core_pattern says where they are. A process of a test has a current folder of its own. If the
+pattern is relative, the process's core is the only one there. If the pattern is absolute, the cores
+of all processes are in one folder, and their names need the process.
 """
 
 import glob
@@ -78,8 +78,8 @@ def crash(target, folder, dump_filter=DEFAULT_FILTER):
 
 
 class Crash:
-    """A run of a program that ends by a signal, in a folder of its own, and its core. The program may print the number of
-    the process whose core is meant, if told so by of_printed."""
+    """A run of a program that ends by a signal, in a folder of its own, and its core. With
+    of_printed, the program prints the number of the process whose core is meant."""
 
     def __init__(self, library, *command, dump_filter=WITH_FILES, of_printed=False, **variables):
         needed()

@@ -192,7 +192,7 @@ static void* Churn(void* unused) {
   return unused;
 }
 
-// A null pointer, while other threads allocate and free.
+// Follows a null pointer while other threads allocate and free.
 static void Busy(void) {
   for (int i = 0; i < kThreads; ++i) {
     pthread_t thread;

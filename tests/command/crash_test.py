@@ -14,7 +14,8 @@ from harness import OTHER_MALLOC, TIMEOUT_S, Process, Skipped, clean_environment
 
 CRASHES = 8
 
-# For each crash: the cause, and what the answer says ("OBJECT": the object's address, "AT": that of the access).
+# Maps each crash to its cause and to the text of the answer, in which "OBJECT" stands for the
+# object's address and "AT" for the address of the access.
 EXPECTED = {
     "freed": ("access", r"SIGSEGV in thread \d+.*read of AT, which is in memory outside of the heap, where reading is not "
                         r"permitted\. This value is at offset (12|24) of an object of 64 bytes at OBJECT, free.* to which \w+ "

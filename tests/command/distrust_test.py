@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tcmalloc command on processes whose user means no good, and its output.
+"""Tests the tcmalloc command on processes of a malicious user, and its output.
 
   distrust_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is that of observed_program.c, with debug information; for "hostile" that of hostile.c.
+PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of
+hostile.c.
 """
 
 import os
@@ -40,7 +41,7 @@ def profile_of(test, program, message=None):
 
 
 def test_link(test):
-    """The separate debug information, and then a pipe of its name."""
+    """Reads the separate debug information, and then a pipe with the name of its file."""
     with new_folder() as folder:
         program, debug = folder / "copy", folder / "copy.debug"
         subprocess.run(["objcopy", "--only-keep-debug", test.program, debug], check=True)
@@ -53,7 +54,8 @@ def test_link(test):
 
 
 def test_split(test):
-    """The other part of split debug information, and then a pipe of its name."""
+    """Reads the other part of split debug information, and then a pipe with the name of its
+    file."""
     needs("cc")
     with new_folder() as folder:
         (folder / "program.c").write_text("""
@@ -176,7 +178,8 @@ def test_outputs(test):
         os.mkfifo(pipe)
         old = folder / "old"
         old.write_text("old")
-        # A device of its own: a wrong command of root would replace that of the machine.
+        # The test makes its own device: a wrong command, run by root, would replace the device of
+        # the machine.
         device = folder / "device"
         try:
             os.mknod(device, stat.S_IFCHR | 0o600, os.stat("/dev/full").st_rdev)

@@ -60,8 +60,8 @@ def check(test, situation, pid):
     print(text)
     total = sum(share["bytes"] for share in found["shares"])
     test.expect_equal(total, found["resident_bytes"], "the sum of the shares")
-    # How much changes while a heap in use is read depends on the scheduler, and what the kernel says later is about other
-    # pages.
+    # The scheduler determines how much of a heap in use changes while it is read, and the kernel's
+    # figures, which are read later, are about other pages.
     if situation not in ("leak", "busy"):
         unsettled = sum(share["bytes"] for share in found["shares"] if share["name"] == "unsettled")
         test.expect(unsettled <= resident / 10, f"{unsettled} bytes are of no known use")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tcmalloc command on guarded samples.
+"""Tests the tcmalloc command on guarded samples.
 
   guarded_command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is that of guarded_bugs.cc; for "signals" and "figures" that of observed_program.c.
+PROGRAM is the program of guarded_bugs.cc; for "signals" and "figures" that of observed_program.c.
 """
 
 import json

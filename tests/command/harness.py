@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the tcmalloc command share: programs that it looks at, and what it answers.
+"""Shared by the tests of the tcmalloc command: programs that it reads, and its answers.
 
 A test file has a function test_WHAT(test) for each test, and ends with run_test(globals()). Its arguments are WHAT COMMAND
 PROGRAM LIBRARY. LIBRARY may be "linked": then the program has the allocator in itself. COMMAND may be the folder of all builds:
@@ -32,7 +32,7 @@ SAMPLED = {**AT_REST, "TCMALLOC_SAMPLE_PARAMETER": "20000"}
 
 
 class Skipped(Exception):
-    """The test cannot run, or only this far."""
+    """The test cannot run, or cannot run further."""
 
 
 def clean_environment(**variables):
@@ -188,7 +188,8 @@ class Test:
         self.expect(found == wanted, f"{what}: {found!r}, not {wanted!r}")
 
     def ask(self, *arguments, status=0, command=None, environment=None, **options):
-        """Runs the command. `status` is the exit status that it must have, or all that it may have; None: any."""
+        """Runs the command. `status` is the exit status that the command must have, or all those
+        that it may have; None: any."""
         run = subprocess.run([command or self.command, *map(str, arguments)], stdout=subprocess.PIPE, text=True, errors="replace",
                              stderr=subprocess.PIPE, check=False, timeout=3 * TIMEOUT_S,
                              env=environment or clean_environment(), **options)

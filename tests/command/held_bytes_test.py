@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Everything that says how much the program holds says the same number: held and requested bytes of docs/statistics.md.
+"""All reports of how much the program holds agree: held and requested bytes of docs/statistics.md.
 
   held_bytes_test.py WHAT COMMAND PROGRAM LIBRARY
 
@@ -25,7 +25,7 @@ LEAST_SAMPLED = 64
 
 
 def answers(process, command):
-    """What the process says, up to a line "end"; one line for `figures`."""
+    """The process's answer, up to a line "end"; one line for `figures`."""
     process.process.stdin.write(command + "\n")
     process.process.stdin.flush()
     lines = []
@@ -84,7 +84,8 @@ def expect_classes(test, rows, stats, target):
 
 
 def rounded(text, pattern):
-    """The bytes that the text has in the place of the group of the pattern, and the last digit's value."""
+    """Returns the bytes that the text has in the place of the pattern's group, and the value of the
+    last digit."""
     number, unit = re.search(pattern, text)[1].split()
     unit_bytes = 1 << 10 * ("B KiB MiB GiB".split().index(unit.replace("bytes", "B")))
     return float(number) * unit_bytes, unit_bytes / 10
@@ -131,7 +132,8 @@ def requested_by_command(test, pid):
     profile = test.json("profile", pid)
     by_site = test.json("objects", pid, "--by", "site")
     folded = test.ask("profile", pid, "--format", "folded").stdout.splitlines()
-    # Each call site is rounded: objects of the C library may be smaller than those of the program.
+    # The figure of each call site is rounded, since objects of the C library may be smaller than
+    # those of the program.
     rounding = len(profile["call_sites"])
     return {
         "profile": profile["estimated_bytes"],

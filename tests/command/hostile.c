@@ -26,7 +26,7 @@ enum { kPage = 4096, kManyMappings = 20000, kManyModules = 2000 };
 
 static void* kept[1000];
 
-// A file with a name of 4,000 bytes: folders whose names have escapes.
+// Maps a file with a path of 4,000 bytes, in folders whose names have escapes.
 static void MapFileOfLongName(void) {
   char folder[] = "/tmp/hostile.XXXXXX";
   if (mkdtemp(folder) == NULL || chdir(folder) != 0) exit(1);
@@ -40,7 +40,7 @@ static void MapFileOfLongName(void) {
   const int file = open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
   if (file < 0 || ftruncate(file, kPage) != 0) exit(1);
   if (mmap(NULL, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED) exit(1);
-  // The folders go at once, from the innermost one: the mapping keeps the name.
+  // Removes the folders at once, from the innermost one on; the mapping keeps the name.
   unlink(name);
   for (int i = 0; i < 19; ++i) {
     if (chdir("..") != 0 || rmdir(name) != 0) exit(1);
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   } else if (strcmp(what, "mappings") == 0) {
     MapMany(kManyMappings, -1, NULL, 0);
   } else if (strcmp(what, "modules") == 0) {
-    // The head of this program, with the file of another name: no file has what is in memory.
+    // Maps the head of this program many times, from a file whose contents differ from it.
     char path[] = "/tmp/hostile.XXXXXX";
     const int file = mkstemp(path);
     if (file < 0 || ftruncate(file, kPage) != 0) return 1;

@@ -38,7 +38,7 @@ static void* held[kObjects];
 static Compiled Compile(char* memory, const char* name, FILE* map) {
   memcpy(memory, kCode, sizeof(kCode));
   __builtin___clear_cache(memory, memory + sizeof(kCode));
-  // Other code was there before, and another function remains in what is after it.
+  // The map also names the code that was there before, and another function whose rest follows.
   fprintf(map, "%lx %x Replaced\n", (unsigned long)memory, kSize);
   fprintf(map, "0x%lx 0x%x %s\n", (unsigned long)memory, kSize / 2, name);
   Compiled function;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of functions that a process compiled at run time, from /tmp/perf-PID.map.
+"""Tests the names of functions that a process compiled at run time, from /tmp/perf-PID.map.
 
   jit_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is that of jit_code.c.
+PROGRAM is the program of jit_code.c.
 """
 
 import contextlib

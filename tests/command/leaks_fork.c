@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A program that is forked from outside ('tcmalloc leaks --snapshot') while its main thread is
-// somewhere in particular. It has leaked LEAKED objects.
+// somewhere in particular. By then it has leaked LEAKED objects.
 //
 //   forked WHAT
 //
-// It prints "ready", and the main thread begins WHAT. After a line on stdin, the time at which the
-// main thread was seen asleep, another thread lets it end WHAT. Then the program checks its result,
-// and that it has no children and no signals that it does not know, and prints "right". Any mistake
-// prints a line on stderr; the exit status is then 1.
+// It prints "ready", and the main thread begins WHAT. Then it reads a line from stdin, which is the
+// time at which the main thread was seen asleep, and another thread lets the main thread end WHAT.
+// Then the program checks its result, and that it has no children and no signals that it does not
+// know, and prints "right". Any mistake prints a line on stderr; the exit status is then 1.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -40,7 +40,7 @@ static pid_t child;
 static volatile sig_atomic_t ended_children;
 static volatile sig_atomic_t user_signals;
 static volatile int go_on;
-// By the monotonic clock: the main thread was seen asleep, and is to be awakened.
+// By the monotonic clock: when the main thread was seen asleep, and when it is woken.
 static double asleep_at;
 static double wake_at;
 
@@ -90,7 +90,8 @@ static void Read(void) {
   CHECK(memcmp(bytes, "bytes", 5) == 0);
 }
 
-// A wait that the kernel restarts after the wake finds another value, as one that begins then.
+// If the kernel restarts the wait after the wake, the wait finds another value, like a wait that
+// begins then.
 static void Futex(void) {
   const struct timespec time = {.tv_sec = 1000};
   CHECK(syscall(SYS_futex, &futex_word, FUTEX_WAIT, 1, &time, NULL, 0) == 0 || errno == EAGAIN);
@@ -314,7 +315,7 @@ static void StartChild(void) {
   CHECK(read(ready[0], &byte, 1) == 1);
 }
 
-// Is used by main only: the only pointer to an object is in this memory.
+// Only main uses it: the only pointer to an object is in this memory.
 static void** volatile excluded;
 static void HoldIn(size_t bytes, int advice) {
   excluded = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -329,7 +330,7 @@ static void* HoldInThread(void* unused) {
   return unused;
 }
 
-// Memory whose copy takes a while.
+// Holds memory whose copy takes a while.
 static void HoldMuch(void) {
   const size_t bytes = (size_t)256 << 20;
   void* const memory = malloc(bytes);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcmalloc leaks --snapshot on leaks_fork.c: what the program that is forked notices of it.
+"""Tests what a program notices if tcmalloc leaks --snapshot forks it (leaks_fork.c).
 
   leaks_fork_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The man pages and completions that are made from the command's parser.
+"""Tests the man pages and completions that are made from the command's parser.
 
   man_pages_test.py COMMAND
 

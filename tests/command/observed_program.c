@@ -234,7 +234,8 @@ static void Free(const char* argument) {
   for (int i = 1; i < kObjects; i += 2) free(objects[i]);
 }
 
-// An object in use, a freed one, a large object, an address on the stack.
+// Prints the addresses of an object in use, a freed one, a large object, and an address on the
+// stack.
 static void Address(const char* argument) {
   text_length =
       (size_t)sprintf(text, "%p %p %p %p", objects[0], objects[1], large[0], (void*)&argument);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Call sites that the tcmalloc command shows: tcmalloc profile, objects --by site, run.
+"""Tests the call sites that the tcmalloc command shows: tcmalloc profile, objects --by site, run.
 
   profile_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is that of profile_names.cc.
+PROGRAM is the program of profile_names.cc.
 """
 
 import gzip

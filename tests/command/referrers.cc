@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Makes objects to which known chains of pointers lead, for 'tcmalloc inspect --referrers'. Prints
 // a line with a name and an address for each, then "ready", and waits for the end of its input.
-// referrers_test.py knows the chains. With a number as argument, it registers as many more roots,
-// and its heap lies in as many places, so that the library's lists of both have memory of their
-// own.
+// referrers_test.py knows the chains. With a number N as argument, it registers N more roots, and
+// its heap lies in N places, so that the library's lists of both have memory of their own.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -64,7 +63,7 @@ namespace {
 
 constexpr uintptr_t kHide = UINTPTR_MAX / 3;
 enum { kBytes = 440, kFreedBytes = 6'000, kListLength = 100'000, kMappedBytes = 1 << 20 };
-// The heap grows by fewer bytes at once than these.
+// These are more bytes than the heap grows by at once.
 enum { kApartBytes = 128 << 20, kBetweenBytes = 8 << 20, kRootBytes = 64 };
 
 void Print(const char* name, const void* object) {

@@ -14,8 +14,8 @@ from cores import crash
 from harness import AT_REST, INCOMPLETE, Process, new_folder, run_test
 
 LIST_LENGTH = 100_000
-# More roots and places of the heap than fit into the library's lists themselves: the lists then lie in pages that have
-# nothing else that a snapshot contains.
+# The number of additional roots and places of the heap. The library's lists themselves have no room
+# for this many, so the lists lie in other pages, which have nothing else that a snapshot contains.
 MANY = 40
 SHARED = 100
 
@@ -112,7 +112,7 @@ def test_sampled(test):
             names = [frame["function"] for frame in link["allocated_by"]]
             test.expect("MakeGlobal" in names, f"call site: {names}")
         text = text_of(test, program.pid, program.objects["global"])
-        # A compiler may leave the vector's function on its own.
+        # A compiler may not inline the vector's function.
         sites = re.findall(r", allocated by (?:MakeGlobal \(referrers\.cc|reserve \(vector\.tcc):", text)
         test.expect_equal(len(sites), 2, text)
 
@@ -150,7 +150,7 @@ def test_records(test):
                 test.expect(f"incomplete: a snapshot has no variables, stacks, registered roots ({len(roots)}) and" in text and
                             "leaked" not in text, text)
             # The file has all private memory and the registers.
-            # Of the many objects of 128 MiB each has one word.
+            # Each of the many objects of 128 MiB has one word.
             test.ask("snapshot", program.pid, file, "--contents")
             test.expect(file.stat().st_size < 1 << 29, f"a snapshot of {file.stat().st_size} bytes")
             text = text_of(test, file, program.objects["hidden"])

@@ -22,7 +22,7 @@ from harness import clean_environment
 COLUMNS, LINES = 100, 24
 CELL_WIDTH, LINE_HEIGHT, FONT_SIZE, MARGIN = 8.4, 18, 14, 12
 BACKGROUND, FOREGROUND, DIM = "#1e2127", "#d7dae0", "#8b929e"
-BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"  # an eighth of a cell to a whole one
+BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"  # from an eighth of a cell to all of it
 SECONDS = 12
 PORT = 6399
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// memalign, posix_memalign, aligned_alloc, valloc and pvalloc: alignments from 0 to the largest
-// power of two, sizes up to SIZE_MAX.
+// Tests memalign, posix_memalign, aligned_alloc, valloc and pvalloc: alignments from 0 to the
+// largest power of two, sizes up to SIZE_MAX.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -122,7 +122,7 @@ TEST(Aligned, RefusedAlignments) {
 }
 
 // memalign's manual requires EINVAL for an alignment that is not a power of two; glibc before 2.38
-// uses the next power of two. Both results are accepted, but not a misaligned object.
+// uses the next power of two. The test accepts both results, but not a misaligned object.
 TEST(Aligned, MemalignWithOddAlignments) {
   for (size_t alignment : {0u, 3u, 5u, 12u, 24u, 100u, 1000u, 5000u, 12288u, 100000u}) {
     errno = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The promises of C23, POSIX and glibc's manual for malloc, free, calloc, realloc, reallocarray and
-// free_sized.
+// Tests the promises of C23, POSIX and glibc's manual for malloc, free, calloc, realloc,
+// reallocarray and free_sized.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the tests of entry points share: functions that no header declares, the forms of operator
-// new and delete by their symbols, and objects filled with a pattern.
+// Shared by the tests of entry points: functions that no header declares, the forms of operator new
+// and delete by their symbols, and objects filled with a pattern.
 #pragma once
 
 #include <dlfcn.h>

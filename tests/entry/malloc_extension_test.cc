@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C++ interface: each member does what its C function does, and returns values. The C functions
-// have their own tests.
+// Tests the C++ interface: each member does what its C function does, and returns values. The C
+// functions have their own tests.
 #include "tcmalloc/malloc_extension.h"
 
 #include <gtest/gtest.h>

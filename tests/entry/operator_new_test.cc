@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The promises of the C++ standard ([new.delete]) for every replaceable form of operator new and
-// delete, and for their tc_* names.
+// Tests the promises of the C++ standard ([new.delete]) for every replaceable form of operator new
+// and delete, and for their tc_* names.
 #include <errno.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ struct MoreThanBadAlloc : std::bad_alloc {};
 
 // [new.delete.single]: executes a loop. It tries to allocate; if that fails and there is no
 // handler, it throws bad_alloc (or returns null); otherwise it calls the handler and continues.
-// What a handler throws passes through the throwing forms unchanged and stops at the nothrow forms.
+// The throwing forms pass on what a handler throws unchanged; the nothrow forms stop it.
 TEST(New, CallsTheHandlerUntilItGivesUp) {
   struct {
     std::new_handler handler;
@@ -120,7 +120,7 @@ TEST(New, CallsTheHandlerUntilItGivesUp) {
                        throw MoreThanBadAlloc();
                      },
                      1, typeid(MoreThanBadAlloc)},
-                    // Beyond the letter of the standard, any type.
+                    // The handler may throw any type, although the standard does not require this.
                     {[] {
                        ++handler_calls;
                        throw std::runtime_error("a text that is allocated as well");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The test program runs on the library under test, and every name that the library promises leads
-// to it.
+// The test program runs on the library under test, and every name that the library promises is
+// bound to it.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// malloc_trim, the functions of tcmalloc/tcmalloc.h that release free memory to the OS, and the
-// release rate.
+// Tests malloc_trim, the functions of tcmalloc/tcmalloc.h that release free memory to the OS, and
+// the release rate.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -67,7 +67,7 @@ TEST_F(ReleaseTest, AllThatIsFreeGoes) {
       EXPECT_GE(tcmalloc_release_free_memory(), free_bytes);
     }
     EXPECT_EQ(FreeMapped(), 0u);
-    // Whole hugepages inside the object: what is beside it may be in use.
+    // Uses whole hugepages inside the object, since the memory beside it may be in use.
     char* const hugepage =
         freed + kHugepageBytes - reinterpret_cast<uintptr_t>(freed) % kHugepageBytes;
     EXPECT_TRUE(NothingResident(hugepage));

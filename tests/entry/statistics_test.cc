@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mallinfo, mallinfo2, malloc_info and mallopt, and the statistics of
+// Tests that mallinfo, mallinfo2, malloc_info and mallopt, and the statistics of
 // tcmalloc/tcmalloc.h, describe this heap. tests/process has readers of the formats.
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kMiB = 1 << 20;
 
-// The figure in bytes on the line of the statistics with these words. Allocates nothing.
+// Returns the figure in bytes from the line of the statistics that has these words. Allocates
+// nothing.
 size_t FigureOf(const char* words) {
   static char text[1 << 17];
   EXPECT_LT(tcmalloc_stats_text(1, text, sizeof(text)), sizeof(text));
@@ -44,8 +45,9 @@ size_t AddressSpace() {
   return data * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// According to the kernel, the process's address space grows by as much as the figures do, and by a
-// part of the page map for each aligned 4 GiB that the heap is the first time in.
+// By the kernel's figures, the process's address space grows by as much as by the library's
+// figures, and by a part of the page map for each aligned 4 GiB that the heap enters for the first
+// time.
 TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
   constexpr size_t kPartOfPageMap = 81 * (size_t{64} << 10);
   static void* objects[100'000];
@@ -158,7 +160,7 @@ TEST(Mallopt, ReturnsZeroForWhatHasNoEffect) {
   EXPECT_EQ(tcmalloc_get_memory_release_rate(), rate);
 }
 
-// What programs with real-time threads set.
+// Programs with real-time threads set this.
 TEST(Mallopt, ANegativeTrimThresholdEndsTheReleaseOfFreeMemory) {
   const double rate = tcmalloc_get_memory_release_rate();
   ASSERT_GT(rate, 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any text as Base64, with any room: what is taken is the one spelling of its bytes.
+// Decodes any text as Base64 into any room. If a text is accepted, it is the only encoding of its
+// bytes.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -42,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     bytes.resize(*length);
     TC_CHECK(Encode(bytes) == text);
   }
-  // All bytes can be spelled.
+  // All bytes can be encoded.
   const std::vector<char> spelled = Encode(text);
   std::vector<char> again(text.size());
   TC_CHECK(tcmalloc::DecodeBase64({spelled.data(), spelled.size()}, again.data(), again.size()) ==

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any text as a line of /proc/self/cgroup, of /proc/self/mountinfo, and as a limit; what was read
-// from lines lies in them, and a group's directory is below its mount.
+// Parses any text as a line of /proc/self/cgroup and of /proc/self/mountinfo, and as a limit. The
+// results of a line lie in that line, and a group's directory is below its mount.
 #include <cstdint>
 #include <sstream>
 #include <string>

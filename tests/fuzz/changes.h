@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the fuzz targets of the tcmalloc command share: a sound input that is changed at some
-// places, since few random bytes are ELF files, and the check of texts that may be shown.
+// Shared by the fuzz targets of the tcmalloc command: a valid input that is changed at some places,
+// since few random bytes are ELF files, and the check of texts that may be shown.
 #pragma once
 
 #include <algorithm>

@@ -25,7 +25,7 @@ namespace {
 
 using namespace cli;
 
-// A heap with some of everything, and where the readers read in it.
+// A heap with objects of all kinds, and the places in it that the readers read.
 class SoundHeap {
  public:
   SoundHeap() : live_(getpid()), copy_(live_), recording_(copy_) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any text as a trigger of pressure stall information, some of it given a form that is understood:
-// what is taken is what the kernel takes, and means the same when it is written in microseconds.
+// Parses any text as a trigger of pressure stall information; some texts get a form that the parser
+// accepts. The parser accepts what the kernel accepts, and a trigger means the same when it is
+// written in microseconds.
 #include <cstdint>
 #include <string>
 

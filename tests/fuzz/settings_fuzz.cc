@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Any name and value of a variable: read or complained about in one line, never more.
+// Any name and value of a variable is read, or causes a complaint of one line.
 #include <cstdint>
 #include <cstring>
 #include <string>

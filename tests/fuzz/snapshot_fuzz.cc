@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Snapshots of others. An input is the text of a note, or, if it begins with '#', a sequence of
-// changes of a sound one. A reader ends, or throws Failure; what it read may be shown.
+// changes of a sound one. A reader ends, or throws Failure; the texts that it read may be shown.
 #include <cstdint>
 #include <string>
 
@@ -42,7 +42,7 @@ void ReadText(const std::string& text) {
     if (function.start < end || function.end <= function.start) abort();
     end = function.end;
   }
-  // What was read can be written and read again.
+  // The result can be written and read again.
   static_cast<void>(ParseSnapshot(SnapshotText(facts)));
 }
 

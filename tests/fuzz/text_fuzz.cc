@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CleanText: what it returns is text that a terminal and a JSON parser take, and it stays as it is.
+// CleanText returns text that a terminal and a JSON parser accept, and leaves such text unchanged.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

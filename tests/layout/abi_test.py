@@ -23,7 +23,7 @@ NEWEST_GLIBC = (2, 34)  # for strong symbols
 # The exported symbols that only the full libraries have: profiles and the leak checker.
 FULL = re.compile(r"tcmalloc_(profile_|leaks_|check_leaks|for_each_object|[gs]et_profile_|(start|stop)_allocation_profiling)"
                   r"|_Z\d+GetStack|_ZNK?\d+Heap(Cleaner|LeakChecker)|GetHeapProfile|(Is)?HeapProfiler")
-# Those that are not in the static libraries.
+# The exported symbols that are not in the static libraries.
 SHARED = {"__register_atfork", "pthread_create"}
 
 # All forms of operator new and delete: a statically linked program may bring its own.

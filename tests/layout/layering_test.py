@@ -38,8 +38,8 @@ LEVELS = (
 )
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
-# What the command shares with the library: the rules of the marker, of near names and of hints about variables, the writers
-# of profiles, plain data, the names of settings.
+# The code that the command shares with the library: the rules of the marker, of near names and of
+# hints about variables, the writers of profiles, plain data, the names of settings.
 CLI_SHARED = re.compile(r"formats/(marker|profiles)/\w+\.h|base/(address_range|text)\.h"
                         r"|config/(environment_hints|settings_table)\.h")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}

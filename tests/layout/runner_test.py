@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plants tests that fail in all ways into a folder, and runs them as scripts/test.py does: which are failed, which only flaky."""
+"""Adds tests that fail in all ways to a folder, runs them as scripts/test.py does, and checks which
+of them count as failed and which only as flaky."""
 
 import contextlib
 import datetime

@@ -5,10 +5,10 @@
   startup_size_test.py memory PROGRAM LIBRARY_FOLDER [KIB]
   startup_size_test.py system_calls PROGRAM LIBRARY_FOLDER STUB_LIBRARY
 
-"memory" compares the memory of the process's own and the address space with those on the C library's malloc, and bounds
-what the library's file maps for reading and executing, where KIB more are allowed.
-"system_calls" counts the system calls and compares them with those of a preloaded library that does nothing: the calls
-of the dynamic linker to load a library are in both.
+"memory" compares the process's own memory and its address space with those on the C library's
+malloc. It also limits what the library's file maps for reading and executing, where KIB more are
+allowed. "system_calls" counts the system calls and compares them with those of a preloaded library
+that does nothing: the calls of the dynamic linker to load a library are in both.
 """
 
 import collections
@@ -31,7 +31,7 @@ RUNS = 3  # of the least figure: addresses are random, and tables that cross a p
 MOST_SYSTEM_CALLS = {"libtcmalloc_minimal.so.4": 14, "libtcmalloc.so.4": 17}
 # Hugepages of 32-bit x86 have two sizes: the library opens, reads and closes a file to find out which one is in use.
 MORE_ON_32_BITS = 3
-# These calls only ask, and change nothing.
+# These calls only query the system, and change nothing.
 QUESTIONS = re.compile("PR_GET_(THP_DISABLE|SECCOMP)")
 # The library must make no call that starts a thread or process, communicates, or changes how the process runs.
 NEVER = {"clone", "clone3", "fork", "vfork", "execve", "socket", "connect", "rt_sigaction",

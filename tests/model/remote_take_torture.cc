@@ -9,11 +9,11 @@
 // not see what the other has done. Owners have short lives, so that slots and caches lie in memory
 // that was another thread's before. At the end each object must be in exactly one place.
 //
-// It runs for the seconds; without them, until as many caches were taken as the least. Exit status
-// 0 means that enough caches were taken and nothing was wrong. With --without-membarrier the taker
-// has only a barrier of its own, and something must go wrong: it runs until it sees a violation,
-// without --seconds for ever, and 0 means that it saw one. 77 means that this machine cannot show
-// that.
+// It runs for the given seconds; without --seconds, until as many caches were taken as
+// --least-takings says. Exit status 0 means that enough caches were taken and nothing was wrong.
+// With --without-membarrier the taker has only a barrier of its own, and something must go wrong.
+// The program runs until it sees a violation, for ever if --seconds is missing, and 0 means that it
+// saw one. 77 means that this machine cannot show that.
 //
 // Objects are no pointers and each bin operation keeps its array's bounds, so that a violation does
 // no damage. The words are plain, so that ThreadSanitizer reports accesses without order.
@@ -67,7 +67,7 @@ struct Cache {
   // Used only by the thread that is inside.
   Bins bins;
   BinSlot array[kCapacity + 2] = {};
-  // Equal when no thread is inside.
+  // The two words are equal when no thread is inside.
   volatile uint64_t first = 0;
   volatile uint64_t second = 0;
   volatile bool owner_inside = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A program of a user who has installed the library: compiled as C and, once more, as C++. It
-// prints "client ok" if malloc is the library's, which the library's own figures must show.
+// prints "client ok" if malloc is the library's, which it checks by the library's own figures.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -39,13 +39,13 @@ def files_of_others():
 
 
 def check_maintainers(test, work):
-    """Whom packaging/maintainer.cmake takes."""
+    """Checks which maintainer packaging/maintainer.cmake chooses."""
     script = work / "maintainer.cmake"
     script.write_text(f'include("{SOURCE}/packaging/maintainer.cmake")\nmessage(NOTICE "${{CPACK_PACKAGE_CONTACT}}")\n')
     user, host = getpass.getuser(), os.uname().nodename
     settings = work / "gitconfig"
     settings.write_text("[user]\n  name = Git Name\n  email = git@example.org\n")
-    # GIT_DIR: not the settings of the repository that the sources may be in.
+    # GIT_DIR keeps git from using the settings of the repository that the sources may be in.
     nobody = {name: value for name, value in os.environ.items() if not name.startswith(("DEB", "GIT_"))}
     nobody |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": str(work / "no_repository")}
     for wanted, own in (("D Name <d@example.org>", {"DEBFULLNAME": "D Name", "DEBEMAIL": "d@example.org"}),

@@ -9,9 +9,10 @@ process of each command; it holds a tenth of the keys that it once had. your-pro
 snapshot of the server, which is a core file.
 
 Commands are in blocks of sh, and in lines that begin with "$ " of blocks without a language. A block of text after one of
-sh is what it prints: numbers may differ, and a line "..." stands for any lines. What comes after a "$ " line is of another
-process, and is not compared; if it is a message of the command, the command must fail. In the table of questions of
-README.md each command is run. A command that is not run here is in ELSEWHERE or NOT_RUN.
+sh is what it prints: numbers may differ, and a line "..." stands for any lines. The output after a
+"$ " line is that of another process, and is not compared; if it is a message of the command, the
+command must fail. In the table of questions of README.md each command is run. A command that is not
+run here is in ELSEWHERE or NOT_RUN.
 """
 
 import os
@@ -185,7 +186,7 @@ def main():
         shutil.copy(shutil.which("perl"), work / name)
     (work / "server-files").mkdir()
     own = environment(HOME=str(work), PATH=f"{work}/tcmalloc/bin:{work}/bin:{os.environ['PATH']}")
-    del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps shows what is set
+    del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps would show the variable
     # A path of a socket is at most 108 bytes long.
     with tempfile.TemporaryDirectory(prefix="tcmalloc-pages-") as folder:
         server = start_redis(pathlib.Path(folder), own)

@@ -73,7 +73,8 @@ def file_blocks(text):
 
 
 def end_descendants():
-    """Ends the processes that the commands have left. This process is the parent of all whose parent has ended."""
+    """Ends the processes that the commands have left. This process becomes the parent of processes
+    whose parent has ended."""
     while True:
         children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         if not children:
@@ -162,7 +163,7 @@ def main():
         home.chmod(0o755)
         subprocess.run(["cmake", "--install", build, "--prefix", home / "tcmalloc"], check=True, stdout=subprocess.DEVNULL)
         own = environment(HOME=str(home), PATH=f"{home}/tcmalloc/bin:/usr/local/bin:{path}")
-        del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps shows what is set
+        del own["TCMALLOC_MAX_FREE_QUEUE_SIZE"]  # tcmalloc ps would show the variable
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         surroundings = contextlib.nullcontext()
         if "podman" in PROGRAMS[recipe]:

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the library adds to a CMake project that it is a part of, and builds without the command.
+"""Checks what the library adds to a CMake project that contains it, and that it builds without the
+command.
 
   subproject_test.py SOURCE WORK C_COMPILER CXX_COMPILER
 
 Only the sources of the library are compiled, and the project's own are compiled with its own options. There are no tests, no
-command, no rules of installation, no compiler cache and no precompiled headers. Where the command cannot be built, or is not
-wanted, the libraries are. Nothing is compiled here: the test reads what CMake has written.
+command, no rules of installation, no compiler cache and no precompiled headers. If the command
+cannot be built, or is not wanted, the libraries are built without it. Nothing is compiled here: the
+test reads what CMake has written.
 """
 
 import json
@@ -39,7 +41,7 @@ def without_command(source, work, expect):
             check=True).stdout.split())
         targets = targets_of(build)
         expect("libtcmalloc.so.4:" in targets and "\ntcmalloc_command:" not in targets, f"{name}: the targets")
-        # CMake says why, unless it was told so.
+        # CMake prints why it does not build the command, unless the user turned the command off.
         reason = said.partition("The tcmalloc command is left out")[2]
         expect("fmt" in reason if name == "missing" else not reason, f"{name}: {said}")
 

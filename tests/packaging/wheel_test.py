@@ -91,7 +91,8 @@ with tcmalloc.profile():  # the recording before has ended
 print("profiles ok")
 """
 
-# Names as an interpreter writes them that names its functions. A name has to be escaped in a drawing.
+# Names in the form in which an interpreter writes them if it names its functions. A name has to be
+# escaped in a drawing.
 NAMES = """
 import os
 from tcmalloc.profiles import PythonNames

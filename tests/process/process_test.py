@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the scripts of these folders share. CMake puts this folder into PYTHONPATH."""
+"""Functions that the scripts of these folders share. CMake puts this folder into PYTHONPATH."""
 
 import os
 import pathlib
@@ -17,7 +17,8 @@ class Skipped(Exception):
 
 
 def environment(library=None, **variables):
-    """That of a program with the library preloaded; None: the program is linked with it."""
+    """The environment of a program with `library` preloaded; `library` is None if the program is
+    linked with it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     preloaded = {"LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library} if library else {}
     return {**kept, **preloaded, **{name: str(value) for name, value in variables.items()}}

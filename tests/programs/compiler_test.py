@@ -78,7 +78,7 @@ def workload(side):
     for file in ("large.ii", "large.o", "large"):
         content = (side.directory / file).read_bytes()
         outputs[file] = f"{len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
-    # A compiler's messages about wrong programs are long, too.
+    # The compiler also prints long messages about invalid programs.
     (side.directory / "wrong.cc").write_text(SOURCE.replace("table[{i", "table[{seed"))
     done = side.run([COMPILER, *flags, "-fsyntax-only", "wrong.cc"], status=1)
     outputs.update({f"wrong program, {k}": v for k, v in done.outputs().items()})

@@ -16,8 +16,9 @@ three sources:
   the kernel           /proc/<pid>/maps of each server process must show the library.
 
 For a program that is linked with gperftools' library of the same name (main's `linked`), our library
-is not preloaded: LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then only
-the bindings of the object of that name count, and the path shows whose library it is.
+is not preloaded: LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then
+only the bindings of the object of that name count, and the path shows which of the two libraries it
+is.
 
 Exit status: 0 equal and proved, 1 anything else, 77 a program that the test needs is not installed.
 """
@@ -160,8 +161,8 @@ class Side:
         return done
 
     def start(self, argv, ready, timeout=30, env=None):
-        """Starts a server and returns once `ready()` is true. It is stopped with the side at the
-        latest."""
+        """Starts a server and returns once `ready()` is true. It is stopped at the latest when the
+        side ends."""
         server = Server(self, [str(a) for a in argv], self.environment(extra=env))
         self._servers.append(server)
         deadline = time.monotonic() + timeout
@@ -198,8 +199,8 @@ class Side:
                 raise Failure(f"process {pid} has not mapped {file_name}")
 
     def prove(self, min_processes, min_heap_mib):
-        """Checks who served malloc in the processes of this side. Raises unless it was the provider in
-        all of them."""
+        """Checks which library served malloc in the processes of this side. Raises unless it was
+        the provider in all of them."""
         processes = 0
         for record in sorted(self._evidence.glob("bindings.*")):
             text = record.read_text(errors="replace")
@@ -307,8 +308,8 @@ class Server:
         _running.discard(self.process)
 
     def _raw_log(self):
-        # Reads by position: the server shares the file's offset, and would continue to write where a
-        # seek ends.
+        # Reads by position: the server shares the file's offset, so a seek would change where the
+        # server continues to write.
         return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
 
 
@@ -373,8 +374,8 @@ def main(
         )
         sys.exit(SKIPPED)
 
-    # Both signals become exceptions, so that servers are stopped and files removed before the test
-    # driver ends the test.
+    # Turns both signals into exceptions, so that servers are stopped and files removed before the
+    # test driver ends the test.
     signal.signal(signal.SIGALRM, _fail_on_signal(f"not finished after {deadline_s} s"))
     signal.signal(signal.SIGTERM, _fail_on_signal("told to end"))
     signal.alarm(deadline_s)
@@ -449,8 +450,8 @@ def _largest_figure(stderr):
 
 
 def _fail_on_signal(text):
-    """A handler that ends the running programs, so that no thread of the test waits for them, and then
-    the test."""
+    """A handler that ends the running programs, so that no thread of the test waits for them, and
+    then ends the test."""
 
     def handler(signum, frame):
         for process in list(_running):

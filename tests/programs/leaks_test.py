@@ -225,7 +225,8 @@ def compare(program, name, command):
 
 def main():
     name, command, library, check_inside, *rest = sys.argv[1:]
-    # A program runs without a preloaded library that is not there, and then nobody would answer.
+    # If the preloaded library does not exist, the program runs without it, and then there would be
+    # no answer.
     if not pathlib.Path(check_inside).is_file():
         print(f"FAILED: {check_inside} is not built")
         return 1

@@ -138,7 +138,7 @@ def workload(side):
     port, server = start(side)
     held = [
         Client(port) for _ in range(CONNECTIONS_HELD)
-    ]  # Connections are what memcached calls malloc for.
+    ]  # memcached calls malloc for its connections.
     for i, client in enumerate(held):
         client.send(
             b"set held%d 0 0 %d\r\n%s\r\nget held%d\r\n" % (i, 5_000 + i, b"h" * (5_000 + i), i)

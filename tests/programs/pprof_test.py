@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Profiles of known functions and figures, read by the programs that such profiles are for.
+"""Tests profiles of known functions and figures with the programs that such profiles are for.
 
 pprof/write_profiles.cc writes them. gperftools' pprof reads the text, Go's pprof the text and the
 proto. Each must find the functions, also those that the compiler inlined, and the figures.

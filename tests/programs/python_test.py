@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """CPython with PYTHONMALLOC=malloc: part of its own test suite, and a workload of our own.
 
-Of the suite it runs the modules that make objects of many sizes, grow and shrink them, or start threads and processes
-that do.
+The part of the suite consists of the modules that make objects of many sizes, grow and shrink them,
+or start threads and processes that do.
 
 The results of all test cases are compared one by one. The suite runs without MALLOCSTATS, since many
 of its tests require that a child process writes nothing to its standard error.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What 'make run' runs, without its build: redis-servers under load, a command, and a command that cannot be served.
+"""Tests the parts of 'make run', without its build: redis-servers under load, a command, and a
+command that cannot be served.
 
   run_test.py SOURCE_FOLDER BUILD_FOLDER
 """

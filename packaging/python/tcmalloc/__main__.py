@@ -38,7 +38,7 @@ def run(arguments):
         fail(f"{library.PATH} does not exist: the wheel was built without the library")
     before = environment.get("LD_PRELOAD")
     environment["LD_PRELOAD"] = f"{library.PATH}:{before}" if before else str(library.PATH)
-    # Otherwise Python's own allocator for small objects would hide them.
+    # If Python's own allocator served small objects, it would hide them.
     environment["PYTHONMALLOC"] = "malloc"
     os.execve(sys.executable, [sys.executable, *arguments], environment)
 

@@ -37,7 +37,7 @@ def without_library(environment):
 
 
 def run_command(*arguments):
-    """Runs the tcmalloc command and returns its output. Raises Error with its message."""
+    """Runs the tcmalloc command and returns its output. Raises Error with the command's message."""
     if not COMMAND.exists():
         raise library.Error("this wheel has no tcmalloc command, which profiles need: build it with the command")
     done = subprocess.run([COMMAND, *map(str, arguments)], env=without_library(os.environ), stdout=subprocess.PIPE,
@@ -87,7 +87,7 @@ class PythonNames:
 
 
 class Profile:
-    """What a block allocated, or what was in use at its end. Use it after the block."""
+    """The allocations of a block, or the objects in use at its end. Use it after the block."""
 
     def __init__(self, interval, kind):
         if kind not in KINDS:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kForks = 500;
 constexpr unsigned kSecondsWithoutFork = 40;
-// The time between two signals differs each time, up to this.
+// The time between two signals varies; this is the longest time.
 constexpr int kMostNanosecondsBetween = 300000;
 
 volatile sig_atomic_t forks;
@@ -22,9 +22,9 @@ volatile sig_atomic_t is_child;
 bool alone;
 timer_t timer;
 
-// Sets the time of the next signal. It does not come at a tick of the kernel, so it may interrupt
-// any instruction; and not before the handler has returned, which would interrupt the same
-// instruction again.
+// Sets the time of the next signal. The signal does not come at a tick of the kernel, so it may
+// interrupt any instruction. It does not come before the handler has returned, since it would then
+// interrupt the same instruction again.
 void SetTimer() {
   const int apart = 104729;  // a prime
   const itimerspec once = {{0, 0}, {0, 1 + forks * apart % kMostNanosecondsBetween}};
@@ -57,7 +57,7 @@ struct Object {
   char* address;
   size_t size;
 };
-// Few, since each child copies and checks them all.
+// The number is small, since each child copies and checks all objects.
 constexpr unsigned kObjects = 400;
 Object objects[kObjects];
 void Step(unsigned* random) {
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   // A child has no timer.
   if (is_child == 0) CHECK(timer_delete(timer) == 0);
   alarm(kSecondsWithoutFork);
-  // The child works on, too.
+  // The child continues to work, too.
   for (int i = 0; i < 300; ++i) Step(&random);
   FreeAll();
   Exercise(8);

@@ -30,7 +30,7 @@ namespace {
 constexpr int kThreads = 3;
 constexpr int kForksOfEach = 150;
 constexpr unsigned kSecondsWithoutFork = 60;
-// The time between two signals of a thread differs each time, up to this.
+// The time between two signals of a thread varies; this is the longest time.
 constexpr int kMostNanosecondsBetween = 2000000;
 
 struct Forker {
@@ -99,7 +99,7 @@ void* Work(void* seed) {
   return nullptr;
 }
 
-// What the other thread does, once.
+// The work of the other thread, once.
 void* Allocate(void*) {
   FreeMarked(NewMarked(200000, 1), 200000, 1);
   return nullptr;

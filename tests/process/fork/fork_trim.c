@@ -16,7 +16,7 @@ enum {
   kChildren = 60,
 };
 // The child leaks the objects of a thread that was in the middle of malloc, of free or of emptying
-// a cache: a few batches. A claim is several times as much.
+// a cache: a few batches. A claim takes several times as much memory.
 static const size_t kMostLost = 1 << 20;
 static void* volatile objects[kObjects];
 static volatile int stop;

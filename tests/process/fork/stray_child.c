@@ -48,7 +48,7 @@ static void* Busy(void* seed) {
 // Objects of the parent's, in use in the child.
 static char* inherited[kObjects];
 
-// Few are large: each child copies all of their pages.
+// Few objects are large, since each child copies all of their pages.
 static size_t InheritedSize(int i) { return i % 50 == 0 ? 400000 : (size_t)i * 30 + 1; }
 
 static void Inherit(void) {
@@ -123,7 +123,7 @@ static size_t BytesInUse(void) {
   return bytes;
 }
 
-// A child of fork goes on with the heap, also when it has threads.
+// A child of fork continues to use the heap, even if it has threads.
 static void CheckOrdinaryFork(void) {
   const pid_t child = fork();
   if (child == 0) {

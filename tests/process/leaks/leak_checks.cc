@@ -144,7 +144,7 @@ void CheckRecorded() {
   };
   const size_t depth = depth_of_only_site();
   CHECK(depth > 1);
-  // The new object takes the place of one from before.
+  // The new object reuses the memory of an earlier one.
   Elsewhere([] {
     FreeLost(2);
     LoseObjects(40);

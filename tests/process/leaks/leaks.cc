@@ -160,7 +160,7 @@ WAY void FarPointer() {
   Print("FarPointer", 4000, 1);
 }
 
-// Uses the C library's own malloc, whatever else is preloaded.
+// Uses the C library's own malloc, even if another one is preloaded.
 WAY void HoldCLibrary() {
 #ifndef STATIC
   void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
@@ -218,7 +218,7 @@ void AwaitAsleep(const std::atomic<int>& thread) {
   for (const char* state = ""; strncmp(state, ") S", 3) != 0; usleep(1000)) {
     snprintf(text, sizeof(text), "/proc/self/task/%d/stat", thread.load());
     const int file = open(text, O_RDONLY | O_CLOEXEC);
-    if (file < 0) continue;  // the thread has not come so far
+    if (file < 0) continue;  // the thread has not reached its system call
     const ssize_t length = read(file, text, sizeof(text) - 1);
     close(file);
     text[length > 0 ? length : 0] = '\0';

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the leak checker finds in a program that leaks memory in known ways.
+"""Tests that the leak checker finds the leaks of a program that leaks memory in known ways.
 
   leaks_test.py WHAT PROGRAM LIBRARY CLEAN_PROGRAM
 
@@ -263,7 +263,7 @@ def debugger(program, library, folder):
            f"under gdb: {status} {err}")
     expect(not list(folder.glob("*.heap")), "under gdb: there is a profile")
     status, err = under_gdb(program, library, folder, ["7"], HEAP_CHECK_RUN_UNDER_GDB="1")
-    # A thread has one debugger.
+    # A thread can have only one debugger.
     expect(status == STATUS_OF_LEAKS and line not in err and
            'leak check "_main_": other threads could not be stopped (Operation not permitted): '
            "objects that only they hold may be reported as leaks\n" in err,

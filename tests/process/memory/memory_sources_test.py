@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs whose heap lies where the environment says: mmap, sbrk, a memory file, a device.
+"""Tests programs whose heap lies where the environment says: mmap, sbrk, a memory file, a device.
 
 usage: memory_sources_test.py process MEMORY_SOURCES LIBRARY   on tmpfs, for every user
        memory_sources_test.py system MEMORY_SOURCES LIBRARY    on file systems of its own: as root, in a mount namespace of

@@ -30,8 +30,8 @@ constexpr size_t kMiB = size_t{1} << 20;
 constexpr uint64_t kSeed = 20261128;
 // Page faults of 4 KiB that take 2 % of a second, at 1.4 us each.
 constexpr double kFaultsPerSecond = 0.02 / 1.4e-6;
-// The library decides when it has freed 1 MiB, and the threads of the two runs do not take turns
-// alike: what may differ for other reasons.
+// The most page faults that may differ for other reasons: the library decides each time it has
+// freed 1 MiB, and the threads of the two runs take turns differently.
 constexpr long kFewFaults = 1000;
 
 double Seconds() {

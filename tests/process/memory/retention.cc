@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // retention WORKLOAD [hugepages]: runs the workload, and becomes idle. Then the allocator releases
-// memory until it keeps no more than the retention total and its shares, by its own statistics, and
-// what these call fragmentation:
+// memory until, by its own statistics, it keeps no more than the retention total and its shares,
+// and what the statistics call fragmentation:
 //   * free objects in spans that are partly in use, and the allocator's records;
 //   * free pages between spans in use: up to a sixteenth of what these hold;
 //   * the 64 KiB that each thread may cache whatever its share is.
@@ -40,7 +40,7 @@ constexpr size_t kThreads = 8;
 // The threads of many_threads: enough for a share of thread caches of more than half of the total.
 constexpr size_t kManyThreads = 300;
 
-// What tcmalloc_stats_json says. Reading it allocates nothing.
+// The figures of tcmalloc_stats_json. Reading them allocates nothing.
 class HeapFigures {
  public:
   HeapFigures() {
@@ -115,7 +115,7 @@ void* FillAndEnd(void* thread) {
   return nullptr;
 }
 
-// Sleeps for good, unless the main thread waits a second time: the process ends before.
+// Sleeps without end, unless the main thread waits a second time; the process ends before that.
 void* Sleep(void*) {
   pthread_barrier_wait(&all_done);
   pthread_barrier_wait(&all_done);
@@ -278,7 +278,8 @@ int main(int argc, char** argv) {
   const HeapFigures figures;
   IsWithinShares(figures, true);
   CHECK(figures["released_bytes"] > 0);
-  // What counts as released is not resident: beside the heap, the stacks of the threads are.
+  // Memory that counts as released is not resident; beside the heap, only the stacks of the threads
+  // are resident.
   const size_t stacks = (many ? kManyThreads : kThreads) * 64 * kKiB;
   const size_t backed = figures["actual_bytes"];
   dprintf(STDOUT_FILENO, "resident %zu KiB, backed %zu KiB\n", ResidentBytes() / kKiB,

@@ -88,7 +88,7 @@ static int HasPagemapScan(void) {
   return has;
 }
 
-// What the process has read from files so far.
+// The bytes that the process has read from files so far.
 static size_t BytesRead(void) {
   FILE* const file = fopen("/proc/self/io", "r");
   size_t bytes = 0;

@@ -65,7 +65,7 @@ class Arena final : public SystemAllocator {
   size_t used_ = 0;
 };
 
-// Whatever RunInChild's body checks ends the child with another status.
+// A check that fails in the body of RunInChild ends the child with another status.
 #define EXPECT_CHILD_SUCCEEDS(...)                                 \
   do {                                                             \
     const ChildResult result = RunInChild(__VA_ARGS__);            \

@@ -60,7 +60,7 @@ OUT_OF_LINE char* NewArrayIt(size_t size) {
   return p;
 }
 
-// Says that `p` is about to be misused.
+// Prints that `p` is about to be misused.
 template <typename T>
 T* Says(T* p) {
   printf("misuses %p\n", static_cast<void*>(p));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory bugs on the debug libraries: each ends the program with the line that names it.
+"""Tests memory bugs on the debug libraries: each ends the program with the line that names it.
 
   debug_library_test.py WHAT BUGS LIBRARY [GUARDED]
 
@@ -88,7 +88,7 @@ REPORTS = {
 FAULTS = {name for name in REPORTS if re.match(r"(write|memset)_after_(free|delete|realloc)", name)} | {
     "read_after_end_of_page", "read_after_free", "write_after_end_of_large", "memset_over_next_object"}
 
-# What guarded samples call a mistake -> the line of a debug library.
+# Maps the name of a mistake in reports about guarded samples to the line of a debug library.
 LINES = {
     "use after free: write": r"the freed object of \d+ bytes was written after the free",
     "use after free: realloc": "double free",
@@ -201,7 +201,7 @@ def test_settings(test):
 
 def test_guarded(test):
     def expect(bug, result, line):
-        """Aborted with the line, or ended without a word."""
+        """The program aborted with the line, or ended without output."""
         if line is None:
             test.expect(result.returncode == guarded_test.UNNOTICED and result.stderr == "", f"{bug}: {result}")
         else:

@@ -40,7 +40,7 @@ constexpr size_t kMiB = 1 << 20;
 const std::vector<size_t> kSizes = {1,    16,    24,     100,    1000,    1024,
                                     4096, 50000, 131072, 200000, 1000000, 40 * kMiB};
 
-// How often to repeat, to pass through every cache that may keep an object.
+// The number of repetitions that pass through every cache that may keep an object.
 int Times(size_t size) { return size > kMiB ? 3 : 50; }
 
 class Foreign : public testing::Test {

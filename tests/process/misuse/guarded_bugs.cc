@@ -5,7 +5,7 @@
 // an object, after its free, or frees it wrongly. Exits with 3 if the bug was
 // not noticed. With a second argument an object may lie anywhere in its pages:
 // the library has no guarded samples. With CORES the program writes a core, and prints which
-// process does if that is a child.
+// process writes it if that is a child.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,7 +76,7 @@ void ChildWith(void (*f)(char*), char* p) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  // Ends as the child ended. Only the child's core is of interest.
+  // Ends this process in the same way as the child. Only the child's core is of interest.
   WriteNoCore();
   if (WIFSIGNALED(status)) raise(WTERMSIG(status) == SIGABRT ? SIGKILL : WTERMSIG(status));
   exit(kUnnoticed);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Guarded samples on programs with one bug each.
+"""Tests guarded samples on programs with one bug each.
 
   guarded_test.py WHAT PROGRAM LIBRARY
 
@@ -23,7 +23,7 @@ ABORT = -signal.SIGABRT
 
 
 def fault(kind, access, place):
-    """The first line after an access, and the signal."""
+    """Returns the first line that is printed after an access, and the signal."""
     return FAULT, rf"tcmalloc: {kind}: {access} at {ADDRESS}, {place} an object of \d+ bytes? at {ADDRESS}"
 
 

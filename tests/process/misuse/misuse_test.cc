@@ -340,7 +340,7 @@ TEST_F(Misuse, HighBitsOfAnAddressAreFoundAtOnce) {
       for (auto* use : kUses) {
         SCOPED_TRACE(testing::Message() << "size " << size << ", bit " << bit);
         EXPECT_DIES([size, bit, use](auto declare) {
-          // The bin, if there is one for the size, exists and is not full.
+          // If the size has a bin, the bin exists and is not full.
           std::vector<void*> objects(size < 100000 ? 40 : 3);
           for (void*& object : objects) object = memalign(kAlignment, size);
           for (size_t i = 1; i < objects.size(); ++i) Free(objects[i]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests memory pressure in a process of its own, from sources that the test writes to: no action
-// where it is off; events over a FIFO and over a socket, as systemd sends them; the program's own
-// loop; forked children; listeners that fork, and threads that fork while events arrive.
+// Tests memory pressure in a process of its own, from sources to which the test writes. It tests
+// that there is no action where pressure is off; events over a FIFO and over a socket, as systemd
+// sends them; the program's own loop; forked children; listeners that fork; and threads that fork
+// while events arrive.
 //
 //   pressure off | watch fifo | watch socket | loop | fork | wrong | forking
 //

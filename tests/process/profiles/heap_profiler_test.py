@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The heap profiler as programs and the environment use it: files, their names, and exact figures.
+"""Tests the heap profiler as programs and the environment use it: files, their names, and exact
+figures.
 
 usage: heap_profiler_test.py WHAT HEAP_PROFILER LIBRARY MINIMAL_LIBRARY
 """
@@ -145,7 +146,7 @@ def test_fork_busy(test):
     for child in children:
         figures = test.profile(run, f"p_{child}.0001.heap")
         test.expect_site(figures, ("SiteSmall",), [1, 24, 101, 24 * 101], f"child {child}")
-        # The profile has what each other thread had at that moment.
+        # The profile has the objects that each other thread held at that moment.
         for sites, size in ((("SiteNew",), 40), (("SiteLarge",), 300000)):
             live, live_bytes, *_ = figures.get(sites, [0, 0])
             test.expect(live <= 3 and live_bytes == size * live, f"{sites}: {live}: {live_bytes}")
@@ -184,7 +185,7 @@ def test_cleanup(test):
     for cleanup, left in (("1", ["p.0004.heap"]), ("0", numbered(4)[1:])):
         for name in numbered(4):
             (test.folder / name).write_text("old")
-        # Numbers end where one is missing.
+        # The library counts the files up to the first number that is missing.
         (test.folder / "p.0003.heap").unlink()
         test.run("nothing", {"HEAP_PROFILE_CLEANUP": cleanup})
         expected = sorted({"p.0001.heap", *left} - {"p.0003.heap"})
@@ -227,7 +228,8 @@ def test_failures(test):
 
 
 def test_planted(test):
-    """Names of files are predictable. What another user may have put there is not written through."""
+    """Names of files are predictable. The library does not write through a file that another user
+    may have put there."""
     precious = test.folder / "precious"
     precious.write_text("precious")
     for cleanup in (1, 0):

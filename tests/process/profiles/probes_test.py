@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The probes of the full library: that they are in the file, and that a debugger, which sets their
+"""Tests that the probes of the full library are in the file, and that a debugger, which sets their
 semaphores, sees them with their arguments.
 
 usage: probes_test.py PROBES LIBRARY

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a process writes because its environment asks for it: profiles to files, statistics.
+"""Tests the reports that a process writes because its environment requests them: profiles to files,
+statistics.
 
 usage: reports_test.py WHAT REPORTS LIBRARY MINIMAL_LIBRARY
 
@@ -91,7 +92,7 @@ class Test(process_test.Test):
         sys.exit(1)
 
     def objects(self, name, period=PERIOD):
-        """Objects of a MiB in the profile; None unless it is whole."""
+        """Objects of a MiB in the profile; None unless the profile is complete."""
         try:
             text = (self.folder / name).read_text()
         except FileNotFoundError:
@@ -145,7 +146,7 @@ def test_peak(test):
     test.expect_equal(test.wait_for(see, name), 40, "objects at the first peak")
     run.go_on()
     test.wait_for(lambda: see() == 80, "the second peak")
-    # Two more objects are less than a tenth: that peak is written at the end.
+    # Two more objects are less than a tenth of the peak, so this peak is written at the end.
     test.expect_equal(run.end(), "", "stderr")
     test.expect_equal(test.files(), [name], "files")
     test.expect_equal(test.objects(name), 82, "objects at the last peak")

@@ -77,7 +77,8 @@ __attribute__((destructor(101))) void LastDestructor() {
   FreeMarked(until_the_end, 400000, 0x33);
   CHECK(exit_handlers == 1);
   CHECK(global_destructors == 1);
-  CHECK(thread_local_destructors == 301);  // Each thread's and the main thread's.
+  // The destructors of each thread and of the main thread have run.
+  CHECK(thread_local_destructors == 301);
   _exit(0);
 }
 

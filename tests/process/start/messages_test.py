@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The messages on stderr for variables of the environment.
+"""Tests the messages on stderr for variables of the environment.
 
 usage: messages_test.py MESSAGES LIBRARY [full]
 
@@ -58,7 +58,7 @@ def in_full_library(test):
         prefix = f"{folder}/no/app"
         cannot = rf"tcmalloc: HEAPPROFILE: cannot create {prefix}\.0001\.heap: {missing}" "\n"
         test.expect("HEAPPROFILE", {"HEAPPROFILE": prefix}, cannot)
-        # Each file of a period would be another failure.
+        # The library would otherwise try to write a file for each period, and each would fail.
         test.expect("HEAPPROFILE with more files", {"HEAPPROFILE": prefix, "HEAP_PROFILE_ALLOCATION_INTERVAL": "1"},
                     cannot)
         good = f"{folder}/app"

@@ -31,7 +31,7 @@ static Plugin Load(const char* path) {
   loaded.release = (void (*)(char*))dlsym(loaded.handle, "PluginDelete");
   CHECK(loaded.use != NULL && loaded.fill_cache != NULL);
   CHECK(loaded.allocate != NULL && loaded.release != NULL);
-  // The plugin has an allocator of its own, and the program has not.
+  // The plugin has an allocator of its own, and the program does not have this allocator.
   CHECK(dlsym(RTLD_DEFAULT, "tc_malloc") == NULL);
   return loaded;
 }

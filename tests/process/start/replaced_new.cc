@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A program with its own operator new and delete. It replaces the two basic forms only, and keeps a
-// header before each object. [new.delete] says that the other unaligned forms, also
-// those of a preloaded library, go through these two; freeing such an object directly would free
-// the middle of one.
+// header before each object. [new.delete] says that the other unaligned forms, also those of a
+// preloaded library, call these two. If one of them freed such an object directly, it would free a
+// pointer into the middle of an object.
 #include <initializer_list>
 #include <new>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who serves the allocations of programs that are linked with an archive, in every way of linking.
+"""Checks which allocator serves programs that are linked with an archive, in every way of linking.
 
 Usage: static_served_test.py STATIC_LIBRARY SOURCE WORK_FOLDER C_COMPILER CXX_COMPILER [OPTION...]
 
@@ -20,7 +20,7 @@ SAME = (("malloc", "tc_malloc"), ("free", "tc_free"), ("calloc", "tc_calloc"),
         ("realloc", "tc_realloc"), ("posix_memalign", "tc_posix_memalign"),
         ("aligned_alloc", "tc_aligned_alloc"), ("malloc_usable_size", "tc_malloc_size"),
         ("_ZdlPv", "tc_delete"))
-NEW = ("_Znwm", "_Znwj")  # for a size_t of 64 bits, and of 32
+NEW = ("_Znwm", "_Znwj")  # one name for a size_t of 64 bits, and one for 32 bits
 STATUS_OF_LEAKS = 1
 IGNORED = ("tcmalloc: HEAPCHECK is ignored: this is libtcmalloc_minimal; preload or link libtcmalloc, "
            "which uses it\n")

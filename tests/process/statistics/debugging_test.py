@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/tcmalloc.gdb: its commands find out where objects are, in a live process and in its core.
+"""Tests that the commands of docs/tcmalloc.gdb find out where objects are, in a live process and in
+its core.
 
 usage: debugging_test.py PROGRAM LIBRARY SCRIPT
 
-PROGRAM is that of debugging.c.
+PROGRAM is the program of debugging.c.
 """
 import os
 import re
@@ -26,7 +27,7 @@ EXPECTED = {
     "tc-object &large": f"{ADDRESS}: in no object of this allocator, or inside a large one\n",
     "tc-object 0": "0x0: in no object of this allocator, or inside a large one\n",
     "tc-object -1": "0xffffffffffffffff: in no object of this allocator, or inside a large one\n",
-    # The others may be anywhere. Some are in each of these places.
+    # The others may be anywhere. Some objects are in each of these places.
     "many": "(?s)(?=.*free: in the thread cache)(?=.*free: in the central free list)"
             "(?!.*in use by)(?!.*found).*",
     "tc-heap": r"\d+ bytes from the system\n(\d+ .*\n){6}hard limit 18446744073709551615, soft limit 1844.*\n",
@@ -34,7 +35,7 @@ EXPECTED = {
                  r"(  class \d+ of \d+ bytes: \d+ objects, limit \d+\n)+){2}",
     "tc-locks": "0 locks held\n",
 }
-# Where every object is sampled, a small one has pages of its own.
+# If every object is sampled, a small one has pages of its own.
 SAMPLED = {
     "tc-object in_use": rf"tcmalloc::SpanState::kLarge: .*\nin use by the program, 112 bytes at {ADDRESS}\n",
 }

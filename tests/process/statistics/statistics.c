@@ -88,7 +88,7 @@ static void Large(void) {
   const size_t kTenth = kGiB / 10;
   printf("buffered\n");
   tcmalloc_set_large_allocation_callback(&Report, objects);
-  char* const zeroes = Calloc(3, kGiB / 2); /* reported; the next from 1.125 GiB on */
+  char* const zeroes = Calloc(3, kGiB / 2); /* reported; the next report is at 1.125 GiB or more */
   CHECK(zeroes != NULL && zeroes[0] == 0 && zeroes[kGiB] == 0);
   Free(zeroes);
   Free(Malloc(kGiB - 1)); /* not counted */

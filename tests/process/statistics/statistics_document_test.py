@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/statistics.md: its example builds and runs, and it explains everything that is written.
+"""Tests that the example of docs/statistics.md builds and runs, and that the page explains
+everything that is written.
 
 usage: statistics_document_test.py DOCUMENT INCLUDE_FOLDER PROGRAM LIBRARY
 
@@ -41,7 +42,7 @@ def json_names(value):
 
 
 def metric_names(text):
-    """The names of samples with labels. Those without labels are in the JSON."""
+    """The names of samples with labels. The names of samples without labels are in the JSON."""
     for line in text.splitlines():
         found = re.match(r"(\w+)\{(.*)\} ", line)
         if found:

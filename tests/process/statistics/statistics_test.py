@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the allocator says about its heap, read as others read it.
+"""Tests the allocator's statistics of its heap with the readers that others use.
 
 usage: statistics_test.py WHAT PROGRAM LIBRARY
 
@@ -153,7 +153,8 @@ def test_large(test):
                              done.stderr, re.MULTILINE)
         test.expect_equal(sum(1 + names.count("\n") for *_, names in written),
                           done.stderr.count("\n"), f"lines on stderr: {done.stderr}")
-        # The report has at least the program's main and its caller, each with its name and its file.
+        # The report has at least the frames of the program's main and of main's caller, each with
+        # its name and its file.
         full = "minimal" not in test.library
         test.expect_equal([trace.count(" 0x") >= 2 for _, _, trace, _ in written],
                           [full] * len(written), "stack traces")

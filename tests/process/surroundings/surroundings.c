@@ -62,7 +62,7 @@ static const char* Allocate(void) {
     CHECK(posix_memalign(&object, 1024, size) == 0);
     Free(object);
   }
-  // Many spans of one class: those that the program touches are pre-faulted.
+  // Uses many spans of one class; the library pre-faults those that the program touches.
   char** const many = (char**)Malloc(15000 * sizeof(char*));
   for (int i = 0; i < 15000; ++i) many[i] = NewMarked(100, (unsigned)i);
   for (int i = 0; i < 15000; ++i) FreeMarked(many[i], 100, (unsigned)i);
@@ -100,7 +100,7 @@ static const char* Threads(void) {
   CHECK(pthread_barrier_init(&barrier, NULL, kThreads + 1) == 0);
   for (int i = 0; i < kThreads; ++i) {
     const int error = pthread_create(&threads[i], NULL, &Sleeper, NULL);
-    // The C library failed, which needs more calls than the allocator.
+    // The allocator did not fail, but the C library, which needs more calls.
     if (error != 0) _exit(3);
   }
   pthread_barrier_wait(&barrier);
@@ -197,7 +197,7 @@ static const char* Leaks(void) {
   tcmalloc_leaks_free(leaks);
   static char reason[100];
   if (info.outcome == TCMALLOC_LEAKS_DONE || info.outcome == TCMALLOC_LEAKS_NOT_STOPPED) {
-    // Words that are left on stacks may point to some.
+    // Words that are left on stacks may point to some of the leaked objects.
     if (info.objects < kLeaked / 2) {
       dprintf(STDERR_FILENO, "outcome %d, error %d: %llu objects leaked, not %d\n", info.outcome,
               info.error, info.objects, kLeaked);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of docs/compatibility.md: sandboxes, old kernels, limits, and what else surrounds a process.
+"""Tests the rows of docs/compatibility.md: sandboxes, old kernels, limits, and other surroundings
+of a process.
 
 usage: surroundings_test.py WHAT PROGRAM LIBRARY STATIC REFUSE SETTINGS_MD
 

@@ -43,7 +43,7 @@ WITHOUT_CALLS = re.compile(
     r"|pthread_(self|key_\w+|setspecific|attr_\w+|join|setcancelstate|setname_np|atfork)"
     r"|sig(fill|del)set|_.*")
 
-# Other names of calls of the page.
+# Other names of system calls that the page lists.
 OTHER_NAMES = {"mmap2": "mmap", "clock_gettime64": "clock_gettime", "_llseek": "lseek",
                "clock_nanosleep_time64": "nanosleep", "futex_time64": "futex",
                "fstat64": "fstat", "fstatat64": "newfstatat", "fstatfs64": "fstatfs",
@@ -129,7 +129,7 @@ def problem_of(call, answer, result):
     if (result.returncode == -signal.SIGSYS and answer == "trap"
             and call in ("clone3", "rseq", "madvise", "mprotect", "rt_sigprocmask", "set_robust_list")):
         return None
-    # The output is a report of leaks, or of a check that was not made.
+    # The output is a report of leaks, or says that no check was made.
     if result.returncode == 1 and "Exiting with error code" in text:
         return None
     if call == "write" and result.returncode == 1 and not text:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The library's thread, seen from outside.
+// Tests the library's background thread from outside.
 //
 //   background_thread started     with TCMALLOC_BACKGROUND=1: there is exactly one, which no signal
 //                                 interrupts, and none in a forked child
@@ -45,8 +45,8 @@ static pthread_t sleepers[kSleepers];
 static _Atomic long sleeper_ids[kSleepers];
 static pthread_barrier_t barrier;
 
-// Returns the thread that is neither the calling one nor a sleeper, or 0. `*threads` is the number
-// of threads.
+// Returns the number of the thread that is neither the calling one nor a sleeper; 0 if there is
+// none. `*threads` is the number of threads.
 static long Stranger(int* threads) {
   DIR* tasks = opendir("/proc/self/task");
   CHECK(tasks != NULL);
@@ -64,7 +64,7 @@ static long Stranger(int* threads) {
   return stranger;
 }
 
-// Whether the library's thread is not among the process's, which are this many.
+// True if the process has this many threads, without the library's thread.
 static int IsAbsent(int expected_threads) {
   int threads = 0;
   return Stranger(&threads) == 0 && threads == expected_threads;
@@ -298,8 +298,8 @@ static void Limit(void) {
   CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
   pthread_t first;
   pthread_t second;
-  // With the first thread there is room for the background thread. For the second thread there is
-  // none, and pthread_create fails as usual.
+  // With the first thread there is room for the background thread. There is no room for the second
+  // thread, and pthread_create fails as usual.
   CHECK(pthread_create(&first, NULL, SleepInBarrier, (void*)0) == 0);
   pthread_barrier_wait(&barrier);
   CHECK(pthread_create(&second, NULL, Nothing, NULL) == EAGAIN);
@@ -361,7 +361,7 @@ static void Sandbox(void) {
   EnterStrictSandbox();
   const size_t before = Released();
   FreeObjects();
-  // This is a release that is later than those of the frees.
+  // This release comes after those of the frees.
   AwaitReleased(before + 190 * kMiB);
   _exit(0);
 }
@@ -499,7 +499,7 @@ static void Asleep(void) {
   CHECK(stranger != 0);
   AwaitSleepForGood(stranger);
   const long before = Wakeups(stranger);
-  // Frees more than the release policy ignores, but nothing that is due at once.
+  // Frees more than the release policy ignores, but too little for a release that is due at once.
   Free(NewMarked(20 * kMiB, 1));
   while (Wakeups(stranger) == before) Sleep(100);
   AwaitSleepForGood(stranger);

@@ -76,7 +76,7 @@ cpu_set_t AllCpus() {
   return set;
 }
 
-// To a random CPU. One that is offline or that the cpuset forbids is refused.
+// Moves to a random CPU. The kernel refuses a CPU that is offline or that the cpuset forbids.
 void Move(unsigned* random) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -144,7 +144,7 @@ class Progress {
   std::thread thread_{[this] { Run(); }};
 };
 
-// Until `seconds` have passed or, for 0, stdin ends.
+// Lasts until `seconds` have passed or, if they are 0, until stdin ends.
 class Until {
  public:
   explicit Until(long seconds) : seconds_(seconds) {}
@@ -204,7 +204,7 @@ void CheckFacts() {
     if (sched_setaffinity(0, sizeof(one), &one) != 0) continue;
     CHECK(CpuOfRseq() == cpu && sched_getcpu() == static_cast<int>(cpu));
     CHECK(tcmalloc::GlobalHeap().central.shards().CurrentCpu() == static_cast<int>(cpu));
-    Free(NewMarked(300'000, cpu));  // of the CPU's shard
+    Free(NewMarked(300'000, cpu));  // an object of the CPU's shard
     ++cpus;
   }
   CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
@@ -251,7 +251,7 @@ void RunWorkers(unsigned threads, long seconds, bool moves, bool flushes_only) {
          lives.load(), threads, cpus, NumShards());
 }
 
-// All threads have ended, and each object was freed.
+// Call this when all threads have ended and each object was freed.
 void CheckHeap(size_t in_use_before) {
   malloc_trim(0);
   const size_t in_use = mallinfo2().uordblks;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads that never allocate. While they live, the library has its thread; when they have ended,
-// in whatever way, the process has one thread again, and may make calls that need that (unshare).
-// Nothing shows how the library notices the ends: a start function is called by the C library, gets
-// its argument, and its result is the thread's.
+// Threads that never allocate. While they live, the library has its thread. When they have ended,
+// in whatever way, the process has one thread again, and may make calls that need a process with
+// one thread (unshare). The program cannot see how the library notices the ends: the C library
+// calls a start function and passes its argument, and its result is the thread's.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -76,7 +76,7 @@ static void* IsCancelled(void* argument) {
 
 static pthread_key_t key;
 
-// The C library calls it in as many rounds as the value says.
+// The C library calls this destructor in as many rounds as the value says.
 static void SetAgain(void* rounds) {
   if ((char*)rounds > (char*)1) CHECK(pthread_setspecific(key, (char*)rounds - 1) == 0);
 }
@@ -174,7 +174,7 @@ static void InChild(void (*run)(void* (*start)(void*)), void* (*start)(void*)) {
   AwaitChild(child);
 }
 
-// Forks: the child has one thread, which has ended when the child has.
+// Forks. The child has one thread, which has ended when the child has ended.
 static void* Forks(void* argument) {
   InChild(Joined, Returns);
   return argument;

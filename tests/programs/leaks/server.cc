@@ -29,8 +29,8 @@ void* LoseObject(void* bytes) {
   return nullptr;
 }
 
-// Loses an object in a thread with a stack of its own, which goes. On a stack that another thread
-// gets, a stale pointer may look like one in use.
+// Leaks an object in a thread with a stack of its own, which disappears with the thread. On a stack
+// that another thread gets, a stale pointer may look like one in use.
 void Leak(size_t bytes) {
   constexpr size_t kStackBytes = size_t{256} << 10;
   void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,

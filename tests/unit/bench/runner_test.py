@@ -43,8 +43,8 @@ class Arithmetic(unittest.TestCase):
         # A resample of [1, 2, 3] has the median 1 with probability 7/27, 3 with the same: both are
         # far above the 2.5 % that the interval leaves out on each side.
         self.assertEqual(statistics.bootstrap_median([1, 2, 3], seed=1), (1, 3))
-        # Of [1, 2, ..., 9], 1 is a resample's median with probability
-        # P(B(9, 1/9) >= 5) = 0.13 %, 2 or less with P(B(9, 2/9) >= 5) = 3.1 %.
+        # The median of a resample of [1, 2, ..., 9] is 1 with probability P(B(9, 1/9) >= 5) = 0.13
+        # %, and 2 or less with P(B(9, 2/9) >= 5) = 3.1 %.
         for seed in (1, 2):
             self.assertEqual(statistics.bootstrap_median(range(1, 10), seed), (2, 8))
 

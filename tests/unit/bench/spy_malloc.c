@@ -2,7 +2,7 @@
 
 // Counts calls of the C library's malloc and free. At exit it writes the numbers of calls of
 // malloc, of free and of sized operator delete to the file named by SPY_OUTPUT. With SPY_ABORT set
-// it aborts instead, as an allocator does that has found an error.
+// it aborts instead, like an allocator that has found an error.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -54,7 +54,7 @@ class Model {
 
   // Records that `objects` were removed, and checks what Remove promises to a caller of shard `own`
   // for a request of `n`. `kept`: the shard had a span of the class before, and kept pages for this
-  // many more.
+  // number of further spans.
   void Removed(TestHeap& heap, size_t own, size_t kept, const std::vector<void*>& objects,
                size_t n) {
     ASSERT_FALSE(objects.empty());
@@ -140,7 +140,7 @@ class Model {
     size_t threads = 0;
     size_t used_at = 0;      // fresh_spans_ at the last use
     size_t adopter = kNone;  // the shard whose thread has adopted this one while it lives
-    size_t last_source = 0;  // its distance from this shard
+    size_t last_source = 0;  // the distance of the last source from this shard
     bool has_had_spans = false;
   };
 
@@ -203,7 +203,8 @@ class Model {
   // Takes free objects of a shard, from one span after the other: within a span the lowest one of a
   // divided line batch, else the lowest one.
   void TakeAnyFrom(Answer& answer, size_t shard) {
-    // Otherwise spans may be listed as having whole line batches without a check that they do.
+    // If a line batch has several objects, spans may be listed as having whole line batches without
+    // a check that they do.
     const bool ranks = line_objects_ == 1;
     uintptr_t current = 0;
     while (!answer.done()) {
@@ -781,7 +782,7 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
     EXPECT_EQ(again, std::vector<void*>(of_shard[shard].begin() + 1, of_shard[shard].end()));
   }
   EXPECT_EQ(list_.free_objects(), 0u);
-  // The spans that are kept are the second ones.
+  // Each shard keeps the second of its spans.
   const Length pages = Length::ForBytes(list_.span_bytes());
   for (const size_t shard : kShards) {
     Span* const span = NewFromCache(heap_.page_heap, pages, HomeOf(shard));
@@ -1002,7 +1003,8 @@ TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
   ExpectDeath({all[60]}, DoubleFree(all[60]));
 }
 
-// As TheSpanGoesWhileACallWaits, for IsOut: it does not read data that another shard's lock guards.
+// Like TheSpanGoesWhileACallWaits, for IsOut: it does not read data that another shard's lock
+// guards.
 TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";

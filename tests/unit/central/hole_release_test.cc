@@ -461,7 +461,7 @@ TEST(HoleReleaseTest, BesideThreadsThatAllocate) {
   HoleHeap heap;
   std::atomic<size_t> running{kThreads};
   // The number of releasing threads that have released something. No thread stops before all of
-  // them have.
+  // them have released something.
   std::atomic<size_t> successful{0};
   std::vector<std::thread> threads;
   for (size_t t = 0; t < kThreads; ++t) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whatever becomes of the child that parses a file costs answers, and nothing else.
+// If the child that parses a file fails in any way, answers are lost, and nothing else.
 #include "image/confined_child.h"
 
 #include <fcntl.h>
@@ -125,7 +125,7 @@ TEST(ConfinedChildTest, OfRootHasTheUsersRightsAndRootDirectory) {
   const auto answer = [](const std::string&) {
     const std::string rights = std::to_string(geteuid()) + " " + std::to_string(getegid()) + " " +
                                std::to_string(getgroups(0, nullptr));
-    // Once given up, they do not come back.
+    // The child cannot get back the rights that it gave up.
     return rights + (setuid(0) == 0 ? " root" : " user") +
            (access("/proc/self/exe", F_OK) == 0 ? " everywhere" : " below");
   };

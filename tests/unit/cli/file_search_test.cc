@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the files of a core are searched.
+// Tests where the command searches for the files of a core.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

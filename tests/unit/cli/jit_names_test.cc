@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Maps of compiled functions, as programs write them and as nobody should.
+// Maps of compiled functions: valid ones, as programs write them, and invalid ones.
 #include "image/jit_names.h"
 
 #include <fcntl.h>

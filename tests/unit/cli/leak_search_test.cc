@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a search for leaks reads of a heap, on the heap of this process. Searches run in other
+// Tests what a search for leaks reads of a heap, on the heap of this process. Searches run in other
 // processes (tests/process): the searching process has pointers to what it found.
 #include "heap/leak_search.h"
 
@@ -59,7 +59,7 @@ TEST(LeakChanceTest, FoundLeaksStandForMissedOnes) {
   EXPECT_EQ(EstimateMissed(search, {}), 0);
   const double chance = ChanceOfMissing(search, {}, 1024);
   search.leaks.assign(940, {.bytes = 1024});
-  // About 940 of 1000 are found.
+  // About 940 of 1000 leaked objects are found.
   EXPECT_NEAR(EstimateMissed(search, {}), 60, 1);
   EXPECT_NEAR(EstimateMissed(search, {}), 940 * chance / (1 - chance), 1e-9);
   search.leaks.push_back({.bytes = 1'000'000});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What another user may put at a name: it is not opened unless it is a regular file.
+// Tests names under which another user may put anything: only a regular file is opened.
 #include "image/open_file.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a command writes to, by what has the name.
+// Tests how a command writes its output, depending on what has the name of the output.
 #include "image/output.h"
 
 #include <fcntl.h>
@@ -106,7 +106,8 @@ TEST_F(OutputTest, ASymbolicLinkStays) {
 }
 
 TEST_F(OutputTest, ADeviceStays) {
-  // A device of its own: a wrong writer run by root would replace that of the machine.
+  // The test makes its own device: a wrong writer, run by root, would replace the device of the
+  // machine.
   if (mknod(path_.c_str(), S_IFCHR | 0600, StatusOf("/dev/full").st_rdev) != 0 ||
       access(path_.c_str(), W_OK) != 0) {
     GTEST_SKIP() << "this needs root and a folder for devices";

@@ -95,8 +95,8 @@ class PatchedImage : public Image {
   PatchedImage(Image& source, const std::vector<std::pair<Address, size_t>>& reads)
       : source_(source), reads_(reads) {}
 
-  // Changes a few bytes at the place `where` of the reads; `how` chooses among numbers that are
-  // often wrong, and addresses of other reads.
+  // Changes a few bytes at the place `where` of the reads; `how` selects the new value: one of the
+  // numbers that are often wrong, or the address of another read.
   void Patch(uint64_t where, uint64_t offset, unsigned how, uint64_t value) {
     const auto& [start, bytes] = reads_[where % reads_.size()];
     const Address address = start + offset % bytes / 8 * 8;

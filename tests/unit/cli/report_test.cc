@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reports of made-up profiles.
+// Tests reports of made-up profiles.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text of other programs, at the places where it enters this one.
+// Tests the handling of other programs' text at the places where it enters this program.
 #include "image/text.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(CleanTextTest, ReplacesWhatControlsATerminal) {
   EXPECT_EQ(CleanText("a\tb\nc\rd\x7f"), "a?b?c?d?");
   EXPECT_EQ(CleanText("\xc2\x9b"
                       "31m"),
-            "?31m");  // CSI in one character
+            "?31m");  // the control sequence introducer (CSI) as one character
   EXPECT_EQ(CleanText("\xe2\x80\xae"
                       "txt.exe"),
             "?txt.exe");

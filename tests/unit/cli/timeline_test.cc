@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The points of a plot over a long time.
+// Tests the points of a plot over a long time.
 #include "report/timeline.h"
 
 #include <gtest/gtest.h>

@@ -66,7 +66,7 @@ void CheckAll(Vtables& vtables) {
   EXPECT_EQ(vtables.TypeOf(FirstWord(&with_virtual_base)), "cli::VtablesTestVirtual");
   // The second base class is not at the start of an object.
   EXPECT_EQ(vtables.TypeOf(FirstWord(static_cast<const VtablesTestOther*>(&both))), "");
-  // Near a vtable, in code, in data.
+  // Words that point near a vtable, into code, and into data.
   EXPECT_EQ(vtables.TypeOf(FirstWord(&base) + 1), "");
   EXPECT_EQ(vtables.TypeOf(FirstWord(&base) - 2 * sizeof(void*)), "");
   EXPECT_EQ(vtables.TypeOf(reinterpret_cast<Address>(&CheckAll)), "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// docs/settings.md says of the settings what their table says.
+// Tests that docs/settings.md agrees with the table of the settings.
 #include <gtest/gtest.h>
 
 #include <fstream>

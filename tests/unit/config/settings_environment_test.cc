@@ -76,8 +76,8 @@ TEST(SettingsDeathTest, WhatIsGivenIsNoted) {
       "\nTCMALLOC_SKIP_SBRK=yes TCMALLOC_PROFILE=/tmp/a.,peak TCMALLOC_STATS_EVERY=10s$");
 }
 
-// For every length of the variables: each one that is noted is complete, and "..." marks that some
-// are missing.
+// The variables have every length. Each variable that is noted is complete, and "..." marks that
+// some are missing.
 TEST(SettingsDeathTest, MoreIsGivenThanIsNoted) {
   for (size_t length = 1; length <= 90; ++length) {
     EXPECT_EXIT(

@@ -116,7 +116,7 @@ constexpr size_t Clamped(uint64_t bytes) {
   return static_cast<size_t>(std::min<uint64_t>(bytes, SIZE_MAX));
 }
 
-// What a text means to the library, as a number.
+// The value that the library reads from a text, as a number.
 template <auto kField>
 uint64_t FieldOf(const Settings& settings) {
   return static_cast<uint64_t>(settings.*kField);

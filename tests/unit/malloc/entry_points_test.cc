@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where realloc moves objects, and whose cache gets what it frees. tests/entry has what the entry
-// points promise.
+// Tests where realloc moves objects, and which cache gets the objects that it frees. tests/entry
+// has what the entry points promise.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -95,7 +95,7 @@ TEST(SlowPathDeathTest, WrongSizes) {
 }
 
 // gperftools accepts frees with the size, but without the alignment, of objects that are aligned to
-// more than a page. Programs for it make them.
+// more than a page. Programs that were written for gperftools make such frees.
 TEST(SlowPathTest, SizedFreesMayLeaveOutAlignmentsOfMoreThanAPage) {
   for (size_t alignment = 2 * kPageSize; alignment <= size_t{1} << 22; alignment *= 2) {
     for (const size_t size : {size_t{1}, size_t{100}, kPageSize, size_t{20000}, size_t{32768},

@@ -16,7 +16,7 @@ namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// What is visited when `environ` is this list, or the kernel's copy if it is null.
+// The variables that are visited when `environ` is this list, or the kernel's copy if it is null.
 Variables Visited(char** list) {
   Variables variables;
   char** const own = std::exchange(environ, list);

@@ -168,7 +168,7 @@ TEST_F(AppendedFileTest, RefusesPlantedNames) {
     EXPECT_EQ(Append("link"), EPERM);
     std::filesystem::create_hard_link(Path("precious"), Path("name"));
     EXPECT_EQ(Append("name"), EPERM);
-    // To a file that there is not: it is not created.
+    // A link to a file that does not exist: the file is not created.
     std::filesystem::create_symlink("missing", Path("dangling"));
     EXPECT_EQ(Append("dangling"), EPERM);
     EXPECT_FALSE(std::filesystem::exists(Path("missing")));

@@ -14,7 +14,8 @@
 namespace tcmalloc {
 namespace {
 
-// 32-bit programs never see the longer addresses. Here they get the lower halves.
+// 32-bit programs never see the longer addresses. In 32-bit programs, the lines have the lower
+// halves of these addresses.
 TEST(ParseMemoryMappingTest, ReadsAddressesAndKnowsTheMainStack) {
   const struct {
     const char* line;

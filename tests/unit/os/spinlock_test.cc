@@ -154,8 +154,8 @@ TEST(SpinLockTest, ASignalDoesNotAcquireTheLockOrChangeErrno) {
     contender.Interrupt(SIGUSR1);
     contender.Interrupt(SIGUSR1);
     value = 1;
-    // Unlock wakes the thread with a system call. That cannot fail, and it must not change errno
-    // either.
+    // Unlock wakes the thread with a system call. The system call cannot fail, and it must not
+    // change errno either.
     errno = 5678;
     lock.Unlock();
     EXPECT_EQ(errno, 5678);
@@ -314,7 +314,7 @@ TEST(SpinLockForkTest, AThreadThatInterruptedItselfDoesNotWaitForever) {
   lock.Unlock();
 }
 
-// A hold must end if others wait for what its thread has.
+// A hold must end if other threads wait for something that its thread holds.
 TEST(SpinLockForkTest, AHoldWithADeadlineEnds) {
   SpinLock unused(LockRank::kShard);
   SpinLock taken(LockRank::kPageHeap);
@@ -390,8 +390,8 @@ TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
 }
 
 // Two threads have the same number when 2^26 threads have started between them. The deadline ends
-// the wait of a hold that waits for the other thread; a hold that took the lock for one of its own
-// thread would go on without it.
+// the wait of a hold that waits for the other thread. A hold that mistook the lock for one of its
+// own thread would continue without the deadline.
 TEST(SpinLockForkTest, APatientHoldWaitsForAThreadWithTheSameNumber) {
   while (!thread_numbers.MayRepeat()) thread_numbers.New();
   SpinLock lock(LockRank::kShard);
@@ -406,7 +406,7 @@ TEST(SpinLockForkTest, APatientHoldWaitsForAThreadWithTheSameNumber) {
 }
 
 #if defined(__x86_64__) && !TESTED_WITH_ASAN && !TESTED_WITH_TSAN
-// A signal handler at each instruction of a function: the CPU traps after each one.
+// Runs a signal handler at each instruction of a function: the CPU traps after each one.
 
 int traps_left = 0;
 const std::function<void()>* at_trap = nullptr;
@@ -457,7 +457,7 @@ TEST(SpinLockForkTest, AHoldDoesNotFreeWhatAnotherThreadTookAfterANestedOne) {
   }
 }
 
-// In the second thread a handler forks, too, which interrupted a section of its own: its hold may
+// In the second thread a handler that interrupted a section of the thread forks, too: its hold may
 // not wait for others.
 TEST(SpinLockForkTest, TheEndOfAHoldKeepsTheStateOfTheNextOne) {
   bool interrupted = true;
@@ -470,7 +470,7 @@ TEST(SpinLockForkTest, TheEndOfAHoldKeepsTheStateOfTheNextOne) {
     std::optional<std::thread> next;
     const auto begins_next_hold = [&] {
       NestedHold(registry);
-      if (registry.HeldByThisThread()) return;  // the first hold goes on
+      if (registry.HeldByThisThread()) return;  // the first hold continues
       ++next_holds;
       next.emplace([&] {
         EXPECT_TRUE(registry.LockForFork(false));

@@ -76,7 +76,7 @@ TEST_F(SmallPlacesTest, PartsAreWholeHugepagesAndAdjacentOnesAreOnePart) {
   EXPECT_TRUE(All(At(3, 21)).parts.empty());
 }
 
-// Leaves that are far apart share a bit. One of them may not exist.
+// Leaves that are far apart share a bit. One of these leaves may not exist.
 TEST_F(SmallPlacesTest, LeavesWithOneBit) {
   if (PageMap::kRootEntries <= 4096) GTEST_SKIP() << "each leaf has a bit of its own";
   Mark(Hugepages(10 + 3 * 4096, 1));

@@ -72,7 +72,7 @@ TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
 class MetadataArenaPageSizeTest : public testing::TestWithParam<std::tuple<size_t, bool>> {};
 
 // After random requests and returns, records are aligned, no byte is in two of them (each is filled
-// with its mark), and every byte is accounted for. The same work again needs no more memory.
+// with its mark), and every byte is accounted for. Repeating the same work needs no more memory.
 TEST_P(MetadataArenaPageSizeTest, HandsOutAlignedMemoryThatDoesNotOverlap) {
   FakeVirtualMemory::Options options;
   std::tie(options.hardware_page_size, options.reserves) = GetParam();
@@ -145,8 +145,8 @@ void ExpectGuards(FakeVirtualMemory& vm, const std::vector<Piece>& records) {
   }
 }
 
-// Whatever the program's memory is mapped beside, it does not touch records. Each further region is
-// larger, so there are few.
+// Wherever the program's memory is mapped, it is not adjacent to records. Each further region is
+// larger, so there are few regions.
 TEST(MetadataArenaTest, RecordsLieBetweenPagesWithoutAccess) {
   for (const auto placement :
        {FakeVirtualMemory::Placement::kUpwards, FakeVirtualMemory::Placement::kDownwards}) {
@@ -282,7 +282,7 @@ void GrowAtOnce(FakeVirtualMemory& vm, MetadataArena& arena) {
   EXPECT_NE(arena.Allocate(2048), nullptr);
 }
 
-// Of the other chunks only addresses are left.
+// Only the addresses of the other chunks are left.
 TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseOneChunkOfARegion) {
   FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kDownwards));
   MetadataArena arena(vm);

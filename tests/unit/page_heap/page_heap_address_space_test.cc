@@ -99,7 +99,7 @@ class AddressModel {
 // The sizes that the program requests.
 struct Sizes {
   const char* name;
-  size_t most_bytes;      // of a quarter of the objects
+  size_t most_bytes;      // the most bytes of a quarter of the objects
   size_t usual_bytes;     // of the others
   size_t most_alignment;  // in pages
   bool resizes;

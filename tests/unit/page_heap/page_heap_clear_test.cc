@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests AddressSpace::Clear, and P8 of page_heap/span_store.h: memory that counts as zero is. The
-// memory is real, and is read.
+// Tests AddressSpace::Clear, and P8 of page_heap/span_store.h: memory that counts as zero is zero.
+// The memory is real, and is read.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,8 +35,8 @@ class PageHeapClearTest : public testing::Test {
  protected:
   PageHeapClearTest() { heap_.governor()->SetReleaseRate(0); }
 
-  // An object of `bytes` bytes in memory that is full of 'x'. `offset`: of its beginning in a
-  // hugepage.
+  // An object of `bytes` bytes in memory that is full of 'x'. `offset` is the offset of its
+  // beginning in a hugepage.
   Span* NewUsed(size_t bytes, size_t offset = 0) {
     const Length n = Length::ForBytes(bytes);
     if (offset > 0) {
@@ -69,7 +69,7 @@ class PageHeapClearTest : public testing::Test {
   bool IsZero(size_t bytes) const {
     return start_[0] == 0 && memcmp(start_, start_ + 1, bytes - 1) == 0;
   }
-  // What was released, as ranges of MiB in the object.
+  // The released memory, as ranges of MiB in the object.
   std::vector<std::pair<size_t, size_t>> Replaced() {
     std::vector<std::pair<size_t, size_t>> ranges;
     for (const Call& call : vm_.TakeCalls()) {
@@ -127,7 +127,7 @@ TEST_F(PageHeapClearTest, NoHugepageIsSplit) {
   EXPECT_TRUE(IsZero(48 * kMiB));
 }
 
-// A sandbox may end the process for the question.
+// A sandbox may end the process if it asks the OS which pages are backed.
 TEST_F(PageHeapClearTest, WhereTheOsCannotBeAskedLongMemoryIsReplaced) {
   vm_.SetKnowsBacked(false);
   const size_t bytes = kMinReplacedBlindly.bytes();
@@ -192,7 +192,7 @@ TEST_F(PageHeapClearTest, MemoryThatIsNotZeroFilledIsCleared) {
 // cleared and read, as is all released memory.
 class ZeroModel {
  public:
-  // `is_short`: address space is, so that memory is unmapped; else there is room for moves.
+  // `is_short`: address space is short, so that memory is unmapped; else there is room for moves.
   ZeroModel(size_t hardware_page, bool is_short, uint64_t seed)
       : is_short_(is_short),
         random_(seed),

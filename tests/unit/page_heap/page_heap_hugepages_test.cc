@@ -47,7 +47,7 @@ struct HugeHeap {
   Span* New(size_t pages, SpanState use = SpanState::kLarge) {
     return Written(heap.New(Length(pages), use));
   }
-  // As New, for a span of small objects that will be touched completely.
+  // Like New, for a span of small objects that will be touched completely.
   Span* NewNeeded(size_t pages) {
     return Written(heap.NewNear(Length(pages), under_test.homes[0], kManySpans, &touched));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Page heaps with memory limits. Metadata comes from another fake OS than the pages. Metadata
+// Tests page heaps with memory limits. Metadata comes from another fake OS than the pages. Metadata
 // counts, too, so limits are set relative to the heap's size.
 #include <gtest/gtest.h>
 

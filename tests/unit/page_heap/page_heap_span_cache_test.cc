@@ -80,13 +80,13 @@ TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
   heap_.hints().free_observer.store(nullptr);
   EXPECT_EQ(looks, kHomes);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, kept);
-  // Nobody is there any more.
+  // No other thread keeps spans any more.
   EXPECT_EQ(heap_.DrainSpanCaches(), kept);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, 0u);
   heap_.CheckInvariants();
 }
 
-// During each system call another thread frees as much as it releases.
+// During each system call another thread frees as much memory as the call releases.
 TEST_F(PageHeapSpanCacheTest, AReleaseOfEverythingEndsAlthoughOthersFreeMeanwhile) {
   std::vector<Span*> spans;
   for (size_t i = 0; i < 16; ++i) spans.push_back(New(kPagesInMiB, SpanState::kLarge));

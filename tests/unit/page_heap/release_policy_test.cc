@@ -147,7 +147,7 @@ class Sawtooth {
     }
     return static_cast<double>(regretted_.bytes()) / 4096 * kFaultMs;
   }
-  // What is backed after `silence_ms` in which the program does nothing.
+  // The memory that is backed after `silence_ms` in which the program does nothing.
   Length AfterSilence(int64_t silence_ms) {
     PassesUntil(now_ms_ + silence_ms);
     return in_use_ + free_backed_;
@@ -227,7 +227,7 @@ constexpr Length Part(Length n, size_t parts) { return Length(n.pages() / parts)
 class RegretBudgetTest : public testing::Test {
  protected:
   RegretBudgetTest() { At(0); }
-  // What is left at this time.
+  // The rest of the budget at this time.
   Length At(int64_t now_ms, double factor = 1) {
     budget_.Advance(now_ms, factor);
     return budget_.left();
@@ -260,11 +260,11 @@ TEST_F(RegretBudgetTest, AnEarlierTimeChangesNothing) {
 TEST_F(RegretBudgetTest, AReleaseThatWasNotNeededIsPaidBack) {
   At(100'000);
   budget_.Spend(kAtRisk);
-  EXPECT_EQ(At(100'999), Length(0));  // what is at risk has a bound
+  EXPECT_EQ(At(100'999), Length(0));  // the bytes at risk are bounded
   EXPECT_EQ(At(101'000), Length(0));
   EXPECT_EQ(At(102'000), kAtRisk);
   budget_.Spend(kAtRisk);
-  EXPECT_EQ(At(104'000), kAtRisk);  // nobody looked for two windows
+  EXPECT_EQ(At(104'000), kAtRisk);  // the budget was not read for two windows
 }
 
 TEST_F(RegretBudgetTest, AReleaseThatWasNeededIsNot) {

@@ -170,7 +170,7 @@ TEST_F(SpanPoolTest, KeepsNothingWhereItMayNot) {
   heap_.hints().address_space_is_short.Set(true);
   EXPECT_EQ(kept_of(Direct(20)), 0u);
   heap_.hints().address_space_is_short.Set(false);
-  // No chunk is taken beyond the share, nor under a limit.
+  // A pool takes no chunk beyond the share, nor under a limit.
   heap_.hints().retention.SetTotal(kPoolChunk.bytes());
   New(10);
   EXPECT_EQ(Pool().bytes(), 0u);

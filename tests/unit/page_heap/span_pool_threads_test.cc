@@ -145,8 +145,8 @@ class Interruption {
 // By mistake, the program frees an object that another thread resizes. A resize after the free
 // finds no object, and a resize before the free is complete.
 TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
-  // The object comes from the page heap itself: a thread that is interrupted with the pool's lock
-  // held would keep the other one from freeing into the pool.
+  // The object comes from the page heap itself. If it came from a pool, a thread that is
+  // interrupted with the pool's lock held would keep the other one from freeing into the pool.
   Span* span = Direct(40);
   void* const object = span->start_address();
   Interruption::Run(

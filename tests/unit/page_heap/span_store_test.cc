@@ -118,7 +118,8 @@ TEST_F(SpanStoreTest, AMovedObjectLeavesReleasedPagesBetweenItsEnds) {
 TEST_F(SpanStoreTest, MetadataTakesAWholeSpanWhereRecordsAreShort) {
   store_.AddPages(Range(0, 100), SpanState::kFreeBacked, true);
   store_.AddPages(Range(200, 50), SpanState::kFreeBacked, false);
-  EXPECT_EQ(store_.TakeForMetadata(Length(40), true), nullptr);  // not the process's own memory
+  // The span of 50 pages is not the process's own memory.
+  EXPECT_EQ(store_.TakeForMetadata(Length(40), true), nullptr);
   EXPECT_EQ(store_.TakeForMetadata(Length(60), true)->num_pages, Length(60));
   std::vector<Span> records(2);
   SpanStore poor(*page_map_, homes_, Length(1), Length(0));

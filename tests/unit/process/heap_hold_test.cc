@@ -167,7 +167,7 @@ TEST(HeapHoldTest, AHoldThatMissesItsDeadlineHoldsNothing) {
 }
 
 // This thread forks with a lock of the heap, as a signal handler does that interrupted a critical
-// section. In fork it waits for the list of files, which the other fork has.
+// section. In fork it waits for the list of files, which the other fork holds.
 TEST(HeapHoldTest, AForkThatWaitsForTheHeapLetsGoOfTheListOfFiles) {
   InstallForkHandlers();
   SpinLock& lock = GlobalHeap().holes.lock();
@@ -186,7 +186,7 @@ TEST(HeapHoldTest, AForkThatWaitsForTheHeapLetsGoOfTheListOfFiles) {
   GlobalHeap().CheckInvariants();
 }
 
-// The other fork has a mutex of a fork handler of the program, and cannot let it go.
+// The other fork holds a mutex of a fork handler of the program, and cannot free it.
 pthread_mutex_t mutex_of_program = PTHREAD_MUTEX_INITIALIZER;
 void LockMutexOfProgram() { pthread_mutex_lock(&mutex_of_program); }
 void UnlockMutexOfProgram() { pthread_mutex_unlock(&mutex_of_program); }

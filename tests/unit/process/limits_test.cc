@@ -162,7 +162,7 @@ TEST_F(LimitsTest, TheHardLimitsCallbackRunsWhenTheAllocationFailed) {
     EXPECT_TRUE(heard.kinds.empty());
   }
   {
-    // There is no memory for another reason.
+    // Memory is short for another reason than the limit.
     LimitedAllocation limited(heap_);
     limited.Ended(true, 1000);
     EXPECT_TRUE(heard.kinds.empty());

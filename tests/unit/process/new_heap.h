@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A second Heap in the process, so that its figures start at zero. It is never destroyed, as no
-// heap is.
+// A second Heap in the process, so that its figures start at zero. Like every heap, it is never
+// destroyed.
 #pragma once
 
 #include <sys/mman.h>

@@ -251,7 +251,7 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
 class IdleReleaseCachesTest : public testing::Test {
  protected:
   IdleReleaseCachesTest() {
-    EnsureHeap();  // its barrier is used
+    EnsureHeap();  // the test uses the barrier of this heap
     heap_.page_heap.governor()->SetReleaseRate(1);
   }
   void SetUp() override {

@@ -41,7 +41,8 @@ TEST_F(SamplingTest, NothingIsSampledAtFirst) {
 
 // Allocates mixed sizes, with alarms in between, with a cache and without. For each size, the sum
 // of the weights is the number of allocated objects and bytes, within three standard errors. One of
-// the 20 seeds times 4 sizes may miss, and all together are within one percent.
+// the 20 times 4 pairs of a seed and a size may be outside of these bounds, and all together are
+// within one percent.
 TEST_F(SamplingTest, WeightsAddUpToWhatWasAllocated) {
   constexpr size_t kPeriod = 16384;
   constexpr size_t kSizes[] = {16, 400, 20'000, 300'000};

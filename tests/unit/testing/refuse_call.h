@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes the kernel refuse a system call to this process, for good: to be called in a child.
+// Makes the kernel refuse a system call to this process permanently. Call it in a child.
 #pragma once
 
 #include <linux/filter.h>

@@ -169,7 +169,7 @@ TEST(BinPolicyTest, FreesFillABinUpToTheBound) {
     for (const size_t most_bytes : {size_t{0}, size_t{8} << 10, size_t{64} << 10}) {
       const size_t limit = limit_of(c, most_bytes);
       EXPECT_LE(limit * size, most_bytes) << size;
-      // As large as it may become.
+      // The limit is as large as it may become.
       EXPECT_TRUE(limit == Batch(c) || 2 * std::max<size_t>(limit, 1) * size > most_bytes) << size;
     }
     EXPECT_EQ(limit_of(c, 4 << 20), Batch(c)) << size;
@@ -199,8 +199,8 @@ TEST(BinPolicyTest, ACollectionTakesHalfOfWhatIsUnused) {
   EXPECT_EQ(plan(0, 64, true), std::pair(size_t{0}, size_t{64}));
 }
 
-// In each class, and for any limit of the cache: bins that claim less stay for at least as long,
-// and a bin that is never used loses all its objects, if it does not claim very little.
+// In each class, and for any limit of the cache, bins that claim less keep their objects for at
+// least as long. A bin that is never used loses all its objects, unless it claims very little.
 TEST(BinPolicyTest, EachUnusedBinDrains) {
   const auto spared_for = [](SizeClass c, size_t limit, size_t max_bytes) {
     uint8_t n = 0;

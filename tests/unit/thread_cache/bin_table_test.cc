@@ -81,7 +81,7 @@ TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
         for (void*& object : objects) object = reinterpret_cast<void*>(next_object += 64);
         const size_t left = table.PushAll(i, objects.data(), objects.size());
         ASSERT_EQ(left, objects.size() - std::min(objects.size(), limit - model.size()));
-        // The last object is popped first. There is no room for the first `left` objects.
+        // The last object is popped first. The bin had no room for the first `left` objects.
         for (size_t n = left; n < objects.size(); ++n) {
           model.push_back(reinterpret_cast<uintptr_t>(objects[n]));
         }

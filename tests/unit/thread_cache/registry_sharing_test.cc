@@ -577,7 +577,7 @@ TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
     objects.pop_back();
   }
   void* newest = nullptr;
-  thread.cache()->CollectGarbage();  // finds that the bin was used
+  thread.cache()->CollectGarbage();  // this collection finds that the bin was used
   for (size_t count = thread.cache()->table().CachedObjects(c); count > 1;
        count = (count + 1) / 2) {
     ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);

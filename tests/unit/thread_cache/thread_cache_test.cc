@@ -413,7 +413,7 @@ TEST(ThreadCacheTest, ThreadsThatOnlyFreeKeepAPartOfTheBudget) {
   EXPECT_LE(pass_on({5000, 9000, 14'000, 20'000, 30'000, 40'000, 60'000}, kFreesOfEach), part);
   // The heap is not much larger than that.
   EXPECT_LE(heap.page_heap.GetStats().backed_bytes, 2 * part);
-  // Of small objects each thread keeps some of each size.
+  // Each thread keeps some small objects of each size.
   const size_t kept = pass_on({64, 512, 2048}, 100);
   EXPECT_GE(kept, kThreads * (64 + 512 + 2048));
   EXPECT_LE(kept, 3 * part);

@@ -38,8 +38,8 @@ TEST(ThreadSlotTest, AnAccessToOneBinIsVisibleToo) {
   }
 }
 
-// A thread that finds the owner busy sees, once the access section has ended, that the owner is
-// idle, and all changes of the section.
+// Another thread finds the owner busy. Once the access section has ended, that thread sees that the
+// owner is idle, and all changes of the section.
 TEST(ThreadSlotTest, TheEndOfASectionPublishesItsWork) {
   ThreadSlot slot;
   Bins bins;

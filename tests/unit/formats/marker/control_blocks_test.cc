@@ -175,7 +175,8 @@ TEST_F(ControlBlocksTest, BlocksBeforeTheThreadPointer) {
   const uintptr_t dead = WriteBlockWithList(Address(20) - 1312, 10, 20);
   const uintptr_t other = WriteBlockWithList(Address(30) - 4 * kHardwarePage, 20, 30);
   EXPECT_EQ(Found(), (std::vector<uintptr_t>{live_, dead, other}));
-  // Of a live thread that holds a robust mutex, no block is found. Another thread shows the form.
+  // Finds no block of a live thread that holds a robust mutex. The block of another thread shows
+  // the form.
   EXPECT_TRUE(ControlBlockFormOf(program_, Address(0), dead).is_known());
   Word(live_ - kListBytes, 0) = dead;
   EXPECT_FALSE(ControlBlockFormOf(program_, Address(0), live_).is_known());
@@ -201,7 +202,7 @@ TEST_F(ControlBlocksTest, EveryPartOfABlockBeforeTheThreadPointerIsChecked) {
   EXPECT_TRUE(ReadIn(other, list - kWord, Address(kPages), &block));
   EXPECT_FALSE(ReadIn(other, list, Address(kPages), &block));
   EXPECT_FALSE(ReadIn(other, other + kWord, Address(kPages), &block));
-  // Nor takes other words for a stack that ends after the limit.
+  // Does not take other words for a stack that ends after the limit.
   EXPECT_TRUE(ReadIn(other, Address(0), Address(20), &block));
   EXPECT_FALSE(ReadIn(other, Address(0), Address(20) - 1, &block));
   EXPECT_TRUE(ControlBlockFormOf(program_, list - kWord, other).is_known());

@@ -236,7 +236,7 @@ TEST(RootMapTest, MappingMergedWithAStackIsNoPartOfIt) {
   process.control_blocks = {kBlock};
   EXPECT_EQ(RootsOf(process),
             And({"4df80-50000 stack", "50000-52000 conditional", "54000-68000 conditional"}));
-  // Without control blocks, all memory that may be the stack counts.
+  // Without control blocks, all memory that may be a stack counts as one.
   process.control_blocks = {};
   EXPECT_EQ(RootsOf(process),
             And({"41000-4df80 conditional", "4df80-52000 stack", "54000-68000 stack"}));
@@ -286,7 +286,7 @@ TEST(RootMapTest, StacksOfEndedThreads) {
   const std::string kept =
       sizeof(uintptr_t) == 8 ? "5f700-5f718 control block" : "5f700-5f70c control block";
   EXPECT_EQ(RootsOf(process), And({"4df80-50000 stack", kept, "60000-68000 conditional"}));
-  // If the other threads could not be stopped, the thread may live.
+  // If the other threads could not be stopped, the thread of the control block may still live.
   process.is_complete = false;
   EXPECT_EQ(RootsOf(process), And({"4df80-50000 stack", "51000-68000 conditional"}));
 }

@@ -322,7 +322,7 @@ TEST(MarkerTest, UnreadablePartOfAnObjectIsSkipped) {
   }
 }
 
-// Of memory that was allocated and hardly used, only touched pages are read.
+// Reads only the touched pages of memory that was allocated and hardly used.
 TEST(MarkerTest, UntouchedPagesAreNotRead) {
   BackedPages backed(HardwarePageSize());
   if (!backed.Open()) GTEST_SKIP() << "the system does not say which pages were touched";

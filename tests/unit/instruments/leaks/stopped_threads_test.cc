@@ -30,7 +30,7 @@ constexpr size_t kSlots = 2000;
 constexpr size_t kLost = 10;
 constexpr int kSettled = 150;
 
-// The threads' objects. This table is the only root except their stacks.
+// The threads' objects. Besides the stacks of the threads, this table is the only root.
 std::array<std::atomic<void*>, kSlots> table;
 std::atomic<bool> ends{false};
 // Objects that the threads have allocated.
@@ -154,8 +154,9 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
-  // The leaked objects are hidden from the stack of the marking thread. None is the first object of
-  // a span or of a word of its bitmap: such addresses occur in the allocator's own frames.
+  // The leaked objects are hidden from the stack of the marking thread. None of them is the first
+  // object of a span or of a word of the span's bitmap: such addresses occur in the allocator's own
+  // frames.
   std::array<uintptr_t, kLost> hidden;
   std::vector<void*> others;
   for (size_t i = 0; i < kLost;) {

@@ -292,7 +292,7 @@ class Listener {
   int fd_;
 };
 
-// Neither is any other function of this folder that opens or reads a file.
+// No other function of this folder that opens or reads a file is a cancellation point either.
 TEST_F(PressureWatchTest, IsNoCancellationPoint) {
   Listener listener(tree_.Path("/socket"));
   ASSERT_EQ(mkfifo(tree_.Path("/fifo").c_str(), 0600), 0);

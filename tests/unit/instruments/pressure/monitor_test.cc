@@ -143,7 +143,8 @@ TEST_F(PressureMonitorTest, WhatGotASourcesNumberIsNotRead) {
 }
 
 // Between its actions a source is disarmed, so events do not even wake the thread. Another source
-// causes the reading at the end of the interval, for which the real alarm would come too late.
+// causes the reading at the end of the interval, since the real alarm would come too late for the
+// test.
 TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
   constexpr int64_t kHourMs = 3'600'000;
   PressureMonitor monitor(world_.World(), kHourMs, counts_);

@@ -38,7 +38,7 @@ TEST_F(OutputPathTest, NothingIsCreatedOrChanged) {
   EXPECT_EQ(ErrorOfCreating(Path("old").c_str()), 0);
   EXPECT_EQ(std::filesystem::file_size(Path("old")), 4u);
   EXPECT_EQ(ErrorOfCreating("relative_name_that_nobody_has"), 0);
-  // What a link leads to is not looked at.
+  // The target of a link is not examined.
   std::filesystem::create_symlink("/nowhere/file", Path("link"));
   EXPECT_EQ(ErrorOfCreating(Path("link").c_str()), 0);
 }

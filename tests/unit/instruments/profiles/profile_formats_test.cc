@@ -194,7 +194,7 @@ TEST(ProtoFormatTest, WithoutMemory) {
     if (ok) break;
     ++failures;
   }
-  EXPECT_EQ(failures, 2u);  // for the table of addresses and for the numbers of a stack
+  EXPECT_EQ(failures, 2u);  // one for the table of addresses, and one for the numbers of a stack
 }
 
 using namespace std::string_view_literals;

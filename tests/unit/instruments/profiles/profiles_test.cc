@@ -24,7 +24,7 @@ TEST(ProfileRequestTest, PathAndOptions) {
       {"/tmp/a", "/tmp/a", ".heap", Format::kLegacyText, true, false, 0, 0},
       {"a,at=exit,signal=SIGUSR2,every=2m,peak", "a", ".heap", Format::kLegacyText, true, true,
        SIGUSR2, 120'000},
-      // Where there are options, only they count.
+      // If the text has options, only they count: the profile at exit is no default then.
       {"x/a.pb,peak", "x/a", ".pb", Format::kProto, false, true, 0, 0},
       {"x/a.pb.gz,peak", "x/a", ".pb", Format::kProto, false, true, 0, 0},
       {"a.folded", "a", ".folded", Format::kFolded, true, false, 0, 0},

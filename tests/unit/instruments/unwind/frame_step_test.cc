@@ -62,7 +62,8 @@ TEST_F(FrameStepTest, RuleOfASignalFrame) {
   EXPECT_EQ(registers.sp(), At(2));
 }
 
-// The return address is in the link register: the function has no frame, or one without it.
+// The return address is in the link register: the function has no frame, or a frame that does not
+// contain it.
 TEST_F(FrameStepTest, ReturnAddressInARegister) {
   CallFrameRule rule = {.address = CallFrameRule::kRegister,
                         .return_place = CallFrameRule::kUnchanged};

@@ -379,7 +379,7 @@ TEST_F(StackTraceTest, BadStacks) {
       ASSERT_GE(depth, 1u);
     }
   }
-  // One frame is its own caller's, and the other one's caller has a frame below it.
+  // One frame is the caller of itself, and the caller of the other frame is at a lower address.
   SetStackTraceMethod(Method::kFramePointers);
   for (const uintptr_t caller : {page + 64, page + 32}) {
     const uintptr_t frame[] = {caller, code[0]};

@@ -89,8 +89,8 @@ char StateIn(int tasks, int id) {
   return name_end == nullptr ? 'X' : static_cast<const char*>(name_end)[2];
 }
 
-// Called in a stopped world: the number of threads that live and are neither the caller nor in a
-// debugger's stop ('t').
+// Returns the number of threads that live and are neither the caller nor in a debugger's stop
+// ('t'). Call it in a stopped world.
 size_t NumRunning(const WorldStop& world) {
   char name[32];
   snprintf(name, sizeof(name), "/proc/%d/task", world.process_id);

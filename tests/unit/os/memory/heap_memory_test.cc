@@ -279,7 +279,7 @@ TEST_F(HeapMemoryTest, TheProgramsAllocatorReplacesAllSources) {
   custom.actual = kMiB;
   EXPECT_EQ(Map(), nullptr);
   EXPECT_EQ(errno, 1234);
-  // The program's allocator returns more than requested. Whole pages of it are used.
+  // The program's allocator returns more than requested. The whole pages of that memory are used.
   custom.start = p;
   custom.actual = 2 * kMiB + 100;
   const Mapping mapping = memory_.Map(kMiB, kPageSize);
