@@ -47,14 +47,15 @@ namespace tcmalloc {
 // the allocator. Memory that was freed serves whichever thread needs it.
 //
 // Rule. A thread takes what its own shard has, divided line batches included: only its own objects
-// are on those lines. The shard of an ended thread is open to one thread at a time. The first that
-// takes objects of the class from it has adopted it from then on, divided line batches included;
-// others treat it as that thread's. The shard of a living thread is left alone while that thread
-// allocates from it, since it will need its free objects again; when it has stopped, others take
-// whole line batches. A new span comes before all divided line batches of living threads.
+// are on those lines. Only one thread at a time may use the shard of an ended thread. The first
+// thread that takes objects of the class from that shard adopts it: from then on it may take its
+// divided line batches too, and other threads treat the shard as that thread's own. While a living
+// thread allocates from its shard, other threads take nothing there, since it will need its free
+// objects again. When it has stopped, they take whole line batches. A thread gets a new span before
+// it takes divided line batches of a living thread.
 //
-// Lines that are shared all the same: with a thread that got objects from the ended one; and with a
-// new thread that gets the shard, until the thread that adopted it has freed what it took.
+// An adopter still shares lines with two kinds of threads: those that got objects from the ended
+// thread; and a new thread that gets the shard, until the adopter has freed what it took.
 //
 // A request for less than a line batch takes nothing from idle threads, since the other thread
 // would keep the rest of the line batch. Only a thread without a bin for the class makes such
@@ -62,9 +63,10 @@ namespace tcmalloc {
 // (ThreadCache::CountUseWithoutBin). At worst, its own shard grows as if idle threads had no free
 // objects. Before an allocation fails, kAnyShard finds them.
 //
-// What "has stopped" means. Not time: threads that wait for a CPU would seem to have stopped. A
-// class that gets new spans shows that memory is needed; a thread that has taken nothing from its
-// shard's spans of the class since the last new one does not need them now.
+// What "has stopped" means. It is not measured in time, since threads that wait for a CPU would
+// seem to have stopped. It is counted in new spans: they show that the class needs memory. A thread
+// that has taken nothing from its shard's spans of the class since the class last got a new one
+// does not need them now.
 //
 // Tried, with figures in decision 0040: whole line batches of all living threads (lines are shared
 // again, since the other thread's part of such a line returns to the shard); no others at all
