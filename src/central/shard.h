@@ -388,10 +388,10 @@ class ShardMap {
   Shard first_{0, MakeLocks(0), threadless_};
   // See TryClaim. In one place, since it looks at all.
   std::array<uint32_t, kMost> num_caches_ = {};
-  // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is
+  // How many CPUs have got a shard's number. When two threads on one CPU ask at once, a number is
   // skipped.
   std::atomic<size_t> next_{0};
-  // The CPU's shard + 1; 0: it has not asked yet.
+  // The number of each CPU's shard, plus 1; 0 while no thread on that CPU has asked for one.
   std::array<std::atomic<uint8_t>, kMaxProcessors> entries_ = {};
 };
 

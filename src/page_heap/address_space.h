@@ -116,9 +116,9 @@ class AddressSpace {
  private:
   static constexpr size_t kStoppedRemembered = 64;
 
-  // What of an object goes where. In the order of the addresses, the old place has a head, which is
-  // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
-  // then the same. Hugepages are moved whole.
+  // Which parts of an object are copied and which are moved. In the order of addresses, the old
+  // place has a head, which is copied, a part that is moved, and the rest, which is copied. The new
+  // mapping has `front` free pages and then the same three parts. Hugepages are moved whole.
   struct MovePlan {
     bool hugepages;
     bool advise;  // there are hugepages

@@ -75,7 +75,8 @@ Length AddressSpace::ReleaseNext(Length limit, bool may_split, bool in_parts, bo
     span->release = {++releases_begun_, ThisThreadNumber()};
     in_flight_.Prepend(span);
   };
-  // More records are asked for only where there may be too few: that may take memory of this heap.
+  // Allocates more records only if there may be too few, since they may take memory of this
+  // heap.
   bool can_cut;
   {
     const SpinLockHolder holder(state_.lock);

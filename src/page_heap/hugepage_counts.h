@@ -140,9 +140,9 @@ class SmallPlaces {
            page_map_.HugepageOf(page).small;
   }
 
-  // Sets `part` to the first marked pages from part->first on: to adjacent hugepages, or their
-  // part. Where the search is not over within its steps, `part` is empty, and part->first is where
-  // to go on. False when there are no more.
+  // Sets `part` to the first marked pages from part->first on: to adjacent hugepages, or a part
+  // of them. If the search did not end within its steps, `part` is empty, and the next call
+  // continues at part->first. Returns false when there are no more.
   bool Find(PageRange* part) const {
     size_t steps = kSearchedAtOnce;
     PageId page = part->first;

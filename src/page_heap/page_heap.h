@@ -133,9 +133,9 @@ class PageHeap {
   // A request for `n` pages that failed may succeed when caches above this heap are emptied.
   bool MayFitAfterFlush(Length n);
 
-  // A free span for metadata, which never returns: when the OS has no address space left, only the
-  // heap's free memory may be left. At least `*bytes` bytes, and `*bytes` is set to their number;
-  // null when no free span is long enough.
+  // Takes a free span of at least `*bytes` bytes for metadata, for good: when the OS has no
+  // address space left, the heap's free memory may be the only memory left. Sets `*bytes` to the
+  // span's bytes; null when no free span is long enough.
   void* TakeForMetadata(size_t* bytes);
 
   // The span length that serves a request of `n` pages: whole hardware pages.

@@ -81,8 +81,8 @@ constexpr bool SavesSpace(Length system, Length most_in_use, Length spare) {
   return system > most_in_use + Length(most_in_use.pages() / kPlacementPart) + spare;
 }
 
-// How long near runs are: the runs of pages in which the spans of one shard follow
-// each other.
+// The length of near runs: the ranges of pages in which the spans of one shard follow each
+// other.
 //
 // `in_use`: pages in use in the heap; `shards`: the number of shards that have spans.
 constexpr Length NearRun(Length in_use, size_t shards) {
@@ -152,8 +152,8 @@ class SpanStore {
   Span* TakeRecord();
   void ReturnRecord(Span* span);
 
-  // The best place; without a span when there is none. With `backed_only`, only backed places
-  // count.
+  // Returns the best place; its span is null when no place is long enough. With `backed_only`,
+  // only backed places count.
   Place FindPlace(const Request& request, bool backed_only) const;
   // The best backed place.
   Place FindBackedPlace(const Request& request) const { return FindOfKind(request, kBacked); }
@@ -163,7 +163,7 @@ class SpanStore {
 
   // There are `more` free pages after `span`; sets `*fresh` to their FreshPages.
   bool CanExtend(const Span& span, Length more, Length* fresh) const;
-  // Makes the large object's span `n` pages long. Requires: CanExtend, if it grows.
+  // Makes the large object's span `n` pages long. To make it longer requires CanExtend.
   void Resize(Span* span, Length n);
   // Frees a span in use.
   void Delete(Span* span);

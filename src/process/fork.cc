@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Before fork the heap is held. Handlers of other libraries may run
 // meanwhile: if they registered first, their prepare handlers run after ours, and their parent and
-// child handlers before ours. They may allocate, and pass through the locks. Objects that other
-// threads have outside of locks at the moment of fork are on their stacks, and the child leaks
-// them: a few objects per thread, or the contents of the caches that a thread is emptying. The
-// child takes back memory that was being released at that moment, since it is on record.
+// child handlers before ours. They may allocate: the thread that holds the heap does not wait for
+// its locks. Objects that other threads have outside of locks at the moment of fork are on their
+// stacks, and the child leaks them: a few objects per thread, or the contents of the caches that a
+// thread is emptying. The child takes back memory that was being released at that moment, since it
+// is on record.
 //
 // Why fork returns although signal handlers fork. Let thread A have a lock of the heap, in a
 // section that its signal handler interrupted, and let the handler fork. A's hold waits for each

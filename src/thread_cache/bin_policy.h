@@ -4,14 +4,15 @@
 //
 // Rule (slow start with overages, after the TCMalloc document). A bin starts with room for a few
 // objects, at least a line batch. When empty, it fetches as many objects as its limit says, up to a
-// batch; the limit doubles up to a batch, then grows by a batch. When full, a limit below a batch
-// doubles, and no object leaves while the cache may grow, if the thread fetched as many objects:
-// they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
-// further only up to a bound (FreesMayFill). At a batch or more the bin returns as many
-// objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch after
-// some of them (kMaxOverages). So a bin that is used more for freeing than for allocating grows
-// only to the size at which all of it moves at once. Above two batches half the limit moves, so the
-// objects that stay are copied less often. While the budget is short, half of any limit moves.
+// batch; the limit doubles up to a batch, then grows by a batch. When the bin is full, a limit
+// below a batch doubles. No object leaves while the cache may grow and the bin has no more objects
+// than the thread fetched, since these are the thread's own. Nothing shows that the thread will
+// allocate more than that, so frees fill a bin further only up to a bound (FreesMayFill). At a
+// batch or more the bin returns as many objects as it would fetch. A limit above a batch counts an
+// overage, and shrinks by a batch after some of them (kMaxOverages). So a bin that is used more for
+// freeing than for allocating grows only to the size at which all of it moves at once. Above two
+// batches half the limit moves, so the objects that stay are copied less often. While the budget is
+// short, half of any limit moves.
 //
 // Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
 // list costs a few nanoseconds per object, and a lock per call.
@@ -66,10 +67,11 @@ inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // that spared them for about as long (decision 0048).
 inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
 // A class of kLateBytes or more gets a bin only after kLateUses allocations or frees. Most programs
-// have few such objects, once (vectors and hash tables that grow to their final size). A bin would
-// leave one or two of each class in the cache for good, and would fetch objects adjacent to one
-// that grows: without this rule vector-growth takes 305 MiB instead of 247. With kUncachedBytes
-// this lowered the peak of python objects.py from 38,056 to 36,890 KiB (decision 0009).
+// have few such objects, and only once (vectors and hash tables that grow to their final size). A
+// bin would keep one or two objects of each such class in the cache for good. It would also fetch
+// objects adjacent to one that grows: without this rule vector-growth takes 305 MiB instead of 247.
+// With kUncachedBytes this rule lowered the peak of python objects.py from 38,056 to 36,890 KiB
+// (decision 0009).
 inline constexpr size_t kLateBytes = Tuned(32_KiB, 4_KiB, kMaxSmallSize);
 inline constexpr uint8_t kLateUses = Tuned(16, 0, 100);
 // The most collections that are counted since a bin ran empty or full: 4 bits of a BinArray.
