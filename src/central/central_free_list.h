@@ -166,9 +166,9 @@ class alignas(kCacheLineSize) CentralFreeList {
   // none of the kind `memory`. They are in reverse: the one to use first, which has the lowest
   // address of its span, is the last.
   //
-  // The sources and their order: kRefillOrder. A new span belongs to `own`. Where only whole
-  // groups may be taken and `n` is less than line_objects(), nothing is. The incomplete group after
-  // the last complete one of a span counts as whole: no other object is in its lines.
+  // The sources and their order: kRefillOrder. A new span belongs to `own`. Takes nothing if only
+  // whole groups may be taken and `n` is less than line_objects(). The incomplete group after the
+  // last complete one of a span counts as whole: no other object is in its lines.
   size_t Remove(Shard& own, void** objects, size_t n, Memory memory = Memory::kAny);
 
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the

@@ -386,7 +386,8 @@ class ShardMap {
   // The locks of the shards that exist; the others take no memory.
   alignas(ShardLocks) unsigned char locks_[kMost][sizeof(ShardLocks)];
   Shard first_{0, MakeLocks(0), threadless_};
-  // See TryClaim. In one place, since it looks at all.
+  // How many caches each shard has. The counters of all shards lie together, since TryClaim reads
+  // all of them.
   std::array<uint32_t, kMost> num_caches_ = {};
   // How many CPUs have got a shard's number. When two threads on one CPU ask at once, a number is
   // skipped.

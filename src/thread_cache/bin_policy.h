@@ -62,9 +62,9 @@ inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
 inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // While nothing is unclaimed, a collection spares an unused bin of few bytes: what the bin claims,
 // doubled for each collection since it ran empty or full, may be at most this part of the cache's
-// limit. So the cost of a bin's refills is about proportional to the bytes that it claims. 400
-// threads that take turns: 30 refills for 1000 pairs if no unused bin is spared, 22 with a rule
-// that spared them for about as long (decision 0048).
+// limit. So the cost of a bin's refills is about proportional to the bytes that it claims. With 400
+// threads that take turns, 1000 pairs need 30 refills if no unused bin is spared, and 22 with an
+// earlier rule that spared bins for about as long (decision 0048).
 inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
 // A class of kLateBytes or more gets a bin only after kLateUses allocations or frees. Most programs
 // have few such objects, and only once (vectors and hash tables that grow to their final size). A

@@ -315,8 +315,8 @@ class Registry {
   const ThreadSlot* survivor_ = nullptr;
 };
 
-// Sums over all thread caches of a registry, and a test whether an address is on a stack of their
-// threads.
+// Sums over all thread caches of a registry, and a function that finds whether the stack of one of
+// their threads contains an address.
 //
 // Thread safety: any. Figures are racy while the caches' owners run. Cost: TotalsOf and
 // CachedObjects walk over the bins of all caches without a lock (see AllCaches).
