@@ -143,8 +143,9 @@ class SpanOwner {
 // its shard to its end, so no other thread gets objects on its cache lines, and others do not wait
 // for its locks. ShardMap constructs and finds shards; CentralFreeList uses what is in them.
 //
-// States. Without a cache; with the cache of a living thread, or of several; only with caches that
-// ended threads left for new ones. Unless a thread lives, others may take all its free objects.
+// States. A shard has no cache; or the caches of one or more living threads; or only caches that
+// ended threads left for new ones. While none of its threads is alive, other threads may take all
+// of its free objects.
 
 // The spans of one size class in one shard. Guarded by Shard::lock of the class.
 struct alignas(kCacheLineSize) ShardSpans {
