@@ -283,7 +283,7 @@ bool FindControlBlocks(const MemoryLayout& layout, Memory& memory, ScratchMemory
     return a.address < b.address;
   };
   std::sort(blocks->begin(), blocks->end(), before);
-  // Blocks of live threads have been found twice.
+  // The blocks of live threads were found twice: remove the duplicates.
   size_t kept = 0;
   for (const ControlBlock& block : *blocks) {
     if (kept > 0 && (*blocks)[kept - 1].address == block.address) continue;
