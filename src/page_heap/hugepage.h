@@ -75,7 +75,7 @@ constexpr bool GrowInHugepages(HugepageMode mode, Length held, Length request, L
          (request >= kHugeObject && held.pages() * kEarlyPart >= threshold.pages());
 }
 
-// Whether to advise the OS against hugepages: where it would make some unasked.
+// Whether to advise the OS against hugepages: needed if the OS makes them without being asked.
 constexpr bool OptOut(HugepageMode mode, bool in_hugepages) {
   return mode == HugepageMode::kAlways && !in_hugepages;
 }

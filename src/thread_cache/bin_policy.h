@@ -173,9 +173,9 @@ struct BinUse {
   uint8_t unused_for;
 };
 
-// Whether a collection spares the bin. `max_bytes` is the limit of its cache; or 0 if the budget is
-// not short, and the collection spares only bins in use. A refill costs about the same whatever it
-// moves, so a bin of few bytes may stay although it is seldom used.
+// Whether a collection spares the bin. `max_bytes` is the limit of the bin's cache; or 0 if the
+// budget is not short: then a collection spares only bins in use. A refill costs about the same
+// however many bytes it moves, so a bin of few bytes may stay although it is seldom used.
 constexpr bool IsSpared(SizeClass c, const BinUse& use, size_t max_bytes) {
   const uint64_t doubled = (uint64_t{1} << use.unused_for) - 1;
   return doubled * use.limit * kSizeClasses.size(c) <= max_bytes / kSparedPart;
@@ -188,9 +188,9 @@ struct Collection {
 
 // What a garbage collection takes from a bin that it does not spare: half of the objects and half
 // of the limit. It is not known how many of the objects were needed since the bin last ran empty or
-// full. Half makes a mistake cheap, and a class that is no longer used
-// drains within a few collections. Limits shrink because a cache claims the bytes of its limits,
-// not of its objects.
+// full. If a needed object is among the half that leaves, little is lost; and the bin of a class
+// that is no longer used becomes empty within a few collections. Limits shrink because a cache
+// claims the bytes of its limits, not of its objects.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.count > 1 ? use.count / 2 : use.count;

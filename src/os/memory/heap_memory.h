@@ -188,7 +188,7 @@ class HeapMemory final : public VirtualMemory {
   // Relaxed: the only thread of a child writes it, and threads that it starts read it.
   std::atomic<bool> in_forked_child_{false};
 
-  // Provide their own synchronization.
+  // The following objects have locks or atomics of their own.
   FileMemory memfs_;
   FileMemory device_;
   MemoryRanges ranges_;
