@@ -334,8 +334,8 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
     --state_.moves_in_flight;
     *std::find(moving_threads_.begin(), moving_threads_.end(), ThisThreadNumber()) = 0;
     if (mapping.start == nullptr) return nullptr;
-    // Without a move: the mapping is of another kind, which a program's allocator has begun to
-    // provide. It serves other requests.
+    // If nothing was moved, the mapping is of another kind, which a program's allocator has begun
+    // to provide. It then serves other requests.
     Span* const added = AddMapping(mapping, plan.hugepages && moved);
     if (moved) {
       SpanStore::Taken taken;

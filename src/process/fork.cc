@@ -81,7 +81,8 @@ void ForEachInnerLock(Heap& heap, F f) {
 }
 
 // True if a signal handler of the calling thread has interrupted a critical section of the thread,
-// or another hold. Also true while a thread with the same number is in a critical section.
+// or another hold. Also true while another thread that has the same number is in a critical
+// section.
 bool IsInterrupted(Heap& heap) {
   bool interrupted = heap.registry.lock().InterruptedByThisThread();
   ForEachInnerLock(heap, [&](const auto& lock) { interrupted |= lock.InterruptedByThisThread(); });

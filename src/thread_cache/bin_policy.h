@@ -3,19 +3,19 @@
 // once, and what a garbage collection takes from it. Pure functions.
 //
 // Rule (slow start with overages, after the TCMalloc document). A bin starts with room for a few
-// objects, at least a line batch. When empty, it fetches as many objects as its limit says, up to a
-// batch; the limit doubles up to a batch, then grows by a batch. When the bin is full, a limit
-// below a batch doubles. No object leaves while the cache may grow and the bin has no more objects
-// than the thread fetched, since these are the thread's own. Nothing shows that the thread will
-// allocate more than that, so frees fill a bin further only up to a bound (FreesMayFill). At a
-// batch or more the bin returns as many objects as it would fetch. A limit above a batch counts an
-// overage, and shrinks by a batch after some of them (kMaxOverages). So a bin that is used more for
-// freeing than for allocating grows only to the size at which all of it moves at once. Above two
-// batches half the limit moves, so the objects that stay are copied less often. While the budget is
-// short, half of any limit moves.
+// objects, at least a line batch. When the bin is empty, it fetches as many objects as its limit
+// allows, up to a batch; the limit doubles up to a batch, then grows by a batch. When the bin is
+// full, a limit below a batch doubles. No object leaves while the cache may grow and the bin has no
+// more objects than the thread fetched, since these are the thread's own. Nothing shows that the
+// thread will allocate more than that, so frees fill a bin further only up to a bound
+// (FreesMayFill). At a batch or more the bin returns as many objects as it would fetch. A limit
+// above a batch counts an overage, and shrinks by a batch after some of them (kMaxOverages). So a
+// bin that is used more for freeing than for allocating grows only to the size at which all of it
+// moves at once. Above two batches half the limit moves, so the objects that stay are copied less
+// often. While the budget is short, half of any limit moves.
 //
-// Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
-// list costs a few nanoseconds per object, and a lock per call.
+// Below a batch the limit doubles, while the document adds one object at a time: a call of a
+// central list costs a few nanoseconds per object, and a lock.
 #pragma once
 
 #include <algorithm>
@@ -29,18 +29,19 @@
 namespace tcmalloc {
 
 // The most bytes of a bin. Last-in-first-out reuse mixes the order of addresses, which the bitmaps
-// of the central free list restore, so bins are small. 4 MiB: a quarter slower on containers, and
-// fifteen times the memory in a producer/consumer. 256 KiB: rptest 14 % faster, containers 5 to 9 %
-// and lru 4 to 10 % slower (decision 0009).
+// of the central free list restore, so bins are small. With 4 MiB, containers is a quarter slower,
+// and a producer/consumer takes fifteen times the memory. With 256 KiB, rptest is 14 % faster, but
+// containers 5 to 9 % and lru 4 to 10 % slower (decision 0009).
 inline constexpr size_t kMaxBinBytes = Tuned(128_KiB, 32_KiB, 1_MiB);
 // If fewer objects than this fit into kMaxBinBytes, a bin may hold this many, up to twice the
-// bytes: 128 KiB are too few for a thread whose use of a class goes up and down. rptest 106 to 90
-// million instructions (decision 0009).
+// bytes: 128 KiB are too few for a thread whose use of a class goes up and down. This lowered
+// rptest from 106 to 90 million instructions (decision 0009).
 inline constexpr size_t kMinMaxObjects = Tuned(64, 2, 256);
 // The most bytes of objects above kLongObjectBytes. A lock waits until the CPU has written the
 // lines that the thread touched before, so refills of long objects should be rare. Two threads that
-// hold and free objects of 32 to 64 KiB execute 900 instructions for each with 512 KiB, 290 with 2
-// MiB; one thread that holds 24 MiB 600 with 2 MiB, 280 with 4 MiB (decision 0049).
+// hold and free objects of 32 to 64 KiB execute 900 instructions for each object with 512 KiB, and
+// 290 with 2 MiB. One thread that holds 24 MiB executes 600 with 2 MiB, and 280 with 4 MiB
+// (decision 0049).
 inline constexpr size_t kMaxBinBytesOfLong = Tuned(4_MiB, kMaxBinBytes, 16_MiB);
 inline constexpr size_t kLongObjectBytes = Tuned(8_KiB, 8_KiB, kMaxSmallSize);
 // The most objects: a BinArray of 16 KiB has room for them. A multiple of 8, so of every line
@@ -117,9 +118,9 @@ constexpr uint8_t UsesWithoutBin(SizeClass c) {
   return kSizeClasses.size(c) < kLateBytes ? 0 : kLateUses;
 }
 
-// Whether a full bin may grow though the thread did not fetch as many objects as it then holds.
-// Also whether a free makes a bin, with its first limit; otherwise the class gets one when the
-// thread allocates. `most_bytes` is CacheBudget::MaxBinBytesOfFrees.
+// Whether a full bin may grow although the thread did not fetch as many objects as the bin then
+// holds. Also whether a free makes a bin, with its first limit; otherwise the class gets a bin when
+// the thread allocates. `most_bytes` is CacheBudget::MaxBinBytesOfFrees.
 constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t most_bytes) {
   return 2 * limit * kSizeClasses.size(c) <= most_bytes;
 }
