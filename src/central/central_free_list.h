@@ -100,7 +100,7 @@ inline constexpr RefillSource kRefillOrder[] = {
     RefillSource::kIdleThreads, RefillSource::kNewSpan,  RefillSource::kAnyShard,
 };
 
-// Another shard, as a thread without its lock sees it.
+// What a thread knows of another shard without taking its lock.
 struct OtherShard {
   // A living thread has it, or has adopted it.
   bool has_thread;

@@ -109,7 +109,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   // that interrupted a critical section of its own. Begin and End nest.
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
-  // True if the calling thread is between them.
+  // True if the calling thread is between Begin and End.
   static bool InForkHold() { return IsForkingThread(); }
   // Called before fork: takes and marks the lock, unless the calling thread already has it in an
   // interrupted section or in a hold.
