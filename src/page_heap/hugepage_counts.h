@@ -120,8 +120,8 @@ inline constexpr size_t kSearchedAtOnce = 1024;
 //
 // Cost. Mark: a step for each hugepage. Find: at most kSearchedAtOnce steps, each for one hugepage
 // or for the bits of some leaves, then it returns, so that the lock is free meanwhile. A walk over
-// all marks takes a step for each of their hugepages, for the others in their leaves, and for each
-// marked leaf: free memory and large objects elsewhere cost none.
+// all marks takes a step for each leaf with a mark, and for each hugepage in it, marked or not.
+// Free memory and large objects in other leaves cost nothing.
 class SmallPlaces {
  public:
   explicit SmallPlaces(PageMap& page_map) : page_map_(page_map) {}

@@ -92,7 +92,7 @@ class DemandHistory {
   int64_t window_start_ms_ = 0;
 };
 
-// RegretBudget: bounds what a program pays for memory that was released and needed again within
+// RegretBudget: bounds the page faults on memory that was released and needed again within
 // kRegretMs. Pure arithmetic: the caller brings the time.
 //
 // Rule. Time earns pages, at the rate at which page faults on all of them would take a fixed part
