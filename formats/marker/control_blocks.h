@@ -8,9 +8,9 @@
 // thread pointer and has neither. It has the list of the robust mutexes that the thread holds, at
 // the same distance in each thread: while the thread holds none, the list's head and the word
 // before it have the head's address, then come an offset, the same in each thread, and 0. A thread
-// that holds one is taken for a thread without a block. On both machines the block says where its
-// stack lies, with itself inside. Where no block is found, as with other C libraries, no stack
-// counts as dead.
+// that holds one is taken for a thread without a block. On both machines the block contains the
+// bounds of its stack, and lies within them. Where no block is found, as with other C libraries, no
+// stack counts as dead.
 #pragma once
 
 #include <algorithm>
@@ -283,7 +283,7 @@ bool FindControlBlocks(const MemoryLayout& layout, Memory& memory, ScratchMemory
     return a.address < b.address;
   };
   std::sort(blocks->begin(), blocks->end(), before);
-  // Blocks of live threads have been found twice.
+  // The blocks of live threads were found twice: remove the duplicates.
   size_t kept = 0;
   for (const ControlBlock& block : *blocks) {
     if (kept > 0 && (*blocks)[kept - 1].address == block.address) continue;

@@ -25,9 +25,9 @@ class RegisteredRoots {
   RegisteredRoots(const RegisteredRoots&) = delete;
   RegisteredRoots& operator=(const RegisteredRoots&) = delete;
 
-  // A range may be registered several times, and counts until it is unregistered as many times.
-  // False when it is empty, reaches past the end of the address space, or `vm`, always the same
-  // one, has no memory.
+  // A range may be registered several times; it counts until it has been unregistered as many
+  // times. Returns false when the range is empty or reaches past the end of the address space, or
+  // when `vm` has no memory. All calls must pass the same `vm`.
   bool Register(const void* start, size_t bytes, VirtualMemory& vm) TC_EXCLUDES(lock_);
   // False when [start, start + bytes) is not registered.
   bool Unregister(const void* start, size_t bytes) TC_EXCLUDES(lock_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The actions that a program outside of this process may request (process/control.h). The program
-// itself could take each of them by the public interface. All values are validated here: the
-// request is untrusted input.
+// The actions that a program outside of this process may request (process/control.h). Each is an
+// action that the program itself can take by a call of the public interface. The functions validate
+// all values, since a request is untrusted input.
 //
 // Called by the thread that serves requests, one at a time, without locks. Never allocates from the
 // heap. Makes only system calls that the program's own calls of the same kind would make.

@@ -15,7 +15,7 @@ struct RawMemory {
   size_t bytes = 0;
 };
 
-// Returns the object of the heap that contains `p`; none if `p` is in no span in use.
+// Returns the object of the heap that contains `p`; an empty result if `p` is in no span in use.
 RawMemory RawMemoryAt(const void* p);
 
 // Returns the live object at `p`. Null if `p` is in no span in use: then the ordinary functions

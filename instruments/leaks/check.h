@@ -166,9 +166,10 @@ void CheckDumpDirectory(const Settings& settings);
 
 // Runs a function between the constructors of the program's global objects and main.
 //
-// No interface of the C library offers this. The first instructions of a program call the first
-// function of the C library, through a word of the program's address table, and pass it the address
-// of main. That word is changed to a function of this file, which passes on another main.
+// No interface of the C library offers this. The first instructions of a program call the C
+// library's start function through a word of the program's address table, and pass it the address
+// of main. The library stores a function of this file into that word. It calls the C library's
+// function with another main, which calls `function` first.
 
 // Calls `function` once, before main. False when that is impossible: the program is statically
 // linked, of an unknown kind, or contains the library. If main has begun already, the function is

@@ -52,7 +52,8 @@ class Examination {
   Examination& operator=(const Examination&) = delete;
 
   void Run(const WorldStop& world);
-  // kImpossible also where Run did not run, or the guarded reader does not work.
+  // The outcome is kImpossible also if Run was not called, or if the guarded reader does not
+  // work.
   LeakOutcome outcome() const { return outcome_; }
   // True if a thread was moving objects, or changed mappings: another attempt may succeed.
   bool unsettled() const { return unsettled_; }

@@ -177,8 +177,8 @@ class Roots {
   // found. They are sorted and do not overlap.
   const ScratchArray<RootRange>& conditional() const { return map_.conditional; }
 
-  // Stack pointers of threads that run on an object of the heap. That object is reachable and is
-  // searched, wherever they point in it.
+  // Stack pointers of threads whose stack is an object of the heap. Such an object is reachable,
+  // and all of it is searched, wherever in it the stack pointer points.
   const ScratchArray<uintptr_t>& heap_stacks() const { return map_.heap_stacks; }
 
   // Parts of the heap's memory that the program has protected, so that they cannot be read. They

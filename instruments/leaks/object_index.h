@@ -81,9 +81,9 @@ class CheckMemory : public ScratchMemory {
 // one object, sampled ones included. So is every slot of a guarded sample in use
 // (instruments/guard/): a large object that does not begin at a page.
 //
-// The moment. The heap is held (process/fork.h), so everything that a lock protects is
+// When the index is built. The heap is held (process/fork.h), so everything that a lock protects is
 // consistent. The other threads are stopped, each at any instruction, or do not allocate and free.
-// Outside of locks they can only be in these states:
+// Outside of locks a thread can only be in one of these states:
 //
 //   An access section of one object (Bins::Pop and Push, see thread_slot.h). A pop takes effect
 //   with the store of the top: before it the object is free and in the bin; after it, in use and in

@@ -291,7 +291,7 @@ class CallFrameMachine {
         return RememberState();
       case kRestoreState:
         return RestoreState();
-      // The return address is signed. The walk removes signatures.
+      // These only say that the return address is signed. The walk removes signatures in any case.
       case kNegateReturnStateWithPc:
       case kNegateReturnState:
         return DwarfRegister::kReturnInRegister;

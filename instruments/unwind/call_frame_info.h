@@ -19,14 +19,15 @@
 
 namespace tcmalloc {
 
-// Walks step by rules on this machine (x86, 64 and 32 bits).
+// True if a walk on this machine steps from each frame to its caller by rules (x86, 64 and 32
+// bits).
 extern const bool kHasCallFrameInfo;
-// Walks step by a rule from a frame that a signal interrupted (x86; aarch64). On aarch64, frame
-// pointers lead through all frames of calls: compilers keep them in each function that calls
-// others. A function that calls none has no frame, so its frame pointer is that of its caller, and
-// leads to the caller's caller. Only a rule tells whether the function at an instruction has saved
-// the link register. Without it one could only guess: after a call has returned, the link register
-// has an address inside the function itself.
+// True if a walk steps by a rule at least from a frame that a signal interrupted (x86; aarch64). On
+// aarch64, frame pointers lead through all frames of calls: compilers keep them in each function
+// that calls others. A function that calls none has no frame, so its frame pointer is that of its
+// caller, and leads to the caller's caller. Only a rule tells whether the function at an
+// instruction has saved the link register. Without it one could only guess: after a call has
+// returned, the link register has an address inside the function itself.
 extern const bool kHasInterruptedFrameInfo;
 
 // How to get from a frame to its caller's. A rule covers only the registers on which compilers base

@@ -91,9 +91,9 @@ class StackWalk {
            !request_.leaves_out_callback;
   }
 
-  // Makes all steps with cached simple rules of objects that are never unloaded, which are nearly
-  // all steps. It does the work of StepByRule and Write in a tight loop. False at the end of the
-  // walk.
+  // Walks on in a tight loop, which does the work of StepByRule and Write, as long as the next
+  // step has a simple rule in the cache, of an object that is never unloaded. Nearly all steps do.
+  // False at the end of the walk.
   bool StepByCachedRules() {
     uintptr_t pc = registers_.pc;
     uintptr_t sp = registers_.sp();

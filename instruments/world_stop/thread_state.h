@@ -17,9 +17,9 @@
 
 namespace tcmalloc {
 
-// System calls that bypass the C library, which would store errno: for a thread whose thread-local
-// storage another task is using. They return the kernel's result: a small negative number is minus
-// an errno.
+// System calls that bypass the C library, since that would store errno. A task needs them when it
+// uses the thread-local storage of another thread. They return the kernel's result: a small
+// negative number is minus an errno.
 
 inline long RawCall(long number, long a = 0, long b = 0, long c = 0, long d = 0) {
 #if defined(__x86_64__) && defined(__LP64__)

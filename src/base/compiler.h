@@ -113,11 +113,11 @@ TC_FAST_PATH void StoreWord(std::atomic<Word>& word, Word value) {
 #endif
 }
 
-// An acquire load for readers that use the loaded word as an address, and read only through it what
-// the matching release published. ARM performs a load before every access to an address that is
-// computed from what it loaded, and the compiler keeps that dependency, since it cannot know what
-// an asm statement loads. An acquire load would cost time mostly by waiting: it is not performed
-// before earlier release stores are visible.
+// An acquire load for readers that use the loaded word as an address, and that read the published
+// data only at addresses computed from it. ARM performs a load before every access to an address
+// that is computed from what it loaded, and the compiler keeps that dependency, since it cannot
+// know what an asm statement loads. An acquire load would cost time mostly by waiting: it is not
+// performed before earlier release stores are visible.
 template <typename Word>
 TC_FAST_PATH Word LoadAddress(const std::atomic<Word>& word) {
 #if defined(TC_LOAD_WORD)

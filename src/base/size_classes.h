@@ -25,7 +25,8 @@ namespace tcmalloc {
 
 // The largest small request. Small requests have a size class, large objects a span of their own.
 // With 256 KiB, a thread that replaces buffers of up to that size needs 1.5 times the memory and
-// 1.4 times the time; with 32 KiB, 1.16 times the time for those of up to 64 KiB (decision 0038).
+// 1.4 times the time; with 32 KiB, a thread that replaces buffers of up to 64 KiB takes 1.16 times
+// the time (decision 0038).
 inline constexpr size_t kMaxSmallSize = Tuned(64_KiB, 32_KiB, 512_KiB);
 static_assert(std::has_single_bit(kMaxSmallSize));
 

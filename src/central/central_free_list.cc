@@ -138,7 +138,8 @@ size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Memory memory, void** obje
   Span* fresh[kSpansAtOnce];
   const size_t num_fresh = NewSpans(own, *spans, memory, n, fresh);
   if (num_fresh == 0) {
-    // At a memory limit, too, threads that take nothing are idle.
+    // Counts a failed request like a new span, so that threads that take nothing are recognised as
+    // idle at a memory limit, too.
     if (memory == Memory::kAny) new_spans_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }

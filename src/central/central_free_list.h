@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CentralFreeList: the spans of one size class and, per span, a bitmap of its free objects.
 //
-// Role. Cuts spans into objects, takes objects back, returns a span to the page heap as soon as all
-// its objects are free. It never changes the contents of an object (see object_words.h). Called
-// by: the central cache. Lock: that of the class in the shard.
+// Role. It cuts spans into objects, takes objects back, and returns a span to the page heap as soon
+// as all objects of the span are free. It never changes the contents of an object (see
+// object_words.h). Called by: the central cache. Lock: that of the class in the shard.
 //
-// Order of allocation. In the order of addresses within a span, and from the span with the fewest
-// free objects, so that nearly empty spans become empty. Objects smaller than a cache line, or not
-// aligned to one, share lines with adjacent objects; two threads that write to one line slow each
-// other down. So a thread gets objects that other threads may use in line batches
-// (SizeClasses::line_objects), called groups here. A group is whole again when the last of its
-// objects is back, even if they come one by one: the bitmap collects them.
+// Order of allocation. Objects are handed out in the order of addresses within a span, and from the
+// span with the fewest free objects, so that nearly empty spans become empty. Objects smaller than
+// a cache line, or not aligned to one, share lines with adjacent objects; two threads that write to
+// one line slow each other down. So a thread gets objects that other threads may use in line
+// batches (SizeClasses::line_objects), called groups here. A group is whole again when the last of
+// its objects is back, even if they come one by one: the bitmap collects them.
 //
-// States of a span: with a whole group free, as far as known; split, when none is free; full, when
-// no object is free. A search for whole groups visits each split span once: the span leaves the
-// state when an object comes back that completes a group.
+// States of a span. A whole group may be free; or it is split, when no whole group is free; or
+// full, when no object is free. A search for whole groups visits each split span once: the span
+// leaves this state when an object comes back that completes a group.
 #pragma once
 
 #include <array>
@@ -40,21 +40,22 @@
 
 namespace tcmalloc {
 
-// From where a thread gets free objects of a size class, in which order, and which
-// shards of other threads it may take them from. Pure functions.
+// The sources from which a thread gets free objects of a size class, their order, and the shards of
+// other threads that it may take them from. Pure functions.
 //
 // Goals, the first before the second. Two threads never have objects on one cache line because of
 // the allocator. Memory that was freed serves whichever thread needs it.
 //
 // Rule. A thread takes what its own shard has, divided line batches included: only its own objects
-// are on those lines. The shard of an ended thread is open to one thread at a time. The first that
-// takes objects of the class from it has adopted it from then on, divided line batches included;
-// others treat it as that thread's. The shard of a living thread is left alone while that thread
-// allocates from it, since it will need its free objects again; when it has stopped, others take
-// whole line batches. A new span comes before all divided line batches of living threads.
+// are on those lines. Only one thread at a time may use the shard of an ended thread. The first
+// thread that takes objects of the class from that shard adopts it: from then on it may take its
+// divided line batches too, and other threads treat the shard as that thread's own. While a living
+// thread allocates from its shard, other threads take nothing there, since it will need its free
+// objects again. When it has stopped, they take whole line batches. A thread gets a new span before
+// it takes divided line batches of a living thread.
 //
-// Lines that are shared all the same: with a thread that got objects from the ended one; and with a
-// new thread that gets the shard, until the thread that adopted it has freed what it took.
+// An adopter still shares lines with two kinds of threads: those that got objects from the ended
+// thread; and a new thread that gets the shard, until the adopter has freed what it took.
 //
 // A request for less than a line batch takes nothing from idle threads, since the other thread
 // would keep the rest of the line batch. Only a thread without a bin for the class makes such
@@ -62,19 +63,20 @@ namespace tcmalloc {
 // (ThreadCache::CountUseWithoutBin). At worst, its own shard grows as if idle threads had no free
 // objects. Before an allocation fails, kAnyShard finds them.
 //
-// What "has stopped" means. Not time: threads that wait for a CPU would seem to have stopped. A
-// class that gets new spans shows that memory is needed; a thread that has taken nothing from its
-// shard's spans of the class since the last new one does not need them now.
+// What "has stopped" means. It is not measured in time, since threads that wait for a CPU would
+// seem to have stopped. It is counted in new spans: they show that the class needs memory. A thread
+// that has taken nothing from its shard's spans of the class since the class last got a new one
+// does not need them now.
 //
-// Tried, with figures in decision 0040: whole line batches of all living threads (lines are shared
-// again, since the other thread's part of such a line returns to the shard); no others at all
-// (larson needs 1.7 times the memory).
+// Two other rules were tried (figures in decision 0040). If a thread takes whole line batches of
+// all living threads, lines are shared again, since the other thread's part of such a line returns
+// to the shard. If it takes nothing of other living threads, larson needs 1.7 times the memory.
 
 // Other threads may take whole line batches from the shard of a living thread when the class has
 // got this many new spans since that thread last took objects of the class from it. Without this
-// rule larson keeps 1.27 times the memory with 2 threads and 1.7 times with 8, with 4 new spans
-// 1.17 times with 2 threads; with 1 it keeps no more memory, and threads share no more lines
-// (decision 0040).
+// rule larson keeps 1.27 times the memory with 2 threads and 1.7 times with 8. With 4 new spans it
+// keeps 1.17 times the memory with 2 threads. With 1 it keeps no more memory, and threads share no
+// more lines (decision 0040).
 inline constexpr size_t kIdleAfterNewSpans = Tuned(1, 1, 64);
 
 // Which free objects may be taken.
@@ -98,7 +100,7 @@ inline constexpr RefillSource kRefillOrder[] = {
     RefillSource::kIdleThreads, RefillSource::kNewSpan,  RefillSource::kAnyShard,
 };
 
-// Another shard, as a thread without its lock sees it.
+// What a thread knows of another shard without taking its lock.
 struct OtherShard {
   // A living thread has it, or has adopted it.
   bool has_thread;
@@ -161,12 +163,12 @@ class alignas(kCacheLineSize) CentralFreeList {
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
   // 1, where the next ones would come from another source; 0 when the OS provides no memory, or
-  // none of the kind `memory`. They are in reverse: the one to use first, which has the lowest
-  // address of its span, is the last.
+  // none of the kind `memory`. They are in reverse order: the last one has the lowest address of
+  // its span, and should be used first.
   //
-  // The sources and their order: kRefillOrder. A new span belongs to `own`. Where only whole
-  // groups may be taken and `n` is less than line_objects(), nothing is. The incomplete group after
-  // the last complete one of a span counts as whole: no other object is in its lines.
+  // The sources and their order: kRefillOrder. A new span belongs to `own`. Takes nothing if only
+  // whole groups may be taken and `n` is less than line_objects(). The incomplete group after the
+  // last complete one of a span counts as whole: no other object is in its lines.
   size_t Remove(Shard& own, void** objects, size_t n, Memory memory = Memory::kAny);
 
   // Takes `n` objects of the class back, whichever shards their spans belong to. `own` is the
@@ -255,8 +257,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Deletes the first spans of the list `emptied`, those of one shard; returns the rest of the
   // list.
   Span* DeleteSpans(const Shard& own, Span* emptied);
-  // What passes through shard `s` is in the hardware caches of the calling thread's CPU: it is the
-  // caller's shard, or its thread last ran on this CPU.
+  // True if the objects that pass through shard `s` are in the hardware caches of the calling
+  // thread's CPU: `s` is the caller's shard, or its thread last ran on this CPU.
   bool IsNear(const Shard& own, size_t s) const;
   // Removes the class from the owner of emptied spans of shard `s`, whose lock is held. Called at
   // the end of the call that emptied them, so that a second free of one of their objects in the
@@ -272,7 +274,7 @@ class alignas(kCacheLineSize) CentralFreeList {
     return spans != nullptr && spans->free_objects.value() > 0;
   }
 
-  // Takes any objects out of one shard's spans; returns how many.
+  // Takes objects, divided groups included, out of one shard's spans; returns how many.
   size_t RemoveFrom(const Shard& shard, void** objects, size_t n);
   // As RemoveFrom, by a thread that has the lock, which it frees.
   size_t RemoveAndUnlock(SpinLock& lock, ShardSpans& spans, Takeable take, void** objects, size_t n)
@@ -293,8 +295,8 @@ class alignas(kCacheLineSize) CentralFreeList {
   // was faster.
   bool AdoptLocked(const Shard& own, ShardSpans& spans, uint8_t adopter) const;
   size_t RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n);
-  // Writes the addresses of claimed objects before `end`, the first claimed last; returns where
-  // they begin.
+  // Writes the addresses of claimed objects before `end`, in reverse order of the claims; returns
+  // the beginning of the written addresses.
   void** PrependClaimed(const Claims& claims, void** end) const;
 
   bool IsSpanOfClass(const Span* span, const void* p) const;
@@ -341,15 +343,15 @@ class alignas(kCacheLineSize) CentralFreeList {
   // So this function writes to no span, and InsertLocked checks whether the span is one of the
   // class and still at the same address.
   size_t GatherRuns(void* const* objects, size_t n, Runs* runs, Finding* finding) const;
-  // Takes the lines of what goes to shards that are not near.
+  // Takes over the cache lines of objects that return to shards whose threads run on other CPUs.
   void TakeFarLines(const Shard& own, const Runs& runs, void* const* objects) const;
   // Sets the bits of the runs of shard `s`, whose spans of the class are `spans`. Then moves the
   // spans to the right lists, or, when all objects are free, to the front of `emptied`. Stops at a
   // run with an object that is not in use.
   Finding InsertLocked(ShardSpans& spans, size_t s, const Runs& runs, void* const* objects,
                        Span** emptied);
-  // As InsertLocked, with the lock of shard `s`. False, and nothing is done, when it does not wait
-  // and another thread has the lock.
+  // Takes the lock of shard `s` and calls InsertLocked. Returns false, and does nothing, when it
+  // may not wait and another thread has the lock.
   bool InsertInto(size_t s, bool waits, bool is_last_part, const Runs& runs, void* const* objects,
                   Span** emptied, Finding* finding);
   // As InsertLocked, for a shard without spans of the class: the first of the objects is not in

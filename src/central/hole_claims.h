@@ -62,7 +62,7 @@ void ForEachHole(const uint64_t* free_bits, const SpanMeasures& span, F f) {
     const size_t first_page = (first_free * span.object_size + page_size - 1) / page_size;
     if (first_page >= span.num_hardware_pages) return;
     const size_t first_object = first_page * page_size / span.object_size;
-    // The rest after the last object is smaller than an object, and begins in a page of that one.
+    // The bytes after the last object are fewer than an object, and begin in a page of that object.
     TC_ASSERT(first_object < span.num_objects);
     end = FindClearBit(free_bits, first_object, span.num_objects);
     const size_t end_page =

@@ -16,10 +16,10 @@
 //
 // Fork. A child returns the claims of threads that exist only in the parent; no object is leaked.
 //
-// Lock: LockRank::kHoles, for a list operation. Thread safety: any; several threads at once divide
-// the work unevenly. Cost: two bytes per page of these hugepages and a step for each other one near
-// them, however large the rest of the heap is; two locks for each span with holes, a system call
-// for each run of pages.
+// Lock: LockRank::kHoles, for a list operation. Thread safety: any thread may call it; several
+// threads at once divide the work unevenly. Cost: two bytes per page of the hugepages that it
+// searches, and a step for each other hugepage near them, however large the rest of the heap is;
+// two locks for each span with holes; a system call for each run of pages.
 #pragma once
 
 #include <cstddef>

@@ -26,8 +26,8 @@
 
 namespace tcmalloc {
 
-// RankedSpans: the spans of one size class that have both free objects and objects in use. Lists by
-// the number of free objects, in powers of two: fine enough to distinguish a nearly full span from
+// RankedSpans: the spans of one size class that have both free objects and objects in use. There is
+// a list for each power of two of free objects: fine enough to distinguish a nearly full span from
 // a nearly empty one, coarse enough that a span rarely changes lists. Split spans (without a whole
 // line batch free) are in lists of their own. Thread safety: none; the owner's lock guards it.
 // Cost: O(1).
@@ -83,8 +83,8 @@ class RankedSpans {
 };
 
 // SpanOwner: the owner of a span of small objects: the size class, the shard, and whether the
-// central free list of the class counts the span as its own at the moment. A value of 16 bits in
-// Span::owner; the page layer does not interpret it.
+// central free list of the class counts the span as its own at the moment. It is a value of 16 bits
+// in Span::owner, which the page layer does not interpret.
 //
 // The states of a span's owner.
 //   none                    free, or a large object
@@ -92,11 +92,11 @@ class RankedSpans {
 //   class, shard, counted   its objects may be in use
 //   no class, shard         emptied: in a SpanCache, or on its way there
 //
-// Synchronization. Written by the thread that makes or empties the span; while the class is set,
-// with the lock of the class and shard that it names held. A thread that holds that lock and reads
-// a counted owner that names it knows that the span stays until it releases the lock. Without the
-// lock the owner is a hint where to look, except for the thread that has one of the span's objects:
-// class and shard do not change before that object is freed.
+// Synchronization. The thread that makes or empties the span writes the owner. While the class is
+// set, it holds the lock of the class and shard that the owner names. If a thread that holds this
+// lock reads a counted owner of the same class and shard, the span stays until it releases the
+// lock. Without the lock the owner is only a hint, except for the thread that has one of the span's
+// objects: class and shard do not change before that object is freed.
 
 class SpanOwner {
  public:
@@ -143,8 +143,9 @@ class SpanOwner {
 // its shard to its end, so no other thread gets objects on its cache lines, and others do not wait
 // for its locks. ShardMap constructs and finds shards; CentralFreeList uses what is in them.
 //
-// States. Without a cache; with the cache of a living thread, or of several; only with caches that
-// ended threads left for new ones. Unless a thread lives, others may take all its free objects.
+// States. A shard has no cache; or the caches of one or more living threads; or only caches that
+// ended threads left for new ones. While none of its threads is alive, other threads may take all
+// of its free objects.
 
 // The spans of one size class in one shard. Guarded by Shard::lock of the class.
 struct alignas(kCacheLineSize) ShardSpans {
@@ -154,9 +155,9 @@ struct alignas(kCacheLineSize) ShardSpans {
   // either. Written with the lock held, by compare-and-swap of what was read before that, so that
   // two threads do not adopt them at once. Relaxed: the lock orders what they take.
   std::atomic<uint8_t> adopter{0};
-  // How far after this shard, in the circle of numbers, the one is that last served a thread of
-  // this one: it is likely to have more. Written by those threads; relaxed: it decides only where a
-  // search begins.
+  // The distance from this shard, in the circle of numbers, to the shard that last served a thread
+  // of this one: that shard is likely to have more objects. The threads of this shard write it.
+  // Relaxed: it decides only where a search begins.
   std::atomic<uint8_t> last_source{0};
   // Written with the lock held; read racily for statistics, and for a check without the lock
   // whether the shard has free objects.
@@ -167,14 +168,14 @@ struct alignas(kCacheLineSize) ShardSpans {
   // Written by those threads, read by others that look for idle shards. Relaxed: no other data
   // depends on it.
   std::atomic<size_t> used_at{0};
-  // Provides its own synchronization.
+  // Has a lock or atomics of its own.
   TouchHistory touched;
   RankedSpans spans;
 };
 
-// The locks of one shard: one for each size class, and that of the kept spans, which has the place
-// of SizeClass::kNone. Close together, since fork writes to all of them: the child copies the pages
-// with locks, and no others because of them.
+// The locks of one shard: one for each size class, and one for the kept spans, at the index of
+// SizeClass::kNone. They lie close together, since fork writes to all of them: so the child copies
+// only the few pages that have locks.
 struct alignas(kCacheLineSize) ShardLocks {
   struct Lock : SpinLock {
     constexpr Lock() : SpinLock(LockRank::kShard) {}
@@ -233,7 +234,7 @@ class Shard {
   std::atomic<uint64_t>& threadless_;
   // Relaxed: it decides only which shard serves a thread.
   std::atomic<size_t> num_threads_{0};
-  // Relaxed: it decides only whether cache lines are likely to be near.
+  // Relaxed: it decides only whether cache lines are likely to be in the CPU's cache.
   std::atomic<int> cpu_{-1};
   // Written by ShardMap, each once; read without a lock. Release and acquire: a thread that loads a
   // pointer sees a constructed object.
@@ -241,19 +242,21 @@ class Shard {
   SpanHome home_;
 };
 
-// The most shards. More threads than this share shards, and with them cache lines. With 16, 64
-// threads share 95 % of the lines of their 8-byte objects, with 64 1 % (decision 0040).
+// The most shards. If there are more threads, they share shards, and with them cache lines. 64
+// threads share 95 % of the lines of their 8-byte objects with 16 shards, and 1 % with 64 shards
+// (decision 0040).
 inline constexpr size_t kMaxShards = Tuned(64, 1, 64);
-// The most shards of CPUs: each CPU has one, too, for threads without a cache and for large
-// objects. The pool of large objects in each keeps memory (decision 0038).
+// The most shards that serve CPUs: each CPU has a shard, too, for threads without a cache and for
+// large objects. There are few, since the pool of large objects in each keeps memory (decision
+// 0038).
 inline constexpr size_t kMaxShardsOfCpus = Tuned(16, 1, kMaxShards);
 
 // ShardMap: the shards, and which of them serves a thread.
 //
-// A thread cache claims a shard when it is made, and names it as long as it exists: the lowest one
-// without a cache, else one with the fewest. A thread that inherits a cache inherits the shard. So
-// the memory that an ended thread left serves the next one, and there are no more shards than
-// threads at one time.
+// A thread cache claims a shard when it is made, and keeps it as long as it exists. It claims the
+// lowest shard without a cache, or else one with the fewest caches. A thread that inherits a cache
+// inherits the shard. So the memory that an ended thread left serves the next one, and there are no
+// more shards than threads at one time.
 //
 // A thread without a cache uses the shard of its CPU, and so do large objects: their pools hold
 // more, and there should not be one for each thread. CPUs get their shards in the order in which
@@ -261,8 +264,9 @@ inline constexpr size_t kMaxShardsOfCpus = Tuned(16, 1, kMaxShards);
 //
 // Why shards. Two threads on two CPUs that each allocate and free 3 MiB, again and again, took
 // their memory from common lists. They spent half of their time (on CPUs with a common last-level
-// cache) to four fifths (without) in touching objects that had been in the other CPU's cache. Why
-// one for each thread: threads that moved between CPUs shared most of their lines (decision 0040).
+// cache) or four fifths of it (without one) in touching objects that had been in the other CPU's
+// cache. Each thread has a shard, since threads that moved between CPUs shared most of their cache
+// lines when CPUs had the shards (decision 0040).
 //
 // Invariants
 //   D1  A pointer to a shard, or to a shard's spans of a class, is written once, with lock_ held,
@@ -272,9 +276,9 @@ inline constexpr size_t kMaxShardsOfCpus = Tuned(16, 1, kMaxShards);
 //       thread adds a shard's spans of a class.
 //   D4  num_caches() of a shard is the number of calls of TryClaim that returned it less those of
 //       Return; num_threads() is at most that.
-// Thread safety: any. Which shard a thread uses affects only speed, so relaxed loads decide it.
-// Locks: LockRank::kShards, for the store of a pointer; ShardLocks.
-// Memory: the arena's, for good.
+// Thread safety: any thread. The choice of a shard affects only speed, so relaxed loads suffice for
+// it. Locks: LockRank::kShards, for the store of a pointer; ShardLocks. Memory: the arena's, for
+// good.
 
 class ShardMap {
  public:
@@ -305,11 +309,12 @@ class ShardMap {
   // The CPU that the calling thread runs on; negative when it is not known.
   int CurrentCpu() const { return processor_(); }
 
-  // For a new thread cache, which names the shard until Return: the lowest shard without a cache,
-  // else the one with the fewest; null when that one does not exist yet (MakeNext). With
-  // `existing_only`, of those that exist. Requires: the calls of these three are serialized.
+  // Claims a shard for a new thread cache, which keeps it until Return: the lowest shard without a
+  // cache, else the one with the fewest. Returns null when that shard does not exist yet
+  // (MakeNext). With `existing_only`, chooses among existing shards. Requires: the calls of these
+  // three are serialized.
   Shard* TryClaim(bool existing_only = false);
-  // For a cache that ends.
+  // Returns the shard of a cache that ends.
   void Return(const Shard& shard) { --num_caches_[shard.number()]; }
   size_t num_caches(const Shard& shard) const { return num_caches_[shard.number()]; }
   // Constructs the lowest shard that does not exist; false when there is none or no memory for it.
@@ -386,12 +391,13 @@ class ShardMap {
   // The locks of the shards that exist; the others take no memory.
   alignas(ShardLocks) unsigned char locks_[kMost][sizeof(ShardLocks)];
   Shard first_{0, MakeLocks(0), threadless_};
-  // See TryClaim. In one place, since it looks at all.
+  // How many caches each shard has. The counters of all shards lie together, since TryClaim reads
+  // all of them.
   std::array<uint32_t, kMost> num_caches_ = {};
-  // The number of CPUs that have asked. When two threads on one CPU ask at once, a number is
+  // How many CPUs have got a shard's number. When two threads on one CPU ask at once, a number is
   // skipped.
   std::atomic<size_t> next_{0};
-  // The CPU's shard + 1; 0: it has not asked yet.
+  // The number of each CPU's shard, plus 1; 0 while no thread on that CPU has asked for one.
   std::array<std::atomic<uint8_t>, kMaxProcessors> entries_ = {};
 };
 

@@ -95,9 +95,9 @@ TC_EXPORT int tc_malloc_info(int options, FILE* out) noexcept {
 
 TC_EXPORT int tc_malloc_trim(size_t pad) noexcept { return Trim(ExistingHeap(), pad) > 0 ? 1 : 0; }
 
-// Returns 1 for what holds afterwards, and 0 for every other parameter, which has no effect here.
-// A heap that releases nothing by itself is what programs with real-time threads ask for, which
-// also exclude objects with mappings of their own. This heap has no such objects.
+// Returns 1 if the heap behaves afterwards as the parameter says, and 0 for every other parameter,
+// which has no effect here. Programs with real-time threads ask for a heap that releases nothing by
+// itself, and in which no object has a mapping of its own. No object of this heap has one.
 TC_EXPORT int tc_mallopt(int parameter, int value) noexcept {
   // glibc compares free memory with the value as a size_t: no heap is that large.
   if (parameter == M_TRIM_THRESHOLD && value < 0) {

@@ -26,8 +26,8 @@
 #define TC_OVERRIDE_INTERNAL(...)
 #endif
 
-// The names of the entry points of C, for the two files that define these. The last ones are those
-// by which glibc calls its own functions.
+// The names of the entry points of C, for the two files that define these. The last ones are
+// glibc's internal names for its own functions.
 #define TC_OVERRIDE_C_NAMES                                                                  \
   TC_OVERRIDE(void*, malloc, (size_t), tc_malloc)                                            \
   TC_OVERRIDE(void, free, (void*), tc_free)                                                  \

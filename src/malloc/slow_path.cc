@@ -236,10 +236,11 @@ bool FitsWithAlignment(const void* p, size_t size, SizeClass c, const Span* span
   return false;
 }
 
-// A free of the object at `p`, which has class `c`, or none and `span`, says another size. Returns
-// if the size is right for a large object that was aligned to more than a page, and the free passes
-// no alignment: gperftools accepts that, and it hides no wrong size, since only such an object is
-// large and has so few pages.
+// Called when the program frees the object at `p` with a size and alignment of another class. The
+// object has class `c`, or is a large one with the span `span`. Returns if the size is right for a
+// large object that was aligned to more than a page, and the free passes no alignment: gperftools
+// accepts that, and it hides no wrong size, since only such an object is large and has so few
+// pages.
 void ReportUnlessLargeAligned(const void* p, const FreeCall& call, SizeClass c, const Span* span) {
   Misuse misuse = Misuse::kWrongSize;
   if (call.alignment == 1 && FitsWithAlignment(p, call.size, c, span)) {

@@ -36,8 +36,8 @@ inline int CurrentProcessor() {
 }
 
 // Makes every thread of the process execute a full memory barrier at some moment
-// between the call and its return. One thread pays, so that the other threads need no barriers of
-// their own.
+// between the call and its return. The caller bears the cost, so that the other threads need no
+// barriers of their own.
 //
 // A kernel may lack it (Linux before 4.14) and a sandbox may forbid it. A permanent refusal is
 // remembered; the caller must work without the barrier.

@@ -63,8 +63,8 @@ enum class LockRank : uint8_t {
 inline constexpr LockRank kFirstLeaf = LockRank::kCallbacks;
 
 // How long fork waits for each lock that another thread holds, in case that thread waits for a
-// critical section that the forking thread interrupted. This is far longer than a section takes;
-// for all locks, it is a time that a user accepts.
+// critical section that the forking thread interrupted. This is far longer than a critical section
+// takes, and short enough that a user accepts the wait even for all locks together.
 inline constexpr int kForkTimeoutMs = 50;
 
 class TC_CAPABILITY("mutex") SpinLock {
@@ -109,7 +109,7 @@ class TC_CAPABILITY("mutex") SpinLock {
   // that interrupted a critical section of its own. Begin and End nest.
   static void BeginForkHold(bool patient = true);
   static void EndForkHold();
-  // True if the calling thread is between them.
+  // True if the calling thread is between Begin and End.
   static bool InForkHold() { return IsForkingThread(); }
   // Called before fork: takes and marks the lock, unless the calling thread already has it in an
   // interrupted section or in a hold.

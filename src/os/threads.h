@@ -95,8 +95,8 @@ using CreateThreadFunction = int (*)(pthread_t* thread, const pthread_attr_t* at
 // the caller has a BlockedSignals. Allocates.
 bool StartJoinableThread(CreateThreadFunction create, void* (*run)(void*), pthread_t* thread);
 
-// Whether `start` is the start function of the threads of this file. By it an interposed
-// pthread_create distinguishes the library's threads from the program's.
+// Whether `start` is the start function of the threads of this file. An interposed pthread_create
+// calls it to distinguish the library's threads from the program's.
 bool IsOwnThreadStart(void* (*start)(void*));
 
 // Sleeps; may return early. It is a cancellation point.

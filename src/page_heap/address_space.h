@@ -75,8 +75,9 @@ class AddressSpace {
   }
 
   // Makes the first `bytes` bytes of a new large object read as zeroes; `span` is its span. Cost:
-  // none where the memory is known to be zero. Else up to the length of a hugepage is cleared. Of
-  // more, the OS is asked how much is backed: what is hardly backed is replaced by fresh memory.
+  // none where the memory is known to be zero. Else up to the length of a hugepage is cleared. For
+  // a longer object, asks the OS which parts are backed, and replaces the parts that are hardly
+  // backed by fresh memory.
   void Clear(const Span& span, size_t bytes) TC_EXCLUDES(state_.lock);
 
   // Releases as planned; returns the number of pages released. Memory that the OS refuses to
@@ -116,9 +117,9 @@ class AddressSpace {
  private:
   static constexpr size_t kStoppedRemembered = 64;
 
-  // What of an object goes where. In the order of the addresses, the old place has a head, which is
-  // copied, what is moved, and the rest, which is copied; the new mapping has `front` free pages,
-  // then the same. Hugepages are moved whole.
+  // Which parts of an object are copied and which are moved. In the order of addresses, the old
+  // place has a head, which is copied, a part that is moved, and the rest, which is copied. The new
+  // mapping has `front` free pages and then the same three parts. Hugepages are moved whole.
   struct MovePlan {
     bool hugepages;
     bool advise;  // there are hugepages

@@ -75,7 +75,8 @@ Length AddressSpace::ReleaseNext(Length limit, bool may_split, bool in_parts, bo
     span->release = {++releases_begun_, ThisThreadNumber()};
     in_flight_.Prepend(span);
   };
-  // More records are asked for only where there may be too few: that may take memory of this heap.
+  // Allocates more records only if there may be too few, since they may take memory of this
+  // heap.
   bool can_cut;
   {
     const SpinLockHolder holder(state_.lock);
@@ -333,8 +334,8 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
     --state_.moves_in_flight;
     *std::find(moving_threads_.begin(), moving_threads_.end(), ThisThreadNumber()) = 0;
     if (mapping.start == nullptr) return nullptr;
-    // Without a move: the mapping is of another kind, which a program's allocator has begun to
-    // provide. It serves other requests.
+    // If nothing was moved, the mapping is of another kind, which a program's allocator has begun
+    // to provide. It then serves other requests.
     Span* const added = AddMapping(mapping, plan.hugepages && moved);
     if (moved) {
       SpanStore::Taken taken;

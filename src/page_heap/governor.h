@@ -37,8 +37,8 @@ inline constexpr size_t kGrowthPart = Tuned(8, 2, 64);
 // A release gives up after this many refusals by the OS: some 20 us of calls.
 inline constexpr size_t kMaxRefusals = 64;
 
-// Which free memory is released: what ReleasePolicy decides; all, as soon as it is freed; none,
-// even on request.
+// Which free memory is released: the amount that ReleasePolicy decides; or all, as soon as it is
+// freed; or none, even on request.
 enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
 
 // Who set a limit. A container's limit counts only while the program has set none of this kind.
@@ -134,7 +134,8 @@ class Governor {
     policy_.Demand(in_use, unfit, fresh, now_ms);
     latest_ms_ = std::max(latest_ms_, now_ms);
   }
-  // Where it is time to call DecideRelease: the pages that were freed since the last time; else 0.
+  // If DecideRelease should be called now, returns the pages that were freed since the last time;
+  // else 0.
   [[nodiscard]] Length NoteFreed(Length n) { return policy_.PagesFreed(n); }
   // What to release now, at most `most`.
   ReleasePlan DecideRelease(int64_t now_ms, const Held& held, Length most);
@@ -167,7 +168,7 @@ class Governor {
   LimitWatch watch_{hints_.limit_event_due};
   // The OS refused to release anything when the heap was last above its soft limit.
   bool soft_release_refused_ = false;
-  // The last time that it was told: for readers of core dumps, which have no clock.
+  // The last time that a caller passed: for readers of core dumps, which have no clock.
   int64_t latest_ms_ = 0;
   ReleasePolicy policy_;
   HugepageSetting hugepages_;

@@ -75,7 +75,7 @@ constexpr bool GrowInHugepages(HugepageMode mode, Length held, Length request, L
          (request >= kHugeObject && held.pages() * kEarlyPart >= threshold.pages());
 }
 
-// Whether to advise the OS against hugepages: where it would make some unasked.
+// Whether to advise the OS against hugepages: needed if the OS makes them without being asked.
 constexpr bool OptOut(HugepageMode mode, bool in_hugepages) {
   return mode == HugepageMode::kAlways && !in_hugepages;
 }
@@ -100,9 +100,9 @@ enum class Need : bool {
 // number of spans has doubled. Cost: one question to the OS for each doubling.
 
 // A new span is pre-faulted if its class has this many spans in its shard already: the program will
-// probably use all of it. Most classes of a program have one span, which is almost empty. Peak of
-// perl hashes.pl: 15,204 KiB with all spans, 14,348 from the 5th, 14,236 from the 9th, 14,296 from
-// the 17th (decision 0014).
+// probably use all of it. Most classes of a program have one span, which is almost empty. The peak
+// of perl hashes.pl is 15,204 KiB if all spans are pre-faulted, 14,348 from the 5th span on, 14,236
+// from the 9th, 14,296 from the 17th (decision 0014).
 inline constexpr size_t kSpansBeforePrefault = Tuned(8, 1, 64);
 static_assert(std::has_single_bit(kSpansBeforePrefault));
 // Spans of a class are not pre-faulted when more than this part of one stayed unbacked. A touched

@@ -120,8 +120,8 @@ inline constexpr size_t kSearchedAtOnce = 1024;
 //
 // Cost. Mark: a step for each hugepage. Find: at most kSearchedAtOnce steps, each for one hugepage
 // or for the bits of some leaves, then it returns, so that the lock is free meanwhile. A walk over
-// all marks takes a step for each of their hugepages, for the others in their leaves, and for each
-// marked leaf: free memory and large objects elsewhere cost none.
+// all marks takes a step for each leaf with a mark, and for each hugepage in it, marked or not.
+// Free memory and large objects in other leaves cost nothing.
 class SmallPlaces {
  public:
   explicit SmallPlaces(PageMap& page_map) : page_map_(page_map) {}
@@ -140,9 +140,9 @@ class SmallPlaces {
            page_map_.HugepageOf(page).small;
   }
 
-  // Sets `part` to the first marked pages from part->first on: to adjacent hugepages, or their
-  // part. Where the search is not over within its steps, `part` is empty, and part->first is where
-  // to go on. False when there are no more.
+  // Sets `part` to the first marked pages from part->first on: to adjacent hugepages, or a part
+  // of them. If the search did not end within its steps, `part` is empty, and the next call
+  // continues at part->first. Returns false when there are no more.
   bool Find(PageRange* part) const {
     size_t steps = kSearchedAtOnce;
     PageId page = part->first;

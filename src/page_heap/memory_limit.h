@@ -148,7 +148,8 @@ class LimitWatch {
     event_.backed_bytes = backed_bytes;
     event_.limit_bytes = soft_limit_bytes;
   }
-  // `bytes` of the heap cannot be released.
+  // Called when `bytes` of the heap are in use and cannot be released: if these are below the
+  // limit, the next excess is notified again.
   void InUse(size_t bytes, size_t soft_limit_bytes) {
     notified_ = notified_ && IsAboveSoftLimit(soft_limit_bytes, bytes, true);
   }

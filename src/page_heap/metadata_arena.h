@@ -32,7 +32,8 @@ namespace tcmalloc {
 // The arena grows by this much: 16 system calls per MiB. A multiple of 64 KiB, the largest hardware
 // page.
 inline constexpr size_t kArenaChunkBytes = 64_KiB;
-// The first region has this size, each further one that of all before, up to the second number.
+// The first region has kFirstRegionBytes. Each further one is as large as all regions before it
+// together, up to kMaxRegionBytes.
 inline constexpr size_t kFirstRegionBytes = 512_KiB;
 inline constexpr size_t kMaxRegionBytes = 64_MiB;
 static_assert(kArenaChunkBytes % 64_KiB == 0 && kFirstRegionBytes >= 2 * kArenaChunkBytes);

@@ -75,7 +75,8 @@ TC_FAST_PATH GrowthDecision PageHeap::TryTake(const Request& request, bool backe
   store.Take(chunk, place, taken);
   // Hugepages are backed whole.
   taken->prefault = prefault && !store.hugepages().AreAdvised(*taken->span);
-  // A released place that was chosen although there was a backed one costs no more than it saves.
+  // A released place that was chosen although there was a backed one does not count as demand: its
+  // page faults cost no more than the choice saves.
   const Length faulted = taken->fresh ? unbacked - store.free(SpanStore::kReleased) : Length(0);
   state_.NoteDemand(faulted, request.now_ms);
   if (fresh > Length(0)) state_.governor.NoteGrown(state_.Held());

@@ -59,7 +59,7 @@ class PageHeap {
   Span* NewSampled(SizeClass c);
   // A span for small objects of the shard that owns `home`, next to its other spans: see NearRun.
   // `history`: of the span's class, which has `num_spans` spans. It may be pre-faulted then.
-  // Null, too, where there is none of the kind `memory`.
+  // Null also if there is no memory of the kind `memory`.
   Span* NewNear(Length n, SpanHome& home, size_t num_spans = 0, TouchHistory* history = nullptr,
                 Memory memory = Memory::kAny);
 
@@ -106,7 +106,7 @@ class PageHeap {
   Length ReleaseAtLeast(Length n);
   // Makes one decision about release and releases what is due now, at most `most` pages, rounded;
   // returns the number of pages. Delete does this by itself, a slice at a time; other callers do it
-  // for times when no thread frees. With `idle`, drains the kept spans first.
+  // for times when no thread frees. With `idle`, it drains the kept spans first.
   Length ReleaseDue(Length most, bool idle);
   // To be called on slow paths, without locks. Where no thread runs idle release, this releases
   // a slice of what has become due, after a look at the clock.
@@ -133,9 +133,9 @@ class PageHeap {
   // A request for `n` pages that failed may succeed when caches above this heap are emptied.
   bool MayFitAfterFlush(Length n);
 
-  // A free span for metadata, which never returns: when the OS has no address space left, only the
-  // heap's free memory may be left. At least `*bytes` bytes, and `*bytes` is set to their number;
-  // null when no free span is long enough.
+  // Takes a free span of at least `*bytes` bytes for metadata, for good: when the OS has no
+  // address space left, the heap's free memory may be the only memory left. Sets `*bytes` to the
+  // span's bytes; null when no free span is long enough.
   void* TakeForMetadata(size_t* bytes);
 
   // The span length that serves a request of `n` pages: whole hardware pages.

@@ -147,8 +147,8 @@ size_t PageHeap::DrainOne(SpanHome& home) {
 size_t PageHeap::DrainSpanCaches() {
   size_t bytes = 0;
   state_.homes.ForEach([&](SpanHome& home) {
-    // As much as is kept now. Threads that use the home may keep spans faster than this one takes
-    // them, so a drain until the home is empty might end only when they do.
+    // Drains only as much as is kept now. Threads that use the home may keep spans faster than this
+    // one takes them, so a drain until the home is empty might end only when they do.
     for (size_t left = home.kept.bytes() + home.pool.bytes(); left > 0;) {
       const size_t taken = DrainOne(home);
       if (taken == 0) break;

@@ -85,7 +85,7 @@ struct PageState {
     governor.NoteDemand(in_use, unfit, fresh, now_ms);
   }
 
-  // Provide their own synchronization.
+  // The following objects have locks or atomics of their own.
   MetadataArena& arena;
   PageHints hints;
   SpanHomes homes;

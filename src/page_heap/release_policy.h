@@ -92,7 +92,7 @@ class DemandHistory {
   int64_t window_start_ms_ = 0;
 };
 
-// RegretBudget: bounds what a program pays for memory that was released and needed again within
+// RegretBudget: bounds the page faults on memory that was released and needed again within
 // kRegretMs. Pure arithmetic: the caller brings the time.
 //
 // Rule. Time earns pages, at the rate at which page faults on all of them would take a fixed part
@@ -104,8 +104,8 @@ class DemandHistory {
 // Thread safety: none.
 class RegretBudget {
  public:
-  // The time is `now_ms`; a time before the last one changes nothing. The budget earns and holds
-  // `factor` times the pages of factor 1.
+  // Moves the time on to `now_ms`; a time before the last one changes nothing. The budget earns and
+  // holds `factor` times the pages of factor 1.
   void Advance(int64_t now_ms, double factor) {
     if (now_ms_ == kNever) window_start_ms_ = now_ms_ = now_ms;
     if (now_ms <= now_ms_) return;
@@ -146,7 +146,7 @@ class RegretBudget {
   // Below zero where more was released than was left.
   double pages_ = 0;
   // Pages released since window_start_ms_, and in the window before, less those that the program
-  // needed again. A window ends when kRegretMs have passed and the time is told.
+  // needed again. A window ends at the first call with a time after its kRegretMs.
   double latest_ = 0;
   double earlier_ = 0;
   int64_t window_start_ms_ = kNever;
@@ -158,10 +158,10 @@ class RegretBudget {
 //
 // Rule. The heap keeps the memory that the peak demand of the last seconds needed: a program that
 // used it a moment ago is likely to need it again. Free memory beyond that is released, as far as
-// RegretBudget allows: what the program needs again at once may cost it a small part of its time
-// only. The rate multiplies the budget. It also decides how long the last seconds are:
-// kReleaseMemoryMs at rates up to 1, less above. Rate 0 never releases. Why idle memory, and not
-// all that a program has just freed: docs/decisions/0053.
+// RegretBudget allows: page faults on memory that the program needs again at once may take only a
+// small part of its time. The rate multiplies the budget. It also decides how long the last seconds
+// are: kReleaseMemoryMs at rates up to 1, less above. Rate 0 never releases. Why idle memory, and
+// not all that a program has just freed: docs/decisions/0053.
 class ReleasePolicy {
  public:
   // What the heap holds.
@@ -191,7 +191,7 @@ class ReleasePolicy {
     budget_.Fault(fresh);
   }
 
-  // `n` pages were freed. Where it is time to decide: the pages that were freed since the last
+  // `n` pages were freed. If it is time to decide, returns the pages that were freed since the last
   // time; else 0.
   Length PagesFreed(Length n) {
     if (rate_ <= 0) return Length(0);

@@ -34,8 +34,8 @@ inline constexpr size_t kUnattendedBytes = Tuned(8_MiB, 0, 64_MiB);
 // Order. Spans that a thread of this shard emptied are handed out last in, first out. Spans that
 // another shard's thread emptied come after these, first in, first out: their cache lines are in
 // another CPU's cache, and the longer they have been there, the cheaper they are to fetch. (A
-// producer and a consumer on two CPUs without a common cache: 30 million objects per second with
-// the newest first, 40 million in this order.)
+// producer and a consumer on two CPUs without a common cache pass 30 million objects per second
+// with the newest first, and 40 million in this order.)
 //
 // Invariants
 //   K1  bytes() = sum of the lengths of all spans in the lists; count(n) of them have n pages.
@@ -103,11 +103,12 @@ class alignas(kCacheLineSize) SpanCache {
 
 // The spans of large objects that one shard keeps for its next use. A request takes a
 // part of the shortest kept span that is long enough; a span that comes back is joined with its
-// kept neighbours. What a pool lacks comes from the page heap in chunks, and the request takes the
-// first part of one: so the objects of one shard lie together, and threads on two CPUs seldom write
-// to the same lines of records and of the page map. So threads on different CPUs replace large
-// objects without the page heap's lock, and memory that was freed a moment ago, and is in the CPU's
-// cache, serves the next request of any size. Why not a cache for each size: decision 0038.
+// kept neighbours. A pool that lacks memory takes a chunk from the page heap, and the request takes
+// the first part of the chunk. So the objects of one shard lie together, and threads on two CPUs
+// seldom write to the same cache lines of records and of the page map. Threads on different CPUs
+// can replace large objects without the page heap's lock. Memory that was freed a moment ago, and
+// is in the CPU's cache, serves the next request of any size. Why not a cache for each size:
+// decision 0038.
 //
 // States. A kept span is kKept, and its owner is the number of the pool. The page heap counts the
 // span as in use, like a large object. So the pool may change the length and the page-map entries
@@ -122,13 +123,13 @@ class alignas(kCacheLineSize) SpanCache {
 //   L3  The page heap counts hidden() large objects too many: +1 for each object that became a kept
 //       span, -1 for each span that was handed out or given up. Modulo SIZE_MAX + 1: an object that
 //       was joined to another may be handed out in two parts.
-// Synchronization: the lock of the shard's kept spans. Who walks over all spans
-// (SpanStore::ListSpans) must hold those of all shards, too, or be the only thread.
+// Synchronization: the lock of the shard's kept spans. A thread that walks over all spans
+// (SpanStore::ListSpans) must hold these locks of all shards, too, or be the only thread.
 
 // Pages that a pool takes from the page heap at once, if there is a free span of that length, and
 // the longest object that it keeps and serves. Two threads that replace objects of up to 256 KiB,
-// 32 MiB together: 64 ms with spans of their own length, 54 ms with 256 KiB, 32 ms with 1 MiB
-// (decision 0045).
+// 32 MiB together, take 64 ms with spans of their own length, 54 ms with chunks of 256 KiB, and 32
+// ms with 1 MiB (decision 0045).
 inline constexpr Length kPoolChunk = TunedLength(1_MiB, 64_KiB, 64_MiB);
 // A pool's request drains the other pools only if they keep more than this part of the memory in
 // use. The two threads of kPoolChunk take 54 ms if it always drains them, 32 ms with 8, 45 ms with
@@ -147,7 +148,7 @@ class alignas(kCacheLineSize) SpanPool {
   // Whether pools keep and serve spans of `n` pages.
   static constexpr bool Serves(Length n) { return n <= kPoolChunk; }
 
-  // Before the first use. No two pools of a page heap have the same index.
+  // Called before the first use. No two pools of a page heap have the same index.
   void Attach(PageMap& page_map, size_t index) {
     page_map_ = &page_map;
     number_ = static_cast<uint16_t>(Span::kFirstPool + index);
@@ -180,7 +181,7 @@ class alignas(kCacheLineSize) SpanPool {
   bool needs_records() const { return num_records_.value() == 0; }
   bool has_spare_records() const { return num_records_.value() > 2 * kPoolRecords; }
   void AddRecords(IntrusiveList<Span>* records) TC_EXCLUDES(lock_);
-  // Takes all but kPoolRecords.
+  // Takes all spare records but kPoolRecords.
   IntrusiveList<Span> TakeSpareRecords() TC_EXCLUDES(lock_);
 
   // The owner of the spans that it keeps; constant after Attach.
@@ -223,7 +224,7 @@ struct SpanHome {
   SpanHome(const SpanHome&) = delete;
   SpanHome& operator=(const SpanHome&) = delete;
 
-  // Take the lock: spans of small objects, and of large ones.
+  // These take the lock: for the kept spans of small objects, and for those of large ones.
   SpanCache kept;
   SpanPool pool;
   // The end of the home's last new span; PageId() before there is one. Page heap's lock.

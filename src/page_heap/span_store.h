@@ -52,15 +52,15 @@ namespace tcmalloc {
 // The rules by which a span's place is chosen: when to save address space, and how long near runs
 // are. Pure functions.
 
-// The lengths of near runs, powers of two. A CPU prefetches past the end of a span, into memory in
-// which another CPU works: two threads took 6 ns for each cache line with blocks of 32 KiB, 3.6
-// with 64 KiB, 1.9 with 256 KiB or more. The last pages of a run are wasted: 1 to 2 % of a heap of
-// 800 MiB with runs of 256 KiB, 0.3 % with 1 MiB (decision 0010).
+// The shortest and the longest near runs, powers of two. A CPU prefetches past the end of a span,
+// into memory on which another CPU works: two threads took 6 ns for each cache line with blocks of
+// 32 KiB, 3.6 ns with 64 KiB, 1.9 ns with 256 KiB or more. The last pages of a run are wasted: 1 to
+// 2 % of a heap of 800 MiB with runs of 256 KiB, 0.3 % with 1 MiB (decision 0010).
 inline constexpr Length kMinNearRun = TunedLength(256_KiB, 64_KiB, 2_MiB);
 inline constexpr Length kMaxNearRun = TunedLength(1_MiB, kMinNearRun.bytes(), 2_MiB);
 static_assert(std::has_single_bit(kMinNearRun.pages()) && std::has_single_bit(kMaxNearRun.pages()));
-// What placement may take beyond the memory in use, as a part of it: the current runs of all shards
-// together, and the address space beyond the spare. Not measured.
+// The part of the memory in use that the current runs of all shards together may take; also the
+// part by which address space may exceed the most in use, beyond the spare. Not measured.
 inline constexpr size_t kPlacementPart = Tuned(16, 4, 256);
 
 // When to place a large object so that it saves address space rather than page faults.
@@ -71,9 +71,10 @@ inline constexpr size_t kPlacementPart = Tuned(16, 4, 256);
 // and 9 bytes of the page map for each page), so it is saved only when the heap has much more of it
 // than was ever in use at once.
 //
-// How much more: one growth of the greatest length and a part. With 128 MiB, heaps of 500 MiB take
-// more than 1.25 times what best fit takes. To save space always costs 1.4 times the page faults
-// with buffers of 64 KiB to 4 MiB; never, up to 1.5 times the address space (decision 0030).
+// "Much more" means more by the longest growth of the heap plus a part of the most in use. With 128
+// MiB instead, heaps of 500 MiB take more than 1.25 times the address space of best fit. If space
+// is always saved, buffers of 64 KiB to 4 MiB cause 1.4 times the page faults; if it is never
+// saved, heaps take up to 1.5 times the address space (decision 0030).
 //
 // `system`: pages from the OS; `most_in_use`: the most that were ever in use at once; `spare`:
 // PageHeapOptions::spare_space.
@@ -81,8 +82,8 @@ constexpr bool SavesSpace(Length system, Length most_in_use, Length spare) {
   return system > most_in_use + Length(most_in_use.pages() / kPlacementPart) + spare;
 }
 
-// How long near runs are: the runs of pages in which the spans of one shard follow
-// each other.
+// The length of near runs: the ranges of pages in which the spans of one shard follow each
+// other.
 //
 // `in_use`: pages in use in the heap; `shards`: the number of shards that have spans.
 constexpr Length NearRun(Length in_use, size_t shards) {
@@ -93,8 +94,8 @@ constexpr Length NearRun(Length in_use, size_t shards) {
   return run;
 }
 
-// Which memory may serve a request of a shard: the spans that are kept for it; any backed memory,
-// kept or free; memory that the OS would have to back, too.
+// Which memory may serve a request of a shard: only the spans that the shard keeps; or any backed
+// memory, kept or free; or also memory that the OS would have to back.
 enum class Memory : uint8_t { kKept, kBacked, kAny };
 
 class SpanStore {
@@ -152,8 +153,8 @@ class SpanStore {
   Span* TakeRecord();
   void ReturnRecord(Span* span);
 
-  // The best place; without a span when there is none. With `backed_only`, only backed places
-  // count.
+  // Returns the best place; its span is null when no place is long enough. With `backed_only`,
+  // only backed places count.
   Place FindPlace(const Request& request, bool backed_only) const;
   // The best backed place.
   Place FindBackedPlace(const Request& request) const { return FindOfKind(request, kBacked); }
@@ -163,7 +164,7 @@ class SpanStore {
 
   // There are `more` free pages after `span`; sets `*fresh` to their FreshPages.
   bool CanExtend(const Span& span, Length more, Length* fresh) const;
-  // Makes the large object's span `n` pages long. Requires: CanExtend, if it grows.
+  // Makes the large object's span `n` pages long. To make it longer requires CanExtend.
   void Resize(Span* span, Length n);
   // Frees a span in use.
   void Delete(Span* span);
@@ -229,10 +230,11 @@ class SpanStore {
   Length FreeAround(const Span* span) const {
     return span->in_run ? free_runs_.RunOf(span).length() : span->num_pages;
   }
-  // Adjacent to the home's last span, else, if there is one, in a free span in which no other home
-  // continues.
+  // Finds a place adjacent to the home's last span; else one in a free span in which no other home
+  // continues, if there is such a span.
   Place FindNear(const Request& request, FreeKind kind) const;
-  // The tightest fit in which no other home continues (one span of each length is tried).
+  // The shortest free span that is long enough and in which no other home continues (tries one span
+  // of each length).
   Span* FindRun(Length n, const SpanHome& home, FreeKind kind) const;
 
   // The free span that `page` is the first or the last of; null when there is none.

@@ -38,10 +38,10 @@ Span* SpanStore::TakeForMetadata(Length n, bool may_cut) {
   return span;
 }
 
-// Each cut leaves entries of its two neighbours in the page map, and so backs pages of the map
-// that a long span would not need: with cuts after each slice, 0.9 GiB for a terabyte that was
-// never touched. So of a long span a part is taken at once, small enough that most of the span can
-// be allocated meanwhile.
+// Each cut writes entries for the two spans beside it into the page map, and so backs pages of the
+// map that a long span would not need: with a cut after each slice, a terabyte that was never
+// touched would need 0.9 GiB. So a larger part of a long span is cut off at once, but one so small
+// that most of the span can be allocated meanwhile.
 static Length ReleasedAtOnce(Length n) {
   const Length part(n.pages() / kReleasePart & ~(kHugepagePages.pages() - 1));
   return std::clamp(part, kReleaseSlice, kMaxReleasePart);

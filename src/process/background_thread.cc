@@ -51,7 +51,7 @@ constinit std::atomic<uint32_t> frees{0};
 constinit std::atomic<uint32_t> asleep{kAwake};
 
 // Sleeps until the next pass, if one is needed; otherwise until pages are freed after `frees` was
-// `seen`. At most until the thread must stop, or a request arrives from outside.
+// `seen`. Returns earlier when the thread must stop, or when another process makes a request.
 void Sleep(Heap& heap, bool needs_pass, uint32_t seen) {
   const uint32_t how = needs_pass ? kForATime : kUntilFrees;
   asleep.store(how, std::memory_order_seq_cst);

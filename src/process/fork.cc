@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prepare holds the heap; Parent and Child let it go. The contract is in the header. Handlers of
 // other libraries may run while the heap is held: if they registered first, their prepare handlers
-// run after ours, and their parent and child handlers before ours. They may allocate, and pass
-// through the locks. Objects that other threads have outside of locks at the moment of fork are on
-// their stacks, and the child leaks them: a few objects per thread, or the contents of the caches
-// that a thread is emptying. The child takes back memory that was being released at that moment,
-// since it is on record.
+// run after ours, and their parent and child handlers before ours. They may allocate: the thread
+// that holds the heap does not wait for its locks. Objects that other threads have outside of locks
+// at the moment of fork are on their stacks, and the child leaks them: a few objects per thread, or
+// the contents of the caches that a thread is emptying. The child takes back memory that was being
+// released at that moment, since it is on record.
 //
 // Why fork returns although signal handlers fork. Let thread A have a lock of the heap, in a
 // section that its signal handler interrupted, and let the handler fork. A's hold waits for each
@@ -81,7 +81,8 @@ void ForEachInnerLock(Heap& heap, F f) {
 }
 
 // True if a signal handler of the calling thread has interrupted a critical section of the thread,
-// or another hold. Also true while a thread with the same number is in a critical section.
+// or another hold. Also true while another thread that has the same number is in a critical
+// section.
 bool IsInterrupted(Heap& heap) {
   bool interrupted = heap.registry.lock().InterruptedByThisThread();
   ForEachInnerLock(heap, [&](const auto& lock) { interrupted |= lock.InterruptedByThisThread(); });

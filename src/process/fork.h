@@ -94,8 +94,8 @@ void InstallForkHandlers();
 //     the slot by that to kEmptyBins before it touched the cache (thread_cache/thread_slot.h): in
 //     the child the pointer stays so, and each call takes the slow path.
 //   * No thread holds a lock of the C library's malloc, since the program's threads use this
-//     allocator. Where a library is bound to the C library's malloc, the child is as it would be
-//     without this library.
+// allocator. If another library is bound to the C library's malloc, its calls in the child have the
+// same effect as without this library.
 //   * Objects of the heap keep their memory, as nothing is released. A pointer is the heap's if the
 //     page map has it, which is read without a lock: entries of pages with objects do not change.
 //   * Threads of the child get no cache, and do the same.

@@ -62,7 +62,7 @@ class IdleRelease {
  private:
   const std::atomic<uint32_t>* stop_;
   uint32_t frees_ = 0;
-  // Passes since `frees` has changed.
+  // The number of passes since `frees` last changed.
   int idle_passes_ = 0;
 };
 

@@ -3,18 +3,19 @@
 // once, and what a garbage collection takes from it. Pure functions.
 //
 // Rule (slow start with overages, after the TCMalloc document). A bin starts with room for a few
-// objects, at least a line batch. When empty, it fetches as many objects as its limit says, up to a
-// batch; the limit doubles up to a batch, then grows by a batch. When full, a limit up to a batch
-// doubles, and no object leaves while the cache may grow, if the thread fetched as many objects:
-// they are its own. Nothing shows that the thread will allocate more than that, so frees fill a bin
-// further only up to a bound (FreesMayFill). At a batch or more the bin returns as many
-// objects as it would fetch. A limit above a batch counts an overage, and shrinks by a batch after
-// some of them (kMaxOverages). So a bin that is used more for freeing than for allocating grows
-// only to the size at which all of it moves at once. Above two batches half the limit moves, so the
-// objects that stay are copied less often. While the budget is short, half of any limit moves.
+// objects, at least a line batch. When the bin is empty, it fetches as many objects as its limit
+// allows, up to a batch; the limit doubles up to a batch, then grows by a batch. When the bin is
+// full, a limit up to a batch doubles. No object leaves while the cache may grow and the bin has no
+// more objects than the thread fetched, since these are the thread's own. Nothing shows that the
+// thread will allocate more than that, so frees fill a bin further only up to a bound
+// (FreesMayFill). At a batch or more the bin returns as many objects as it would fetch. A limit
+// above a batch counts an overage, and shrinks by a batch after some of them (kMaxOverages). So a
+// bin that is used more for freeing than for allocating grows only to the size at which all of it
+// moves at once. Above two batches half the limit moves, so the objects that stay are copied less
+// often. While the budget is short, half of any limit moves.
 //
-// Unlike the document, which adds one object at a time below a batch, the limit doubles: a central
-// list costs a few nanoseconds per object, and a lock per call.
+// Below a batch the limit doubles, while the document adds one object at a time: a call of a
+// central list costs a few nanoseconds per object, and a lock.
 #pragma once
 
 #include <algorithm>
@@ -28,18 +29,19 @@
 namespace tcmalloc {
 
 // The most bytes of a bin. Last-in-first-out reuse mixes the order of addresses, which the bitmaps
-// of the central free list restore, so bins are small. 4 MiB: a quarter slower on containers, and
-// fifteen times the memory in a producer/consumer. 256 KiB: rptest 14 % faster, containers 5 to 9 %
-// and lru 4 to 10 % slower (decision 0009).
+// of the central free list restore, so bins are small. With 4 MiB, containers is a quarter slower,
+// and a producer/consumer takes fifteen times the memory. With 256 KiB, rptest is 14 % faster, but
+// containers 5 to 9 % and lru 4 to 10 % slower (decision 0009).
 inline constexpr size_t kMaxBinBytes = Tuned(128_KiB, 32_KiB, 1_MiB);
 // If fewer objects than this fit into kMaxBinBytes, a bin may hold this many, up to twice the
-// bytes: 128 KiB are too few for a thread whose use of a class goes up and down. rptest 106 to 90
-// million instructions (decision 0009).
+// bytes: 128 KiB are too few for a thread whose use of a class goes up and down. This lowered
+// rptest from 106 to 90 million instructions (decision 0009).
 inline constexpr size_t kMinMaxObjects = Tuned(64, 2, 256);
 // The most bytes of objects above kLongObjectBytes. A lock waits until the CPU has written the
 // lines that the thread touched before, so refills of long objects should be rare. Two threads that
-// hold and free objects of 32 to 64 KiB execute 900 instructions for each with 512 KiB, 290 with 2
-// MiB; one thread that holds 24 MiB 600 with 2 MiB, 280 with 4 MiB (decision 0049).
+// hold and free objects of 32 to 64 KiB execute 900 instructions for each object with 512 KiB, and
+// 290 with 2 MiB. One thread that holds 24 MiB executes 600 with 2 MiB, and 280 with 4 MiB
+// (decision 0049).
 inline constexpr size_t kMaxBinBytesOfLong = Tuned(4_MiB, kMaxBinBytes, 16_MiB);
 inline constexpr size_t kLongObjectBytes = Tuned(8_KiB, 8_KiB, kMaxSmallSize);
 // The most objects: a BinArray of 16 KiB has room for them. A multiple of 8, so of every line
@@ -61,15 +63,16 @@ inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
 inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // While nothing is unclaimed, a collection spares an unused bin of few bytes: what the bin claims,
 // doubled for each collection since it ran empty or full, may be at most this part of the cache's
-// limit. So the cost of a bin's refills is about proportional to the bytes that it claims. 400
-// threads that take turns: 30 refills for 1000 pairs if no unused bin is spared, 22 with a rule
-// that spared them for about as long (decision 0048).
+// limit. So the cost of a bin's refills is about proportional to the bytes that it claims. With 400
+// threads that take turns, 1000 pairs need 30 refills if no unused bin is spared, and 22 with an
+// earlier rule that spared bins for about as long (decision 0048).
 inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
 // A class of kLateBytes or more gets a bin only after kLateUses allocations or frees. Most programs
-// have few such objects, once (vectors and hash tables that grow to their final size). A bin would
-// leave one or two of each class in the cache for good, and would fetch objects adjacent to one
-// that grows: without this rule vector-growth takes 305 MiB instead of 247. With kUncachedBytes
-// this lowered the peak of python objects.py from 38,056 to 36,890 KiB (decision 0009).
+// have few such objects, and only once (vectors and hash tables that grow to their final size). A
+// bin would keep one or two objects of each such class in the cache for good. It would also fetch
+// objects adjacent to one that grows: without this rule vector-growth takes 305 MiB instead of 247.
+// With kUncachedBytes this rule lowered the peak of python objects.py from 38,056 to 36,890 KiB
+// (decision 0009).
 inline constexpr size_t kLateBytes = Tuned(32_KiB, 4_KiB, kMaxSmallSize);
 inline constexpr uint8_t kLateUses = Tuned(16, 0, 100);
 // The most collections that are counted since a bin ran empty or full: 4 bits of a BinArray.
@@ -115,9 +118,9 @@ constexpr uint8_t UsesWithoutBin(SizeClass c) {
   return kSizeClasses.size(c) < kLateBytes ? 0 : kLateUses;
 }
 
-// Whether a full bin may grow though the thread did not fetch as many objects as it then holds.
-// Also whether a free makes a bin, with its first limit; otherwise the class gets one when the
-// thread allocates. `most_bytes` is CacheBudget::MaxBinBytesOfFrees.
+// Whether a full bin may grow although the thread did not fetch as many objects as the bin then
+// holds. Also whether a free makes a bin, with its first limit; otherwise the class gets a bin when
+// the thread allocates. `most_bytes` is CacheBudget::MaxBinBytesOfFrees.
 constexpr bool FreesMayFill(SizeClass c, size_t limit, size_t most_bytes) {
   return 2 * limit * kSizeClasses.size(c) <= most_bytes;
 }
@@ -171,9 +174,9 @@ struct BinUse {
   uint8_t unused_for;
 };
 
-// Whether a collection spares the bin. `max_bytes` is the limit of its cache; or 0 if the budget is
-// not short, and the collection spares only bins in use. A refill costs about the same whatever it
-// moves, so a bin of few bytes may stay although it is seldom used.
+// Whether a collection spares the bin. `max_bytes` is the limit of the bin's cache; or 0 if the
+// budget is not short: then a collection spares only bins in use. A refill costs about the same
+// however many bytes it moves, so a bin of few bytes may stay although it is seldom used.
 constexpr bool IsSpared(SizeClass c, const BinUse& use, size_t max_bytes) {
   const uint64_t doubled = (uint64_t{1} << use.unused_for) - 1;
   return doubled * use.limit * kSizeClasses.size(c) <= max_bytes / kSparedPart;
@@ -186,9 +189,9 @@ struct Collection {
 
 // What a garbage collection takes from a bin that it does not spare: half of the objects and half
 // of the limit. It is not known how many of the objects were needed since the bin last ran empty or
-// full. Half makes a mistake cheap, and a class that is no longer used
-// drains within a few collections. Limits shrink because a cache claims the bytes of its limits,
-// not of its objects.
+// full. If a needed object is among the half that leaves, little is lost; and the bin of a class
+// that is no longer used becomes empty within a few collections. Limits shrink because a cache
+// claims the bytes of its limits, not of its objects.
 constexpr Collection DecideCollection(SizeClass c, const BinUse& use) {
   const size_t line = kSizeClasses.line_objects(c);
   const size_t release = use.count > 1 ? use.count / 2 : use.count;

@@ -6,8 +6,8 @@
 // Taking. A thread takes caches as thread_slot.h describes, and holds the registry's lock from the
 // first swap of a pointer until the last pointer is restored. Meanwhile the taker only detaches the
 // arrays from the bins; their objects go to the central cache afterwards, without the lock. So the
-// owner is without its cache for no longer than a membarrier and the detaching of a few caches
-// take, and neither fork nor a thread's end can happen in the middle of a taking.
+// owner lacks its cache only for the time of a membarrier and the detaching of a few caches.
+// Neither fork nor a thread's end can happen while a cache is being taken.
 //
 // Invariants
 //   R1  A listed cache is reachable through its slot, except while the lock is held or the cache is
@@ -96,7 +96,7 @@ class Registry {
   // or a setting forbids the call.
   using Barrier = bool (*)();
 
-  // The holder of a cache.
+  // Which kind of thread holds a cache.
   enum class Holder : uint8_t {
     kThread,  // a thread that may be using it
     kOrphan,  // a thread that exists in the parent process only
@@ -198,7 +198,7 @@ class Registry {
   // ThreadCache::Alarm).
   void AlarmAll() TC_EXCLUDES(lock_);
 
-  // For readers without the lock.
+  // All caches, for readers that do not hold the lock.
   const AllCaches& all() const { return all_; }
 
   // Calls f(cache, its holder) for every cache but the unused ones, with the lock held.
@@ -300,7 +300,7 @@ class Registry {
   AllCaches all_;
   // Written with lock_ held; read by any thread. No other data depends on it, so relaxed suffices.
   std::atomic<bool> total_was_set_{false};
-  // The same.
+  // As total_was_set_.
   std::atomic<size_t> max_bin_bytes_of_frees_{0};
 
   // Written with lock_ held; read without it as a hint.
@@ -315,8 +315,8 @@ class Registry {
   const ThreadSlot* survivor_ = nullptr;
 };
 
-// Sums over all thread caches of a registry, and a test whether an address is on a stack of their
-// threads.
+// Sums over all thread caches of a registry, and a function that finds whether the stack of one of
+// their threads contains an address.
 //
 // Thread safety: any. Figures are racy while the caches' owners run. Cost: TotalsOf and
 // CachedObjects walk over the bins of all caches without a lock (see AllCaches).

@@ -2,8 +2,8 @@
 // ThreadCache: one thread's free objects, in a bin per size class, and the owner's slow paths:
 // refill, overflow, garbage collection, flush.
 //
-// Role. Moves objects between the bins and the central cache. While it calls the central cache, the
-// page heap or the arena, the objects in flight are on the stack, the bins are consistent and
+// Role. It moves objects between the bins and the central cache. While it calls the central cache,
+// the page heap or the arena, the objects in flight are on the stack, the bins are consistent and
 // `busy` is clear: a system call never delays a thread that wants to take the cache, and an
 // allocation in a signal handler for SIGABRT finds consistent bins.
 //
@@ -14,11 +14,11 @@
 // filled at the last collection (CacheBudget::Excess), and collections are rarer: the cache
 // does not take the registry's lock for each refusal.
 //
-// Synchronization. Everything but the links is accessed by the owner inside an access section of
-// its slot, or by a thread that has taken the cache (registry.h). What one section read may be
-// outdated in the next: another thread may have emptied the cache between the two. The registry's
-// lock guards the links and max_bytes. Cost. There is one refill or overflow per batch, which takes
-// a central lock and a few nanoseconds per object.
+// Synchronization. The owner accesses everything but the links inside an access section of its
+// slot. A thread that has taken the cache (registry.h) may access it, too. What one section read
+// may be outdated in the next: another thread may have emptied the cache between the two. The
+// registry's lock guards the links and max_bytes. Cost. There is one refill or overflow per batch,
+// which takes a central lock and a few nanoseconds per object.
 #pragma once
 
 #include <algorithm>
@@ -47,8 +47,8 @@ size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataAr
 
 // A cache that claims kReturnedFromBytes returns its objects above kReturnedAboveBytes before it
 // takes memory that is not backed. Two threads that replace objects of 32 to 64 KiB need 15 % more
-// memory without this rule, none more with it. rptest needs 10 % more with 1 MiB and 8 KiB, 2 %
-// with these (decision 0049).
+// memory without this rule, and no more memory with it. rptest needs 10 % more with 1 MiB and 8
+// KiB, and 2 % more with these values (decision 0049).
 inline constexpr size_t kReturnedFromBytes = Tuned(256_KiB, 64_KiB, 64_MiB);
 inline constexpr size_t kReturnedAboveBytes = Tuned(1_KiB, 1_KiB, kLongObjectBytes);
 
@@ -103,8 +103,8 @@ class ThreadCache {
   // and an alarm reset the count, so an old number may repeat by chance; then a cache in use counts
   // as idle once.
   uint64_t ActivityStamp() const {
-    // The first number only falls, and the second only rises, so the difference changes with
-    // either.
+    // The first number is only ever lowered, and the second only raised, so their difference
+    // changes with either.
     return uint64_t{table_.bytes_until_sample()} - slow_paths_.value();
   }
 
@@ -241,7 +241,7 @@ class ThreadCache {
 
   // Written by the owner; read by a forked child.
   std::atomic<bool> changing_{false};
-  // Set by any thread, cleared by the owner, which may see it late.
+  // Any thread sets it, and the owner clears it; the owner may see the change late.
   std::atomic<bool> flush_requested_{false};
   std::atomic<bool> detached_{false};
 

@@ -78,7 +78,8 @@ class AnonymousMemory final : public VirtualMemory {
   size_t hardware_page_size() const override { return mmap_.hardware_page_size(); }
 
   // The list of mapped memory. Memory that is missing has not been written to, since Map lists it
-  // before it returns. Ranges that are being unmapped or moved to are missing, too.
+  // before it returns. A range that is being unmapped, or to which an object is being moved, is
+  // missing, too.
   MappedRanges& mapped() { return mapped_; }
 
   // Calls f(lock) for every lock, in order of rank.

@@ -51,7 +51,8 @@ class BackingFile {
 
   // Takes the next piece.
   Piece Claim(size_t bytes) TC_EXCLUDES(lock_);
-  // Returns a piece that was not mapped, if it was the last.
+  // Makes the bytes of a claimed piece available again. Only for a piece that was not mapped;
+  // has no effect if another piece was claimed after it.
   void Return(const Piece& piece) TC_EXCLUDES(lock_);
   // Returns the bytes that are left.
   uint64_t Room() TC_EXCLUDES(lock_);

@@ -142,8 +142,8 @@ class HeapMemory final : public VirtualMemory {
   Mapping MapWithoutCustom(size_t bytes, size_t alignment);
 
   // Makes `custom` the only source of memory; null restores the others. Its memory is not assumed
-  // to be zero-filled, and is never unmapped. It is released only if it comes from
-  // MapWithoutCustom. Requires: `custom` lives as long as the process.
+  // to be zero-filled, and is never unmapped. The heap releases memory of `custom` only if it comes
+  // from MapWithoutCustom. Requires: `custom` lives as long as the process.
   void SetCustom(CustomMemory* custom) { custom_.store(custom, std::memory_order_release); }
   CustomMemory* custom() const { return custom_.load(std::memory_order_acquire); }
 
@@ -188,7 +188,7 @@ class HeapMemory final : public VirtualMemory {
   // Relaxed: the only thread of a child writes it, and threads that it starts read it.
   std::atomic<bool> in_forked_child_{false};
 
-  // Provide their own synchronization.
+  // The following objects have locks or atomics of their own.
   FileMemory memfs_;
   FileMemory device_;
   MemoryRanges ranges_;

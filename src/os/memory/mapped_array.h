@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MappedArray: a growing array in its own mapping, for rarely run code that must not allocate.
-// Thread safety: as for an int. Cost: a system call whenever it doubles; on average an element is
-// copied at most twice.
+// Thread safety: that of an int, so concurrent writes need a lock. Cost: a system call whenever
+// it doubles; on average an element is copied at most twice.
 #pragma once
 
 #include <algorithm>
