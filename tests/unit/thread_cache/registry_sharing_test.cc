@@ -523,7 +523,8 @@ TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
     const size_t left = thread.cache()->table().CachedObjects(stale);
     size_t rounds = 0;
     while (thread.cache()->table().CachedObjects(stale) == left) {
-      thread.Use(busy, 64);
+      // Few at a time, so that the rounds tell collections apart also with pointers of 4 bytes.
+      thread.Use(busy, 24);
       ASSERT_LT(++rounds, 1000u);
     }
     rounds_between.push_back(rounds);
