@@ -73,8 +73,19 @@ def children_of(pid):
         return []
 
 
+def is_asleep(thread):
+    """Whether a thread waits in the kernel. `thread` is a folder of /proc. A thread that is preempted while it prepares to wait has
+    the state S, too, but still runs: only the file `syscall` tells the two apart."""
+    if state_of(thread) != "S":
+        return False
+    try:
+        return (thread / "syscall").read_text() != "running\n"
+    except OSError:
+        return False
+
+
 def wait_until_asleep(pid):
-    wait_until(lambda: all(state_of(task) == "S" for task in tasks(pid)), f"all threads of {pid} sleep")
+    wait_until(lambda: all(is_asleep(task) for task in tasks(pid)), f"all threads of {pid} sleep")
 
 
 def wait_for_mapping(pid, name):

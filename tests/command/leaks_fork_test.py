@@ -14,8 +14,8 @@ import signal
 import subprocess
 import time
 
-from harness import (INCOMPLETE, LEAKS, TIMEOUT_S, Process, Tracer, children_of, needs_root, new_folder, run_test, state_of, status_of,
-                     tasks, wait_until)
+from harness import (INCOMPLETE, LEAKS, TIMEOUT_S, Process, Tracer, children_of, is_asleep, needs_root, new_folder, run_test, state_of,
+                     status_of, tasks, wait_until)
 
 LEAKED = 10
 CHECKS = 5
@@ -32,7 +32,7 @@ class Forked(Process):
         super().__init__(test.library, test.program, where, stderr=subprocess.PIPE, **options)
         self.where = where
         if where in SLEEPING:
-            wait_until(lambda: state_of(self.pid) == "S", f"{where} sleeps")
+            wait_until(lambda: is_asleep(pathlib.Path(f"/proc/{self.pid}")), f"{where} sleeps")
         self.asleep_s = time.monotonic()
 
     def expect_right(self, test):
