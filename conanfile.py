@@ -49,6 +49,8 @@ class TcmallocRecipe(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
+        # Conan's presets in the folder of the sources would hide those of CMakePresets.json.
+        toolchain.user_presets_path = False
         toolchain.cache_variables["TCMALLOC_COMMAND"] = False
         toolchain.cache_variables["TCMALLOC_TESTS"] = False
         toolchain.cache_variables["TCMALLOC_BENCH"] = False
