@@ -278,8 +278,9 @@ void FreeExpecting(void* p, const FreeCall& call, SizeClass expected) {
 // keep `p` if it is large: a growing object seldom shrinks again, and the memory can serve other
 // requests.
 void FreeOutgrown(SizeClass c, void* p) {
-  if (kSizeClasses.size(c) < kUncachedBytes)
+  if (kSizeClasses.size(c) < kUncachedBytes) {
     return Deallocate<&FreeSlow<AllocationKind::kMalloc>>(p);
+  }
   NotifyDeleteHooks(p);
   if (InStrayChild()) return;
   ThreadCache* const cache = CacheForFree();
