@@ -52,7 +52,8 @@ std::vector<Address> ReadFrames(Image& image, const Record& record) {
   return frames;
 }
 
-// Returns the address of the SampleTable; 0 if there is none, or the library has no samples.
+// Returns the address of the SampleTable; 0 if it does not exist yet, or the library has no
+// samples.
 Address TableOf(const Target& target, bool* supported) {
   const size_t pointer = target.pointer_bytes();
   constexpr size_t kTableOfLayout = 2;  // SampleLayout: text, bytes, address of the pointer

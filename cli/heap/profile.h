@@ -63,8 +63,8 @@ class CallStacks {
 // Adds the guards on which the samples depend. Throws BadImage. Without `stacks`, the call stacks
 // are read from the target's image, too.
 Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks* stacks = nullptr);
-// Returns the bytes of the sample table, its lock included; empty if there is none. Each change of
-// the samples changes these bytes irreversibly, since the samples are numbered. So if they are
+// Returns the bytes of the sample table, its lock included; empty if no table exists. Each change
+// of the samples changes these bytes irreversibly, since the samples are numbered. So if they are
 // equal before and after a reading, and the lock is free, the samples were those of one moment.
 // Throws BadImage.
 std::vector<char> SampleTableState(const Target& target);

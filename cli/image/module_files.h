@@ -34,8 +34,8 @@ class FileSearch {
   std::vector<std::string> PathsOf(const Module& module) const;
   // Opens a file that PathsOf returned.
   OpenedFile Open(const std::string& path) const;
-  // Opens the file with the module's separate debug information that has its build id; -1 if there
-  // is none.
+  // Opens the file with the module's separate debug information that has its build id; -1 if no
+  // file has it.
   int OpenDebugFile(const Module& module) const;
   // Opens the root directory of the process; -1 if it does not run here.
   int OpenRoot() const;
@@ -102,11 +102,11 @@ class DebugFiles {
   // The descriptors that this object has open.
   std::vector<int> descriptors() const;
 
-  // Opens the file with that name and checksum, or the module's build id if it has one; -1 if there
-  // is none.
+  // Opens the file with that name and checksum, or the module's build id if it has one; -1 if no
+  // file matches.
   int OpenLinked(const std::string& name, uint32_t checksum) const;
-  // Opens the file with that build id to which `name` leads from the file `from`; -1 if there is
-  // none.
+  // Opens the file with that build id to which `name` leads from the file `from`; -1 if no
+  // file matches.
   int OpenShared(const std::string& name, const std::string& build_id,
                  const std::string& from) const;
 

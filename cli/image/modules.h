@@ -12,7 +12,7 @@ namespace cli {
 // What identifies an ELF file. The file is untrusted and may change while it is read, so it is read
 // in pieces with bounds, and never mapped.
 
-// Returns the build id in the contents of a note segment, in hexadecimal; empty if there is none.
+// Returns the build id in the contents of a note segment, in hexadecimal; empty without one.
 std::string BuildIdIn(const std::vector<char>& notes);
 // Returns the build id of an open file, in hexadecimal; empty if it has none.
 std::string BuildIdOf(int descriptor);

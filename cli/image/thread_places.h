@@ -27,7 +27,7 @@ struct ThreadStack {
 // are missing.
 std::vector<ThreadStack> StackPointers(pid_t pid);
 // The default size of a thread's stack in the C library: the limit of the main thread's stack, or 8
-// MiB if there is none.
+// MiB if that stack is unlimited.
 uint64_t ThreadStackBytes(pid_t pid);
 
 // The indices of the mappings that are stacks: the main thread's, those with a stack pointer, and

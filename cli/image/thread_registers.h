@@ -32,7 +32,7 @@ struct Machine {
   size_t stack_place;
   // The place of the thread pointer: in the set itself, or in a separate note.
   size_t thread_pointer_place;   // 0 if it is not in the set
-  uint32_t thread_pointer_note;  // NT_386_TLS or NT_ARM_TLS; 0 if there is none
+  uint32_t thread_pointer_note;  // NT_386_TLS or NT_ARM_TLS; 0 if no note has it
 
   size_t bytes() const { return word_bytes * words; }
 };
