@@ -18,7 +18,11 @@
 namespace tcmalloc {
 namespace {
 
-constexpr void DescribePages(LayoutText& out) {
+constexpr void DescribePageMap(LayoutText& out) {
+  out.Constant("page_shift", kPageShift);
+  out.Constant("leaf_bits", PageMap::kLeafBits);
+  // The unit of the distances in root_.
+  out.Constant("leaf_distance_bytes", sizeof(ShortClass));
   {
     using T = PageMap;
     out.Struct("PageMap", sizeof(T));
@@ -30,6 +34,18 @@ constexpr void DescribePages(LayoutText& out) {
     out.Struct("Leaf", sizeof(T));
     TC_FIELD(spans);
   }
+}
+
+constexpr void DescribeSpans(LayoutText& out) {
+  out.Constant("SpanState.kSmall", static_cast<uint64_t>(SpanState::kSmall));
+  out.Constant("SpanState.kLarge", static_cast<uint64_t>(SpanState::kLarge));
+  out.Constant("SpanState.kFreeBacked", static_cast<uint64_t>(SpanState::kFreeBacked));
+  out.Constant("SpanState.kFreeReleased", static_cast<uint64_t>(SpanState::kFreeReleased));
+  out.Constant("SpanState.kReleasing", static_cast<uint64_t>(SpanState::kReleasing));
+  out.Constant("SpanState.kKept", static_cast<uint64_t>(SpanState::kKept));
+  out.Constant("SpanState.kMetadata", static_cast<uint64_t>(SpanState::kMetadata));
+  out.Constant("owner_shard_bits", SpanOwner::kShardBits);
+  out.Constant("owner_counted", SpanOwner::kCounted);
   {
     using T = Span;
     out.Struct("Span", sizeof(T));
@@ -51,6 +67,10 @@ constexpr void DescribePages(LayoutText& out) {
     out.Struct("ListNode", sizeof(T));
     TC_FIELD(next);
   }
+}
+
+constexpr void DescribePageHeap(LayoutText& out) {
+  out.Constant("hugepage_bytes", kHugepageSize);
   {
     using T = PageHeap;
     out.Struct("PageHeap", sizeof(T));
@@ -75,6 +95,32 @@ constexpr void DescribePages(LayoutText& out) {
     TC_PART(retention, Retention);
   }
   {
+    using T = MetadataArena;
+    out.Struct("MetadataArena", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(mapped_bytes_);
+  }
+  {
+    using T = MappedRanges;
+    out.Struct("MappedRanges", sizeof(T));
+    TC_LOCK(lock_);
+    TC_FIELD(first_ranges_);
+    TC_FIELD(mapped_ranges_);
+    TC_FIELD(size_);
+    TC_FIELD(is_complete_);
+  }
+}
+
+constexpr void DescribeRetention(LayoutText& out) {
+  out.Constant("retention.floor_bytes", kRetentionFloorBytes);
+  out.Constant("retention.in_use_part", kRetentionPart);
+  out.Constant("retention.limit_part", kRetentionLimitPart);
+  out.Constant("retention.thread_caches_part", kThreadCachesPart);
+  out.Constant("retention.inherited_part", kInheritedPart);
+  out.Constant("retention.free_pages_part", kFreePagesPart);
+  out.Constant("retention.per_thread_cache_bytes", kPerThreadCacheBytes);
+  out.Constant("retention.thread_caches_in_use_part", kThreadCachesInUsePart);
+  {
     using T = Retention;
     out.Struct("Retention", sizeof(T));
     TC_FIELD(set_bytes_);
@@ -82,6 +128,9 @@ constexpr void DescribePages(LayoutText& out) {
     TC_FIELD(pressure_level_);
     TC_FIELD(pressure_until_ms_);
   }
+}
+
+constexpr void DescribeSpanStore(LayoutText& out) {
   {
     using T = SpanStore;
     out.Struct("SpanStore", sizeof(T));
@@ -115,6 +164,9 @@ constexpr void DescribePages(LayoutText& out) {
     TC_FIELD(total_);
     TC_FIELD(count_);
   }
+}
+
+constexpr void DescribeLimits(LayoutText& out) {
   {
     using T = Governor;
     out.Struct("Governor", sizeof(T));
@@ -134,6 +186,9 @@ constexpr void DescribePages(LayoutText& out) {
     TC_FIELD(hits);
     TC_FIELD(released_bytes);
   }
+}
+
+constexpr void DescribeSpanHomes(LayoutText& out) {
   {
     using T = SpanHomes;
     out.Struct("SpanHomes", sizeof(T));
@@ -158,15 +213,10 @@ constexpr void DescribePages(LayoutText& out) {
     TC_PART(spans_, FreeSpans);
     TC_FIELD(hidden_);
   }
-  {
-    using T = MetadataArena;
-    out.Struct("MetadataArena", sizeof(T));
-    TC_LOCK(lock_);
-    TC_FIELD(mapped_bytes_);
-  }
 }
 
-constexpr void DescribeCentral(LayoutText& out) {
+constexpr void DescribeCentralCache(LayoutText& out) {
+  out.Constant("size_classes", kNumSizeClasses);
   {
     using T = CentralCache;
     out.Struct("CentralCache", sizeof(T));
@@ -180,6 +230,9 @@ constexpr void DescribeCentral(LayoutText& out) {
     TC_FIELD(span_pages_);
     TC_FIELD(objects_per_span_);
   }
+}
+
+constexpr void DescribeShards(LayoutText& out) {
   {
     using T = ShardMap;
     out.Struct("ShardMap", sizeof(T));
@@ -210,6 +263,9 @@ constexpr void DescribeCentral(LayoutText& out) {
     TC_FIELD(num_spans);
     TC_FIELD(hole_pages);
   }
+}
+
+constexpr void DescribeHoles(LayoutText& out) {
   {
     using T = HoleRelease;
     out.Struct("HoleRelease", sizeof(T));
@@ -235,7 +291,7 @@ constexpr void DescribeCentral(LayoutText& out) {
   }
 }
 
-constexpr void DescribeCaches(LayoutText& out) {
+constexpr void DescribeThreadCaches(LayoutText& out) {
   {
     using T = Registry;
     out.Struct("Registry", sizeof(T));
@@ -266,6 +322,15 @@ constexpr void DescribeCaches(LayoutText& out) {
     TC_NAMED("bytes_until_sample", table_.bins_.bytes_until_sample, "");
   }
   {
+    using T = ThreadSlot;
+    out.Struct("ThreadSlot", sizeof(T));
+    TC_FIELD(busy);
+  }
+}
+
+constexpr void DescribeBins(LayoutText& out) {
+  out.Constant("max_bin_objects", kMaxBinObjects);
+  {
     using T = BinTable;
     out.Struct("BinTable", sizeof(T));
     TC_NAMED("tops", bins_.tops, "");
@@ -279,6 +344,13 @@ constexpr void DescribeCaches(LayoutText& out) {
     TC_FIELD(capacity);
     TC_FIELD(count);
   }
+}
+
+constexpr void DescribeObjectsInFlight(LayoutText& out) {
+  // Records of objects in flight, on stacks (base/in_flight.h).
+  out.Constant("in_flight_tag", InFlightMark::TagAt(0));
+  out.Constant("in_flight_object_words", static_cast<uint64_t>(InFlightMark::Kind::kObjectWords));
+  out.Constant("in_flight_bin_arrays", static_cast<uint64_t>(InFlightMark::Kind::kBinArrays));
   {
     using T = BinArraysInFlight;
     out.Struct("BinArraysInFlight", sizeof(T));
@@ -295,10 +367,17 @@ constexpr void DescribeCaches(LayoutText& out) {
     out.Struct("ObjectWord", sizeof(T));
     TC_FIELD(mask);
   }
+}
+
+constexpr void DescribePressure(LayoutText& out) {
   {
-    using T = ThreadSlot;
-    out.Struct("ThreadSlot", sizeof(T));
-    TC_FIELD(busy);
+    using T = PressureCounts;
+    out.Struct("PressureCounts", sizeof(T));
+    TC_FIELD(sources);
+    TC_FIELD(sources_failed);
+    TC_FIELD(events);
+    TC_FIELD(actions);
+    TC_FIELD(moved_bytes);
   }
 }
 
@@ -333,37 +412,9 @@ constexpr void DescribeControl(LayoutText& out) {
   }
 }
 
-constexpr void Describe(LayoutText& out) {
-  out.Constant("page_shift", kPageShift);
-  out.Constant("leaf_bits", PageMap::kLeafBits);
-  // The unit of the distances in root_.
-  out.Constant("leaf_distance_bytes", sizeof(ShortClass));
-  out.Constant("size_classes", kNumSizeClasses);
-  out.Constant("max_bin_objects", kMaxBinObjects);
-  out.Constant("hugepage_bytes", kHugepageSize);
+constexpr void DescribeHeap(LayoutText& out) {
   // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
   out.Constant("clock", 6);
-  // Records of objects in flight, on stacks (base/in_flight.h).
-  out.Constant("in_flight_tag", InFlightMark::TagAt(0));
-  out.Constant("in_flight_object_words", static_cast<uint64_t>(InFlightMark::Kind::kObjectWords));
-  out.Constant("in_flight_bin_arrays", static_cast<uint64_t>(InFlightMark::Kind::kBinArrays));
-  out.Constant("SpanState.kSmall", static_cast<uint64_t>(SpanState::kSmall));
-  out.Constant("SpanState.kLarge", static_cast<uint64_t>(SpanState::kLarge));
-  out.Constant("SpanState.kFreeBacked", static_cast<uint64_t>(SpanState::kFreeBacked));
-  out.Constant("SpanState.kFreeReleased", static_cast<uint64_t>(SpanState::kFreeReleased));
-  out.Constant("SpanState.kReleasing", static_cast<uint64_t>(SpanState::kReleasing));
-  out.Constant("SpanState.kKept", static_cast<uint64_t>(SpanState::kKept));
-  out.Constant("SpanState.kMetadata", static_cast<uint64_t>(SpanState::kMetadata));
-  out.Constant("owner_shard_bits", SpanOwner::kShardBits);
-  out.Constant("owner_counted", SpanOwner::kCounted);
-  out.Constant("retention.floor_bytes", kRetentionFloorBytes);
-  out.Constant("retention.in_use_part", kRetentionPart);
-  out.Constant("retention.limit_part", kRetentionLimitPart);
-  out.Constant("retention.thread_caches_part", kThreadCachesPart);
-  out.Constant("retention.inherited_part", kInheritedPart);
-  out.Constant("retention.free_pages_part", kFreePagesPart);
-  out.Constant("retention.per_thread_cache_bytes", kPerThreadCacheBytes);
-  out.Constant("retention.thread_caches_in_use_part", kThreadCachesInUsePart);
   {
     using T = Heap;
     out.Struct("Heap", sizeof(T));
@@ -387,27 +438,24 @@ constexpr void Describe(LayoutText& out) {
     TC_NAMED("mapped", virtual_memory.mapped_, "MappedRanges");
     TC_NAMED("now_ms", page_heap.state_.governor.latest_ms_, "");
   }
-  {
-    using T = MappedRanges;
-    out.Struct("MappedRanges", sizeof(T));
-    TC_LOCK(lock_);
-    TC_FIELD(first_ranges_);
-    TC_FIELD(mapped_ranges_);
-    TC_FIELD(size_);
-    TC_FIELD(is_complete_);
-  }
-  {
-    using T = PressureCounts;
-    out.Struct("PressureCounts", sizeof(T));
-    TC_FIELD(sources);
-    TC_FIELD(sources_failed);
-    TC_FIELD(events);
-    TC_FIELD(actions);
-    TC_FIELD(moved_bytes);
-  }
-  DescribePages(out);
-  DescribeCentral(out);
-  DescribeCaches(out);
+}
+
+constexpr void Describe(LayoutText& out) {
+  DescribeHeap(out);
+  DescribePageMap(out);
+  DescribeSpans(out);
+  DescribePageHeap(out);
+  DescribeRetention(out);
+  DescribeSpanStore(out);
+  DescribeLimits(out);
+  DescribeSpanHomes(out);
+  DescribeCentralCache(out);
+  DescribeShards(out);
+  DescribeHoles(out);
+  DescribeThreadCaches(out);
+  DescribeBins(out);
+  DescribeObjectsInFlight(out);
+  DescribePressure(out);
   DescribeControl(out);
 }
 

@@ -54,6 +54,7 @@ constexpr void DescribeRecords(LayoutText& out) {
 }
 
 constexpr void DescribeGuarded(LayoutText& out) {
+  out.Constant("guard_slots", GuardLayout::kSlots);
   {
     using T = GuardPool;
     out.Struct("GuardPool", sizeof(T));
@@ -102,7 +103,9 @@ constexpr void DescribeGuarded(LayoutText& out) {
     TC_FIELD(alignment);
     TC_PART(trace, GuardTrace);
   }
-  out.Constant("guard_slots", GuardLayout::kSlots);
+}
+
+constexpr void DescribeGuardKinds(LayoutText& out) {
   const auto constant = [&out](std::string_view name, auto value) {
     out.Constant(name, static_cast<uint64_t>(value));
   };
@@ -177,6 +180,7 @@ constexpr void DescribeSamples(LayoutText& out) {
   }
   DescribeRecords(out);
   DescribeGuarded(out);
+  DescribeGuardKinds(out);
 }
 
 constinit auto sample_text = MakeLayoutText<&DescribeSamples>();

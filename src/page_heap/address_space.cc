@@ -78,8 +78,7 @@ Mapping AddressSpace::MapNew(Length n, size_t alignment) {
 }
 
 Span* AddressSpace::AddMapping(const Mapping& mapping, bool hugepages) {
-  const PageId first = PageId::Containing(mapping.start);
-  const PageRange range = {first, first + Length(mapping.bytes >> kPageShift)};
+  const PageRange range = PagesOf(mapping);
   ++state_.store.counts.growths;
   if (!mapping.zero_filled) ++state_.store.counts.commits;
   if (hugepages) state_.store.hugepages().MarkAdvised(range, true);

@@ -127,8 +127,15 @@ class AddressSpace {
     Length head;
     Length moved;
     Length mapped;
+
+    // The size of the part by which VirtualMemory::MayMove judges memory.
+    size_t SampleBytes(Length granule) const { return hugepages ? kHugepageSize : granule.bytes(); }
   };
 
+  static PageRange PagesOf(const Mapping& mapping) {
+    const PageId first = PageId::Containing(mapping.start);
+    return {first, first + Length(mapping.bytes >> kPageShift)};
+  }
   bool GrowBy(Length n, bool hugepages, HugepageMode mode) TC_EXCLUDES(state_.lock);
   // Maps new memory, which does not belong to the heap yet, and its leaves of the page map. Without
   // pages when the OS refuses.
@@ -164,7 +171,19 @@ class AddressSpace {
   static void ClearAll(PageRange range);
   void Replace(PageRange range);
 
+  // The steps of Move, in their order. The first two decide whether there is a move.
   bool PlanMove(const Span& span, Length n, MovePlan* plan) TC_REQUIRES(state_.lock);
+  // Counts the move that it plans as under way.
+  bool BeginMove(const Span* span, const void* p, Length n, MovePlan* plan)
+      TC_EXCLUDES(state_.lock);
+  // Maps the new place. Without pages when the OS refuses that or would refuse the move.
+  Mapping MapForMove(const Span& span, const MovePlan& plan) TC_EXCLUDES(state_.lock);
+  // Moves and copies the contents. On failure they are still at the old place, and a zero-filled
+  // mapping was unmapped.
+  bool MovePages(const Span& span, const MovePlan& plan, Mapping* mapping) TC_EXCLUDES(state_.lock);
+  // Takes the new span at `place` in the added span, and frees `span`.
+  Span* ReplaceBy(Span* added, PageId place, const MovePlan& plan, Span* span, Length n,
+                  void** sample, Length* freed) TC_REQUIRES(state_.lock);
 
   PageState& state_;
   VirtualMemory& vm_;

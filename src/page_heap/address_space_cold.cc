@@ -287,47 +287,69 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
   return plan->moved >= kHugeObject && store.hugepages().AreAdvised(span.pages(), plan->hugepages);
 }
 
-Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Length* freed) {
-  if (moves_left_.load(std::memory_order_relaxed) == 0) return nullptr;
-  MovePlan plan;
+bool AddressSpace::BeginMove(const Span* span, const void* p, Length n, MovePlan* plan) {
   bool begun = false;
   const auto begin = [&]() TC_REQUIRES(state_.lock) {
     begun = state_.moves_in_flight < kMaxMovesAtOnce && span->IsLargeAt(p) &&
-            !span->has_small_object() && PlanMove(*span, n, &plan);
+            !span->has_small_object() && PlanMove(*span, n, plan);
     if (!begun) return;
     ++state_.moves_in_flight;
     *std::find(moving_threads_.begin(), moving_threads_.end(), 0u) = ThisThreadNumber();
   };
-  if (!state_.WithRecords(begin) || !begun) return nullptr;
-  const PageId from = span->first_page + plan.head;
-  const size_t sample_bytes = plan.hugepages ? kHugepageSize : granule_.bytes();
-  Mapping mapping;
-  if (vm_.MayMove(from.start_address(), sample_bytes)) {
-    mapping = MapNew(plan.mapped, plan.advise ? kHugepageSize : granule_.bytes());
-  }
-  const PageId first = PageId::Containing(mapping.start);
-  const PageId end = first + Length(mapping.bytes >> kPageShift);
-  const PageId place = first + plan.front;
+  return state_.WithRecords(begin) && begun;
+}
+
+Mapping AddressSpace::MapForMove(const Span& span, const MovePlan& plan) {
+  const PageId from = span.first_page + plan.head;
+  if (!vm_.MayMove(from.start_address(), plan.SampleBytes(granule_))) return {};
+  return MapNew(plan.mapped, plan.advise ? kHugepageSize : granule_.bytes());
+}
+
+bool AddressSpace::MovePages(const Span& span, const MovePlan& plan, Mapping* mapping) {
+  if (!mapping->zero_filled) return false;
+  moves_left_.fetch_sub(1, std::memory_order_relaxed);
+  const PageRange mapped = PagesOf(*mapping);
+  const PageId place = mapped.first + plan.front;
+  const PageId from = span.first_page + plan.head;
   const PageId to = place + plan.head;
-  bool moved = false;
-  if (mapping.zero_filled) {
-    moves_left_.fetch_sub(1, std::memory_order_relaxed);
-    const bool may_move = vm_.MayMove(to.start_address(), sample_bytes);
-    moved = may_move && vm_.Move(from.start_address(), plan.moved.bytes(), to.start_address(),
-                                 (end - to).bytes());
-    if (!moved) {
-      // Another part of the process may have mapped memory at the new place by now.
-      const PageRange left = {first, may_move ? to : end};
-      if (left.bytes() > 0) static_cast<void>(vm_.Unmap(left.start_address(), left.bytes()));
-      mapping = {};
-    }
+  const bool may_move = vm_.MayMove(to.start_address(), plan.SampleBytes(granule_));
+  if (!may_move || !vm_.Move(from.start_address(), plan.moved.bytes(), to.start_address(),
+                             (mapped.end - to).bytes())) {
+    // Another part of the process may have mapped memory at the new place by now.
+    const PageRange left = {mapped.first, may_move ? to : mapped.end};
+    if (left.bytes() > 0) static_cast<void>(vm_.Unmap(left.start_address(), left.bytes()));
+    *mapping = {};
+    return false;
   }
-  if (moved) {
-    if (plan.advise) vm_.AdviseHugepages(mapping.start, mapping.bytes, plan.hugepages);
-    const Length rest = span->num_pages - plan.head - plan.moved;
-    memcpy(place.start_address(), p, plan.head.bytes());
-    memcpy((to + plan.moved).start_address(), (from + plan.moved).start_address(), rest.bytes());
-  }
+  if (plan.advise) vm_.AdviseHugepages(mapping->start, mapping->bytes, plan.hugepages);
+  const Length rest = span.num_pages - plan.head - plan.moved;
+  memcpy(place.start_address(), span.start_address(), plan.head.bytes());
+  memcpy((to + plan.moved).start_address(), (from + plan.moved).start_address(), rest.bytes());
+  return true;
+}
+
+Span* AddressSpace::ReplaceBy(Span* added, PageId place, const MovePlan& plan, Span* span, Length n,
+                              void** sample, Length* freed) {
+  SpanStore::Taken taken;
+  state_.store.Take({.length = n, .now_ms = span->in_use.handed_out_ms},
+                    {added, place - added->first_page}, &taken);
+  taken.span->in_use.written = n;
+  ++state_.store.counts.moves;
+  static_cast<void>(span->TakeSample(sample));
+  *freed = state_.governor.NoteFreed(span->num_pages - plan.moved);
+  state_.store.DeleteMoved(span, plan.head, plan.moved);
+  state_.NoteDemand(n);
+  if (state_.governor.limits().any()) state_.governor.NoteGrown(state_.Held());
+  return taken.span;
+}
+
+Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Length* freed) {
+  if (moves_left_.load(std::memory_order_relaxed) == 0) return nullptr;
+  MovePlan plan;
+  if (!BeginMove(span, p, n, &plan)) return nullptr;
+  Mapping mapping = MapForMove(*span, plan);
+  const PageRange mapped = PagesOf(mapping);
+  const bool moved = MovePages(*span, plan, &mapping);
   Span* fresh = nullptr;
   {
     const SpinLockHolder holder(state_.lock);
@@ -337,21 +359,9 @@ Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Len
     // If nothing was moved, the mapping is of another kind, which a program's allocator has begun
     // to provide. It then serves other requests.
     Span* const added = AddMapping(mapping, plan.hugepages && moved);
-    if (moved) {
-      SpanStore::Taken taken;
-      state_.store.Take({.length = n, .now_ms = span->in_use.handed_out_ms},
-                        {added, place - added->first_page}, &taken);
-      fresh = taken.span;
-      fresh->in_use.written = n;
-      ++state_.store.counts.moves;
-      static_cast<void>(span->TakeSample(sample));
-      *freed = state_.governor.NoteFreed(span->num_pages - plan.moved);
-      state_.store.DeleteMoved(span, plan.head, plan.moved);
-      state_.NoteDemand(n);
-      if (state_.governor.limits().any()) state_.governor.NoteGrown(state_.Held());
-    }
+    if (moved) fresh = ReplaceBy(added, mapped.first + plan.front, plan, span, n, sample, freed);
   }
-  NotifyGrowth(end - first);
+  NotifyGrowth(mapped.length());
   return fresh;
 }
 

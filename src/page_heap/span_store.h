@@ -288,6 +288,14 @@ class SpanStore {
     Length pooled;  // in span pools
   };
   void CheckRegion(const Span& region, Walk* walk) const;
+  // The hugepage that a walk over a region is in: where the walk entered it, and the counts of its
+  // pages so far. A hugepage that lies only partly in the region is not compared.
+  struct CountedHugepage {
+    PageId from;
+    Hugepage counts = {};
+  };
+  // Counts the pages of the span, and compares each hugepage that ends in it.
+  void CheckHugepages(const Span& span, CountedHugepage* counted) const;
 
   PageMap& page_map_;
   const SpanHomes& homes_;

@@ -223,10 +223,7 @@ void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
     }
     run = {};
   };
-  // The counts of the hugepage that the walk is in. A hugepage that lies only partly in the region
-  // is not compared.
-  Hugepage counted;
-  PageId counted_from = region.first_page;
+  CountedHugepage hugepage = {region.first_page};
   for (PageId page = region.first_page; page < region.end();) {
     Span* const span = page_map_.SpanOf(page);
     TC_CHECK(span != nullptr && span->first_page == page);              // P1
@@ -253,25 +250,30 @@ void SpanStore::CheckRegion(const Span& region, Walk* walk) const {
     }
     previous = state;
     previous_pool = pool;
-    while (page < span->end()) {
-      TC_CHECK(state != SpanState::kSmall || small_places_.IsMarked(page));  // P7
-      const PageId next = std::min(HugepageEnd(page), span->end());
-      const auto pages = static_cast<uint16_t>((next - page).pages());
-      if (state == SpanState::kFreeReleased) counted.released += pages;
-      if (!span->is_free() && state != SpanState::kReleasing) counted.used += pages;
-      if (next == HugepageEnd(page)) {
-        const Hugepage& hugepage = hugepages_.Of(page);
-        if (counted_from == HugepageStart(page)) {
-          TC_CHECK(counted.used == hugepage.used);          // P5
-          TC_CHECK(counted.released == hugepage.released);  // P5
-        }
-        counted = Hugepage();
-        counted_from = next;
-      }
-      page = next;
-    }
+    CheckHugepages(*span, &hugepage);
+    page = span->end();
   }
   end_run();
+}
+
+void SpanStore::CheckHugepages(const Span& span, CountedHugepage* counted) const {
+  const SpanState state = span.state.load(std::memory_order_relaxed);
+  for (PageId page = span.first_page; page < span.end();) {
+    TC_CHECK(state != SpanState::kSmall || small_places_.IsMarked(page));  // P7
+    const PageId next = std::min(HugepageEnd(page), span.end());
+    const auto pages = static_cast<uint16_t>((next - page).pages());
+    if (state == SpanState::kFreeReleased) counted->counts.released += pages;
+    if (!span.is_free() && state != SpanState::kReleasing) counted->counts.used += pages;
+    if (next == HugepageEnd(page)) {
+      const Hugepage& hugepage = hugepages_.Of(page);
+      if (counted->from == HugepageStart(page)) {
+        TC_CHECK(counted->counts.used == hugepage.used);          // P5
+        TC_CHECK(counted->counts.released == hugepage.released);  // P5
+      }
+      *counted = {next};
+    }
+    page = next;
+  }
 }
 
 }  // namespace tcmalloc
