@@ -10,7 +10,7 @@
 #include "instruments/pressure/pressure.h"
 #include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
-#include "os/environment.h"
+#include "os/process.h"
 #include "os/stack_trace.h"
 #include "process/heap.h"
 

@@ -11,7 +11,7 @@
 #include "malloc/fast_path.h"
 #include "malloc/slow_path.h"
 #include "os/log.h"
-#include "os/memory/page_access.h"
+#include "os/memory/virtual_memory.h"
 #include "os/stack_trace.h"
 #include "process/fork.h"
 #include "process/heap.h"

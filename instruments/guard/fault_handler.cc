@@ -10,9 +10,9 @@
 
 #include "instruments/guard/guard_pool.h"
 #include "os/clock.h"
-#include "os/environment.h"
 #include "os/errno_keeper.h"
 #include "os/memory/virtual_memory.h"
+#include "os/process.h"
 
 namespace tcmalloc {
 namespace {

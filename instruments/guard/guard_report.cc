@@ -4,9 +4,9 @@
 #include "instruments/guard/guard_pool.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/clock.h"
-#include "os/environment.h"
 #include "os/log.h"
 #include "os/memory/virtual_memory.h"
+#include "os/process.h"
 #include "os/stack_trace.h"
 #include "process/heap.h"
 

@@ -7,7 +7,6 @@
 #include "base/compiler.h"
 #include "base/config.h"
 #include "instruments/leaks/check.h"
-#include "instruments/profiles/process.h"
 #include "instruments/profiles/profile.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"

@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 #include "instruments/leaks/check.h"
-#include "os/memory/page_access.h"
+#include "os/memory/virtual_memory.h"
 
 #if defined(__aarch64__)
 // The function of the C library, or of a library that was loaded before it.

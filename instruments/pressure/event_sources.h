@@ -124,7 +124,7 @@ bool FindCgroupDirectories(CgroupDirectories* directories, std::string_view root
 // system calls.
 //
 // These variables make the process open and write a file, so a program with raised privileges
-// (os/environment.h) ignores them.
+// (os/process.h) ignores them.
 
 // Decoder for Base64 (RFC 4648, section 4: with + and /, padded with =). A pure function. It
 // rejects line ends, missing padding and unused bits that are not 0, so that bytes have only one

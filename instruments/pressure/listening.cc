@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "instruments/pressure/event_sources.h"
 #include "os/clock.h"
-#include "os/environment.h"
 #include "os/log.h"
+#include "os/process.h"
 #include "process/heap.h"
 #include "process/release.h"
 

@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "base/compiler.h"
-#include "instruments/profiles/process.h"
 #include "instruments/profiles/profile.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 #include "os/log.h"
+#include "os/process.h"
 #include "process/helper_thread.h"
 
 namespace tcmalloc {

@@ -127,7 +127,7 @@ instruments/unwind/elf_image.cc: kMaxName: buffer
 instruments/unwind/elf_image.cc: kMaxProgramHeaders kMaxDynamic kMaxSections kMaxSymbols: format
 malloc/override_threads.cc: kMostStarts: buffer
 page_heap/release_policy.h: kNever: protocol
-os/environment.cc: kMaxEnvironmentBytes: system
+os/process.cc: kMaxEnvironmentBytes: system
 instruments/pressure/event_sources.h: kMaxLength: buffer
 instruments/pressure/monitor.cc: kMaxEvents: buffer
 instruments/pressure/monitor.cc: kMarkSeconds kMarkNanoseconds: protocol

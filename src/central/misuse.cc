@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "base/text.h"
-#include "os/environment.h"
 #include "os/log.h"
+#include "os/process.h"
 
 namespace tcmalloc {
 

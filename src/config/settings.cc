@@ -19,8 +19,8 @@
 #include "config/environment_hints.h"
 #include "config/setting.h"
 #include "config/settings_table.h"
-#include "os/environment.h"
 #include "os/log.h"
+#include "os/process.h"
 
 namespace tcmalloc {
 namespace {

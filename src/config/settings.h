@@ -141,7 +141,7 @@ struct Settings {
 void UseSmallPreset(Settings* settings);
 
 // Reads the process's environment. Never allocates. Requires: the program runs without raised
-// privileges (os/environment.h). In a setuid program the environment is the text of a user who may
+// privileges (os/process.h). In a setuid program the environment is the text of a user who may
 // not read the memory of the process, write its files or decide how it behaves.
 void ReadSettings(Settings* settings);
 

@@ -7,7 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+
+#include "os/errno_keeper.h"
 
 namespace tcmalloc {
 namespace {
@@ -73,6 +76,10 @@ const char* Split(const char* path, char (&directory)[kMaxPath]) {
   return slash + 1;
 }
 
+int AccessError(const char* path, int mode) {
+  return syscall(SYS_faccessat, AT_FDCWD, path, mode) == 0 ? 0 : errno;
+}
+
 }  // namespace
 
 int OpenForAppending(const char* path) {
@@ -93,6 +100,33 @@ int OpenForAppending(const char* path) {
   Close(directory);
   errno = error;
   return file;
+}
+
+bool RemoveFile(const char* path) { return unlink(path) == 0; }
+
+bool RenameFile(const char* from, const char* to) { return rename(from, to) == 0; }
+
+int ErrorOfCreatingIn(const char* directory) {
+  const ErrnoKeeper keeper;
+  const int error = AccessError(directory, W_OK | X_OK);
+  if (error != 0) return error;
+  const int fd = OpenFile(directory, O_PATH | O_DIRECTORY);
+  if (fd < 0) return errno;
+  Close(fd);
+  return 0;
+}
+
+int ErrorOfCreating(const char* path) {
+  const ErrnoKeeper keeper;
+  // This finds errors of the name itself. It opens no file, and follows no link.
+  const int fd = OpenFile(path, O_PATH | O_NOFOLLOW);
+  if (fd >= 0) {
+    Close(fd);
+  } else if (errno != ENOENT) {
+    return errno;
+  }
+  char directory[kMaxPath];
+  return Split(path, directory) == nullptr ? ENAMETOOLONG : ErrorOfCreatingIn(directory);
 }
 
 }  // namespace tcmalloc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files: calls that are no cancellation points, readers of the kernel's text files, and opening a
-// file to append to it. malloc and free must not be cancellation points (POSIX, "Thread
-// Cancellation"), or a thread could end inside them. Never allocates.
+// Files: calls that are no cancellation points, readers of the kernel's text files, opening a file
+// to append to it, and whether a file could be created. malloc and free must not be cancellation
+// points (POSIX, "Thread Cancellation"), or a thread could end inside them. Never allocates.
 #pragma once
 
 #include <errno.h>
@@ -194,5 +194,24 @@ class LineReader {
 // permissions that the umask allows. Negative, with errno set, if it cannot be opened; EPERM: the
 // file may be another user's. Never allocates, is no cancellation point.
 int OpenForAppending(const char* path);
+
+// Removes a file. False if it does not exist or cannot be removed. Changes errno.
+bool RemoveFile(const char* path);
+
+// Renames the file `from` to `to` and replaces a file of that name. On failure returns false and
+// sets errno.
+bool RenameFile(const char* from, const char* to);
+
+// Checks at the start of the process whether files can be written at the path of a setting: the
+// user who starts the process can read the message, while the file may be due hours later. Never
+// allocate, are no cancellation points, keep errno. Cost: one to three system calls.
+//
+// 0 when files like that one can be created in its directory; otherwise the error number. A file
+// that exists is no error: the caller replaces it or takes another name. Creates and changes
+// nothing. Cannot predict later failures, for example a full disk.
+int ErrorOfCreating(const char* path);
+
+// Like ErrorOfCreating, for any file in `directory`.
+int ErrorOfCreatingIn(const char* directory);
 
 }  // namespace tcmalloc

@@ -5,6 +5,8 @@
 
 #include <signal.h>
 
+#include <string_view>
+
 namespace tcmalloc {
 
 inline constexpr int kTerminationSignal = 15;  // SIGTERM
@@ -24,6 +26,10 @@ bool AsksToEnd(int signal);
 // first, so the process ends as soon as a thread does not block the signal. Keeps errno. Signal
 // handlers may call it.
 void PassSignalOn(int signal, void (*handler)(int));
+
+// The number of the signal `name`: a name with or without SIG, or a decimal number. 0 when there is
+// no such signal, or programs cannot handle it. A pure function.
+int SignalNumber(std::string_view name);
 
 // A scope in which the calling thread runs no signal handler. These signals are not blocked:
 //   * the signals that the C library reserves for itself; by one of them setuid reaches all

@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "base/tuned.h"
 #include "os/clock.h"
-#include "os/futex.h"
+#include "os/threads.h"
 
 namespace tcmalloc {
 namespace {

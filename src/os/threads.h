@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads as the library sees them: a number of each, a function at its end, and the threads that
-// the library starts itself.
+// Threads as the library sees them: a number of each, a function at its end, how they wait, and the
+// threads that the library starts itself.
 #pragma once
 
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 
 #include "base/compiler.h"
+#include "os/errno_keeper.h"
 
 namespace tcmalloc {
 
@@ -78,6 +83,36 @@ class ThreadExitHook {
   // libraries that do not block them (glibc before 2.34). Cost: a system call.
   static bool MayHavePassed();
 };
+
+// Waiting until a word in memory changes (Linux: futex), among threads of one process. The
+// functions keep errno, are no cancellation points and never allocate. Thread safety: any. Cost: a
+// system call.
+
+// Sleeps until a wake, if the word has this value. May return early.
+inline void FutexWait(std::atomic<uint32_t>* word, uint32_t value) {
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+// Like FutexWait, for at most `ms` milliseconds.
+inline void FutexWaitFor(std::atomic<uint32_t>* word, uint32_t value, int64_t ms) {
+  struct {  // the system call's layout, even where time_t is longer
+    long seconds;
+    long nanoseconds;
+  } const time = {static_cast<long>(ms / 1000), static_cast<long>(ms % 1000 * 1'000'000)};
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &time, nullptr, 0);
+}
+
+inline void FutexWakeOne(std::atomic<uint32_t>* word) {
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+inline void FutexWakeAll(std::atomic<uint32_t>* word) {
+  const ErrnoKeeper keeper;
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
 
 // The library's own threads. Each has a small stack, and the signal mask of os/signals.h
 // for its whole life.

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/tuned.h"
-#include "os/futex.h"
+#include "os/threads.h"
 #include "page_heap/address_space.h"
 #include "page_heap/hugepage.h"
 #include "page_heap/release_policy.h"

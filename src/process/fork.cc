@@ -35,8 +35,8 @@
 
 #include "os/c_library.h"
 #include "os/clock.h"
-#include "os/fork.h"
 #include "os/log.h"
+#include "os/process.h"
 #include "os/spinlock.h"
 #include "os/threads.h"
 #include "process/background_thread.h"

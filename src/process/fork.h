@@ -100,7 +100,7 @@ void InstallForkHandlers();
 //     page map has it, which is read without a lock: entries of pages with objects do not change.
 //   * Threads of the child get no cache, and do the same.
 //
-// How the library notices. A word in a page that the kernel clears in children (os/fork.h) is 1.
+// How the library notices. A word in a page that the kernel clears in children (os/process.h) is 1.
 // The page is made when the program creates its first thread, since a process with one thread has
 // no thread that could hold a lock. In a child of fork the word is 0, too. There the thread that
 // holds the heap for the fork is in no stray child, and ends the watch: in the handler of the

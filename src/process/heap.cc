@@ -6,8 +6,8 @@
 
 #include "base/config.h"
 #include "config/settings.h"
-#include "os/environment.h"
 #include "os/memory/virtual_memory.h"
+#include "os/process.h"
 #include "os/processor.h"
 #include "os/spinlock.h"
 #include "os/stack_trace.h"

@@ -8,9 +8,8 @@
 
 #include "base/text.h"
 #include "os/clock.h"
-#include "os/environment.h"
-#include "os/futex.h"
 #include "os/log.h"
+#include "os/process.h"
 #include "os/signals.h"
 #include "os/threads.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The OS's memory calls (VirtualMemory), and how it uses transparent hugepages in this process.
+// The OS's memory calls (VirtualMemory), how it uses transparent hugepages in this process, and the
+// protection of pages.
 #pragma once
 
 #include <cstddef>
@@ -155,5 +156,22 @@ class SystemVirtualMemory final : public VirtualMemory {
   // Constant after construction.
   const size_t hardware_page_size_;
 };
+
+// Access to pages: protects them, and reads protected ones, for the page fences of the debug
+// libraries and for guarded samples. Keep errno. Thread safety: any. Cost: a system call or two;
+// three to copy.
+
+enum class PageAccess { kNone, kRead, kReadWrite };
+
+// Requires: whole hardware pages. False when the OS refuses, for example because there are too many
+// mappings.
+[[nodiscard]] bool SetAccess(void* start, size_t bytes, PageAccess access);
+
+// Makes the pages inaccessible and releases their memory, unless it is locked. False when the OS
+// refuses to protect the pages; then they are accessible and keep their contents.
+[[nodiscard]] bool MakeInaccessible(void* start, size_t bytes);
+
+// Copies memory that may be protected. False if the OS does not allow that.
+[[nodiscard]] bool CopyProtected(void* to, const void* from, size_t bytes);
 
 }  // namespace tcmalloc

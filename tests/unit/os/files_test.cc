@@ -202,6 +202,49 @@ TEST_F(AppendedFileTest, Errors) {
   EXPECT_EQ(Append(""), ENOENT);
 }
 
+class OutputPathTest : public testing::Test {
+ protected:
+  OutputPathTest() {
+    char name[] = "/tmp/output_path_test.XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~OutputPathTest() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const char* name) const { return folder_ + "/" + name; }
+  size_t Files() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(OutputPathTest, NothingIsCreatedOrChanged) {
+  EXPECT_EQ(ErrorOfCreating(Path("new").c_str()), 0);
+  EXPECT_EQ(ErrorOfCreatingIn(folder_.c_str()), 0);
+  EXPECT_EQ(Files(), 0u);
+  std::ofstream(Path("old")) << "text";
+  EXPECT_EQ(ErrorOfCreating(Path("old").c_str()), 0);
+  EXPECT_EQ(std::filesystem::file_size(Path("old")), 4u);
+  EXPECT_EQ(ErrorOfCreating("relative_name_that_nobody_has"), 0);
+  // The target of a link is not examined.
+  std::filesystem::create_symlink("/nowhere/file", Path("link"));
+  EXPECT_EQ(ErrorOfCreating(Path("link").c_str()), 0);
+}
+
+TEST_F(OutputPathTest, Errors) {
+  errno = EDOM;
+  EXPECT_EQ(ErrorOfCreating(Path("missing/file").c_str()), ENOENT);
+  EXPECT_EQ(ErrorOfCreatingIn(Path("missing").c_str()), ENOENT);
+  std::ofstream(Path("file")) << "text";
+  EXPECT_EQ(ErrorOfCreating(Path("file/below").c_str()), ENOTDIR);
+  EXPECT_NE(ErrorOfCreatingIn(Path("file").c_str()), 0);
+  EXPECT_EQ(ErrorOfCreating((folder_ + "/" + std::string(300, 'x')).c_str()), ENAMETOOLONG);
+  EXPECT_EQ(errno, EDOM);
+  ASSERT_EQ(chmod(folder_.c_str(), 0500), 0);
+  // Root may write nevertheless.
+  EXPECT_EQ(ErrorOfCreating(Path("new").c_str()), geteuid() == 0 ? 0 : EACCES);
+  ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
+}
+
 }  // namespace
 
 }  // namespace tcmalloc

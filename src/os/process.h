@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What fork needs of the OS and of the C library: functions that run around it, the lock of its
-// list of open files, and a word that shows that a process is a copy.
+// The process: its environment, its privileges, its ids, whether a sandbox restricts it, its fork
+// and its exit. Never allocates, unless a function says so.
 #pragma once
 
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+
+#include "os/errno_keeper.h"
 
 #ifdef __GLIBC__
 // The function that the C library's pthread_atfork calls, with the object that the handlers belong
@@ -24,6 +31,42 @@ __attribute__((weak)) void _IO_list_resetlock();
 }
 
 namespace tcmalloc {
+
+// What the process is.
+
+// Calls `visit(name, name_length, value, context)` for each variable of the environment, even
+// before the C library has set up `environ` (the dynamic linker allocates earlier). Values are
+// zero-terminated and valid until `visit` returns.
+using EnvironmentVisitor = void (*)(const char* name, size_t name_length, const char* value,
+                                    void* context);
+void ForEachEnvironmentVariable(EnvironmentVisitor visit, void* context);
+
+// Whether the process has more privileges than its user: true if the program is setuid or setgid,
+// or has file capabilities (AT_SECURE).
+bool RunsWithRaisedPrivileges();
+
+// The ids of the calling process and of the calling thread, as the OS, debuggers and ps show them.
+// Signal handlers may call these functions.
+inline uint64_t ProcessId() { return static_cast<uint64_t>(getpid()); }
+
+// Cost: a system call.
+inline uint32_t ThreadId() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
+
+// Whether a sandbox restricts the system calls of this process (seccomp): true when a filter was
+// set up before the call. A process cannot find out which calls the filter refuses, and whether it
+// refuses them by an error or ends the process. Keeps errno. Cost: a system call. The call would
+// end a process in seccomp's strict mode, which forbids memory calls as well.
+inline bool HasSystemCallFilter() {
+  const ErrnoKeeper keeper;
+  return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == SECCOMP_MODE_FILTER;
+}
+
+// True if the program that started this one was itself started with the variable `name` equal to
+// `value`. False also if that cannot be read.
+bool ParentWasStartedWith(const char* name, const char* value);
+
+// Fork: functions that run around it, the lock of the C library's list of open files, and a word
+// that shows that a process is a copy.
 
 // Registers functions that run around every fork of the process, as pthread_atfork. glibc links its
 // own pthread_atfork into the end of each library, after functions that small programs never run; a
@@ -75,5 +118,15 @@ class StdioListLock {
 // Keeps errno; a signal handler may call it. Cost: the first call makes three system calls and
 // permanently takes a page.
 const std::atomic<uint32_t>* WatchForCopies();
+
+// Exit.
+
+// Registers `function` to run when the process ends by exit, before those registered earlier. May
+// allocate; false when there is no memory.
+bool CallAtExit(void (*function)());
+
+// Called by such a function or a destructor: runs the remaining registered functions and ends the
+// process with status 1.
+[[noreturn]] void EndWithFailure();
 
 }  // namespace tcmalloc
