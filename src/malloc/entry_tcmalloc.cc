@@ -26,7 +26,6 @@
 #include "process/limits.h"
 #include "process/release.h"
 #include "stats/stats.h"
-#include "stats/stats_formats.h"
 #include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {

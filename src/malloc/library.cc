@@ -11,7 +11,6 @@
 #include "process/heap.h"
 #include "process/helper_thread.h"
 #include "stats/stats.h"
-#include "stats/stats_series.h"
 
 namespace tcmalloc {
 namespace {

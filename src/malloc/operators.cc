@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The forms of operator new and operator delete other than the four basic ones (entry_cpp.cc). They
-// call the program's basic form where the program has replaced it (malloc/basic_forms.h). A
-// program may also replace any form here.
+// call the program's basic form where the program has replaced it (malloc/override.h). A program
+// may also replace any form here.
 #include <cstdint>
 #include <new>
 
 #include "base/compiler.h"
-#include "malloc/basic_forms.h"
 #include "malloc/fast_path.h"
 #include "malloc/oom_policy.h"
+#include "malloc/override.h"
 #include "malloc/slow_path.h"
 
 namespace {

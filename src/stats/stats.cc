@@ -14,7 +14,6 @@
 #include "os/memory_map.h"
 #include "os/process.h"
 #include "process/heap.h"
-#include "stats/stats_formats.h"
 #include "thread_cache/registry.h"
 
 namespace tcmalloc {

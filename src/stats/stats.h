@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What all statistics are written from, in whichever format (stats_formats.h): the state of every
-// byte of the heap (HeapSnapshot), and facts about the process (ProcessFacts).
+// The statistics: what they are written from, which is the state of every byte of the heap
+// (HeapSnapshot) and facts about the process (ProcessFacts); their formats; and where they go.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "base/size_classes.h"
@@ -211,5 +212,54 @@ void WriteStats(Heap& heap, int level, TextWriter* out);
 // requests have it.
 void PrintStats(Heap& heap, int level);
 void PrintStatsWithBanner(Heap& heap, int level);
+
+// A HeapSnapshot as text, in each format. These functions neither allocate nor take a lock nor know
+// the heap. docs/statistics.md explains every line, and a test compares the two. Cost: a few
+// nanoseconds per character; the texts with tables are some 10 KiB long.
+
+// Lines that begin with "MALLOC:": the sums, then single figures. From level 2 on also a line for
+// each size class that has spans, and for each length of free spans. A sink gets the part before
+// the tables in one piece, if its buffer has room for it.
+void WriteStatsText(const HeapSnapshot& snapshot, int level, TextWriter* out);
+
+// One JSON object, without line ends. Facts about the process come first, unless `facts` is null.
+void WriteStatsJson(const HeapSnapshot& snapshot, const ProcessFacts* facts, TextWriter* out);
+
+// OpenMetrics 1.0 text, which Prometheus reads. The collector adds the process and the time.
+void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
+
+// A named figure of the snapshot, with the same name in JSON and in OpenMetrics. The name of a
+// figure in bytes ends in "_bytes".
+struct StatsFigure {
+  enum class Kind : unsigned char { kGauge, kCounter };
+
+  std::string_view name;  // of a counter, without the suffix "_total"
+  Kind kind;
+  const char* help;  // a sentence in plain ASCII, without quotes
+  size_t (*value)(const HeapStats& stats);
+
+  const char* suffix() const { return kind == Kind::kCounter ? "_total" : ""; }
+};
+
+std::span<const StatsFigure> AllStatsFigures();
+
+// TCMALLOC_STATS_EVERY: writes the statistics as a line of JSON at each interval, in the helper
+// thread (process/helper_thread.h). Opens the file for each line and appends the line by one write,
+// so processes can share a file, and log rotation can move it.
+//
+// Cost of a line: a snapshot and its formatting take tens of microseconds, and up to some 30 KiB of
+// the helper's stack.
+
+// The value of the setting.
+struct StatsSeries {
+  int64_t interval_ms = 0;
+  std::string_view file;  // empty: stderr
+};
+// False when `text` is neither INTERVAL nor INTERVAL,FILE.
+bool ParseStatsSeries(std::string_view text, StatsSeries* series);
+
+// Starts the series that the setting requests; prints a line on stderr if that fails. Called when
+// the library is loaded.
+void StartStatsSeries(Heap& heap);
 
 }  // namespace tcmalloc

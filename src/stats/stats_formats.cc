@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The figures of the statistics, and the formats for programs: JSON and OpenMetrics. The text is in
 // stats/stats_text.cc.
-#include "stats/stats_formats.h"
+#include "stats/stats.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "stats/stats_series.h"
 
 #include <cerrno>
 #include <cstddef>
@@ -11,7 +10,6 @@
 #include "process/heap.h"
 #include "process/helper_thread.h"
 #include "stats/stats.h"
-#include "stats/stats_formats.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text of malloc_stats. Tools that read gperftools' text look for the words of the sums at the
 // top, so these words must not change. The lines below the sums are this library's.
-#include "stats/stats_formats.h"
+#include "stats/stats.h"
 
 namespace tcmalloc {
 namespace {

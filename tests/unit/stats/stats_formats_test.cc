@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the formats of a snapshot. tests/process/statistics/statistics_test.py parses them.
-#include "stats/stats_formats.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,6 +7,8 @@
 #include <set>
 #include <string>
 #include <vector>
+
+#include "stats/stats.h"
 
 namespace tcmalloc {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // tests/process/profiles/reports_test.py tests what is written, and when.
-#include "stats/stats_series.h"
-
 #include <gtest/gtest.h>
+
+#include "stats/stats.h"
 
 namespace tcmalloc {
 namespace {
