@@ -4,12 +4,14 @@
 // well, are in instruments/guard/no_guarded_objects.cc.
 #include <cerrno>
 
+#include "base/text.h"
 #include "config/settings.h"
-#include "instruments/control/actions.h"
 #include "instruments/introspection/root.h"
 #include "instruments/pressure/pressure.h"
 #include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
+#include "instruments/unwind/mapped_libraries.h"
+#include "os/log.h"
 #include "os/process.h"
 #include "os/stack_trace.h"
 #include "process/heap.h"
@@ -21,6 +23,7 @@ void OnProfilerLoad() {
   if (!RunsWithRaisedPrivileges()) ReportSettingsForFullLibrary();
 }
 void OnProfilerExit() {}
+const bool kHasProfiles = false;
 bool TakeProfile(Heap&, ProfileKind, ProfileMemory*) { return false; }
 bool WriteTextProfile(Heap&, ProfileKind, ByteSink::Function, void*) { return false; }
 void (*const kOnHeapBuilt)(Heap&) = nullptr;
@@ -34,8 +37,7 @@ SampleTable::Totals GetSampleTotals() { return {}; }
 bool SnapshotSamples(Heap&, ProfileKind, ProfileMemory*) { return false; }
 bool BeginRecordingSamples(Heap&) { return false; }
 void EndRecordingSamples() {}
-void StartProfile(Heap&, std::string_view, ControlReply* reply) { FailControl(reply, kNoSamples); }
-void StopProfile(Heap&, ControlReply* reply) { FailControl(reply, kNoSamples); }
+void ProfileMemory::Free() {}
 
 // Stack traces.
 void SetStackTraceMethod(StackTraceMethod) {}
@@ -43,6 +45,15 @@ size_t GetStackTrace(uintptr_t*, size_t, size_t) { return 0; }
 size_t GetStackFrames(uintptr_t*, int*, size_t, size_t, const void*) { return 0; }
 size_t GetCallerStackTrace(uintptr_t*, size_t, size_t, AllocatorFrames, size_t, RuleCache) {
   return 0;
+}
+
+void WriteStackToStderr(const uintptr_t* frames, size_t depth, bool, VirtualMemory&) {
+  for (size_t i = 0; i < depth; ++i) {
+    char buffer[64];
+    TextWriter line(buffer, sizeof(buffer));
+    line.Text("    ").Hex(frames[i]).Text("\n");
+    WriteToStderr(line.text());
+  }
 }
 
 // Memory pressure.

@@ -3,8 +3,10 @@
 // the mark in the record of each allocation.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/compiler.h"
 #include "os/memory/mapped_ranges.h"
@@ -54,8 +56,70 @@ class RegisteredRoots {
   size_t capacity_ TC_GUARDED_BY(lock_) = kFirst;
 };
 
+inline bool RegisteredRoots::Register(const void* start, size_t bytes, VirtualMemory& vm) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+  if (bytes == 0 || bytes > UINTPTR_MAX - address) return false;
+  for (;;) {
+    size_t capacity;
+    {
+      const SpinLockHolder holder(lock_);
+      if (size_ < capacity_) {
+        RangesLocked()[size_++] = {address, address + bytes};
+        return true;
+      }
+      capacity = 2 * capacity_;
+    }
+    if (!Grow(capacity, vm)) return false;
+  }
+}
+
+inline bool RegisteredRoots::Grow(size_t capacity, VirtualMemory& vm) {
+  const size_t page = vm.hardware_page_size();
+  Mapping useless = vm.Map((capacity * sizeof(AddressRange) + page - 1) / page * page, page);
+  if (useless.start == nullptr) return false;
+  {
+    const SpinLockHolder holder(lock_);
+    // Another thread may have grown it meanwhile.
+    if (capacity_ < capacity) {
+      const Mapping larger = useless;
+      useless = {mapped_, mapped_bytes_};
+      memcpy(larger.start, RangesLocked(), size_ * sizeof(AddressRange));
+      mapped_ = static_cast<AddressRange*>(larger.start);
+      mapped_bytes_ = larger.bytes;
+      capacity_ = larger.bytes / sizeof(AddressRange);
+    }
+  }
+  // If the system refuses, only address space is wasted.
+  if (useless.start != nullptr) static_cast<void>(vm.Unmap(useless.start, useless.bytes));
+  return true;
+}
+
+inline bool RegisteredRoots::Unregister(const void* start, size_t bytes) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(start);
+  const SpinLockHolder holder(lock_);
+  AddressRange* const ranges = RangesLocked();
+  for (size_t i = 0; i < size_; ++i) {
+    if (ranges[i].start != address || ranges[i].end - address != bytes) continue;
+    ranges[i] = ranges[--size_];
+    return true;
+  }
+  return false;
+}
+
+inline size_t RegisteredRoots::size() {
+  const SpinLockHolder holder(lock_);
+  return size_;
+}
+
+inline size_t RegisteredRoots::CopyTo(AddressRange* ranges, size_t n) {
+  const SpinLockHolder holder(lock_);
+  n = std::min(n, size_);
+  if (n > 0) memcpy(ranges, RangesLocked(), n * sizeof(AddressRange));
+  return n;
+}
+
 // The registered roots of the process.
-extern RegisteredRoots process_registered_roots;
+inline constinit RegisteredRoots process_registered_roots;
 inline RegisteredRoots& ProcessRegisteredRoots() { return process_registered_roots; }
 
 // IgnoredAddresses: a hash table of the addresses of objects that must not be reported as leaked,
@@ -111,7 +175,7 @@ class IgnoredAddresses {
 };
 
 // The ignored addresses of the process.
-extern IgnoredAddresses process_ignored_addresses;
+inline constinit IgnoredAddresses process_ignored_addresses;
 
 // The mark that each record of an allocation has (instruments/profiles/heap_profiler.h): the
 // period in which the object was allocated, and whether it must not be reported as leaked.

@@ -9,6 +9,7 @@
 #include "config/setting.h"
 #include "config/settings.h"
 #include "instruments/guard/guarded_objects.h"
+#include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "process/heap.h"
 #include "process/limits.h"
@@ -178,6 +179,27 @@ bool MayRelease(const Heap& heap, ControlReply* reply) {
   return false;
 }
 
+// The state of StartProfile. Written by the thread that serves requests, one at a time.
+struct Started {
+  bool recording = false;
+  size_t former_interval = 0;
+  size_t interval = 0;
+};
+constinit Started started;
+
+constexpr std::string_view kIntervalSetting = "TCMALLOC_SAMPLE_PARAMETER";
+
+// The interval to sample with; nothing when the text is no number of bytes.
+std::optional<size_t> IntervalFor(const Heap& heap, std::string_view text) {
+  if (text.empty()) {
+    const size_t present = heap.sampling.period();
+    return present != 0 ? present : size_t{kDefaultSamplePeriod};
+  }
+  const std::optional<SettingValue> value = ParseSetting(*FindSetting(kIntervalSetting), text);
+  if (!value.has_value() || value->number < 1) return std::nullopt;
+  return ControlBytes(value->number);
+}
+
 void CarryOut(Heap& heap, ControlKind kind, std::string_view text, ControlReply* reply) {
   switch (kind) {
     case ControlKind::kFlush:
@@ -227,6 +249,43 @@ void ChangeSetting(Heap& heap, std::string_view text, ControlReply* reply) {
   if (const char* const refusal = one->set(heap, *value)) return FailControl(reply, refusal);
   TextWriter after(reply->after, sizeof(reply->after));
   one->write(heap, &after);
+}
+
+void StartProfile(Heap& heap, std::string_view interval, ControlReply* reply) {
+  const std::optional<size_t> wanted = IntervalFor(heap, interval);
+  if (!wanted.has_value()) {
+    return FailControl(reply, "the sampling interval must be a number of bytes, for example 512K");
+  }
+  const size_t former = heap.sampling.period();
+  TextWriter(reply->before, sizeof(reply->before)).Number(former);
+  if (*wanted != former && !SetSamplePeriod(heap, *wanted)) {
+    return FailControl(reply, kNoSamples);
+  }
+  if (!BeginRecordingSamples(heap)) {
+    if (*wanted != former) SetSamplePeriod(heap, former);
+    return FailControl(reply,
+                       "allocations are recorded already, by the program or by an earlier "
+                       "profile --start");
+  }
+  started = {.recording = true, .former_interval = former, .interval = *wanted};
+  TextWriter(reply->after, sizeof(reply->after)).Number(heap.sampling.period());
+}
+
+void StopProfile(Heap& heap, ControlReply* reply) {
+  if (!kHasProfiles) return FailControl(reply, kNoSamples);
+  if (!started.recording) {
+    return FailControl(reply,
+                       "no profile --start came before; the program ends a recording of its "
+                       "own, and 'tcmalloc set PID sample_parameter=0' ends sampling");
+  }
+  started.recording = false;
+  TextWriter(reply->before, sizeof(reply->before)).Number(heap.sampling.period());
+  EndRecordingSamples();
+  // The former interval is not restored if another one was set meanwhile.
+  if (heap.sampling.period() == started.interval && started.interval != started.former_interval) {
+    SetSamplePeriod(heap, started.former_interval);
+  }
+  TextWriter(reply->after, sizeof(reply->after)).Number(heap.sampling.period());
 }
 
 void (*const kCarryOut)(Heap&, ControlKind, std::string_view, ControlReply*) = &CarryOut;

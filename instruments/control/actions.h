@@ -35,7 +35,7 @@ inline size_t ControlBytes(double number) {
 void ChangeSetting(Heap& heap, std::string_view text, ControlReply* reply);
 
 // Begins to record allocations for a profile of that kind. Switches sampling on if it is off;
-// `interval`, unless it is empty, is the sampling interval (instruments/control/profiling.cc).
+// `interval`, unless it is empty, is the sampling interval.
 void StartProfile(Heap& heap, std::string_view interval, ControlReply* reply);
 // Ends the recording that StartProfile has begun, and restores the former sampling interval.
 void StopProfile(Heap& heap, ControlReply* reply);

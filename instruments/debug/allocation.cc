@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "instruments/debug/checks.h"
+#include "instruments/unwind/mapped_libraries.h"
 #include "malloc/fast_path.h"
 #include "malloc/slow_path.h"
 #include "os/log.h"
@@ -16,6 +17,7 @@
 #include "process/fork.h"
 #include "process/heap.h"
 #include "process/hooks.h"
+#include "process/instrument_records.h"
 
 namespace tcmalloc {
 namespace {
@@ -82,6 +84,13 @@ constexpr size_t kBuckets = size_t{1} << 14;
 // all threads read it with acquire order.
 constinit std::atomic<CallStack*> buckets[kBuckets] = {};
 
+// The most return addresses that are kept for each call that allocates or frees.
+constexpr size_t kDepth = 24;
+static_assert(kDepth <= kMaxStackDepth);
+// In a statically linked program these frames are left out: RecordCaller, the function that calls
+// it, and the entry point.
+constexpr size_t kStaticSkip = 3;
+
 }  // namespace
 
 const CallStack* RecordStack(const uintptr_t* frames, size_t depth) {
@@ -105,6 +114,22 @@ const CallStack* RecordStack(const uintptr_t* frames, size_t depth) {
                                        std::memory_order_relaxed)) {
   }
   return added;
+}
+
+const CallStack* RecordCaller(uintptr_t caller) {
+  uintptr_t frames[kDepth];
+  const size_t depth =
+      GetCallerStackTrace(frames, kDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
+  return depth == 0 ? RecordStack(&caller, 1) : RecordStack(frames, depth);
+}
+
+void WriteCurrentStack(const char* heading, bool names) {
+  uintptr_t frames[kDepth];
+  const size_t depth =
+      GetCallerStackTrace(frames, kDepth, 0, AllocatorFrames::kLeading, kStaticSkip);
+  if (depth == 0) return;
+  WriteToStderr(heading);
+  WriteStackToStderr(frames, depth, names, GlobalHeap().virtual_memory);
 }
 
 bool IsRecorded(const CallStack* stack) {
@@ -341,6 +366,8 @@ size_t SizeOfObject(const void* p) {
   // Returns 0 for an address inside an object.
   return RawMemoryAt(p).start != nullptr ? 0 : UsableSize(const_cast<void*>(p));
 }
+
+const bool kHasRedZones = true;
 
 // The program's hooks see its objects, not those below them.
 void CallNewHooks(const void*, size_t) {}

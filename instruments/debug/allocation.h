@@ -42,10 +42,6 @@ void OpenFence(char* raw, size_t bytes);
 // object's address. False if the OS does not allow that.
 bool CopyFencedHeader(const char* raw, DebugObject* copy, const char** start);
 
-// The stacks of the calls that allocate and free, and their text in reports.
-// instruments/debug/stacks.cc and, for the minimal library, instruments/debug/no_stacks.cc define
-// RecordCaller and the functions that write.
-
 // The stacks of the calls that allocate and free. Each is stored once, so a program with millions
 // of objects has some thousands of stacks.
 //
@@ -54,10 +50,10 @@ bool CopyFencedHeader(const char* raw, DebugObject* copy, const char** start);
 // costs memory only. No lock is held across a fork. Cost: a stack trace, and the walk over a
 // bucket.
 
-// The stack of the calling thread, without the allocator's frames. Null if there is no memory, or
-// the stack is unknown. `caller` is the return address of the entry point; the minimal library
-// records nothing else.
-const CallStack* RecordCaller(uintptr_t caller);
+// The stack of the calling thread, without the allocator's frames. Null if there is no memory.
+// `caller` is the return address of the entry point. If the stack is unknown, as in the minimal
+// library, nothing else is recorded.
+TC_OUT_OF_LINE const CallStack* RecordCaller(uintptr_t caller);
 
 // The record of this stack; null without memory.
 const CallStack* RecordStack(const uintptr_t* frames, size_t depth);
@@ -66,13 +62,9 @@ const CallStack* RecordStack(const uintptr_t* frames, size_t depth);
 // Cost: a walk over all records.
 bool IsRecorded(const CallStack* stack);
 
-// Writes one line per frame to stderr. With `names`, a line has the name of the function if the
-// library knows it; that takes memory from the OS.
-void WriteStack(const uintptr_t* frames, size_t depth, bool names);
-
 // Writes the stack of the caller, without the allocator's frames, after a line of heading; nothing
-// if it is unknown.
-void WriteCurrentStack(const char* heading, bool names);
+// if it is unknown. `names`: see WriteStackToStderr.
+TC_OUT_OF_LINE void WriteCurrentStack(const char* heading, bool names);
 
 // Allocation and free in the debug libraries: the ordinary allocation of a larger size, with a
 // header and red zones (instruments/red_zones/debug_object.h). The entry points

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "instruments/debug/allocation.h"
 #include "instruments/debug/checks.h"
+#include "instruments/unwind/mapped_libraries.h"
 #include "os/log.h"
 #include "process/heap.h"
 
@@ -67,7 +68,7 @@ class DebugReport {
     TextWriter line(buffer, sizeof(buffer));
     line.Text(heading).Text(function).Text(":\n");
     WriteToStderr(line.text());
-    WriteStack(stack->frames, stack->depth, names);
+    WriteStackToStderr(stack->frames, stack->depth, names, GlobalHeap().virtual_memory);
   }
 
   char buffer_[320];

@@ -18,6 +18,11 @@ namespace {
 
 // Readers of profiles recognise these lines and print them. Without them an empty profile looks
 // like that of a program that allocates nothing.
+constexpr char kNoProfiles[] =
+    "%warn\n"
+    "%warn There is no profile: libtcmalloc_minimal neither samples allocations nor\n"
+    "%warn records where the heap grows. Link or preload libtcmalloc.\n"
+    "%warn\n";
 constexpr char kNotSampled[] =
     "%warn\n"
     "%warn This profile is empty because allocations are not sampled.\n"
@@ -36,6 +41,7 @@ uintptr_t AsPointer(uint64_t number) {
 }  // namespace
 
 void AppendProfile(ProfileKind kind, std::string* text) {
+  if (!kHasProfiles) return AppendLiteral(text, kNoProfiles);
   Heap& heap = ExistingHeap();
   if (kind == ProfileKind::kHeap && IsEmptyWithoutSampling(heap)) AppendLiteral(text, kNotSampled);
   // The profile is collected before the string grows: the string's memory is in the heap, which

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Returns profiles in the two forms of MallocExtension: text in a string, and arrays. The minimal
-// library has instruments/gperftools/no_profile_text.cc instead. Profiles have their own memory
-// until they are copied.
+// Returns profiles in the two forms of MallocExtension: text in a string, and arrays. Profiles have
+// their own memory until they are copied.
 #pragma once
 
 #include <cstddef>

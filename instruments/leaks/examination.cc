@@ -19,6 +19,7 @@
 #include "os/clock.h"
 #include "process/fork.h"
 #include "process/heap.h"
+#include "process/instrument_records.h"
 
 namespace tcmalloc {
 
@@ -196,7 +197,7 @@ void Examination::Run(const WorldStop& world) {
   // Threads that run may unmap and protect memory, and move mappings.
   if (!world.is_complete) careful_ = true;
   // The memory of freed objects may be protected by a page fence.
-  if (kKeepsFreedObjects && heap_.settings.page_fence) careful_ = true;
+  if (kHasRedZones && heap_.settings.page_fence) careful_ = true;
   if (!careful_ || reader_.Works()) {
     outcome_ = LeakOutcome::kNoMemory;
     if (index_.Build(heap_)) {
@@ -211,7 +212,7 @@ bool Examination::MarkAndCollect(const WorldStop& world) {
   // The program's pointer is to the byte after the header; with a large alignment there is more
   // room before that byte.
   size_t room = 0;
-  if (kKeepsFreedObjects) {
+  if (kHasRedZones) {
     index_.ForEach([&](const LiveObject& object) {
       const ProgramObject seen = ProgramObjectOf(object, reader());
       if (seen.state == ProgramObject::State::kFreed) index_.RemoveFree(object.start);

@@ -123,10 +123,6 @@ class CheckMemory : public ScratchMemory {
 //
 // Thread safety: built once, then constant. Cost: a step per span and per cached object to build
 // (75 to 90 ms per GiB of 64-byte objects, on a Xeon at 2.8 GHz).
-//
-// The program's view of an object of the heap. The debug libraries put a header before the
-// program's object, and keep freed objects in use for a while (program_object_debug.cc). In the
-// other libraries the heap's object is the program's object (program_object.cc).
 
 struct GuardSlot;
 struct Heap;
@@ -195,9 +191,9 @@ class ObjectIndex : public ObjectIndexOf<HeapGeometry> {
   bool settled_ = true;
 };
 
-// The program's view of an object of the heap. The debug libraries put a header before the
-// program's object, and keep freed objects in use for a while (program_object_debug.cc). In the
-// other libraries the heap's object is the program's object (program_object.cc).
+// The program's view of an object of the heap. The debug libraries (kHasRedZones) put a header
+// before the program's object, and keep freed objects in use for a while: the caller must omit
+// these. In the other libraries the heap's object is the program's object.
 struct ProgramObject {
   uintptr_t start = 0;
   size_t bytes = 0;
@@ -213,8 +209,5 @@ struct ProgramObject {
 
 // Reads the object's memory through `reader`, or directly if that is null.
 ProgramObject ProgramObjectOf(const LiveObject& object, const MemoryReader* reader);
-
-// True if some objects may be kFreed: the caller must omit these.
-extern const bool kKeepsFreedObjects;
 
 }  // namespace tcmalloc

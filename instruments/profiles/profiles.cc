@@ -373,6 +373,8 @@ void WriteNamedStack(const uintptr_t* frames, size_t depth) {
 
 void (*const kOnHeapBuilt)(Heap&) = &RecordGrowth;
 
+const bool kHasProfiles = true;
+
 bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile) {
   if (kind != ProfileKind::kGrowth) return SnapshotSamples(heap, kind, profile);
   GrowthTable* const table = growth_table.load(std::memory_order_acquire);

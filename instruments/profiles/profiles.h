@@ -17,6 +17,8 @@ namespace tcmalloc {
 
 struct Heap;
 
+extern const bool kHasProfiles;  // false in the minimal library
+
 // False when there is no memory. Cost: see SampleTable::Snapshot.
 bool TakeProfile(Heap& heap, ProfileKind kind, ProfileMemory* profile);
 

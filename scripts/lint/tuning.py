@@ -63,7 +63,7 @@ central/shard.h: kMaxProcessors: buffer
 central/shard.h: kShardBits kCounted: bits
 instruments/gperftools/malloc_extension.cc: kSpansAtOnce: buffer
 config/setting.h: kDebugLibrary: bits
-instruments/debug/stacks.cc: kStaticSkip: protocol
+instruments/debug/allocation.cc: kStaticSkip: protocol
 instruments/red_zones/debug_object.h: kNewByte kFreedByte kRedZoneByte kLive kFreeing kFreed kRecycled kStateFactor kMark: protocol
 instruments/debug/allocation.cc: kBuckets: buffer
 instruments/debug/checks.cc: kSpansAtOnce: buffer
@@ -243,7 +243,7 @@ instruments/guard/guard_pool.h: kGuardFrames: buffer
 instruments/guard/fault_handler.cc: kReportPatienceMs: patience
 instruments/unwind/frame_step.h: kMaxFrameBytes: plausible
 instruments/unwind/stack_trace.cc: kMaxSimpleFrameBytes: plausible
-instruments/debug/stacks.cc: kDepth: buffer
+instruments/debug/allocation.cc: kDepth: buffer
 instruments/debug/allocation.cc: kMaxFilledBytes: bound
 instruments/leaks/check.cc: kMaxAttempts kLongestRetryMs: patience
 instruments/leaks/examination.cc: kStopPatienceMs kFirstStopPauseMs kLongestStopPauseMs: patience

@@ -18,6 +18,7 @@
 #include "malloc/slow_path.h"
 #include "process/heap.h"
 #include "process/hooks.h"
+#include "process/instrument_records.h"
 #include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
@@ -70,6 +71,8 @@ void* FailWithInvalid() {
 }
 
 }  // namespace
+
+const bool kHasRedZones = false;
 
 void CallNewHooks(const void* object, size_t size) { RunNewHooks(object, size); }
 void CallDeleteHooks(const void* object) { RunDeleteHooks(object); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the heap keeps for the instruments, for its slow paths and its statistics: guarded samples,
-// and counts of memory pressure. All zero in the minimal library, which lacks the instruments.
+// and counts of memory pressure. All zero in the minimal library, which lacks the instruments. And
+// whether this is a debug library.
 #pragma once
 
 #include <array>
@@ -11,6 +12,11 @@
 #include "base/counters.h"
 
 namespace tcmalloc {
+
+// True in the debug libraries, which keep a header and red zones with each object
+// (instruments/red_zones/debug_object.h). Defined in instruments/debug/allocation.cc; for the other
+// libraries in malloc/entry_c.cc.
+extern const bool kHasRedZones;
 
 struct GuardedSamples {
   // True if `p` is in the pool of guarded objects: in an object, a free slot, or the pages between

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the marker on the memory of another process, with words of 4 bytes and with other pages and
-// size classes than this library has. tests/unit/instruments/leaks/marker_test.cc tests it on this
-// process.
+// size classes than this library has. tests/unit/instruments/leaks/marker_test.cc tests it
+// on this process.
 #include "formats/marker/marker.h"
 
 #include <gtest/gtest.h>

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "instruments/profiles/sampler.h"
+#include "process/heap.h"
 #include "process/limits.h"
 #include "process/new_heap.h"
 
@@ -138,6 +140,77 @@ TEST_F(ChangeableTest, NamesWhatCanBeChanged) {
   EXPECT_EQ(unknown.find("there is no such setting; settings that can be changed: "), 0u);
   EXPECT_NE(unknown.find(" release_rate, "), std::string::npos) << unknown;
   EXPECT_EQ(Set("TCMALLOC_HUGEPAGES=0").find("it cannot be changed while the process runs"), 0u);
+}
+
+// The tests use the process's own heap, because the samples belong to the process.
+class ProfilingTest : public testing::Test {
+ protected:
+  ProfilingTest() { SetSamplePeriod(heap_, 0); }
+  ~ProfilingTest() override {
+    EndRecordingSamples();
+    SetSamplePeriod(heap_, 0);
+  }
+
+  std::string Start(std::string_view interval) {
+    return Do([&](ControlReply* reply) { StartProfile(heap_, interval, reply); });
+  }
+  std::string Stop() {
+    return Do([&](ControlReply* reply) { StopProfile(heap_, reply); });
+  }
+  bool Records() {
+    if (!BeginRecordingSamples(heap_)) return true;
+    EndRecordingSamples();
+    return false;
+  }
+
+  Heap& heap_ = ExistingHeap();
+
+ private:
+  template <typename F>
+  std::string Do(F f) {
+    ControlReply reply;
+    reply.status = ControlReply::kDone;
+    f(&reply);
+    if (reply.status == ControlReply::kRefused) return reply.message;
+    return std::string(reply.before) + " -> " + reply.after;
+  }
+};
+
+TEST_F(ProfilingTest, SwitchesSamplingOnAndOffAgain) {
+  const std::string interval = std::to_string(kDefaultSamplePeriod);
+  EXPECT_EQ(Start(""), "0 -> " + interval);
+  EXPECT_TRUE(Records());
+  EXPECT_EQ(Stop(), interval + " -> 0");
+  EXPECT_FALSE(Records());
+  EXPECT_EQ(heap_.sampling.period(), 0u);
+}
+
+TEST_F(ProfilingTest, KeepsTheIntervalOfTheProgram) {
+  SetSamplePeriod(heap_, 100'000);
+  EXPECT_EQ(Start(""), "100000 -> 100000");
+  EXPECT_EQ(Stop(), "100000 -> 100000");
+  EXPECT_EQ(Start("1M"), "100000 -> 1048576");
+  EXPECT_EQ(Stop(), "1048576 -> 100000");
+  // The interval was set again meanwhile: that value stays.
+  EXPECT_EQ(Start("1M"), "100000 -> 1048576");
+  SetSamplePeriod(heap_, 7000);
+  EXPECT_EQ(Stop(), "7000 -> 7000");
+}
+
+TEST_F(ProfilingTest, LeavesARecordingOfTheProgramAlone) {
+  EXPECT_NE(Stop().find("no profile --start came before"), std::string::npos);
+  ASSERT_TRUE(BeginRecordingSamples(heap_));
+  EXPECT_NE(Start("").find("recorded already"), std::string::npos);
+  EXPECT_EQ(heap_.sampling.period(), 0u);
+  EXPECT_NE(Stop().find("no profile --start came before"), std::string::npos);
+  EXPECT_TRUE(Records());
+}
+
+TEST_F(ProfilingTest, TheIntervalIsANumberOfBytes) {
+  for (const char* const text : {"x", "0", "-1", "50%", "1.5", "99999999999999999999"}) {
+    EXPECT_NE(Start(text).find("must be a number of bytes"), std::string::npos) << text;
+    EXPECT_FALSE(Records());
+  }
 }
 
 }  // namespace
