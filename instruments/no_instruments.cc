@@ -8,7 +8,7 @@
 #include "config/settings.h"
 #include "instruments/introspection/root.h"
 #include "instruments/pressure/pressure.h"
-#include "instruments/profiles/profiles.h"
+#include "instruments/profiles/process_profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/log.h"

@@ -12,7 +12,7 @@
 //   ObjectAt(c, offset)        the number of the object of class c at an offset in its span
 //
 // "In flight" means that it is unknown whether an object is in use or free
-// (instruments/leaks/object_index.h). An object in flight counts as in use.
+// (instruments/leaks/heap_objects.h). An object in flight counts as in use.
 //
 // Numbers. Objects are numbered in the order in which they are added, with gaps: a small span's
 // numbers begin at a multiple of 64, so that its bitmap is copied word by word.

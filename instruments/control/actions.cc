@@ -9,7 +9,7 @@
 #include "config/setting.h"
 #include "config/settings.h"
 #include "instruments/guard/guarded_objects.h"
-#include "instruments/profiles/profiles.h"
+#include "instruments/profiles/process_profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "process/heap.h"
 #include "process/limits.h"

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "instruments/profiles/process_profiles.h"
 #include "instruments/profiles/profile.h"
-#include "instruments/profiles/profiles.h"
 #include "instruments/profiles/sampler.h"
 #include "os/errno_keeper.h"
 #include "os/memory/anonymous_memory.h"

@@ -38,7 +38,7 @@
 
 #include "config/settings.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 #include "process/heap.h"
 
 namespace tcmalloc {

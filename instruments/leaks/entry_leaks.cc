@@ -14,7 +14,7 @@
 #include "instruments/leaks/annotations.h"
 #include "instruments/leaks/check.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 #include "instruments/profiles/heap_profiler.h"
 #include "instruments/world_stop/memory_reader.h"
 #include "os/errno_keeper.h"

@@ -13,8 +13,8 @@
 
 #include "instruments/leaks/check.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/leaks/marker.h"
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
+#include "instruments/leaks/process_search.h"
 #include "instruments/world_stop/memory_reader.h"
 #include "instruments/world_stop/world_stop.h"
 #include "process/heap.h"

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "formats/marker/sampled_sites.h"
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 #include "instruments/profiles/profile.h"
 #include "instruments/unwind/mapped_libraries.h"
 #include "os/memory/mapped_array.h"

@@ -81,7 +81,7 @@ instruments/guard/guard_pool.h: kSlackByte: protocol
 formats/marker/sampled_sites.h: kNumAgeBuckets kAgeBucketStartsMs: format
 instruments/annotations/program_annotations.h: kNumBuckets: buffer
 instruments/annotations/program_annotations.h: kIgnoredMark: bits
-instruments/leaks/object_index.h: kChunkBytes: buffer
+instruments/leaks/heap_objects.h: kChunkBytes: buffer
 formats/marker/control_blocks.h: kAlignment kSmallestPage kSelfAt kSecretsAt kFirstStackAt kMostBytes kListAlignment kMostListBytes kLeastLinkOffset kLengthAlignment: system
 instruments/leaks/found_leaks.cc: kFirstSlots: buffer
 instruments/leaks/found_leaks.h: kMaxWords: format
@@ -90,16 +90,16 @@ formats/marker/marker.h: kCopiedBytes: system
 formats/marker/marker.h: kMaxRecordBytes: buffer
 formats/marker/object_index.h: kNone kLarge kPageInSpanShift kPayloadShift: bits
 formats/marker/object_index.h: kClasses: bits
-instruments/leaks/object_index.h: kSpansAtOnce: buffer
+instruments/leaks/heap_objects.h: kSpansAtOnce: buffer
 instruments/leaks/check.h: kMaxNameBytes: buffer
 instruments/annotations/program_annotations.h: kFirst: buffer
 formats/marker/root_map.cc: kRedZoneBytes kKeptWords: system
-instruments/leaks/marker.cc: kFirstTextBytes: buffer
+instruments/leaks/process_search.cc: kFirstTextBytes: buffer
 malloc/oom_policy.cc: kVtableHeaderWords: system
-instruments/leaks/marker.cc: kPagemapScan: system
+instruments/leaks/process_search.cc: kPagemapScan: system
 formats/marker/pagemap.h: kPresent kSwapped kOfFileOrShared kGuard kExclusive kScanOfFile kScanPresent kScanSwapped kScanZeroes kScanHuge
     kScanGuard: system
-instruments/leaks/marker.h: kEntries: buffer
+instruments/leaks/process_search.h: kEntries: buffer
 os/memory/file_memory.cc: kMaxOffset: bits
 os/c_library.cc: kStackNeighbourhood: system
 os/log.h: kAbortLineBytes: format
@@ -183,7 +183,7 @@ formats/profiles/profile_writers.h: kDelimited: format
 instruments/profiles/object_table.h: kNumBuckets: buffer
 instruments/profiles/heap_dumps.h: kMaxPrefixBytes kHeapProfileNameBytes: buffer
 instruments/unwind/mapped_libraries.cc: kBytesPerFrame: buffer
-instruments/profiles/profiles.cc: kMaxName: buffer
+instruments/profiles/process_profiles.cc: kMaxName: buffer
 instruments/profiles/heap_profiler.cc: kStaticSkip: protocol
 instruments/profiles/sampler.cc: kSampleStaticSkip: protocol
 process/fork.cc: kMaxHandlers: buffer

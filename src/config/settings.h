@@ -122,7 +122,7 @@ struct Settings {
   BytesOrPercent soft_limit;  // a percentage is of the container's limit
   size_t sample_period_bytes;
   char pressure[kSettingTextBytes];
-  // Profiles of samples in files (instruments/profiles/profiles.h), which only the full
+  // Profiles of samples in files (instruments/profiles/process_profiles.h), which only the full
   // library writes.
   char profile_files[kSettingTextBytes];
   bool report_at_term;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/guard/guarded_objects.h"
 #include "instruments/pressure/pressure.h"
-#include "instruments/profiles/profiles.h"
+#include "instruments/profiles/process_profiles.h"
 #include "malloc/slow_path.h"
 #include "os/c_library.h"
 #include "os/log.h"

@@ -49,7 +49,7 @@ VIRTUAL = re.compile(r"\b(virtual|override)\b")
 
 # Files with system calls and with code that differs between systems and machines.
 SYSTEM = (r"os/.*|instruments/(world_stop/.*|unwind/(?!mapped_libraries).*"
-          r"|profiles/sampler\.\w+|leaks/(marker|main_start)\.\w+"
+          r"|profiles/sampler\.\w+|leaks/(process_search|main_start)\.\w+"
           r"|pressure/(monitor|event_sources|figures)\.\w+"
           r"|guard/fault_handler\.\w+)")
 CONDITIONALS_IN = re.compile(rf"base/(config|compiler)\.h|{SYSTEM}|malloc/override(\.h|_.*)")

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-#include "instruments/leaks/marker.h"
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
+#include "instruments/leaks/process_search.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/sizes.h"
 

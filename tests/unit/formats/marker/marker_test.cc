@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the marker on the memory of another process, with words of 4 bytes and with other pages and
-// size classes than this library has. tests/unit/instruments/leaks/marker_test.cc tests it
+// size classes than this library has. tests/unit/instruments/leaks/process_search_test.cc tests it
 // on this process.
 #include "formats/marker/marker.h"
 
@@ -13,7 +13,7 @@
 
 #include "formats/marker/marker_scan.h"
 #include "formats/marker/searched_memory.h"
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/random.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 #include "os/memory/virtual_memory.h"
 #include "os/memory_map.h"
 

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 #include "os/memory/virtual_memory.h"
 #include "testing/random.h"
 

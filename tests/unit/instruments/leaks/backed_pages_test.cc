@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "instruments/leaks/marker.h"
+#include "instruments/leaks/process_search.h"
 
 namespace tcmalloc {
 namespace {

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "instruments/leaks/marker.h"
+#include "instruments/leaks/process_search.h"
 #include "process/heap.h"
 #include "testing/sanitizers.h"
 

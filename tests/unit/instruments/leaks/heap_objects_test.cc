@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "formats/marker/searched_memory.h"
 #include "instruments/annotations/program_annotations.h"
 #include "instruments/leaks/found_leaks.h"
-#include "instruments/leaks/object_index.h"
+#include "instruments/leaks/heap_objects.h"
 #include "instruments/world_stop/memory_reader.h"
 #include "instruments/world_stop/world_stop.h"
 #include "os/memory/mapped_array.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/leaks/marker.h"
+#include "instruments/leaks/process_search.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

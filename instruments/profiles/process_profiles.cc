@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "instruments/profiles/profiles.h"
+#include "instruments/profiles/process_profiles.h"
 
 #include <atomic>
 #include <cerrno>
