@@ -52,7 +52,7 @@ def metric_names(text):
 
 def check_names(document, program, library):
     explained = set(re.findall(r"`([^`\n]+)`", document))
-    names = set(json_names(json.loads(output(program, library, "json").splitlines()[1])))
+    names = set(json_names(json.loads(output(program, library, "json"))))
     metrics = set(metric_names(output(program, library, "openmetrics")))
     expect(len(names) > 40 and len(metrics) > 5, f"found {len(names)} names, {len(metrics)} metrics")
     for name in sorted((names | metrics) - explained):
