@@ -177,6 +177,8 @@ def whole(test, programs):
             with process(test, program, library) as (target, said, folder):
                 core = gcore(target, folder) if form == "gcore" else cores.crash(target, folder, form)
                 check(test, WHOLE, core, said, f"{pathlib.Path(program).name}, {form}")
+    with process(test, *programs[0], TCMALLOC_MEMFS_MALLOC_PATH="/dev/shm/heap") as (target, said, folder):
+        check(test, WHOLE, cores.crash(target, folder), said, "a memory file")
 
 
 def damaged(test, program, library):

@@ -87,26 +87,6 @@ def test_gcore(test):
         check(test, gcore(target, folder), said)
 
 
-def test_shared(test):
-    memory_file = {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/heap"}
-    with new_folder() as folder:
-        device = folder / "device"
-        with device.open("wb") as file:
-            file.truncate(1 << 30)
-        for name, variables, dump_filter in (
-                ("/dev/shm/heap.", memory_file, DEFAULT_FILTER),
-                ("/dev/shm/heap.", {**memory_file, "TCMALLOC_MEMFS_MAP_PRIVATE": "1"}, DEFAULT_FILTER),
-                (str(device), {"TCMALLOC_DEVMEM_START": "1", "TCMALLOC_DEVMEM_DEVICE": str(device)}, "0x7f")):
-            with Target(test, folder=folder, **SAMPLED, **variables) as target:
-                test.expect(name in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), f"the heap is not in {name}")
-                said = Said(test, target)
-                core = crash(target, folder, dump_filter)
-                check(test, core, said)
-                # The file does not say whether a mapping is private, so missing pages may have been written.
-                if "TCMALLOC_MEMFS_MAP_PRIVATE" not in variables:
-                    test.expect("incomplete" not in test.ask("doctor", core).stdout, f"{name}: doctor")
-
-
 def segments(core):
     """The place of each program header of a 64-bit core, and of its contents."""
     with core.open("rb") as file:
@@ -165,6 +145,8 @@ def test_wrong(test):
         text = test.ask("stats", core, status=OTHER_MALLOC).stdout
         test.expect("runs on glibc's malloc" in text and "no figures of the kernel" in text, text)
         test.fails("objects", core, words="runs on glibc's malloc")
+        text = test.ask("explain", core, status=OTHER_MALLOC).stdout
+        test.expect("ran on glibc's malloc, not on this TCMalloc" in text and "Stack of thread" in text, text)
 
 
 def gdb(*arguments):

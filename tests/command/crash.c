@@ -11,14 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "target.h"
 #include "tcmalloc/tcmalloc.h"
-
-#ifndef LINKED
-#include <dlfcn.h>
-#define FUNCTION(name) dlsym(RTLD_DEFAULT, #name)
-#else
-#define FUNCTION(name) ((void*)&(name))
-#endif
 
 enum { kPage = 4096, kBytes = 64, kMany = 1000, kLarge = 100000, kThreads = 4 };
 
@@ -31,11 +25,11 @@ _Static_assert(sizeof(struct Node) == kBytes, "");
 
 static volatile int sink;
 
-static void Say(const volatile void* object, const volatile void* accessed) {
+static void SayAddresses(const volatile void* object, const volatile void* accessed) {
   char line[80];
   const int n = snprintf(line, sizeof(line), "%zx %zx\n", (size_t)(uintptr_t)object,
                          (size_t)(uintptr_t)accessed);
-  if (write(1, line, (size_t)n) != n) _exit(1);
+  Say(line, (size_t)n);
 }
 
 // Returns a page with that protection between two others, so that it does not follow the heap.
@@ -66,7 +60,7 @@ __attribute__((noinline)) void ReadNode(const struct Node* node) {
 static void Freed(void) {
   volatile int* const nowhere = (volatile int*)Nowhere(PROT_NONE);
   struct Node* const node = MakeNode(nowhere);
-  Say(node, nowhere);
+  SayAddresses(node, nowhere);
   free(node);
   __asm__ volatile("" : : : "memory");
   ReadNode(node);
@@ -75,7 +69,7 @@ static void Freed(void) {
 // Follows a pointer in an object after another owner wrote text into it.
 static void Reused(void) {
   struct Node* const node = MakeNode(NULL);
-  Say(node, NULL);
+  SayAddresses(node, NULL);
   free(node);
   char* const text = malloc(kBytes);
   memset(text, 'A', kBytes);
@@ -91,7 +85,7 @@ static void Overrun(void) {
     for (int j = 0; j < kMany; ++j) {
       if ((char*)nodes[j] != (char*)nodes[i] + kBytes) continue;
       char* const end = (char*)nodes[i] + 2 * kBytes;
-      Say(nodes[j], NULL);
+      SayAddresses(nodes[j], NULL);
       for (volatile char* at = (char*)nodes[i]; at != end; ++at) *at = 'B';
       ReadNode(nodes[j]);
     }
@@ -103,7 +97,7 @@ __attribute__((noinline)) void ReadInt(const volatile int* address) { sink = *ad
 static void Wild(void) {
   char* const nowhere = Nowhere(PROT_NONE);
   munmap(nowhere, kPage);
-  Say(NULL, nowhere + 16);
+  SayAddresses(NULL, nowhere + 16);
   ReadInt((volatile int*)(nowhere + 16));
 }
 
@@ -111,13 +105,13 @@ __attribute__((noinline)) void WriteInt(volatile int* address) { *address = 1; }
 
 static void Write(void) {
   char* const page = Nowhere(PROT_READ);
-  Say(NULL, page + 8);
+  SayAddresses(NULL, page + 8);
   WriteInt((volatile int*)(page + 8));
 }
 
 static void Null(void) {
   struct Node* volatile const node = NULL;
-  Say(NULL, &node->count);
+  SayAddresses(NULL, &node->count);
   ReadNode(node);
 }
 
@@ -125,13 +119,13 @@ static void Jump(void) {
   char* const nowhere = Nowhere(PROT_NONE);
   void (*volatile function)(void) = NULL;
   memcpy((void*)&function, &nowhere, sizeof(nowhere));
-  Say(NULL, nowhere);
+  SayAddresses(NULL, nowhere);
   function();
 }
 
 // Returns to a wild address.
 __attribute__((noinline)) void Return(void) {
-  Say(NULL, NULL);
+  SayAddresses(NULL, NULL);
   volatile char* const frame = __builtin_frame_address(0);
   for (size_t i = 0; i < sizeof(void*); ++i) frame[sizeof(void*) + i] = 'C';
 }
@@ -143,7 +137,7 @@ __attribute__((noinline)) int Recurse(int n) {
 }
 
 static void* Overflow(void* unused) {
-  Say(NULL, NULL);
+  SayAddresses(NULL, NULL);
   sink = Recurse(0);
   return unused;
 }
@@ -158,19 +152,19 @@ static void StackOfThread(void) {
 
 static void Double(void) {
   char* volatile const object = malloc(kBytes);
-  Say(object, NULL);
+  SayAddresses(object, NULL);
   free(object);
   free(object);
 }
 
 static void Interior(void) {
   char* volatile const object = malloc(kLarge);
-  Say(object, NULL);
+  SayAddresses(object, NULL);
   free(object + 24);
 }
 
 static void Assert(void) {
-  Say(NULL, NULL);
+  SayAddresses(NULL, NULL);
   abort();
 }
 
@@ -179,7 +173,7 @@ static void Allocator(void) {
   size_t (*json)(char*, size_t) = NULL;
   *(void**)&json = FUNCTION(tcmalloc_stats_json);
   char* const nowhere = Nowhere(PROT_NONE);
-  Say(NULL, nowhere);
+  SayAddresses(NULL, nowhere);
   json(nowhere, kPage);
 }
 
@@ -213,7 +207,7 @@ __attribute__((noinline)) void* AllocateSampled(void) {
 static void Sampled(void) {
   struct Node* const node = AllocateSampled();
   node->count = (volatile int*)Nowhere(PROT_NONE);
-  Say(node, node->count);
+  SayAddresses(node, node->count);
   ReadNode(node);
 }
 

@@ -23,6 +23,7 @@ import zlib
 from harness import (DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, PENDING, Process, Skipped, Target, children_of, clean_environment,
                      namespace, needs, new_folder, run_test)
 
+HERE = pathlib.Path(__file__).resolve().parent
 SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
 BOMB_BYTES, BOMB_PIECE = 3 << 30, 1 << 24
 SPARSE_BYTES = 1 << 30
@@ -58,31 +59,13 @@ def test_split(test):
     file."""
     needs("cc")
     with new_folder() as folder:
-        (folder / "program.c").write_text("""
-#include <stdio.h>
-#include <stdlib.h>
-void* kept[100];
-int main(void) {
-  for (int i = 0; i < 100; ++i) kept[i] = malloc(100000);
-  puts("ready"); fflush(stdout);
-  return getchar();
-}
-""")
-        subprocess.run(["cc", "-g", "-gsplit-dwarf", "-O0", "-fno-builtin", "program.c", "-o", "program"], check=True, cwd=folder)
+        subprocess.run(["cc", "-g", "-gsplit-dwarf", "-O0", "-fno-builtin", f"-I{HERE.parents[1]}/include", "-pthread",
+                        HERE / "observed_program.c", "-o", "program", "-ldl"], check=True, cwd=folder)
         part, = folder.glob("*.dwo")
-        test.expect("main (program.c:" in profile_of(test, folder / "program"), "with the part")
+        test.expect("main (observed_program.c:" in profile_of(test, folder / "program"), "with the part")
         part.unlink()
         os.mkfifo(part)
         test.expect("main" in profile_of(test, folder / "program"), "with a pipe")
-
-
-def zeroes_packed():
-    """A stream of zlib that unpacks to BOMB_BYTES zeroes: one block again and again."""
-    compressor = zlib.compressobj(9)
-    head = compressor.compress(b"") + compressor.flush(zlib.Z_FULL_FLUSH)
-    piece = compressor.compress(bytes(BOMB_PIECE)) + compressor.flush(zlib.Z_FULL_FLUSH)
-    end = b"\1\0\0\xff\xff" + struct.pack(">HH", BOMB_BYTES % 65521, 1)  # an empty last block, Adler-32
-    return head + piece * (BOMB_BYTES // BOMB_PIECE) + end
 
 
 def zeroes_packed():

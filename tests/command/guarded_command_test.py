@@ -15,7 +15,7 @@ import subprocess
 
 import cores
 from command_test import commands_profile, expect_objects, librarys_profile
-from guarded_test import BUGS, FAULT, IN_CHILD, IN_THREAD
+from guarded_test import BUGS, FAULT, IN_CHILD, IN_THREAD, sections
 from harness import AT_REST, TIMEOUT_S, Target, children_of, clean_environment, new_folder, run_test, state_of, tasks, wait_until
 
 GUARDED = {"TCMALLOC_SAMPLE_PARAMETER": "1", "TCMALLOC_GUARDED_SAMPLE": "1"}
@@ -75,17 +75,6 @@ def run_command(test, *arguments, **variables):
                           env={**clean_environment(), **GUARDED, **variables})
 
 
-def stacks(report):
-    """The frames of a report by their titles."""
-    found = {}
-    for line in report.splitlines():
-        if match := re.match(r"  (done|freed|allocated) by thread \d+", line):
-            found[match[1]] = []
-        elif line.startswith("    ") and found:
-            found[list(found)[-1]].append(line.strip())
-    return found
-
-
 def check_run(test, bug, status, line, run):
     test.expect(run.returncode == 128 - status, f"{bug}: status {run.returncode}\n{run.stderr}")
     first = run.stderr.split("\n", 1)[0]
@@ -95,7 +84,7 @@ def check_run(test, bug, status, line, run):
         test.expect(re.match(line, first) and "tcmalloc run" not in run.stderr, f"{bug}: {run.stderr}")
         return
     test.expect(said and re.match(line[len(PREFIX):], said[1]), f"{bug}: expected {line}, got\n{run.stderr}")
-    found = stacks(run.stderr)
+    found = {title: frames for title, (_, frames) in sections(run.stderr).items()}
     wanted = {"done", "allocated"} | ({"freed"} if "that was freed" in first else set())
     test.expect(set(found) == wanted and all(found.values()), f"{bug}: stacks of {set(found)}, not {wanted}:\n{run.stderr}")
     if bug not in IN_THREAD | IN_CHILD and said:

@@ -20,25 +20,17 @@ import tempfile
 import threading
 import time
 
-# Some tests expect of the command what these tests expect of the library.
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "process/misuse"))
+# Some tests expect of the command what the tests of these folders expect of the library.
+PROCESS = pathlib.Path(__file__).resolve().parents[1] / "process"
+sys.path[:0] = [str(PROCESS), str(PROCESS / "misuse")]
+import process_test  # noqa: E402
+from process_test import SKIPPED, Skipped, environment as clean_environment  # noqa: E402
 
 TIMEOUT_S = 60
-SKIPPED = 77
 DAMAGED, OTHER_MALLOC, LEAKS, INCOMPLETE, PENDING = 2, 3, 4, 5, 6  # exit statuses of the command
 # Without the library's thread, which releases memory, a program that does nothing has a heap that does not change.
 AT_REST = {"TCMALLOC_BACKGROUND": "0"}
 SAMPLED = {**AT_REST, "TCMALLOC_SAMPLE_PARAMETER": "20000"}
-
-
-class Skipped(Exception):
-    """The test cannot run, or cannot run further."""
-
-
-def clean_environment(**variables):
-    kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("TCMALLOC_", "LD_PRELOAD", "MALLOCSTATS", "HEAPCHECK", "DEBUGINFOD", "TMUX"))}
-    return {**kept, **variables}
 
 
 def wait_until(condition, what):
@@ -179,24 +171,16 @@ sys.stdin.read()
         self.process.communicate(timeout=TIMEOUT_S)
 
 
-class Test:
+class Test(process_test.Test):
 
     def __init__(self, command, program, library):
+        super().__init__(os.curdir, program, library)
         path = pathlib.Path(command)
         if path.is_dir():
             path = max(path.glob("*/bin/tcmalloc"), key=lambda built: built.stat().st_mtime, default=None)
             if path is None:
                 raise Skipped(f"no build in {command} has the command")
-        self.command, self.program, self.library = path, program, library
-        self.failed = 0
-
-    def expect(self, condition, message):
-        if not condition:
-            self.failed += 1
-            print(f"FAILED: {message}")
-
-    def expect_equal(self, found, wanted, what):
-        self.expect(found == wanted, f"{what}: {found!r}, not {wanted!r}")
+        self.command = path
 
     def ask(self, *arguments, status=0, command=None, environment=None, **options):
         """Runs the command. `status` is the exit status that the command must have, or all those

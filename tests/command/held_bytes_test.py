@@ -16,6 +16,7 @@ import json
 import os
 import re
 import signal
+import xml.etree.ElementTree
 
 from harness import AT_REST, Process, new_folder, run_test, state_of, wait_until
 
@@ -44,7 +45,39 @@ def by_classes(stats):
         row["object_size_bytes"] * row["in_use_objects"] for row in stats["size_classes"])
 
 
-def in_process(test, process):
+def check_parts(test, stats):
+    """Sums of the JSON of a process without samples."""
+    test.check_sums(stats, least=0)
+    classes, longer = stats["size_classes"], stats["longer_free_spans"]
+    for figure, objects, more in (
+            ("thread_cache_free_bytes", "thread_cache_objects", 0),
+            ("central_cache_free_bytes", "central_cache_objects", stats["span_tail_bytes"] - stats["released_in_spans_bytes"])):
+        test.expect_equal(stats[figure], more + sum(row["object_size_bytes"] * row[objects] for row in classes),
+                          f"{figure}, by classes")
+    test.expect_equal(stats["spans_in_use"], stats["large_objects"] + sum(row["spans"] for row in classes), "spans_in_use")
+    for figure, spans, more in (("page_heap_free_bytes", "free_spans", longer["free_bytes"]),
+                                ("released_bytes", "released_spans", longer["released_bytes"] + stats["released_in_spans_bytes"])):
+        pages = sum(length["pages"] * length[spans] for length in stats["free_spans_by_length"])
+        test.expect_equal(stats[figure], pages * stats["page_size_bytes"] + more, f"{figure}, by lengths")
+
+
+def check_metrics(test, text, stats):
+    """Prometheus' client library, which is strict, finds each figure of the JSON."""
+    try:
+        from prometheus_client.openmetrics import parser
+    except ImportError:
+        print("the metrics are not parsed: there is no python3-prometheus-client")
+        return
+    families = list(parser.text_string_to_metric_families(text.removesuffix("\n")))  # without the line before "end"
+    samples = {sample.name: family.type for family in families for sample in family.samples if not sample.labels}
+    wanted = {f"tcmalloc_{name}": "counter" if name.endswith("_total") else "gauge"
+              for name, value in stats.items() if isinstance(value, int) and name != "pid"}
+    test.expect_equal(samples, wanted, "types of the metrics")
+    test.expect(all(family.documentation for family in families), "a metric has no help")
+    test.expect({"tcmalloc_free_spans", "tcmalloc_hugepages"} <= {family.name for family in families}, "metrics with labels")
+
+
+def in_process(test, process, sampled):
     """({where: held bytes}, {where: requested bytes}) that the library reports in the process."""
     words = answers(process, "figures").split()
     figures = {name: int(value) for name, value in zip(words[::2], words[1::2])}
@@ -55,7 +88,13 @@ def in_process(test, process):
     gauge = {name: int(value) for name, value in re.findall(r"^tcmalloc_(\w+) (\d+)$", metrics, re.MULTILINE)}
     text = answers(process, "text")
     columns = re.findall(r"^MALLOC: +\d+ +(\d+) +\d+ +(\d+) +\d+ +\d+ +\d+ ", text, re.MULTILINE)
-    xml = answers(process, "xml")
+    sizes = {(element.tag, element.get("type")): int(element.get("size"))
+             for element in xml.etree.ElementTree.fromstring(answers(process, "xml")).iter() if element.get("type")}
+    test.expect_equal(sizes["system", "current"], sum(sizes["total", kind] for kind in ("in_use", "fast", "rest")),
+                      "the XML's sum")
+    check_metrics(test, metrics, stats)
+    if not sampled:
+        check_parts(test, stats)
     held = {
         "the JSON": stats["in_use_bytes"],
         "the classes of the JSON": by_classes(stats),
@@ -64,7 +103,7 @@ def in_process(test, process):
         "malloc_stats": int(re.search(r"(\d+) \( *[\d.]+ MiB\) Bytes in use by application", text)[1]),
         "the classes of malloc_stats": sum(int(size) * int(objects) for size, objects in columns) +
                                        stats["large_in_use_bytes"] + stats["guarded_bytes"],
-        "malloc_info": int(re.search(r'<total type="in_use" count="0" size="(\d+)"', xml)[1]),
+        "malloc_info": sizes["total", "in_use"],
         "external fragmentation": figures["generic.total_physical_bytes"] - figures["tcmalloc.external_fragmentation_bytes"],
         "what is not free": figures["generic.heap_size"] - sum(figures[f"tcmalloc.{name}"] for name in (
             "central_cache_free_bytes", "thread_cache_free_bytes", "pageheap_free_bytes", "pageheap_unmapped_bytes")),
@@ -160,7 +199,7 @@ def check(test, all_sampled=False, **settings):
         (_, held, _, requested), = process.said
         held, requested = int(held), int(requested)
         test.expect(held > 10 << 20, f"{held} bytes are held")
-        found, found_requested = in_process(test, process)
+        found, found_requested = in_process(test, process, sampled=bool(settings))
         os.kill(process.pid, signal.SIGSTOP)
         wait_until(lambda: state_of(process.pid) == "T", "the process is stopped")
         by_commands, texts = by_command(test, process.pid, folder)

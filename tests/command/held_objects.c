@@ -13,7 +13,6 @@
 // Nothing is allocated between these. The allocator is preloaded. The argument is added to all
 // sizes.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -22,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "target.h"
 #include "tcmalloc/tcmalloc.h"
 
 enum { kThreads = 4, kObjectsOfThread = 400, kObjects = kThreads * kObjectsOfThread };
@@ -40,44 +40,17 @@ static char text[1 << 20];
 static FILE* xml;
 static char xml_text[1 << 17];
 
-static size_t (*stats_text)(int, char*, size_t);
-static size_t (*stats_json)(char*, size_t);
-static size_t (*stats_openmetrics)(char*, size_t);
-static int (*get_property)(const char*, size_t*);
-static void (*list_properties)(tcmalloc_property_callback, void*);
-static int (*memory_stats)(int*, size_t*, int*);
+#pragma weak tcmalloc_stats_text
+#pragma weak tcmalloc_stats_json
+#pragma weak tcmalloc_stats_openmetrics
+#pragma weak tcmalloc_get_numeric_property
+#pragma weak tcmalloc_list_numeric_properties
+int MallocExtension_MallocMemoryStats(int*, size_t*, int*) __attribute__((weak));
 // Null in the minimal library.
-static int (*for_each_object)(tcmalloc_object_callback, void*);
-static tcmalloc_profile* (*snapshot)(int);
-static void (*for_each_entry)(const tcmalloc_profile*, tcmalloc_profile_callback, void*);
-static void (*free_profile)(tcmalloc_profile*);
-
-static void Look(void* function, const char* name) {
-  *(void**)function = dlsym(RTLD_DEFAULT, name);
-}
-
-static void FindFunctions(void) {
-  Look(&stats_text, "tcmalloc_stats_text");
-  Look(&stats_json, "tcmalloc_stats_json");
-  Look(&stats_openmetrics, "tcmalloc_stats_openmetrics");
-  Look(&get_property, "tcmalloc_get_numeric_property");
-  Look(&list_properties, "tcmalloc_list_numeric_properties");
-  Look(&memory_stats, "MallocExtension_MallocMemoryStats");
-  Look(&for_each_object, "tcmalloc_for_each_object");
-  Look(&snapshot, "tcmalloc_profile_snapshot");
-  Look(&for_each_entry, "tcmalloc_profile_for_each");
-  Look(&free_profile, "tcmalloc_profile_free");
-  if (list_properties == NULL) _exit(1);
-}
-
-static void Say(const char* line, size_t length) {
-  while (length > 0) {
-    const ssize_t n = write(1, line, length);
-    if (n <= 0) _exit(1);
-    line += n;
-    length -= (size_t)n;
-  }
-}
+#pragma weak tcmalloc_for_each_object
+#pragma weak tcmalloc_profile_snapshot
+#pragma weak tcmalloc_profile_for_each
+#pragma weak tcmalloc_profile_free
 
 static void Check(int holds) {
   if (!holds) abort();
@@ -147,16 +120,17 @@ static void AddEntry(const tcmalloc_profile_entry* entry, void* sum) {
 
 static size_t InUse(void) {
   size_t bytes = 0;
-  Check(get_property("generic.current_allocated_bytes", &bytes));
+  Check(tcmalloc_get_numeric_property("generic.current_allocated_bytes", &bytes));
   return bytes;
 }
 
 static double Requested(void) {
   double sum = 0;
-  tcmalloc_profile* const profile = snapshot == NULL ? NULL : snapshot(TCMALLOC_PROFILE_HEAP);
+  tcmalloc_profile* const profile =
+      tcmalloc_profile_snapshot == NULL ? NULL : tcmalloc_profile_snapshot(TCMALLOC_PROFILE_HEAP);
   if (profile == NULL) return 0;
-  for_each_entry(profile, &AddEntry, &sum);
-  free_profile(profile);
+  tcmalloc_profile_for_each(profile, &AddEntry, &sum);
+  tcmalloc_profile_free(profile);
   return sum;
 }
 
@@ -173,7 +147,7 @@ static void SayProperty(const char* name, size_t value, void* unused) {
 }
 
 static void SayFigures(void) {
-  list_properties(&SayProperty, NULL);
+  tcmalloc_list_numeric_properties(&SayProperty, NULL);
   SayProperty("mallinfo2", mallinfo2().uordblks, NULL);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -182,22 +156,23 @@ static void SayFigures(void) {
   int objects = 0;
   int histogram[64];
   size_t bytes = 0;
-  memory_stats(&objects, &bytes, histogram);
+  MallocExtension_MallocMemoryStats(&objects, &bytes, histogram);
   SayProperty("MallocMemoryStats", bytes, NULL);
   bytes = 0;
-  if (for_each_object != NULL && for_each_object(&AddBytes, &bytes)) {
+  if (tcmalloc_for_each_object != NULL && tcmalloc_for_each_object(&AddBytes, &bytes)) {
     SayProperty("tcmalloc_for_each_object", bytes, NULL);
   }
-  if (snapshot != NULL) SayProperty("requested", (size_t)(Requested() + 0.5), NULL);
+  if (tcmalloc_profile_snapshot != NULL)
+    SayProperty("requested", (size_t)(Requested() + 0.5), NULL);
   Say("\n", 1);
 }
 
-static void Obey(const char* command) {
+static void Obey(char* command) {
   size_t length = 0;
   if (strcmp(command, "figures") == 0) return SayFigures();
-  if (strcmp(command, "json") == 0) length = stats_json(text, sizeof(text));
-  if (strcmp(command, "text") == 0) length = stats_text(2, text, sizeof(text));
-  if (strcmp(command, "openmetrics") == 0) length = stats_openmetrics(text, sizeof(text));
+  if (strcmp(command, "json") == 0) length = tcmalloc_stats_json(text, sizeof(text));
+  if (strcmp(command, "text") == 0) length = tcmalloc_stats_text(2, text, sizeof(text));
+  if (strcmp(command, "openmetrics") == 0) length = tcmalloc_stats_openmetrics(text, sizeof(text));
   if (strcmp(command, "xml") == 0) {
     length = Xml();
     Say(xml_text, length);
@@ -210,7 +185,7 @@ static void Obey(const char* command) {
 int main(int argc, char** argv) {
   Check(argc == 2);
   more = strtoul(argv[1], NULL, 10);
-  FindFunctions();
+  Check(tcmalloc_stats_json != NULL);
   xml = fmemopen(xml_text, sizeof(xml_text), "w");
   pthread_barrier_init(&barrier, NULL, kThreads + 1);
   for (uintptr_t i = 0; i < kThreads; ++i) {
@@ -234,15 +209,5 @@ int main(int argc, char** argv) {
   char line[200];
   Say(line,
       (size_t)snprintf(line, sizeof(line), "held %zu requested %.0f\nready\n", bytes, requested));
-  for (size_t length = 0;;) {
-    // Does not use stdio, which would allocate.
-    if (read(0, line + length, 1) != 1) exit(0);
-    if (line[length] != '\n') {
-      Check(++length < sizeof(line));
-      continue;
-    }
-    line[length] = '\0';
-    length = 0;
-    Obey(line);
-  }
+  ObeyLines(&Obey);
 }

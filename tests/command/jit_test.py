@@ -11,7 +11,6 @@ import contextlib
 import gzip
 import pathlib
 import shutil
-import subprocess
 import tempfile
 
 from harness import AT_REST, LEAKS, Process, children_of, namespace, needs, new_folder, run_test, wait_until_asleep
@@ -19,28 +18,6 @@ from harness import AT_REST, LEAKS, Process, children_of, namespace, needs, new_
 HOLD, LEAK = "Shop.hold(int)", "Shop.leak ?[1m?"
 SAMPLED = {**AT_REST, "TCMALLOC_SAMPLE_PARAMETER": "65536"}
 
-JAVA = """
-import java.util.ArrayList;
-import java.util.zip.Deflater;
-
-class Orders {
-  static ArrayList<Deflater> kept = new ArrayList<>();
-  static void place(int level) {
-    Deflater deflater = new Deflater(level);
-    deflater.setInput(new byte[100]);
-    deflater.finish();
-    deflater.deflate(new byte[200]);
-    if (kept.size() < 200) kept.add(deflater); else deflater.end();
-  }
-  public static void main(String[] arguments) throws Exception {
-    for (int i = 0; i < 30000; i++) place(1 + i % 9);
-    kept.clear();
-    for (int i = 0; i < 200; i++) place(1 + i % 9);
-    System.out.println("ready");
-    System.in.read();
-  }
-}
-"""
 NODE = """
 const kept = [];
 function placeOrder(i) {
@@ -117,22 +94,6 @@ def test_node(test):
                      folder=folder) as (process, _):
             found = functions(test.json("profile", process.pid))
         test.expect(any("orders.js" in name for name in found), str(sorted(found)))
-
-
-def test_java(test):
-    for program in ("java", "javac", "jcmd"):
-        needs(program)
-    with new_folder() as folder:
-        (folder / "Orders.java").write_text(JAVA)
-        subprocess.run(["javac", "-d", folder, folder / "Orders.java"], check=True)
-        with Process(test.library, "java", "-XX:+PreserveFramePointer", "-Xmx64m", "-cp", str(folder), "Orders", **SAMPLED) as process:
-            path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
-            try:
-                subprocess.run(["jcmd", str(process.pid), "Compiler.perfmap"], check=True, stdout=subprocess.PIPE)
-                found = functions(test.json("profile", process.pid))
-            finally:
-                path.unlink(missing_ok=True)
-        test.expect(any("java.util.zip.Deflater" in name for name in found), str(sorted(found)))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "../process/check.h"
+#include "target.h"
 
 enum { kLeaked = 10, kLeakedBytes = 100 };
 
@@ -55,10 +56,6 @@ static void CountUser(int signal) {
 
 static double Seconds(struct timespec time) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void Say(const char* line) {
-  CHECK(write(STDOUT_FILENO, line, strlen(line)) == (ssize_t)strlen(line));
 }
 
 // The contents of the frames are overwritten afterwards.
@@ -397,7 +394,7 @@ int main(int argc, char** argv) {
 
   if (is("nanosleep")) Allow(SIGUSR1);
 
-  Say("ready\n");
+  Say("ready\n", 6);
   void (*run)(void) = &SleepForever;
   for (size_t i = 0; i < sizeof(kCalls) / sizeof(*kCalls); ++i) {
     if (is(kCalls[i].name)) run = kCalls[i].run;
@@ -411,6 +408,6 @@ int main(int argc, char** argv) {
   CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
   // There is no child without SIGCHLD either.
   CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
-  Say("right\n");
+  Say("right\n", 6);
   return 0;
 }

@@ -3,12 +3,8 @@
 // answers each with one line: "done", or what the command says.
 //
 // The program is built without the allocator, which is then preloaded; or with LINKED, together
-// with the allocator. It does not allocate between a command and its answer, so that the heap is at
-// rest while the test reads it.
+// with the allocator.
 #define _GNU_SOURCE
-#ifndef LINKED
-#include <dlfcn.h>
-#endif
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "target.h"
 #include "tcmalloc/tcmalloc.h"
 
 // Threads and commands have an argument, which few use.
@@ -43,21 +40,9 @@ static size_t text_length;
 #ifdef LINKED
 // Null where the library has no leak checker.
 #pragma weak tcmalloc_for_each_object
-#define FUNCTION(name) ((void*)&name)
-#else
-#define FUNCTION(name) dlsym(RTLD_DEFAULT, #name)
 #endif
 
 static size_t SizeOf(unsigned i) { return 8 + (i * 2654435761u >> 20) % 3000; }
-
-static void Say(const char* line, size_t length) {
-  while (length > 0) {
-    const ssize_t n = write(1, line, length);
-    if (n <= 0) _exit(1);
-    line += n;
-    length -= (size_t)n;
-  }
-}
 
 static void* Busy(void* seed) {
   unsigned state = (unsigned)(uintptr_t)seed * 7919 + 1;
@@ -317,18 +302,8 @@ static void Command(char* line) {
 
 static void* Obey(void* unused) {
   Say("ready\n", 6);
-  char line[64];
-  for (size_t length = 0;;) {
-    // Does not use stdio, which would allocate.
-    if (read(0, line + length, 1) != 1) exit(0);
-    if (line[length] != '\n') {
-      if (++length == sizeof(line)) exit(1);
-      continue;
-    }
-    line[length] = '\0';
-    length = 0;
-    Command(line);
-  }
+  ObeyLines(&Command);
+  return NULL;
 }
 
 int main(void) {

@@ -3,7 +3,6 @@
 // reallocarray and free_sized.
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <set>
@@ -83,21 +82,6 @@ TEST(CFunctions, NullIsFreedByAll) {
   free_aligned_sized(nullptr, 64, 100);
   EXPECT_EQ(errno, kUntouched);
   EXPECT_EQ(malloc_usable_size(nullptr), 0u);
-}
-
-// madvise fails on locked pages: errno after free must not show it.
-TEST(CFunctions, FreeOfLockedPagesLeavesErrnoAlone) {
-  constexpr size_t kSize = 32 << 20;
-  constexpr size_t kLocked = 16384;
-  auto* object = static_cast<char*>(malloc(kSize));
-  ASSERT_NE(object, nullptr);
-  char* page = object + kSize / 2 - reinterpret_cast<uintptr_t>(object) % 65536;
-  ASSERT_EQ(mlock(page, kLocked), 0) << "RLIMIT_MEMLOCK must allow " << kLocked << " bytes";
-  errno = kUntouched;
-  free(object);
-  EXPECT_EQ(errno, kUntouched);
-  malloc_trim(0);
-  munlock(page, kLocked);
 }
 
 TEST(CFunctions, TooLargeRequestsFailWithEnomem) {

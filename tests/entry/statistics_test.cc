@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests that mallinfo, mallinfo2, malloc_info and mallopt, and the statistics of
-// tcmalloc/tcmalloc.h, describe this heap. tests/process has readers of the formats.
+// Tests that malloc_info and mallopt, and the statistics of
+// tcmalloc/tcmalloc.h, describe this heap. tests/command/held_bytes_test.py reads the formats.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -65,18 +65,6 @@ TEST(Accounting, AddressSpaceIsWhatTheKernelSays) {
     EXPECT_LE(others / kPartOfPageMap, places) << others << " bytes, objects of " << size;
     for (size_t i = 0; i < count; ++i) free(objects[i]);
   }
-}
-
-// The old struct has the same figures as ints.
-TEST(Mallinfo, TheOldStructAgrees) {
-  const struct mallinfo2 now = mallinfo2();
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  const struct mallinfo old = mallinfo();
-#pragma GCC diagnostic pop
-  EXPECT_GT(now.uordblks, 0u);
-  EXPECT_EQ(static_cast<size_t>(old.uordblks), now.uordblks);
-  EXPECT_EQ(static_cast<size_t>(old.arena), now.arena);
 }
 
 // The functions return the length as snprintf does, and leave errno unchanged.

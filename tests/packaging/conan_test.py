@@ -9,12 +9,12 @@ packages. The libraries are compiled without optimisation, since the test is abo
 """
 
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 
 from clients import HERE, LIBRARIES, Clients, environment
+from steps import project_version
 
 REQUIREMENTS = HERE / "conan_requirements.txt"
 
@@ -54,8 +54,6 @@ def main():
     test = Clients(work, *compilers)
     test.command([conan, "profile", "detect"], env=own)
     test.command([conan, "remote", "disable", "*"], env=own)
-    version = re.search(r"project\(tcmalloc VERSION ([\d.]+)",
-                        (source / "CMakeLists.txt").read_text()).group(1)
     for kind in ("shared", "static"):
         shared = kind == "shared"
         options = ["--no-remote", "-o", f"tcmalloc/*:shared={shared}",
@@ -72,7 +70,7 @@ def main():
                   for ending in ((".so", ".so.4") if shared else (".a",))}
         test.expect(found == wanted, f"{kind}: the package's lib has {sorted(found)}")
         generated = work / kind / "conan"
-        if test.command([conan, "install", f"--requires=tcmalloc/{version}", *options, "-g",
+        if test.command([conan, "install", f"--requires=tcmalloc/{project_version(source)}", *options, "-g",
                          "CMakeDeps", "-g", "CMakeToolchain", "-of", generated], env=own) is None:
             continue
         test.build_with_cmake(f"{kind}/build", generated, package / "lib" if shared else None,

@@ -27,8 +27,8 @@ import tempfile
 import time
 
 from clients import environment
+from steps import need
 
-SKIPPED = 77
 # These pages are about the design, and have no commands for users.
 LEFT_OUT = ("docs/design/", "docs/decisions/")
 # Pages and folders whose commands another test runs.
@@ -175,10 +175,7 @@ class Pages:
 
 def main():
     source, build, work = (pathlib.Path(name).resolve() for name in sys.argv[1:4])
-    missing = [name for name in ("redis-server", "redis-cli", "perl") if shutil.which(name) is None]
-    if missing:
-        print(f"SKIP: not installed: {', '.join(missing)}")
-        return SKIPPED
+    need("redis-server", "redis-cli", "perl")
     shutil.rmtree(work, ignore_errors=True)
     (work / "bin").mkdir(parents=True)
     subprocess.run(["cmake", "--install", build, "--prefix", work / "tcmalloc"], check=True, stdout=subprocess.DEVNULL)

@@ -21,7 +21,8 @@ import sys
 import tempfile
 
 from clients import environment
-from pages_test import BLOCK, SKIPPED, Pages
+from pages_test import BLOCK, Pages
+from steps import need, skip
 
 # The programs that a recipe runs, and the folders besides those of PATH in which Debian has them.
 PROGRAMS = {
@@ -109,15 +110,11 @@ def run_page(source, recipe, folder, own):
     return pages.ran, pages.failed
 
 
-class Absent(Exception):
-    """Something that a recipe needs is missing."""
-
-
 @contextlib.contextmanager
 def podman(work, own):
     """Podman with a storage of its own, which has Debian's image."""
     if os.geteuid() != 0:
-        raise Absent("to make an image of Debian needs root")
+        skip("to make an image of Debian needs root")
     root = work / "debian"
     if not (root / "complete").exists():
         shutil.rmtree(root, ignore_errors=True)
@@ -125,7 +122,7 @@ def podman(work, own):
         run = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", root / "root"], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
         if run.returncode != 0:
-            raise Absent(f"debootstrap makes no root of Debian: {run.stdout.splitlines()[-1:]}")
+            skip(f"debootstrap makes no root of Debian: {run.stdout.splitlines()[-1:]}")
         (root / "complete").touch()
     (work / "containers.conf").write_text(CONTAINERS_CONF)
     (work / "storage.conf").write_text(STORAGE_CONF.format(folder=work / "containers"))
@@ -139,7 +136,7 @@ def podman(work, own):
     tried = run("run", "--rm", "--network", "none", "--memory", "100m", BASE_IMAGE, "true")
     try:
         if made.returncode or tried.returncode:
-            raise Absent(f"podman runs no container with a memory limit here: {made.stdout}{tried.stdout}")
+            skip(f"podman runs no container with a memory limit here: {made.stdout}{tried.stdout}")
         yield
     finally:
         run("pod", "rm", "--force", "--all", "--time", "0")
@@ -153,10 +150,7 @@ def main():
     source, build, work, recipe = sys.argv[1:5]
     source, work = pathlib.Path(source).resolve(), pathlib.Path(work).resolve()
     path = f"/usr/bin:/bin:{FOLDERS}"
-    missing = [name for name in PROGRAMS[recipe] if shutil.which(name, path=path) is None]
-    if missing:
-        print(f"SKIP: not installed: {', '.join(missing)}")
-        return SKIPPED
+    need(*PROGRAMS[recipe], path=path)
     # A path of a socket is at most 108 bytes long. Servers may run as another user, which has to reach the library.
     with tempfile.TemporaryDirectory(prefix="tcmalloc-recipe-") as temporary:
         home = pathlib.Path(temporary)
@@ -168,12 +162,8 @@ def main():
         surroundings = contextlib.nullcontext()
         if "podman" in PROGRAMS[recipe]:
             surroundings = podman(work, own)
-        try:
-            with surroundings:
-                ran, failed = run_page(source, recipe, home / "here", own)
-        except Absent as reason:
-            print(f"SKIP: {reason}")
-            return SKIPPED
+        with surroundings:
+            ran, failed = run_page(source, recipe, home / "here", own)
     print(f"{ran} commands, {failed} failed")
     return 1 if failed or not ran else 0
 

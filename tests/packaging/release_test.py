@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tarfile
 
-SKIPPED = 77
+from steps import need, project_version, skip
+
 # The components of the command: libraries that are loaded, and code that is compiled in.
 COMPONENTS = {"libc6", "libdw1", "libelf1", "libfmt9", "libncursesw6", "libtinfo6", "libstdc++6", "libgcc-s1", "zlib1g"}
 COMPILED_IN = {"CLI11", "JSON for Modern C++", "libiberty"}
@@ -190,21 +191,16 @@ def check_signatures(test, archive):
 
 def main():
     source, build, work = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
-    for tool in ("git", "cargo", "ssh-keygen"):
-        if not shutil.which(tool):
-            print(f"SKIP: {tool} is not installed")
-            sys.exit(SKIPPED)
+    need("git", "cargo", "ssh-keygen")
     if subprocess.run(["git", "-c", "safe.directory=*", "-C", source, "rev-parse", "--verify", "-q", "HEAD"], stdout=subprocess.DEVNULL,
                       stderr=subprocess.DEVNULL, check=False).returncode:
-        print("SKIP: the sources are no clone of the repository")
-        sys.exit(SKIPPED)
+        skip("the sources are no clone of the repository")
     if not (build / "bin/tcmalloc").exists():
-        print("SKIP: the tcmalloc command is not built")
-        sys.exit(SKIPPED)
+        skip("the tcmalloc command is not built")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     test = Test(source, build, work)
-    version = re.search(r"project\(tcmalloc VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text())[1]
+    version = project_version(source)
     test.release("--uncommitted", "--tests", "none", "--build", build)
     if not test.failures:
         check_files(test, version)

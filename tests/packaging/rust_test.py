@@ -7,7 +7,7 @@ Usage: rust_test.py SOURCE_FOLDER WORK_FOLDER COMMAND
 * The archive of tcmalloc-sys has every source of the library, as src/CMakeLists.txt finds them, and every header. Both
   archives have the licence.
 * A program that names the folder of a clone as the dependency is compiled with the sources of the clone.
-* It declares every function of tcmalloc/tcmalloc.h, and the crates have the version of the library.
+* It declares every function of tcmalloc/tcmalloc.h.
 * The tests and the examples in the documentation of the crate tcmalloc pass.
 * The example program is served by TCMalloc, which the tcmalloc command sees, and prints what docs/rust.md shows.
 
@@ -25,30 +25,10 @@ import sys
 import tarfile
 
 import shown
+from steps import expect, need, project_version
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import crates  # noqa: E402
-
-SKIPPED = 77
-
-
-class Failed(Exception):
-    pass
-
-
-def expect(condition, message):
-    if not condition:
-        raise Failed(message)
-
-
-def versions_agree(source):
-    """The version of the library, which both crates have, and the dependency of one on the other."""
-    project = re.search(r"project\(tcmalloc VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text())[1]
-    for crate in crates.CRATES:
-        manifest = (source / "packaging/rust" / crate / "Cargo.toml").read_text()
-        for found in re.findall(r'^(?:version =|tcmalloc-sys = \{ version =) "(.*?)"', manifest, re.MULTILINE):
-            expect(found == project, f"packaging/rust/{crate}/Cargo.toml says version {found}, CMakeLists.txt {project}")
-    return project
 
 
 def declares_the_header(source):
@@ -161,24 +141,16 @@ def builds_in_a_clone(source, work, packages):
 def main():
     source, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     command = sys.argv[3]
-    if not shutil.which("cargo") or not shutil.which("rustc"):
-        print("SKIP: cargo and rustc are not installed")
-        return SKIPPED
+    need("cargo", "rustc")
     shutil.rmtree(work, ignore_errors=True)
-    try:
-        version = versions_agree(source)
-        declares_the_header(source)
-        packages = Packages(source, work, version)
-        has_all_sources(source, packages.pack("tcmalloc-sys"))
-        folder = packages.pack("tcmalloc")
-        packages.cargo("test", "--offline", "--release", folder=folder)
-        builds_in_a_clone(source, work, packages)
-        run_example(work / "target/release/examples/phases", shown.Page(source / "docs/rust.md"), command)
-    except (Failed, shown.Differs) as failure:
-        print(f"FAILED: {failure}")
-        return 1
-    return 0
+    declares_the_header(source)
+    packages = Packages(source, work, project_version(source))
+    has_all_sources(source, packages.pack("tcmalloc-sys"))
+    folder = packages.pack("tcmalloc")
+    packages.cargo("test", "--offline", "--release", folder=folder)
+    builds_in_a_clone(source, work, packages)
+    run_example(work / "target/release/examples/phases", shown.Page(source / "docs/rust.md"), command)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,14 +7,12 @@ stands for lines that the page leaves out.
 
 import re
 
+from steps import expect
+
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # How much a number may differ from that of the page: sizes differ a little by compiler, and profiles are samples.
 SHARE = 0.5
 LEAST = 3
-
-
-class Differs(Exception):
-    pass
 
 
 def same_line(line, shown, share=SHARE):
@@ -26,10 +24,10 @@ def same_line(line, shown, share=SHARE):
 
 
 def compare(output, shown, what, share=SHARE):
-    """Raises Differs unless all lines are the same."""
+    """All lines must be the same."""
     lines, wanted = output.splitlines(), shown.splitlines()
-    if len(lines) != len(wanted) or not all(same_line(a, b, share) for a, b in zip(lines, wanted)):
-        raise Differs(f"{what} printed\n{output}\nthe page shows\n{shown}")
+    expect(len(lines) == len(wanted) and all(same_line(a, b, share) for a, b in zip(lines, wanted)),
+           f"{what} printed\n{output}\nthe page shows\n{shown}")
 
 
 class Page:
@@ -47,8 +45,7 @@ class Page:
                 command = None
 
     def output_of(self, command):
-        if command not in self.outputs:
-            raise Differs(f"{self.path} has no line: $ {command}")
+        expect(command in self.outputs, f"{self.path} has no line: $ {command}")
         return "\n".join(self.outputs[command]) + "\n"
 
     def compare_first_line(self, command, output):

@@ -11,14 +11,13 @@ import shutil
 import subprocess
 import sys
 
-SKIPPED = 77
+from steps import skip
 
 
 def main():
     root, command = pathlib.Path(sys.argv[1]), sys.argv[2]
     if not (root / "build/docs/python/requirements").exists():
-        print("SKIP: MkDocs is not installed: scripts/setup.sh docs")
-        return SKIPPED
+        skip("MkDocs is not installed: scripts/setup.sh docs")
     look = ["--look=some"] if shutil.which("chromium") else []
     run = subprocess.run([sys.executable, root / "scripts/docs.py", "--command", command, *look],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -20,19 +20,12 @@ import sys
 
 import wheel_test
 from clients import environment
+from steps import run, skip
 
-SKIPPED = 77
 # Runs a command in the root that is the first argument, with /proc and /dev, which every container has. For a mount namespace
 # of its own.
 IN_ROOT = 'cd "$0" && mkdir -p proc dev && mount --rbind /proc proc && mount --rbind /dev dev && exec chroot . "$@"'
 NUMBER = re.compile(r"\d[\d.]*")
-
-
-def output(*command, status=0):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
-    if done.returncode != status:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}")
-    return done.stdout
 
 
 def shape(text):
@@ -45,20 +38,16 @@ def main():
     command, library = sys.argv[3:5]
     compiler_knows = subprocess.run(["cc", "-print-file-name=liblzma.a"], stdout=subprocess.PIPE, text=True, check=True).stdout
     if not os.path.isabs(compiler_knows.strip()):
-        print("SKIP: there is no liblzma.a")
-        return SKIPPED
+        skip("there is no liblzma.a")
     for name in ("root", "wheel"):
         shutil.rmtree(work / name, ignore_errors=True)
     build = work / "build"  # stays: to compile the command takes minutes
-    output("cmake", "--preset", "release", "-S", source, "-B", build, "-DTCMALLOC_STATIC_COMMAND=ON", "-DTCMALLOC_TESTS=OFF",
+    run("cmake", "--preset", "release", "-S", source, "-B", build, "-DTCMALLOC_STATIC_COMMAND=ON", "-DTCMALLOC_TESTS=OFF",
            "-DTCMALLOC_BENCH=OFF")
-    done = subprocess.run(["cmake", "--build", build, "--target", "command"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True)
-    if done.returncode:
-        sys.exit(done.stdout[-4000:])
+    run("cmake", "--build", build, "--target", "command", timeout=None)
     static = build / "bin/tcmalloc"
     for tag in ("NEEDED", "INTERP"):
-        if tag in output("readelf", "--wide", "--dynamic", "--program-headers", static):
+        if tag in run("readelf", "--wide", "--dynamic", "--program-headers", static):
             sys.exit(f"the command has {tag}")
     root = work / "root"
     root.mkdir()
@@ -72,17 +61,17 @@ def main():
         perl.stdout.readline()
         pid = str(perl.pid)
         for way in ways:
-            if output(*way, "--version") != output(command, "--version"):
+            if run(*way, "--version") != run(command, "--version"):
                 sys.exit("another version")
             for arguments in (("stats", pid), ("stats", pid, "--json"), ("profile", pid), ("doctor", pid), ("objects", pid)):
-                wanted, found = output(command, *arguments), output(*way, *arguments)
+                wanted, found = run(command, *arguments), run(*way, *arguments)
                 if shape(wanted) != shape(found):
                     sys.exit(f"{arguments} of {way}: {found}\ninstead of {wanted}")
                 if arguments[0] == "profile" and "Perl_" not in found:
                     sys.exit(f"no functions of perl: {found}")
         snapshot = work / "perl.snap"
-        output(static, "snapshot", pid, snapshot)
-        if shape(output(static, "stats", snapshot)) != shape(output(command, "stats", snapshot)):
+        run(static, "snapshot", pid, snapshot)
+        if shape(run(static, "stats", snapshot)) != shape(run(command, "stats", snapshot)):
             sys.exit("another answer about a snapshot")
         if not wheel_test.lacks_tools():
             (work / "wheel").mkdir()
@@ -91,8 +80,7 @@ def main():
     finally:
         perl.kill()
         perl.wait()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,11 +11,11 @@ pkg-config of the system. Else vcpkg_functions.cmake takes the place of vcpkg.
 import json
 import os
 import pathlib
-import re
 import shutil
 import sys
 
 from clients import HERE, LIBRARIES, Clients, environment
+from steps import project_version
 
 TRIPLETS = {"static": "x64-linux", "dynamic": "x64-linux-dynamic"}
 # These options compile in a third of the time, without optimisation, since the test is about the port.
@@ -67,8 +67,7 @@ def main():
     shutil.rmtree(work, ignore_errors=True)
     test = Clients(work, *compilers)
     port = source / "packaging/vcpkg/tcmalloc"
-    version = re.search(r"project\(tcmalloc VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text())[1]
-    test.expect(json.loads((port / "vcpkg.json").read_text())["version"] == version, "vcpkg.json has another version")
+    test.expect(json.loads((port / "vcpkg.json").read_text())["version"] == project_version(source), "vcpkg.json has another version")
     root = os.environ.get("VCPKG_ROOT")
     print("built by", f"vcpkg in {root}" if root else "vcpkg_functions.cmake", flush=True)
     for kind in TRIPLETS:

@@ -22,8 +22,8 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 
 import shown
+from steps import expect, project_version, run, skip
 
-SKIPPED = 77
 # The interpreter of the distribution, for which setuptools is installed.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -108,23 +108,6 @@ assert drawing == "<title>&lt;module&gt; (b.py) (1 B)</title><text>&lt;module&gt
 """
 
 
-class Failed(Exception):
-    pass
-
-
-def expect(condition, message):
-    if not condition:
-        raise Failed(message)
-
-
-def run(*arguments, status=0, **options):
-    """Runs a program and returns its output on both streams."""
-    done = subprocess.run([str(word) for word in arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=200, **options)
-    expect(done.returncode == status, f"{' '.join(map(str, arguments))[:200]}: status {done.returncode}\n{done.stdout}")
-    return done.stdout
-
-
 def lacks_tools():
     return subprocess.run([PYTHON, "-c", "import setuptools, wheel, venv, ensurepip"], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL).returncode != 0
@@ -141,9 +124,8 @@ def build_wheel(source, build, work, command=None):
             {"TCMALLOC_COMMAND": str(command)} if command else {}))
     wheels = list((work / "dist").glob("*.whl"))
     expect(len(wheels) == 1, f"there are {len(wheels)} wheels")
-    version = re.search(r"project\(tcmalloc VERSION ([\d.]+)", (source / "CMakeLists.txt").read_text())[1]
     system = r"manylinux_2_\d+" if command else "linux"
-    name = rf"tcmalloc-{re.escape(version)}-py3-none-{system}_{platform.machine()}\.whl"
+    name = rf"tcmalloc-{re.escape(project_version(source))}-py3-none-{system}_{platform.machine()}\.whl"
     expect(re.fullmatch(name, wheels[0].name), f"the wheel is {wheels[0].name}, not {name}")
     files = set(zipfile.ZipFile(wheels[0]).namelist())
     wanted = {"tcmalloc/native/libtcmalloc.so.4"} | {f"tcmalloc/{path.name}"
@@ -188,31 +170,25 @@ def check_names(wheel, work, source):
 def main():
     source, build, work = (pathlib.Path(name).resolve() for name in sys.argv[1:4])
     if lacks_tools():
-        print("SKIP: python3-setuptools, python3-wheel or python3-venv is not installed")
-        return SKIPPED
+        skip("python3-setuptools, python3-wheel or python3-venv is not installed")
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    try:
-        wheel = build_wheel(source, build, work)
-        python = install(PYTHON, wheel, work / "user")
-        print(run(python, "-m", "tcmalloc", "run", "-c", STATISTICS))
-        said = run(python, "-c", "import tcmalloc; tcmalloc.stats()", status=1)
-        expect("start it with python -m tcmalloc run SCRIPT" in said, said)
-        expect("run needs a script" in run(python, "-m", "tcmalloc", "run", status=1), "no message without a script")
-        run(python, "-m", "tcmalloc", "run", "-c", "raise SystemExit(7)", status=7)
-        run(python, "-c", NAMES)
-        (work / "without").mkdir()
-        without = install(PYTHON, build_wheel(source, build, work / "without", work / "no_command"), work / "without/user")
-        print(run(without, "-m", "tcmalloc", "run", "-c", STATISTICS))
-        if (build / "bin/tcmalloc").exists():
-            expect("Usage: tcmalloc" in run(python, "-m", "tcmalloc", "stats", "--help"), "the command does not run")
-            check_profiles(python, work, shown.Page(source / "docs/python.md"), source)
-            check_names(wheel, work, source)
-    except (Failed, shown.Differs) as failure:
-        print(f"FAILED: {failure}")
-        return 1
-    return 0
+    wheel = build_wheel(source, build, work)
+    python = install(PYTHON, wheel, work / "user")
+    print(run(python, "-m", "tcmalloc", "run", "-c", STATISTICS))
+    said = run(python, "-c", "import tcmalloc; tcmalloc.stats()", status=1)
+    expect("start it with python -m tcmalloc run SCRIPT" in said, said)
+    expect("run needs a script" in run(python, "-m", "tcmalloc", "run", status=1), "no message without a script")
+    run(python, "-m", "tcmalloc", "run", "-c", "raise SystemExit(7)", status=7)
+    run(python, "-c", NAMES)
+    (work / "without").mkdir()
+    without = install(PYTHON, build_wheel(source, build, work / "without", work / "no_command"), work / "without/user")
+    print(run(without, "-m", "tcmalloc", "run", "-c", STATISTICS))
+    if (build / "bin/tcmalloc").exists():
+        expect("Usage: tcmalloc" in run(python, "-m", "tcmalloc", "stats", "--help"), "the command does not run")
+        check_profiles(python, work, shown.Page(source / "docs/python.md"), source)
+        check_names(wheel, work, source)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,12 +8,15 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 // Ends the program with status 1 if `condition` is false. Allocates nothing.
@@ -126,24 +129,48 @@ static inline void AwaitChild(pid_t child) {
   CHECK(status == 0);
 }
 
-// Resident bytes of the process, counted by the kernel page by page (the figures of statm and
-// status are collected per CPU and may lag by some hundred pages). Allocates nothing.
-static inline size_t ResidentBytes(void) {
-  char text[4096];
-  int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+static inline void SleepMs(long ms) {
+  const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&pause, NULL);
+}
+
+// The number of threads of the process, the library's included. Allocates nothing.
+static inline int NumThreads(void) {
+  struct stat status;
+  CHECK(stat("/proc/self/task", &status) == 0);
+  return (int)status.st_nlink - 2;
+}
+
+// Waits until the kernel has forgotten all other threads, which is a moment after they were joined
+// or, if they are detached, after they have begun to end. The wait is limited: a child that waits
+// in vain would outlive the test.
+static inline void AwaitOneThread(void) {
+  for (int i = 0; NumThreads() != 1 || unshare(CLONE_THREAD) != 0; ++i) {
+    CHECK(i < 20000);
+    SleepMs(1);
+  }
+}
+
+// Reads a whole file, which must be shorter than `size`. Allocates nothing.
+static inline void ReadFile(const char* path, char* text, size_t size) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
   CHECK(fd >= 0);
   size_t length = 0;
-  for (;;) {
-    ssize_t got = read(fd, text + length, sizeof(text) - 1 - length);
-    if (got <= 0) break;
-    length += (size_t)got;
-  }
-  close(fd);
+  for (ssize_t got; (got = read(fd, text + length, size - 1 - length)) > 0;) length += (size_t)got;
+  CHECK(length < size - 1 && close(fd) == 0);
   text[length] = '\0';
-  const char* line = strstr(text, "\nRss:");
-  CHECK(line != NULL);
-  return strtoul(line + 5, NULL, 10) * 1024;
 }
+
+// A figure in KiB of /proc/self/smaps_rollup, in bytes. The kernel counts page by page (the figures
+// of statm and status are collected per CPU and may lag by some hundred pages). Allocates nothing.
+static inline size_t RollupBytes(const char* name) {
+  char text[4096];
+  ReadFile("/proc/self/smaps_rollup", text, sizeof(text));
+  const char* line = strstr(text, name);
+  CHECK(line != NULL);
+  return strtoul(line + strlen(name), NULL, 10) * 1024;
+}
+static inline size_t ResidentBytes(void) { return RollupBytes("\nRss:"); }
 
 // True when a file is mapped whose name, without the folders that it lies in, begins with `name`.
 static inline int IsMapped(const char* name) {

@@ -9,7 +9,8 @@ import tempfile
 
 SKIPPED = 77
 TIMEOUT_S = 150
-OURS = ("TCMALLOC_", "HEAP", "MALLOCSTATS", "PPROF", "LD_PRELOAD", "LIBRARY_UNDER_TEST")
+# Variables that would change what a program or the command does.
+OURS = ("TCMALLOC_", "HEAP", "MALLOCSTATS", "PPROF", "LD_PRELOAD", "LIBRARY_UNDER_TEST", "DEBUGINFOD", "TMUX")
 
 
 class Skipped(Exception):

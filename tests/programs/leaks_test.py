@@ -4,10 +4,9 @@
 
   leaks_test.py PROGRAM COMMAND LIBRARY CHECK_INSIDE [SERVER]
 
-PROGRAM: redis, python, sqlite, cxx (the server SERVER) or rust (the server of leaks/server.rs). The program runs with
-LIBRARY and CHECK_INSIDE (leaks/check_inside.c) preloaded. While clients keep it busy, it is checked in turns from outside, from inside, and from
-outside again. Leaked objects stay leaked, so each check's objects must be among those of the next one. The servers leak
-objects on request, which must be found.
+PROGRAM: redis, python, sqlite, or cxx (the server SERVER). The program runs with LIBRARY and CHECK_INSIDE (leaks/check_inside.c)
+preloaded. While clients keep it busy, it is checked in turns from outside, from inside, and from outside again. Leaked objects
+stay leaked, so each check's objects must be among those of the next one. SERVER leaks objects on request, which must be found.
 
 Exit status: 0, 1, or 77 where the program is not installed.
 """
@@ -119,7 +118,8 @@ class Connection:
         return [self.file.readline() for _ in lines]
 
 
-def serve(program, lose):
+def start_cxx(start, folder, server):
+    program = start([server])
     port = int(program.process.stdout.readline())
     rng = random.Random(SEED)
 
@@ -131,20 +131,11 @@ def serve(program, lose):
     # The server leaks the objects before other threads have had memory at their addresses, which may still be on their stacks.
     # The connection's thread stays, so the words that are still on its stack are the same in all checks.
     program.losing = Connection(port)
-    lose(program.losing)
-    program.load(client, client, client, client)
-
-
-def lose_objects(connection):
-    connection.ask(*(f"leak {LOST_BYTES}" for _ in range(LOST_OBJECTS)))
+    program.losing.ask(*(f"leak {LOST_BYTES}" for _ in range(LOST_OBJECTS)))
     # Other values take the place of the last one.
     for i in range(100):
-        connection.ask(f"set other{i} 100", f"get other{i}")
-
-
-def start_cxx(start, folder, server):
-    program = start([server])
-    serve(program, lose_objects)
+        program.losing.ask(f"set other{i} 100", f"get other{i}")
+    program.load(client, client, client, client)
     return program
 
 
@@ -174,14 +165,6 @@ def start_sqlite(start, *_):
     return program
 
 
-def start_rust(start, folder, _):
-    source = pathlib.Path(__file__).parent / "leaks" / "server.rs"
-    subprocess.run(["rustc", "-O", "--edition", "2021", "-o", f"{folder}/server", source], check=True)
-    program = start([f"{folder}/server"])
-    serve(program, lose_objects)
-    return program
-
-
 def start_redis(start, folder, _):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -198,9 +181,7 @@ def start_redis(start, folder, _):
 
 
 PROGRAMS = {"redis": (start_redis, "redis-server"), "python": (start_python, "/usr/bin/python3"), "cxx": (start_cxx, "true"),
-            "sqlite": (start_sqlite, "sqlite3"), "rust": (start_rust, "rustc")}
-
-SERVERS = ("cxx", "rust")
+            "sqlite": (start_sqlite, "sqlite3")}
 
 
 def compare(program, name, command):
@@ -215,7 +196,7 @@ def compare(program, name, command):
                 raise Failed(f"round {i}: {len(strange)} of {len(less)} objects are leaked only {label}: {strange[:10]}")
         print(f"{name}: {len(before)}, {len(inside)} and {len(after)} objects of {report['objects_in_use']}; "
               f"stopped for {report['stopped_ms']:.1f} ms")
-        if name in SERVERS:
+        if name == "cxx":
             lost = sum(size >= LOST_BYTES for size in inside.values())
             if not LOST_OBJECTS - 1 <= lost <= LOST_OBJECTS:
                 raise Failed(f"{lost} objects of {LOST_BYTES} bytes are leaked, not {LOST_OBJECTS}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""node: buffers, worker threads, the thread pool, compression, cryptography, a child process."""
+"""node: buffers, worker threads, the thread pool, compression, a child process."""
 
 import pathlib
 

@@ -2,9 +2,9 @@
 //
 // Tests a signal handler that forks, whatever the interrupted thread was doing in the allocator.
 // fork must return, in the parent and in the child. When the handler returns, the parent continues,
-// and so does the child of a process with one thread. SIGALRM ends a process that hangs.
+// and so does every second child. SIGALRM ends a process that hangs. fork_storm.cc has processes
+// with several threads.
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 
@@ -19,7 +19,6 @@ constexpr int kMostNanosecondsBetween = 300000;
 
 volatile sig_atomic_t forks;
 volatile sig_atomic_t is_child;
-bool alone;
 timer_t timer;
 
 // Sets the time of the next signal. The signal does not come at a tick of the kernel, so it may
@@ -41,13 +40,11 @@ void Fork(int) {
     alarm(kSecondsWithoutFork);
     is_child = 1;
     // Every second child continues the interrupted operation.
-    if (alone && forks % 2 == 0) return;
+    if (forks % 2 == 0) return;
     _exit(0);
   }
   forks = forks + 1;
-  if (alone) {
-    AwaitChild(child);
-  }
+  AwaitChild(child);
   SetTimer();
 }
 
@@ -78,32 +75,13 @@ void FreeAll() {
   }
 }
 
-volatile int stop;
-void* Work(void*) {
-  while (!stop) Exercise(3);
-  return nullptr;
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
+int main() {
   RequireLibraryUnderTest();
-  alone = argc < 2 || strcmp(argv[1], "many") != 0;
-  // The threads inherit the blocked signals: only this thread is interrupted.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGUSR1);
-  CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
-  pthread_t threads[3];
-  if (!alone) {
-    for (pthread_t& thread : threads) CHECK(pthread_create(&thread, nullptr, Work, nullptr) == 0);
-    // The process does not wait for the children.
-    signal(SIGCHLD, SIG_IGN);
-  }
   struct sigaction action = {};
   action.sa_handler = Fork;
   CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
-  CHECK(pthread_sigmask(SIG_UNBLOCK, &signals, nullptr) == 0);
   sigevent event = {};
   event.sigev_notify = SIGEV_SIGNAL;
   event.sigev_signo = SIGUSR1;
@@ -129,10 +107,6 @@ int main(int argc, char** argv) {
     if (grandchild == 0) _exit(0);
     AwaitChild(grandchild);
     _exit(0);
-  }
-  stop = 1;
-  if (!alone) {
-    for (pthread_t& thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
   }
   return 0;
 }

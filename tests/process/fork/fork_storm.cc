@@ -7,11 +7,12 @@
 //   alone    does nothing
 //   threads  creates threads that allocate and end
 //   files    opens, writes, flushes and closes files, which takes the C library's list of files
-//   spawn    starts programs with posix_spawn, system and popen
+//   spawn    starts programs with vfork and exec, posix_spawn, system and popen
 //   mutex    forks, too, and a fork handler of the program takes a mutex
 //
 // Each handler forks and waits for its child. The program ends when each thread has forked
 // kForksOfEach times. SIGALRM ends a process in which no fork returns for kSecondsWithoutFork.
+#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -54,11 +55,8 @@ void SetTimer(Forker* forker) {
 
 void ForkOnce() {
   const pid_t child = fork();
-  CHECK(child >= 0);
   if (child == 0) _exit(0);
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
+  AwaitChild(child);
 }
 
 // The handler makes only calls that are safe in a signal handler.
@@ -122,14 +120,24 @@ void UseFiles() {
   for (FILE* file : files) CHECK(fclose(file) == 0);
 }
 
+// The child of vfork runs on the parent's memory: it must leave the parent's heap as it was.
+void Vfork(const char* program) {
+  const pid_t child = vfork();
+  if (child == 0) {
+    execl(program, "true", nullptr);
+    _exit(errno == ENOENT ? 0 : 1);
+  }
+  AwaitChild(child);
+}
+
 void StartPrograms() {
+  Vfork("/bin/true");
+  Vfork("/nonexistent/program");
   char name[] = "true";
   char* arguments[] = {name, nullptr};
   pid_t child;
   CHECK(posix_spawn(&child, "/bin/true", nullptr, nullptr, arguments, environ) == 0);
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
+  AwaitChild(child);
   CHECK(system("true") == 0);
   FILE* const output = popen("echo text", "re");
   CHECK(output != nullptr);

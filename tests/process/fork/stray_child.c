@@ -15,8 +15,6 @@
 #include "../check.h"
 
 extern pid_t _Fork(void) __attribute__((weak));
-extern int MallocExtension_GetNumericProperty(const char* property, size_t* value)
-    __attribute__((weak));
 
 enum { kThreads = 2, kObjects = 100, kChildren = 100, kLimitSeconds = 40 };
 
@@ -117,30 +115,6 @@ static void RunChild(int i) {
   _exit(0);
 }
 
-static size_t BytesInUse(void) {
-  size_t bytes = 0;
-  CHECK(MallocExtension_GetNumericProperty("generic.current_allocated_bytes", &bytes));
-  return bytes;
-}
-
-// A child of fork continues to use the heap, even if it has threads.
-static void CheckOrdinaryFork(void) {
-  const pid_t child = fork();
-  if (child == 0) {
-    LimitTime();
-    pthread_t thread;
-    stop = 1;
-    CHECK(pthread_create(&thread, NULL, Busy, (void*)7) == 0 && pthread_join(thread, NULL) == 0);
-    const size_t before = BytesInUse();
-    char* const object = NewMarked(4 << 20, 1);
-    CHECK(BytesInUse() >= before + (4 << 20));
-    free(object);
-    UseMemory();
-    _exit(0);
-  }
-  AwaitChild(child);
-}
-
 int main(void) {
   RequireLibraryUnderTest();
   Inherit();
@@ -153,7 +127,6 @@ int main(void) {
         _Fork != NULL && i % 3 == 0 ? _Fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
     if (child == 0) RunChild(i);
     AwaitChild(child);
-    if (i % 20 == 0) CheckOrdinaryFork();
   }
   stop = 1;
   for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);

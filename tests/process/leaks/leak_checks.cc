@@ -4,7 +4,7 @@
 //   leak_checks whole      a check of the whole program, without records
 //   leak_checks since      a part of the program's life, without records
 //   leak_checks recorded   as whole and since, with records, which are started and stopped
-//   leak_checks annotated  annotations by the program
+//   leak_checks annotated  annotations by the program; tests/compat/leak_client.cc has more
 //   leak_checks moving N   N checks while threads grow large objects
 //   leak_checks threads N plain|recorded
 //                          N checks in a row while 8 threads allocate, start and end
@@ -178,7 +178,6 @@ void CheckAnnotated() {
   CHECK(around != MAP_FAILED);
   hidden[20] = ~(reinterpret_cast<uintptr_t>(around) + kAround);
   static const auto memory = [] { return reinterpret_cast<void**>(~hidden[20]); };
-  static const auto object = [] { return reinterpret_cast<void**>(~hidden[21]); };
   CHECK(mprotect(memory(), page, PROT_READ | PROT_WRITE) == 0);
   // No word of this function may point there, so other threads do all the work.
   const struct {
@@ -193,29 +192,12 @@ void CheckAnnotated() {
          CHECK(!LeakChecker::RegisterRoots(nullptr, 0));
        },
        1},
-      {[] {
-         hidden[21] = ~reinterpret_cast<uintptr_t>(Opaque(calloc(1, kBytes)));
-         object()[2] = Opaque(malloc(kBytes));
-         LeakChecker::Ignore(reinterpret_cast<char*>(object()) + 50);
-       },
-       1},
-      {[] {
-         CHECK(LeakChecker::Unignore(reinterpret_cast<char*>(object()) + 50));
-         CHECK(!LeakChecker::Unignore(reinterpret_cast<char*>(object()) + 50));
-       },
-       3},
       // Without records the report cannot know which thread was disabled.
       {[] {
          const LeakChecker::Disabler disabler;
          hidden[22] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
        },
-       4},
-      {[] {
-         CHECK(LeakChecker::StartRecording());
-         const LeakChecker::Disabler disabler;
-         hidden[23] = ~reinterpret_cast<uintptr_t>(Opaque(malloc(kBytes)));
-       },
-       4},
+       2},
   };
   for (const auto& step : steps) {
     Elsewhere(step.run);

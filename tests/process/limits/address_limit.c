@@ -4,7 +4,8 @@
 // ("data", RLIMIT_DATA): it starts, gets most of that, gets ENOMEM when it is used up, and works as
 // before once it has freed. With the second argument "start" the limit holds from the start of the
 // process, with "later" from the middle of main. With "commit" the caller has set up a similar
-// limit (scripts/test_system.py).
+// limit (scripts/test_system.py). With "addresses" the program uses up all addresses of a 32-bit
+// process, including the upper half.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -14,8 +15,9 @@
 
 enum { kMiB = 1 << 20, kLimitMiB = 400 };
 
-// -1: the limit is that of the OS, which has less memory left than a program usually takes.
+// -1: the limit is that of the OS.
 static int resource;
+static uintptr_t highest;
 
 static void SetLimit(void) {
   if (resource < 0) return;
@@ -23,31 +25,35 @@ static void SetLimit(void) {
   CHECK(setrlimit(resource, &limit) == 0);
 }
 
-// Allocates objects of `size` until that fails, frees them all, and returns their bytes.
-static size_t UseUp(size_t size) {
+// Allocates objects of `size` until that fails, frees them all, and returns their bytes. Touches
+// memory sparsely.
+static size_t UseUp(size_t size, size_t too_large) {
   void** newest = NULL;  // A list through the objects' first words.
   size_t count = 0;
   for (;;) {
     errno = 0;
     void** object = (void**)Malloc(size);
     if (object == NULL) break;
-    memset(object, 0x91, size < 4096 ? size : 4096);
+    CHECK((uintptr_t)object % 16 == 0);
+    if ((uintptr_t)object > highest) highest = (uintptr_t)object;
     *object = newest;
+    // Writes near the end of the object, to detect a wrong size.
+    ((uintptr_t*)((char*)object + size))[-1] = (uintptr_t)object ^ size;
     newest = object;
     ++count;
   }
   CHECK(errno == ENOMEM);
   // All other functions fail as well, and existing objects are still intact.
   errno = 0;
-  CHECK(Calloc(1, 200 * kMiB) == NULL && errno == ENOMEM);
+  CHECK(Calloc(1, too_large) == NULL && errno == ENOMEM);
   if (newest != NULL) {
     errno = 0;
-    CHECK(Realloc(newest, 300 * kMiB) == NULL && errno == ENOMEM);
+    CHECK(Realloc(newest, too_large + 100 * kMiB) == NULL && errno == ENOMEM);
   }
   size_t freed = 0;
   while (newest != NULL) {
     void** next = (void**)*newest;
-    CHECK(size < 64 || ((unsigned char*)newest)[40] == 0x91);
+    CHECK(((uintptr_t*)((char*)newest + size))[-1] == ((uintptr_t)newest ^ size));
     Free(newest);
     newest = next;
     ++freed;
@@ -70,8 +76,51 @@ static void* InThread(void* argument) {
   return argument;
 }
 
+static void UseUpTheLimit(void) {
+  static const size_t kSizes[] = {1000, 48, 20000, 200000, kMiB, 40 * kMiB, 1000, 150 * kMiB, 16};
+  for (unsigned i = 0; i < sizeof(kSizes) / sizeof(kSizes[0]); ++i) {
+    const size_t first = UseUp(kSizes[i], 200 * kMiB);
+    Exercise(3);
+    const size_t second = UseUp(kSizes[i], 200 * kMiB);
+    dprintf(STDOUT_FILENO, "objects of %zu bytes: %zu MiB, then %zu MiB\n", kSizes[i], first / kMiB,
+            second / kMiB);
+    CHECK(first >= (size_t)(kSizes[i] > 100 * kMiB ? 150 : 250) * kMiB);
+    CHECK(second >= first / 20 * 19);
+  }
+  // Other users of memory get some again: a thread's stack is 8 MiB.
+  pthread_t thread;
+  void* const large = Malloc(200 * kMiB);
+  CHECK(large != NULL);
+  Free(large);
+  CHECK(pthread_create(&thread, NULL, InThread, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
+// Sizes that need much memory in one piece come after those that left smaller pieces, but not after
+// small objects, whose records stay here and there. A 64-bit kernel leaves a process nearly 4 GiB,
+// a 32-bit one 3 GiB.
+static void UseUpAddresses(void) {
+  static const struct {
+    size_t size;
+    size_t least_mib;
+  } kRounds[] = {
+      {100 * kMiB, 2400}, {700 * kMiB, 1400}, {kMiB, 2400}, {256 << 10, 2400}, {kMiB, 2400}};
+  for (unsigned i = 0; i < sizeof(kRounds) / sizeof(kRounds[0]); ++i) {
+    const size_t mib = UseUp(kRounds[i].size, PTRDIFF_MAX) / kMiB;
+    dprintf(STDOUT_FILENO, "objects of %zu bytes: %zu MiB\n", kRounds[i].size, mib);
+    CHECK(mib >= kRounds[i].least_mib);
+    CHECK(highest > UINTPTR_MAX / 2);
+    Exercise(2);
+  }
+}
+
 int main(int argc, char** argv) {
   RequireLibraryUnderTest();
+  CHECK(argc >= 2);
+  if (strcmp(argv[1], "addresses") == 0) {
+    UseUpAddresses();
+    return 0;
+  }
   CHECK(argc == 3);
   resource = strcmp(argv[1], "data") == 0 ? RLIMIT_DATA : RLIMIT_AS;
   if (strcmp(argv[1], "commit") == 0) {
@@ -93,22 +142,6 @@ int main(int argc, char** argv) {
   CHECK(resource < 0 ||
         (getrlimit(resource, &limit) == 0 && limit.rlim_cur == (rlim_t)kLimitMiB * kMiB));
   Exercise(2);
-  const size_t sizes[] = {1000, 48, 20000, 200000, kMiB, 40 * kMiB, 1000, 150 * kMiB, 16};
-  for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
-    const size_t first = UseUp(sizes[i]);
-    Exercise(3);
-    const size_t second = UseUp(sizes[i]);
-    dprintf(STDOUT_FILENO, "objects of %zu bytes: %zu MiB, then %zu MiB\n", sizes[i], first / kMiB,
-            second / kMiB);
-    CHECK(first >= (size_t)(sizes[i] > 100 * kMiB ? 150 : 250) * kMiB);
-    CHECK(second >= first / 20 * 19);
-  }
-  // Other users of memory get some again: a thread's stack is 8 MiB.
-  pthread_t thread;
-  void* const large = Malloc(200 * kMiB);
-  CHECK(large != NULL);
-  Free(large);
-  CHECK(pthread_create(&thread, NULL, InThread, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
+  UseUpTheLimit();
   return 0;
 }

@@ -15,7 +15,9 @@ import re
 import subprocess
 import sys
 
-SKIPPED = 77
+import process_test
+from process_test import SKIPPED
+
 # The status of in_cgroup.sh when it cannot make a group.
 NO_GROUP = 125
 TOLERANCE_MIB = 5
@@ -54,9 +56,7 @@ def main():
     if root and os.geteuid() != 0:
         print("SKIP: only root can make control groups")
         return SKIPPED
-    unwanted = re.compile(r"TCMALLOC_|HEAP|MALLOCSTATS|LD_PRELOAD|PPROF")
-    environment = {name: value for name, value in os.environ.items() if not unwanted.match(name)}
-    environment["LC_ALL"] = "C"
+    environment = process_test.environment(LC_ALL="C")
     found = commands((source / "docs/system-memory.md").read_text())
 
     def run(command):

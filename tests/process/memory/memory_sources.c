@@ -27,14 +27,7 @@ static char maps[1 << 20];
 
 // True if the object lies in a mapping whose name begins with `place`. Allocates nothing.
 static int IsInPlace(const void* object) {
-  int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  CHECK(fd >= 0);
-  size_t length = 0;
-  for (ssize_t got; (got = read(fd, maps + length, sizeof(maps) - 1 - length)) > 0;) {
-    length += (size_t)got;
-  }
-  close(fd);
-  maps[length] = '\0';
+  ReadFile("/proc/self/maps", maps, sizeof(maps));
   for (char *line = maps, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
     *end = '\0';
     unsigned long first, last;

@@ -17,19 +17,9 @@ enum { kRuns = 20, kMostObjects = 20000, kOverrun = 1024, kNoLastObject = 3 };
 
 // Returns the end of the writable mapping that has the byte before `address`. Allocates nothing.
 static uintptr_t EndOfMapping(uintptr_t address) {
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  CHECK(fd >= 0);
   static char text[1 << 20];
-  size_t length = 0;
-  for (ssize_t got; (got = read(fd, text + length, sizeof(text) - 1 - length)) > 0;) {
-    length += (size_t)got;
-  }
-  close(fd);
-  text[length] = '\0';
-  for (char* line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
-    if (*line == '\n') ++line;
-    if (*line == '\0') break;
-    char* rest;
+  ReadFile("/proc/self/maps", text, sizeof(text));
+  for (char *line = text, *rest; *line != '\0'; line = strchr(line, '\n') + 1) {
     const uintptr_t start = strtoull(line, &rest, 16);
     const uintptr_t end = strtoull(rest + 1, NULL, 16);
     if (start < address && address <= end) return end;

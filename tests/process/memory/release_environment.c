@@ -3,9 +3,7 @@
 // Tests which memory is released, the limits and the hugepages, with each setting: the program
 // executes itself anew with each one. Memory is counted by the library, hugepages by the kernel.
 #define _GNU_SOURCE
-#include <errno.h>
 #include <malloc.h>
-#include <time.h>
 
 #include "../check.h"
 
@@ -59,20 +57,6 @@ static void Disabled(void) {
   CHECK(ReleasedBytes() <= released);
 }
 
-static void RateZero(void) {
-  CHECK(tcmalloc_get_memory_release_rate() == 0);
-  Fill(100, kMiB);
-  const size_t released = ReleasedBytes();  // never backed
-  FreeAll();
-  for (int i = 0; i < 10000; ++i) {
-    Free(Malloc(100));
-    Free(Malloc(kMiB));
-  }
-  CHECK(ReleasedBytes() <= released);
-  CHECK(malloc_trim(0) == 1);
-  CHECK(FreeBytes() < 2 * kMiB);
-}
-
 // The memory is released while the thread wakes up now and then, and allocates and frees 2 MiB of
 // objects: more than its cache has.
 static void RateHigh(void) {
@@ -85,16 +69,8 @@ static void RateHigh(void) {
     CHECK(i < 6000);
     for (size_t j = 0; j < kFew; ++j) few[j] = Malloc(kSize);
     for (size_t j = 0; j < kFew; ++j) Free(few[j]);
-    const struct timespec pause = {0, 10 * 1000000};
-    nanosleep(&pause, NULL);
+    SleepMs(10);
   }
-}
-
-static void HardLimit(void) {
-  CHECK(tcmalloc_get_memory_limit(0) == 64u * kMiB && tcmalloc_get_memory_limit(1) == 0);
-  size_t count = 0;
-  while (Malloc(kMiB) != NULL) ++count;
-  CHECK(errno == ENOMEM && count >= 56 && count < 64);
 }
 
 static void SoftLimit(void) {
@@ -133,16 +109,7 @@ static char SystemSetting(void) {
   return chosen == NULL ? 'n' : chosen[1];
 }
 
-static size_t HugepageBytes(void) {
-  FILE* file = fopen("/proc/self/smaps_rollup", "re");
-  CHECK(file != NULL);
-  char line[256];
-  size_t kib = SIZE_MAX;
-  while (fgets(line, sizeof(line), file) != NULL) sscanf(line, "AnonHugePages: %zu kB", &kib);
-  CHECK(fclose(file) == 0);
-  CHECK(kib != SIZE_MAX);
-  return kib * 1024;
-}
+static size_t HugepageBytes(void) { return RollupBytes("\nAnonHugePages:"); }
 
 // The heap has hugepages if the OS allows it, beyond its first 32 MiB.
 static void Hugepages(void) {
@@ -172,9 +139,7 @@ static const struct Case {
 } kCases[] = {
     {"aggressive", "TCMALLOC_AGGRESSIVE_DECOMMIT=1", Aggressive},
     {"disabled", "TCMALLOC_DISABLE_MEMORY_RELEASE=1", Disabled},
-    {"rate_zero", "TCMALLOC_RELEASE_RATE=0", RateZero},
     {"rate_high", "TCMALLOC_RELEASE_RATE=1000", RateHigh},
-    {"hard_limit", "TCMALLOC_HEAP_LIMIT_MB=64", HardLimit},
     {"soft_limit", "TCMALLOC_SOFT_LIMIT=30M", SoftLimit},
     {"share", "TCMALLOC_SOFT_LIMIT=50%", ShareOfTheGroup},
     {"hugepages", "TCMALLOC_HUGEPAGES=1", Hugepages},

@@ -18,8 +18,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -65,13 +63,6 @@ char** objects;  // in memory that the allocator does not know of
 pthread_barrier_t all_done;
 pthread_barrier_t all_full;
 pthread_t threads[kManyThreads];
-
-// The number of threads of the process, the library's included. Allocates nothing.
-size_t NumThreads() {
-  struct stat status;
-  CHECK(stat("/proc/self/task", &status) == 0);
-  return status.st_nlink - 2;
-}
 
 // Allocates `bytes` in objects of 16 bytes to 64 KiB, each power of two as likely as the next.
 // Returns their number.
@@ -272,8 +263,7 @@ int main(int argc, char** argv) {
     CHECK(i < 10'000);
     // No other thread releases memory.
     if (alone) Free(Malloc(300'000));
-    const timespec pause = {.tv_sec = 0, .tv_nsec = 10'000'000};
-    nanosleep(&pause, nullptr);
+    SleepMs(10);
   }
   const HeapFigures figures;
   IsWithinShares(figures, true);

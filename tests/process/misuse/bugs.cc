@@ -139,12 +139,6 @@ const Bug kBugs[] = {
        last = *static_cast<char*>(Realloc(p, kLarge));
        Write(p, 0);
      }},
-    {"memset_after_free",
-     [] {
-       char* p = Says(AllocateIt(64));
-       FreeIt(p);
-       Memset(p, 0, 64);
-     }},
     {"write_after_free_found_by_frees",
      [] {
        char* p = Says(AllocateIt(24));

@@ -2,21 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests memory bugs on the debug libraries: each ends the program with the line that names it.
 
-  debug_library_test.py WHAT BUGS LIBRARY [GUARDED]
+  debug_library_test.py WHAT BUGS LIBRARY
 
-BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded, GUARDED the program of guarded_bugs.cc. WHAT:
+BUGS is the program of bugs.cc, LIBRARY a debug library, which is preloaded. WHAT:
 
   reports  every bug but reads: the line, the stacks
   fence    TCMALLOC_PAGE_FENCE=1: accesses beyond the end and after the free fault at once; other bugs are reported
   settings the other variables of the debug libraries
-  guarded  each bug of GUARDED but reads, without TCMALLOC_PAGE_FENCE=1; with it, reads as well
 """
 
 import os
 import re
 import signal
 
-import guarded_test
 import process_test
 
 # Bug -> (the end of the line, as a pattern; whether the report has the stack of the free). {p} is the pointer.
@@ -64,7 +62,6 @@ REPORTS = {
     "write_after_free_of_large": late(LARGE, 500000),
     "write_after_delete_array": late(100, 99),
     "write_after_realloc": late(24, 0),
-    "memset_after_free": late(64, 0),
     "write_after_free_found_by_frees": late(24, 3),
     "double_free": twice(FREE, 24),
     "double_free_of_large": twice(FREE, LARGE),
@@ -87,24 +84,6 @@ REPORTS = {
 # Bugs that fault with a page fence, at the instruction. The free finds a write within the padding at the end.
 FAULTS = {name for name in REPORTS if re.match(r"(write|memset)_after_(free|delete|realloc)", name)} | {
     "read_after_end_of_page", "read_after_free", "write_after_end_of_large", "memset_over_next_object"}
-
-# Maps the name of a mistake in reports about guarded samples to the line of a debug library.
-LINES = {
-    "use after free: write": r"the freed object of \d+ bytes was written after the free",
-    "use after free: realloc": "double free",
-    "overflow": r"the object of \d+ bytes was written after its end",
-    "underflow": r"the object of \d+ bytes was written before its start",
-    "double free": "double free",
-    "invalid free": r"not the start of an object, but \d+ bytes into the object",
-    "mismatched free": r"the object of \d+ bytes was allocated by (operator \w+(\[\])?|malloc): expected",
-    "wrong size": "the object has 128 bytes, but the sized free says 32",
-}
-# The bytes of a freed object are not an address.
-ENDS_BY_PATTERN = {"NextOfFreedNode", "CallOfDeleted"}
-# The write is beyond the fence.
-BEYOND_FENCE = {"AfterObjectAtStart"}
-# The process ends without a check.
-UNCHECKED = {"AfterEndInChild"}
 
 
 class Bugs(process_test.Test):
@@ -197,34 +176,6 @@ def test_settings(test):
         test.expect(result.returncode == -signal.SIGSEGV, f"readable fence: {name}: {result}")
     result = test.run("double_free_of_large", TCMALLOC_PAGE_FENCE="1", TCMALLOC_PAGE_FENCE_NEVER_RECLAIM="1")
     test.expect(result.returncode == -signal.SIGABRT and "double free" in result.stderr, f"{result}")
-
-
-def test_guarded(test):
-    def expect(bug, result, line):
-        """The program aborted with the line, or ended without output."""
-        if line is None:
-            test.expect(result.returncode == guarded_test.UNNOTICED and result.stderr == "", f"{bug}: {result}")
-        else:
-            test.expect(result.returncode == -signal.SIGABRT and re.search(line, result.stderr.split("\n")[0]),
-                        f"{bug}: no line {line}: {result}")
-
-    test.program = test.others[0]
-    for bug, (status, wanted) in guarded_test.BUGS.items():
-        what = wanted.removeprefix("tcmalloc: ")
-        line = None
-        if ": read at" not in what:
-            line = next(line for kind, line in LINES.items() if what.startswith(kind))
-        result = test.run(bug, "anywhere")
-        if bug in ENDS_BY_PATTERN:
-            test.expect(result.returncode < 0, f"{bug}: {result}")
-        else:
-            expect(bug, result, None if bug in UNCHECKED else line)
-        result = test.run(bug, "anywhere", TCMALLOC_PAGE_FENCE="1")
-        # The fence is at the end of the object; its header is before it.
-        if bug in BEYOND_FENCE or status == guarded_test.FAULT and not what.startswith("underflow"):
-            test.expect(result.returncode == -signal.SIGSEGV, f"{bug}: fence: {result}")
-        else:
-            expect(f"{bug}: fence", result, line)
 
 
 if __name__ == "__main__":

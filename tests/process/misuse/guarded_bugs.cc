@@ -3,9 +3,8 @@
 // Programs with one bug each, for guarded samples. The argument names the
 // bug; without one the program lists them. Each bug touches memory outside of
 // an object, after its free, or frees it wrongly. Exits with 3 if the bug was
-// not noticed. With a second argument an object may lie anywhere in its pages:
-// the library has no guarded samples. With CORES the program writes a core, and prints which
-// process writes it if that is a child.
+// not noticed. With CORES the program writes a core, and prints which process writes it if that is
+// a child.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,16 +37,12 @@ volatile char sink;
 // The C library's own functions, not the compiler's code.
 void* (*volatile Copy)(void*, const void*, size_t) = memcpy;
 void* (*volatile Set)(void*, int, size_t) = memset;
-size_t (*volatile Length)(const char*) = strlen;
 char* New(size_t size) { return Hidden(static_cast<char*>(malloc(size))); }
 void Read(const char* p) { sink = *static_cast<const volatile char*>(p); }
 void Write(char* p) { *static_cast<volatile char*>(p) = 1; }
 
-bool anywhere = false;  // see above
-
 // An object at the start of its pages, or at their end: most are at the end.
 char* At(bool start, size_t size) {
-  if (anywhere) return New(size);
   for (int i = 0; i < 8; ++i) {
     char* const p = New(size);
     if ((reinterpret_cast<uintptr_t>(p) % kPage == 0) == start) return p;
@@ -91,11 +86,6 @@ struct Node {
   Node* next;
   long value[3];
 };
-struct Shape {
-  virtual ~Shape() = default;
-  [[gnu::noinline]] virtual int Corners() { return sink; }
-  long sides[3];
-};
 struct Base {
   long a[4];
 };
@@ -103,27 +93,40 @@ struct Derived : Base {
   long b[12];
 };
 
+struct Bug {
+  Bug(const char* of, void (*function)()) : name(of), run(function), next(newest) { newest = this; }
+  const char* const name;
+  void (*const run)();
+  const Bug* const next;
+  static inline const Bug* newest = nullptr;
+};
+// Defines the function of a bug, whose name is in the stacks of reports.
+#define BUG(name)                       \
+  void name();                          \
+  const Bug bug_##name(#name, &(name)); \
+  void name()
+
 // ---- Accesses after the free.
 
-void ReadAfterFree() { Read(Freed(100) + 3); }
-void WriteAfterFree() { Write(Freed(100) + 3); }
-void WriteAfterDeleteArray() {
+BUG(ReadAfterFree) { Read(Freed(100) + 3); }
+BUG(WriteAfterFree) { Write(Freed(100) + 3); }
+BUG(WriteAfterDeleteArray) {
   char* const p = Hidden(new char[500]);
   delete[] p;
   Write(Hidden(p) + 499);
 }
-void WriteAfterReallocShrank() {
+BUG(WriteAfterReallocShrank) {
   char* const p = New(3000);
   char* const q = Hidden(static_cast<char*>(realloc(p, 10)));
   q[0] = 1;
   Write(Hidden(p) + 5);
 }
-void FreedLongAgo() {
+BUG(FreedLongAgo) {
   char* const p = Freed(40);
   for (int i = 0; i < 60; ++i) free(New(40));
   Read(p);
 }
-void FreedInChild() {
+BUG(FreedInChild) {
   ChildWith(
       [](char* p) {
         free(p);
@@ -132,33 +135,17 @@ void FreedInChild() {
       New(64));
 }
 
-void ReadAfterDelete() {
-  Small* const p = Hidden(new Small);
-  delete p;
-  Read(Hidden(p)->bytes + 31);
-}
-void WriteAfterFreeOfAligned() {
-  char* const p = Hidden(static_cast<char*>(aligned_alloc(64, 256)));
-  free(p);
-  Write(Hidden(p) + 200);
-}
-void ReadAfterReallocGrew() {
-  char* const p = New(100);
-  char* const q = Hidden(static_cast<char*>(realloc(p, 5000)));
-  q[0] = 1;
-  Read(Hidden(p) + 99);
-}
-void LastByteOfLargest() { Write(Freed(kLargest) + kLargest - 1); }
-void FreedByThread() {
+BUG(LastByteOfLargest) { Write(Freed(kLargest) + kLargest - 1); }
+BUG(FreedByThread) {
   char* const p = New(48);
   std::thread([p] { free(p); }).join();
   Read(Hidden(p) + 7);
 }
-void AfterFreeInThread() {
+BUG(AfterFreeInThread) {
   char* const p = Freed(200);
   std::thread([p] { Write(p + 100); }).join();
 }
-void NextOfFreedNode() {
+BUG(NextOfFreedNode) {
   Node* first = nullptr;
   for (int i = 0; i < 3; ++i) {
     Node* const node = Hidden(static_cast<Node*>(malloc(sizeof(Node))));
@@ -167,49 +154,28 @@ void NextOfFreedNode() {
   }
   for (Node* node = first; node != nullptr; node = Hidden(node)->next) free(node);
 }
-void CallOfDeleted() {
-  Shape* const shape = Hidden(new Shape);
-  delete shape;
-  sink = static_cast<char>(Hidden(shape)->Corners());
-}
 // The C library's functions use the widest registers that the processor has.
-void CopyOfFreed() {
+BUG(CopyOfFreed) {
   char copy[500];
   Copy(copy, Freed(500), 500);
   sink = Hidden(copy)[3];
 }
-void LengthOfFreed() {
-  char* const text = New(64);
-  Set(text, 'x', 63);
-  text[63] = 0;
-  free(text);
-  sink = static_cast<char>(Length(Hidden(text)));
-}
 
 // ---- Accesses after the end.
 
-void ReadAfterEnd() { Read(AtEnd(64) + 64); }
-void WriteAfterEnd() { Write(AtEnd(64) + 64); }
-void AfterEndInThread() {
-  char* const p = AtEnd(96);
-  std::thread([p] { Write(p + 96); }).join();
-}
-void AfterEndInChild() {
+BUG(ReadAfterEnd) { Read(AtEnd(64) + 64); }
+BUG(WriteAfterEnd) { Write(AtEnd(64) + 64); }
+BUG(AfterEndInChild) {
   ChildWith([](char* p) { Write(p + 64); }, AtEnd(64));
 }
 
-void ReadFarAfterEnd() { Read(AtEnd(128) + 4000); }
-void LoopPastEnd() {
-  int* const numbers = reinterpret_cast<int*>(AtEnd(40 * sizeof(int)));
-  for (int i = 0; i <= 40; ++i) static_cast<volatile int*>(numbers)[i] = i;
-}
-void CopyPastEnd() {
+BUG(ReadFarAfterEnd) { Read(AtEnd(128) + 4000); }
+BUG(CopyPastEnd) {
   char from[80];
   Set(from, 'x', sizeof(from));
   Copy(AtEnd(64), from, sizeof(from));
 }
-void SetPastEnd() { Set(AtEnd(256), 0, 257); }
-void ReadAfterEndOfAligned() {
+BUG(ReadAfterEndOfAligned) {
   char* p = nullptr;
   do {
     p = Hidden(static_cast<char*>(aligned_alloc(64, 128)));
@@ -219,126 +185,60 @@ void ReadAfterEndOfAligned() {
 
 // ---- Accesses before the start.
 
-void ReadBeforeStart() { Read(AtStart(64) - 1); }
-void WriteBeforeStart() { Write(AtStart(500) - 8); }
-void BeforeStartInThread() {
+BUG(ReadBeforeStart) { Read(AtStart(64) - 1); }
+BUG(WriteBeforeStart) { Write(AtStart(500) - 8); }
+BUG(BeforeStartInThread) {
   char* const p = AtStart(32);
   std::thread([p] { Read(p - 2); }).join();
 }
 
 // ---- Wrong frees.
 
-void DoubleFree() { free(Freed(32)); }
-void FreeOfInside() { free(Hidden(New(64) + 16)); }
-void FreeOfNew() { free(Hidden(new Small)); }
-void DeleteOfMalloc() { delete Hidden(reinterpret_cast<Small*>(New(sizeof(Small)))); }
-void ReallocOfFreed() { sink = *static_cast<char*>(realloc(Freed(32), 64)); }
-void DeleteAsBase() { delete Hidden(static_cast<Base*>(new Derived)); }
-void DoubleDelete() {
-  Small* const p = Hidden(new Small);
-  delete p;
-  delete Hidden(p);
-}
-void DoubleFreeInThread() {
-  char* const p = Freed(32);
-  std::thread([p] { free(p); }).join();
-}
-void FreeOfNewArray() { free(Hidden(new char[64])); }
-void DeleteOfNewArray() { delete Hidden(reinterpret_cast<Small*>(Hidden(new char[32]))); }
-void DeleteArrayOfNew() { delete[] Hidden(reinterpret_cast<char*>(Hidden(new Small))); }
-void ReallocOfInside() { sink = *static_cast<char*>(realloc(Hidden(New(64) + 8), 100)); }
+BUG(DoubleFree) { free(Freed(32)); }
+BUG(FreeOfInside) { free(Hidden(New(64) + 16)); }
+BUG(FreeOfNew) { free(Hidden(new Small)); }
+BUG(DeleteOfMalloc) { delete Hidden(reinterpret_cast<Small*>(New(sizeof(Small)))); }
+BUG(ReallocOfFreed) { sink = *static_cast<char*>(realloc(Freed(32), 64)); }
+BUG(DeleteAsBase) { delete Hidden(static_cast<Base*>(new Derived)); }
+BUG(FreeOfNewArray) { free(Hidden(new char[64])); }
 
 // ---- Writes next to an object, which its free finds.
 
-void ByteInSlack() {
+BUG(ByteInSlack) {
   char* const p = AtEnd(100);
   Write(p + 101);
   free(p);
 }
-void AfterObjectAtStart() {
+BUG(AfterObjectAtStart) {
   char* const p = AtStart(100);
   Write(p + 120);
   free(p);
 }
-void BeforeObjectAtEnd() {
+BUG(BeforeObjectAtEnd) {
   char* const p = AtEnd(100);
   Write(p - 1);
   free(p);
 }
-void SlackOfNew() {
+BUG(SlackOfNew) {
   char* const p = Hidden(new char[13]);
   Write(p + 13);
   delete[] p;
 }
-void SlackFoundByRealloc() {
+BUG(SlackFoundByRealloc) {
   char* const p = AtEnd(100);
   Write(p + 100);
   sink = *static_cast<char*>(realloc(p, 200));
 }
 
-struct Bug {
-  const char* name;
-  void (*run)();
-};
-#define BUG(function) {#function, &function}
-const Bug kBugs[] = {
-    BUG(ReadAfterFree),
-    BUG(WriteAfterFree),
-    BUG(WriteAfterDeleteArray),
-    BUG(WriteAfterReallocShrank),
-    BUG(FreedLongAgo),
-    BUG(FreedInChild),
-    BUG(ReadAfterDelete),
-    BUG(WriteAfterFreeOfAligned),
-    BUG(ReadAfterReallocGrew),
-    BUG(LastByteOfLargest),
-    BUG(FreedByThread),
-    BUG(AfterFreeInThread),
-    BUG(NextOfFreedNode),
-    BUG(CallOfDeleted),
-    BUG(CopyOfFreed),
-    BUG(LengthOfFreed),
-    BUG(ReadAfterEnd),
-    BUG(WriteAfterEnd),
-    BUG(AfterEndInThread),
-    BUG(AfterEndInChild),
-    BUG(ReadFarAfterEnd),
-    BUG(LoopPastEnd),
-    BUG(CopyPastEnd),
-    BUG(SetPastEnd),
-    BUG(ReadAfterEndOfAligned),
-    BUG(ReadBeforeStart),
-    BUG(WriteBeforeStart),
-    BUG(BeforeStartInThread),
-    BUG(DoubleFree),
-    BUG(FreeOfInside),
-    BUG(FreeOfNew),
-    BUG(DeleteOfMalloc),
-    BUG(ReallocOfFreed),
-    BUG(DeleteAsBase),
-    BUG(DoubleDelete),
-    BUG(DoubleFreeInThread),
-    BUG(FreeOfNewArray),
-    BUG(DeleteOfNewArray),
-    BUG(DeleteArrayOfNew),
-    BUG(ReallocOfInside),
-    BUG(ByteInSlack),
-    BUG(AfterObjectAtStart),
-    BUG(BeforeObjectAtEnd),
-    BUG(SlackOfNew),
-    BUG(SlackFoundByRealloc),
-};
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  anywhere = argc == 3;
   // Writes a core only if CORES is set.
   if (getenv("CORES") == nullptr) WriteNoCore();
-  for (const Bug& bug : kBugs) {
-    if (argc < 2) puts(bug.name);
-    if (argc < 2 || strcmp(bug.name, argv[1]) != 0) continue;
-    bug.run();
+  for (const Bug* bug = Bug::newest; bug != nullptr; bug = bug->next) {
+    if (argc < 2) puts(bug->name);
+    if (argc < 2 || strcmp(bug->name, argv[1]) != 0) continue;
+    bug->run();
     return kUnnoticed;
   }
   return argc < 2 ? 0 : 1;

@@ -6,7 +6,6 @@
 //
 //   pressure_limit THREADS   prints the largest resident memory, in bytes, when all had their turn
 #include <pthread.h>
-#include <time.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -39,8 +38,7 @@ void* FillAndEmpty(void*) {
       }
     }
   }
-  const timespec pause = {.tv_sec = 0, .tv_nsec = 50'000'000};
-  nanosleep(&pause, nullptr);
+  SleepMs(50);
   const size_t resident = ResidentBytes();
   if (resident > most_resident) most_resident = resident;
   pthread_mutex_unlock(&turn);

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks which allocator serves programs that are linked with an archive, in every way of linking.
 
-Usage: static_served_test.py STATIC_LIBRARY SOURCE WORK_FOLDER C_COMPILER CXX_COMPILER [OPTION...]
+Usage: static_served_test.py STATIC_LIBRARY SOURCE_FOLDER WORK_FOLDER C_COMPILER CXX_COMPILER [OPTION...]
+
+The programs are those of static_served.c, and static_use.c, which checks that the allocator works.
 
 In each program the C library's names must be the allocator's functions, by their addresses, and what
 the library's constructors start must work: statistics, and in the full library the heap profiler and
@@ -11,6 +13,7 @@ the leak checker. The minimal one must say that it has no leak checker.
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -43,7 +46,7 @@ def addresses(program):
 
 class Test:
 
-    def __init__(self, library, source, work, c_compiler, cxx_compiler, *options):
+    def __init__(self, library, sources, work, c_compiler, cxx_compiler, *options):
         self.library = pathlib.Path(library).resolve()
         self.work = pathlib.Path(work)
         shutil.rmtree(self.work, ignore_errors=True)
@@ -52,7 +55,10 @@ class Test:
         after = ["-O1", "-fno-builtin", *options]
         in_c = [c_compiler, "-std=gnu11", *after]
         in_cxx = [cxx_compiler, "-std=gnu++20", *after]
+        source, all_of_it = pathlib.Path(sources, "static_served.c"), pathlib.Path(sources, "static_use.c")
         self.programs = {
+            "all": [*in_c, "-DLINKED_STATICALLY", "-pthread", all_of_it],
+            "all in C++": [*in_cxx, "-DLINKED_STATICALLY", "-pthread", "-x", "c++", all_of_it, "-x", "none"],
             "malloc": [*in_c, "-DUSE_MALLOC", source],
             "malloc in C++": [*in_cxx, "-DUSE_MALLOC", "-x", "c++", source, "-x", "none"],
             "new": [*in_cxx, "-DUSE_NEW", "-include", "new", "-x", "c++", source, "-x", "none"],
@@ -77,6 +83,13 @@ class Test:
                 self.fail(f"{name}: {theirs} is {found.get(theirs, 'not in the program')}, "
                           f"{ours} {found.get(ours, 'not in the program')}")
 
+    def check_needs(self, name, program, command):
+        """A C program needs neither the C++ library nor the compiler's unwinder. ldd fails for static programs."""
+        needed = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=False).stdout
+        unwanted = "libtcmalloc" if "c++" in command else r"libtcmalloc|libstdc\+\+|libc\+\+|libgcc_s"
+        if re.search(unwanted, needed):
+            self.fail(f"{name} needs\n{needed}")
+
     def run(self, name, program, arguments, status, wanted, **more):
         run = subprocess.run([program, *arguments], env=plain_environment(**more), text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
@@ -96,7 +109,10 @@ class Test:
             return
         self.linked += 1
         self.check_names(name, program, use == "own new")
+        self.check_needs(name, program, command)
         self.run(name, program, [], 0, "Bytes in use by application", MALLOCSTATS="1")
+        if use.startswith("all"):
+            return
         if self.has_tools:
             self.run(name, program, ["leak"], STATUS_OF_LEAKS, "Leak check _main_ detected leaks",
                      HEAPCHECK="normal", HEAP_CHECK_DUMP_DIRECTORY=str(self.work))

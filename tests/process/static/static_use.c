@@ -59,6 +59,6 @@ int main(void) {
   }
   CHECK(caught);
 #endif
-  puts("static use ok");
+  puts("ran");
   return 0;
 }

@@ -3,32 +3,17 @@
 """Tests that the example of docs/statistics.md builds and runs, and that the page explains
 everything that is written.
 
-usage: statistics_document_test.py DOCUMENT INCLUDE_FOLDER PROGRAM LIBRARY
+usage: statistics_document_test.py names|example PROGRAM LIBRARY DOCUMENT INCLUDE_FOLDER
 
-Every member of the JSON, every metric and label of the OpenMetrics text must stand in the document between backticks.
+PROGRAM is the program of statistics.c. Every member of the JSON, every metric and label of the OpenMetrics text must stand in
+the document between backticks.
 """
 import json
-import os
 import pathlib
 import re
 import subprocess
-import sys
-import tempfile
 
-failed = 0
-
-
-def expect(condition, message):
-    global failed
-    if not condition:
-        failed += 1
-        print(f"FAILED: {message}")
-
-
-def output(program, library, argument):
-    environment = {**os.environ, "LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library}
-    return subprocess.run([program, argument], env=environment, check=True, timeout=100, stdout=subprocess.PIPE,
-                          text=True).stdout
+import process_test
 
 
 def json_names(value):
@@ -50,43 +35,38 @@ def metric_names(text):
             yield from re.findall(r'(\w+)="', found[2])
 
 
-def check_names(document, program, library):
-    explained = set(re.findall(r"`([^`\n]+)`", document))
-    names = set(json_names(json.loads(output(program, library, "json").splitlines()[1])))
-    metrics = set(metric_names(output(program, library, "openmetrics")))
-    expect(len(names) > 40 and len(metrics) > 5, f"found {len(names)} names, {len(metrics)} metrics")
-    for name in sorted((names | metrics) - explained):
-        expect(False, f"not explained: {name}")
+class Test(process_test.Test):
+
+    def __init__(self, folder, program, library, document, include):
+        super().__init__(folder, program, library)
+        self.document, self.include = pathlib.Path(document).read_text(), include
 
 
-def check_example(document, include, library):
-    program = re.search(r"^```c\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)[1]
-    commands = re.search(r"^```sh\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)[1]
+def test_names(test):
+    explained = set(re.findall(r"`([^`\n]+)`", test.document))
+    names = set(json_names(json.loads(test.run("json").stdout)))
+    metrics = set(metric_names(test.run("openmetrics").stdout))
+    test.expect(len(names) > 40 and len(metrics) > 5, f"found {len(names)} names, {len(metrics)} metrics")
+    test.expect_equal((names | metrics) - explained, set(), "names that are not explained")
+
+
+def test_example(test):
+    program = re.search(r"^```c\n(.*?)^```$", test.document, re.MULTILINE | re.DOTALL)[1]
+    commands = re.search(r"^```sh\n(.*?)^```$", test.document, re.MULTILINE | re.DOTALL)[1]
     lines = commands.splitlines()
-    expect(lines[0].startswith("L=/path/to/"), f"the folder of the libraries: {lines[0]}")
-    lines[0] = f"L={pathlib.Path(library).parent}"
-    script = "\n".join(lines).replace("-I include", f"-I {include}")
-    with tempfile.TemporaryDirectory() as folder:
-        (pathlib.Path(folder) / "example.c").write_text(program)
-        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        run = subprocess.run(["bash", "-euc", script], cwd=folder, env=environment, check=False,
-                             timeout=100, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    test.expect(lines[0].startswith("L=/path/to/"), f"the folder of the libraries: {lines[0]}")
+    lines[0] = f"L={pathlib.Path(test.library).parent}"
+    script = "\n".join(lines).replace("-I include", f"-I {test.include}")
+    (test.folder / "example.c").write_text(program)
+    run = subprocess.run(["bash", "-euc", script], cwd=test.folder, env=process_test.environment(), check=False,
+                         timeout=100, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     print(run.stdout, run.stderr, sep="\n")
-    expect(run.returncode == 0, f"exit status {run.returncode}")
-    expect("Bytes in use by application" in run.stdout, "the text")
-    expect("Bytes in use by application" in run.stderr, "the text of MALLOCSTATS")
+    test.expect(run.returncode == 0, f"exit status {run.returncode}")
+    test.expect("Bytes in use by application" in run.stdout, "the text")
+    test.expect("Bytes in use by application" in run.stderr, "the text of MALLOCSTATS")
     found = [line for line in run.stdout.splitlines() if line.startswith("{")]
-    expect(len(found) == 1 and "in_use_bytes" in json.loads(found[0]), "the JSON")
-
-
-def main():
-    document, include, program, library = sys.argv[1:]
-    text = pathlib.Path(document).read_text()
-    check_names(text, program, library)
-    check_example(text, include, library)
-    print(f"{failed} failed")
-    return 1 if failed else 0
+    test.expect(len(found) == 1 and "in_use_bytes" in json.loads(found[0]), "the JSON")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    process_test.main(globals(), Test)

@@ -11,7 +11,6 @@ usage: system_calls_test.py WHAT ...
 """
 
 import concurrent.futures
-import os
 import pathlib
 import re
 import signal
@@ -19,10 +18,12 @@ import subprocess
 import sys
 import tempfile
 
+import process_test
+from process_test import SKIPPED
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts"))
 import source  # noqa: E402
 
-SKIPPED = 77
 # The program ends with this status if the C library, not the allocator, cannot do without the call.
 NOT_OURS = 3
 TIMEOUT_S = 60
@@ -110,10 +111,8 @@ def settings_of(folder):
 
 
 def environment_of(folder, library, settings):
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("TCMALLOC_", "HEAP", "MALLOC"))}
-    return {**environment, "LIBRARY_UNDER_TEST": library, "PROFILE_TO": f"{folder}/step.pb",
-            "HEAP_PROFILE_TO": f"{folder}/step", "HEAP_CHECK_DUMP_DIRECTORY": folder, **settings}
+    return process_test.environment(LIBRARY_UNDER_TEST=library, PROFILE_TO=f"{folder}/step.pb", HEAP_PROFILE_TO=f"{folder}/step",
+                                    HEAP_CHECK_DUMP_DIRECTORY=folder, **settings)
 
 
 def problem_of(call, answer, result):

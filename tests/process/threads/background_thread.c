@@ -21,15 +21,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
 
 #include "../check.h"
 #include "../refuse_calls.h"
@@ -120,11 +117,6 @@ static void CheckNoSignalsBlocked(void) {
   CHECK(sigisemptyset(&blocked));
 }
 
-static void Sleep(long ms) {
-  const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&pause, NULL);
-}
-
 static void Work(void) {
   Exercise(1);
   char* objects[32];
@@ -213,15 +205,6 @@ static void CheckProcessSignals(long stranger) {
     CHECK(kill(getpid(), number) == 0);
     while (signalled_thread == 0) sched_yield();
     CHECK(signalled_thread != stranger);
-  }
-}
-
-// Waits until the kernel has forgotten the last thread, which is a moment after it was joined. The
-// wait is limited: a child that waits in vain would outlive the test.
-static void AwaitOneThread(void) {
-  for (int i = 0; !IsAbsent(1) || unshare(CLONE_THREAD) != 0; ++i) {
-    CHECK(i < 20000);
-    Sleep(1);
   }
 }
 
@@ -330,7 +313,7 @@ static size_t Released(void) {
 static void AwaitReleased(size_t bytes) {
   for (int i = 0; Released() < bytes; ++i) {
     CHECK(i < 6000);
-    Sleep(10);
+    SleepMs(10);
   }
 }
 
@@ -388,7 +371,7 @@ static void Forbidden(void) {
 }
 
 static void* SleepForAWhile(void* unused) {
-  Sleep(200);
+  SleepMs(200);
   return unused;
 }
 
@@ -430,7 +413,7 @@ static void Trapped(void) {
   CHECK(stranger != 0);
   RefuseCalls("madvise=trap");
   FreeObjects();
-  for (int i = 0; i < 600 && trapped_thread == 0; ++i) Sleep(100);
+  for (int i = 0; i < 600 && trapped_thread == 0; ++i) SleepMs(100);
   CHECK(trapped_thread == stranger);
   CHECK(Stranger(&threads) == stranger);
   _exit(0);
@@ -488,7 +471,7 @@ static int SleepsForGood(long thread) {
 static void AwaitSleepForGood(long thread) {
   for (int i = 0; !SleepsForGood(thread); ++i) {
     CHECK(i < 6000);
-    Sleep(10);
+    SleepMs(10);
   }
 }
 
@@ -501,7 +484,7 @@ static void Asleep(void) {
   const long before = Wakeups(stranger);
   // Frees more than the release policy ignores, but too little for a release that is due at once.
   Free(NewMarked(20 * kMiB, 1));
-  while (Wakeups(stranger) == before) Sleep(100);
+  while (Wakeups(stranger) == before) SleepMs(100);
   AwaitSleepForGood(stranger);
   _exit(0);
 }
@@ -510,7 +493,7 @@ static _Atomic int stop_churning;
 static void* Churn(void* unused) {
   while (!stop_churning) {
     Free(NewMarked(60 * kMiB, 1));
-    Sleep(1);
+    SleepMs(1);
   }
   return unused;
 }

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <array>
 #include <atomic>
+#include <barrier>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +17,7 @@
 #include "../refuse_calls.h"
 #include "sleepers.h"
 #include "tcmalloc/malloc_extension.h"
+#include "workers.h"
 
 namespace {
 
@@ -26,6 +27,49 @@ class Flush : public testing::Test {
  protected:
   static void SetUpTestSuite() { RequireLibraryUnderTest(); }
 };
+
+// Before an allocation fails for a limit, the caches of sleeping threads are emptied. This test
+// runs first: the other ones leave more records.
+TEST_F(Flush, BeforeAnAllocationFails) {
+  using tcmalloc::MallocExtension;
+  constexpr size_t kMiB = size_t{1} << 20;
+  constexpr size_t kLimit = 96 * kMiB;
+  // This is more than records and nearly empty spans take.
+  constexpr size_t kRecords = 4 * kMiB;
+  MallocExtension::SetMemoryLimit(kLimit, MallocExtension::LimitKind::kHard);
+  std::barrier filled(5);
+  std::barrier done(5);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 2; ++round) {
+        // As many objects of each class as the cache keeps.
+        std::vector<void*> objects;
+        for (int i = 0; i < 20; ++i) {
+          for (size_t size = 64; size < 200000; size += size / 8) {
+            while (objects.size() * size < 256 << 10) objects.push_back(NewMarked(size, 1));
+            for (void* const object : objects) Free(object);
+            objects.clear();
+          }
+        }
+        filled.arrive_and_wait();
+        done.arrive_and_wait();
+      }
+    });
+  }
+  // The first round shows how much memory the caches hold.
+  filled.arrive_and_wait();
+  CHECK(tcmalloc_flush_thread_caches() + tcmalloc_flush_central_caches() > 2 * kRecords);
+  done.arrive_and_wait();
+  filled.arrive_and_wait();
+  // Takes everything but the records, in one piece.
+  void* const large = Malloc(kLimit - kRecords);
+  CHECK(large != nullptr);
+  Free(large);
+  done.arrive_and_wait();
+  for (std::thread& thread : threads) thread.join();
+  MallocExtension::SetMemoryLimit(0, MallocExtension::LimitKind::kHard);
+}
 
 TEST_F(Flush, LeavesNothingInTheCachesOfSleepers) {
   const Sleepers threads(32);
@@ -72,23 +116,6 @@ TEST_F(Flush, APhaseEndsWithEmptyCaches) {
   EXPECT_EQ(left, 0u);
 }
 
-TEST_F(Flush, ThreadsThatAreMarkedIdle) {
-  // In the new thread the flush is the first call.
-  const auto mark = [] {
-    for (void (*const flush)() : {&tcmalloc::MallocExtension::MarkThreadIdle,
-                                  &tcmalloc::MallocExtension::MarkThreadTemporarilyIdle}) {
-      flush();
-      tcmalloc::MallocExtension::MarkThreadBusy();
-      FillCache();
-      const size_t before = ThreadCacheBytes();
-      flush();
-      EXPECT_LE(ThreadCacheBytes() + 10000, before);
-    }
-  };
-  std::thread(mark).join();
-  mark();
-}
-
 TEST_F(Flush, KeepsErrno) {
   const Sleepers threads(2);
   FillCache();
@@ -99,54 +126,13 @@ TEST_F(Flush, KeepsErrno) {
   EXPECT_EQ(errno, 4321);
 }
 
-// Threads pass objects to each other, end, and are replaced by new ones, while the main thread
-// empties their caches again and again.
 void WorkUnderFlushes(int flushes) {
-  constexpr size_t kThreads = 8;
-  constexpr size_t kSlots = 512;
-  struct Object {
-    size_t size;
-    unsigned tag;
-  };
-  static std::array<std::atomic<Object*>, kSlots> slots;
-  std::atomic<bool> stop{false};
-  std::atomic<size_t> operations{0};
-  std::vector<std::thread> threads;
-  const auto discard = [](Object* object) {
-    if (object == nullptr) return;
-    CheckMarked(reinterpret_cast<char*>(object + 1), object->size, object->tag);
-    Free(object);
-  };
-  const auto work = [&](unsigned seed) {
-    unsigned random = seed;
-    for (int i = 0; i < 20000 && !stop.load(std::memory_order_relaxed); ++i) {
-      random = random * 1103515245 + 12345;
-      const size_t size = 16 + (random >> 8) % ((random >> 28) == 0 ? 40000 : 600);
-      Object* const object = static_cast<Object*>(Malloc(sizeof(Object) + size));
-      CHECK(object != nullptr);
-      *object = {size, random & 0xff};
-      memset(object + 1, static_cast<int>(object->tag), size);
-      discard(slots[(random >> 4) % kSlots].exchange(object));
-      operations.fetch_add(1, std::memory_order_relaxed);
-    }
-  };
-  for (unsigned t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (unsigned life = 0; !stop.load(std::memory_order_relaxed); ++life) {
-        std::thread(work, kSeed + t * 1000 + life).join();
-      }
-    });
-  }
+  const Workers workers(8, kSeed, nullptr);
   for (int done = 0; done < flushes; ++done) {
-    // Waits for some operations since the last flush, also on a machine with few cores.
-    const size_t before = operations.load();
-    while (operations.load() < before + 50) sched_yield();
+    Workers::AwaitOperations([] { return false; });
     tcmalloc_flush_thread_caches();
     if (done % 4 == 0) tcmalloc_flush_central_caches();
   }
-  stop = true;
-  for (std::thread& thread : threads) thread.join();
-  for (std::atomic<Object*>& slot : slots) discard(slot.exchange(nullptr));
 }
 
 TEST_F(Flush, WhileThreadsWork) { WorkUnderFlushes(200); }

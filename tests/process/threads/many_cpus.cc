@@ -31,43 +31,14 @@
 #include "process/heap.h"
 #include "sleepers.h"
 #include "tcmalloc/tcmalloc.h"
+#include "workers.h"
 
 namespace {
 
 constexpr unsigned kSeed = 1564;
-constexpr size_t kSlots = 4096;
 constexpr int kMostCpus = 1024;
-constexpr int kLife = 5000;  // operations until a thread ends and another one starts
 
-struct Object {
-  size_t size;
-  unsigned tag;
-};
-
-std::array<std::atomic<Object*>, kSlots> slots;
-std::atomic<bool> stop{false};
-std::atomic<size_t> operations{0};
-std::atomic<size_t> lives{0};
 std::array<std::atomic<bool>, kMostCpus> seen;  // CPUs on which threads ran
-
-unsigned Next(unsigned* random) { return *random = *random * 1103515245 + 12345; }
-
-void Discard(Object* object) {
-  if (object == nullptr) return;
-  CheckMarked(reinterpret_cast<char*>(object + 1), object->size, object->tag);
-  Free(object);
-}
-
-// Small sizes mostly; some are large.
-void Step(unsigned* random) {
-  const unsigned r = Next(random);
-  const size_t size = 16 + (r >> 8) % ((r >> 26) == 0 ? 300'000 : (r >> 28) == 1 ? 20'000 : 600);
-  Object* object = static_cast<Object*>(Malloc(sizeof(Object) + size));
-  CHECK(object != nullptr);
-  *object = {size, r & 0xff};
-  memset(object + 1, static_cast<int>(object->tag), size);
-  Discard(slots[(Next(random) >> 4) % kSlots].exchange(object));
-}
 
 cpu_set_t AllCpus() {
   cpu_set_t set;
@@ -76,50 +47,24 @@ cpu_set_t AllCpus() {
   return set;
 }
 
+void SeeCpu(int step, unsigned*) {
+  if (step % 16 != 0) return;
+  const int cpu = sched_getcpu();
+  CHECK(cpu >= 0 && cpu < kMostCpus);
+  seen[static_cast<size_t>(cpu)].store(true, std::memory_order_relaxed);
+}
+
 // Moves to a random CPU. The kernel refuses a CPU that is offline or that the cpuset forbids.
-void Move(unsigned* random) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET((Next(random) >> 8) % static_cast<unsigned>(sysconf(_SC_NPROCESSORS_CONF)), &one);
-  if (sched_setaffinity(0, sizeof(one), &one) != 0) CHECK(errno == EINVAL);
+void MoveAndSeeCpu(int step, unsigned* random) {
+  if (step % 64 == 0) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((Workers::Next(random) >> 8) % static_cast<unsigned>(sysconf(_SC_NPROCESSORS_CONF)),
+            &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0) CHECK(errno == EINVAL);
+  }
+  SeeCpu(step, random);
 }
-
-void Work(unsigned seed, bool moves) {
-  unsigned random = seed;
-  lives.fetch_add(1, std::memory_order_relaxed);
-  for (int i = 0; i < kLife && !stop.load(std::memory_order_relaxed); ++i) {
-    if (moves && i % 64 == 0) Move(&random);
-    if (i % 16 == 0) {
-      const int cpu = sched_getcpu();
-      CHECK(cpu >= 0 && cpu < kMostCpus);
-      seen[static_cast<size_t>(cpu)].store(true, std::memory_order_relaxed);
-    }
-    Step(&random);
-    operations.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
-// `count` threads at a time. When one ends, another one takes its place.
-class Workers {
- public:
-  Workers(unsigned count, bool moves) {
-    for (unsigned t = 0; t < count; ++t) {
-      threads_.emplace_back([t, moves] {
-        for (unsigned life = 0; !stop.load(std::memory_order_relaxed); ++life) {
-          std::thread(Work, kSeed + t * 1000 + life, moves).join();
-        }
-      });
-    }
-  }
-  ~Workers() {
-    stop = true;
-    for (std::thread& thread : threads_) thread.join();
-    for (std::atomic<Object*>& slot : slots) Discard(slot.exchange(nullptr));
-  }
-
- private:
-  std::vector<std::thread> threads_;
-};
 
 // Prints every few seconds how many operations there were, so that a machine that is slow can be
 // told from threads that wait for ever.
@@ -135,7 +80,7 @@ class Progress {
     for (int tick = 1; !over_; ++tick) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (tick % 100 != 0) continue;
-      printf("%zu objects, %zu threads began\n", operations.load(), lives.load());
+      printf("%zu objects, %zu threads began\n", Workers::operations.load(), Workers::lives.load());
       fflush(stdout);
     }
   }
@@ -228,9 +173,7 @@ void Maintain(const Until& until, bool flushes_only) {
                              [] { tcmalloc_release_to_system(1 << 20); }, [] { mallinfo2(); }};
   size_t rounds = 0;
   for (; !until.Over(); ++rounds) {
-    // Some operations between two rounds, also on slow machines.
-    const size_t before = operations.load();
-    while (operations.load() < before + 50 && !until.Over()) sched_yield();
+    Workers::AwaitOperations([&until] { return until.Over(); });
     kinds[flushes_only ? 0 : rounds % std::size(kinds)]();
   }
   printf("%zu rounds of maintenance\n", rounds);
@@ -240,15 +183,15 @@ void Maintain(const Until& until, bool flushes_only) {
 void RunWorkers(unsigned threads, long seconds, bool moves, bool flushes_only) {
   {
     const Progress progress;
-    const Workers workers(threads, moves);
+    const Workers workers(threads, kSeed, moves ? &MoveAndSeeCpu : &SeeCpu);
     printf("works\n");
     fflush(stdout);
     Maintain(Until(seconds), flushes_only);
   }
   size_t cpus = 0;
   for (const std::atomic<bool>& cpu : seen) cpus += cpu.load();
-  printf("%zu objects by %zu threads, %u at a time, on %zu CPUs, %zu shards\n", operations.load(),
-         lives.load(), threads, cpus, NumShards());
+  printf("%zu objects by %zu threads, %u at a time, on %zu CPUs, %zu shards\n",
+         Workers::operations.load(), Workers::lives.load(), threads, cpus, NumShards());
 }
 
 // Call this when all threads have ended and each object was freed.

@@ -5,39 +5,13 @@
 // one thread (unshare). The program cannot see how the library notices the ends: the C library
 // calls a start function and passes its argument, and its result is the thread's.
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "../check.h"
 
 enum { kThreads = 8, kManyThreads = 40 };
-
-static int Threads(void) {
-  DIR* tasks = opendir("/proc/self/task");
-  CHECK(tasks != NULL);
-  int threads = 0;
-  for (struct dirent* entry; (entry = readdir(tasks)) != NULL;) threads += entry->d_name[0] != '.';
-  CHECK(closedir(tasks) == 0);
-  return threads;
-}
-
-static void Pause(void) {
-  const struct timespec pause = {.tv_nsec = 1000000};
-  nanosleep(&pause, NULL);
-}
-
-// The kernel forgets a thread a moment after it was joined, and a detached one some time after it
-// has begun to end.
-static void AwaitOneThread(void) {
-  for (int i = 0; Threads() != 1 || unshare(CLONE_THREAD) != 0; ++i) {
-    CHECK(i < 20000);
-    Pause();
-  }
-}
 
 static int arguments[kManyThreads];
 static _Atomic int arrived;
@@ -54,7 +28,7 @@ static void Arrive(void* argument, const void* return_address) {
   CHECK(dladdr(dlsym(RTLD_NEXT, "pthread_join"), &libc) != 0);
   CHECK(strcmp(caller.dli_fname, libc.dli_fname) == 0);
   ++arrived;
-  while (!may_end) Pause();
+  while (!may_end) SleepMs(1);
 }
 
 static void* Returns(void* argument) {
@@ -118,8 +92,8 @@ static void* (*const many_starts[kManyThreads])(void*) = {TEN(NAME, 1) TEN(NAME,
 
 // Waits until the threads have arrived, checks that the library has its thread, and lets them end.
 static void Release(int threads) {
-  while (arrived != threads) Pause();
-  CHECK(Threads() == threads + 2);
+  while (arrived != threads) SleepMs(1);
+  CHECK(NumThreads() == threads + 2);
   may_end = 1;
 }
 

@@ -3,10 +3,11 @@
 // large texts.
 'use strict';
 const {Worker, isMainThread, parentPort, workerData} = require('worker_threads');
-const {createHash, createCipheriv} = require('crypto');
+const {createHash} = require('crypto');
 const {spawnSync} = require('child_process');
 const fs = require('fs');
 const path = require('path');
+const util = require('util');
 const zlib = require('zlib');
 
 function generator(seed) {
@@ -82,39 +83,18 @@ async function main() {
     console.log('worker', r.seed, r.churn, r.zip, r.bytes.length, digest(r.bytes));
   console.log('shared', new Int32Array(shared).join(' '));
 
-  // The thread pool: asynchronous compression, key derivation and files, 40 at a time.
-  const async = await Promise.all(Array.from(
-      {length: 40},
-      (_, i) => new Promise((resolve, reject) => {
-        const input = Buffer.alloc(50000 + i * 1000, 'abc' + i);
-        zlib.gzip(input, {level: 1 + i % 9}, (error, packed) => {
-          if (error) return reject(error);
-          const file = path.join(process.cwd(), 'file' + i);
-          fs.writeFile(
-              file, packed,
-              () => fs.readFile(
-                  file,
-                  (e, back) =>
-                      (e ? reject(e) :
-                           zlib.gunzip(
-                               back,
-                               (e2, out) => (
-                                   e2 ? reject(e2) :
-                                        resolve(
-                                            i + ':' + out.equals(input) + ':' + packed.length))))));
-        });
-      })));
+  // The thread pool: asynchronous compression and files, 40 at a time.
+  const gzip = util.promisify(zlib.gzip);
+  const gunzip = util.promisify(zlib.gunzip);
+  const async = await Promise.all(Array.from({length: 40}, async (_, i) => {
+    const input = Buffer.alloc(50000 + i * 1000, 'abc' + i);
+    const packed = await gzip(input, {level: 1 + i % 9});
+    const file = path.join(process.cwd(), 'file' + i);
+    await fs.promises.writeFile(file, packed);
+    const out = await gunzip(await fs.promises.readFile(file));
+    return i + ':' + out.equals(input) + ':' + packed.length;
+  }));
   console.log('pool', async.join(' '));
-
-  const map = new Map();
-  const random = generator(9);
-  for (let i = 0; i < 200000; i++)
-    map.set('key' + random(50000), {i, text: 'v'.repeat(random(30))});
-  const json = JSON.stringify([...map].sort((a, b) => (a[0] < b[0] ? -1 : 1)));
-  console.log('json', json.length, digest(json), digest(JSON.stringify(JSON.parse(json))));
-  const cipher = createCipheriv('aes-256-gcm', Buffer.alloc(32, 7), Buffer.alloc(12, 9));
-  console.log(
-      'cipher', digest(Buffer.concat([cipher.update(json), cipher.final(), cipher.getAuthTag()])));
 
   const child = spawnSync(
       process.execPath, ['-e', 'process.stdout.write(Buffer.alloc(3e6, "x"))'], {maxBuffer: 1e7});

@@ -44,20 +44,6 @@ print "hits $hits ", sha256_hex($swapped), ' ', length($wide);
 utf8::encode($wide);
 print ' ', sha256_hex($wide), "\n";
 
-# Builds and flattens a tree.
-sub tree {
-    my $d = shift;
-    return undef unless $d;
-    return [ tree($d - 1), word(20), { depth => $d, pad => 'x' x random(300) }, tree($d - 1) ];
-}
-sub flatten {
-    my $t = shift;
-    return $t ? (flatten($t->[0]), $t->[1], length $t->[2]{pad}, flatten($t->[3])) : ();
-}
-for my $round (1 .. 3) {
-    my $t = tree(13);
-    print "tree $round ", sha256_hex(join ' ', flatten($t)), "\n";
-}
 # A large buffer, doubled up to 16 MiB and cut back.
 my $buffer = 'abcdefgh';
 $buffer .= $buffer while length $buffer < 16 << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests the formats of a snapshot. tests/process/statistics/statistics_test.py parses them.
+// Tests the formats of a snapshot. tests/command/held_bytes_test.py parses them.
 #include <gtest/gtest.h>
 
 #include <array>
