@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <csignal>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -74,6 +74,7 @@ class Model {
       const uintptr_t start = StartOf(heap, answer.next());
       ASSERT_EQ(spans_.count(start), 0u) << "from the wrong span";
       spans_[start] = {std::vector<bool>(objects_per_span_, true), own};
+      ASSERT_EQ(ClassAtEndsOf(heap, start), ClassForSize(object_size_));
       shards_[own].has_had_spans = true;
       ASSERT_NO_FATAL_FAILURE(TakeAnyFrom(answer, own));
       ++new_spans_;
@@ -82,13 +83,15 @@ class Model {
     ASSERT_EQ(answer.checked, objects.size()) << "too many objects";
   }
 
-  void Inserted(const std::vector<void*>& objects) {
+  void Inserted(TestHeap& heap, const std::vector<void*>& objects) {
     for (void* const object : objects) {
       const auto at = std::prev(spans_.upper_bound(reinterpret_cast<uintptr_t>(object)));
       const size_t i = (reinterpret_cast<uintptr_t>(object) - at->first) / object_size_;
       ASSERT_FALSE(at->second.free[i]);
       at->second.free[i] = true;
-      if (FreeIn(at->first) == objects_per_span_) spans_.erase(at);
+      if (FreeIn(at->first) < objects_per_span_) continue;
+      ASSERT_EQ(ClassAtEndsOf(heap, at->first), SizeClass::kNone);
+      spans_.erase(at);
     }
   }
 
@@ -235,6 +238,13 @@ class Model {
     return shard;
   }
 
+  // The class of the first and the last object of a span in the page map.
+  SizeClass ClassAtEndsOf(TestHeap& heap, uintptr_t start) const {
+    const uintptr_t last = start + (objects_per_span_ - 1) * object_size_;
+    const SizeClass c = heap.page_map.ClassOf(reinterpret_cast<void*>(start));
+    EXPECT_EQ(heap.page_map.ClassOf(reinterpret_cast<void*>(last)), c);
+    return c;
+  }
   uintptr_t StartOf(TestHeap& heap, void* object) const {
     return heap.SpanOf(object)->first_page.start_uintptr();
   }
@@ -382,7 +392,7 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       const std::vector<void*> objects(held.end() - static_cast<ptrdiff_t>(n), held.end());
       held.resize(held.size() - n);
       Insert(list, objects, shards[random.Below(num_shards)]);
-      ASSERT_NO_FATAL_FAILURE(model.Inserted(objects));
+      ASSERT_NO_FATAL_FAILURE(model.Inserted(heap, objects));
     }
     ASSERT_NO_FATAL_FAILURE(model.Compare(heap, list));
     if (step % 50 == 0) heap.page_heap.CheckInvariants();
@@ -411,32 +421,6 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
                                           testing::Values(4096, 16384, 65536),
                                           testing::Values(1, 3)),
                          NameOfModel);
-
-TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
-  for (const size_t hardware_page_size : {4096, 16384, 65536}) {
-    TestHeap heap(hardware_page_size);
-    for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      CentralFreeList& list = heap.central.free_list(static_cast<SizeClass>(i));
-      ASSERT_GE(list.objects_per_span(), 1u);
-      ASSERT_LT(list.span_bytes() - list.objects_per_span() * list.object_size(),
-                list.object_size());
-      std::vector<void*> objects = Remove(list, list.objects_per_span());
-      ASSERT_EQ(objects.size(), list.objects_per_span());
-      ASSERT_EQ(list.num_spans(), 1u);
-      ASSERT_EQ(list.free_objects(), 0u);
-      for (size_t j = 0; j < objects.size(); ++j) {
-        ASSERT_EQ(heap.page_map.ClassOf(objects[j]), static_cast<SizeClass>(i));
-        ASSERT_EQ(static_cast<char*>(objects[j]),
-                  static_cast<char*>(objects[0]) + j * list.object_size());
-      }
-      Insert(list, objects);
-      ASSERT_EQ(list.num_spans(), 0u);
-      ASSERT_EQ(heap.page_map.ClassOf(objects[0]), SizeClass::kNone);
-      ASSERT_EQ(heap.page_map.ClassOf(objects.back()), SizeClass::kNone);
-    }
-    heap.CheckInvariants();
-  }
-}
 
 TEST(CentralFreeListTest, KnowsWhatIsInUse) {
   TestHeap heap;
@@ -481,58 +465,6 @@ TEST(CentralFreeListTest, AnObjectReturnedWhileTheHeapGrows) {
   EXPECT_EQ(list.num_spans(), 0u);
 }
 
-TEST(CentralFreeListTest, OutOfMemoryAtEveryMapping) {
-  // The number of calls after a failure: enough to use up the rest of the other shards' runs.
-  constexpr int kCalls = 100;
-  for (const size_t object_size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
-    for (const bool only_once : {false, true}) {
-      for (size_t nth = 1; nth <= 8; ++nth) {
-        SCOPED_TRACE(testing::Message() << object_size << " bytes, mapping " << nth
-                                        << (only_once ? " alone" : " and all after it"));
-        TestHeap heap;
-        CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
-        heap.vm.FailMap(nth, only_once ? 1 : FakeVirtualMemory::kForever);
-        std::vector<void*> held;
-        std::array<size_t, 3> refused{};  // refusals of each shard
-        int calls_after_failure = 0;
-        for (size_t i = 0; i < 1000 && calls_after_failure < kCalls; ++i) {
-          const size_t own = i % refused.size();
-          const size_t metadata = heap.arena.allocated_bytes();
-          const std::vector<void*> objects = Remove(list, list.objects_per_span(), own);
-          if (objects.empty()) {
-            ++refused[own];
-            // The page heap keeps the span records for its next spans, and the shard keeps its own
-            // records. So a second refusal takes no further memory.
-            if (refused[own] > 1 && !only_once) {
-              ASSERT_EQ(heap.arena.allocated_bytes(), metadata);
-            }
-          }
-          held.insert(held.end(), objects.begin(), objects.end());
-          if (heap.vm.map_failures() == 0) continue;
-          ++calls_after_failure;
-          list.CheckInvariants();
-          heap.page_heap.CheckInvariants();
-          ASSERT_EQ(heap.page_heap.GetStats().small_span_bytes,
-                    list.num_spans() * list.span_bytes());
-        }
-        EXPECT_EQ(calls_after_failure, kCalls);
-        if (!only_once) {
-          for (const size_t times : refused) EXPECT_GT(times, 1u);
-        }
-        ASSERT_EQ(std::set<void*>(held.begin(), held.end()).size(), held.size());
-        heap.vm.StopFailing();
-        const std::vector<void*> more = Remove(list, 1);
-        ASSERT_EQ(more.size(), 1u);
-        Insert(list, more);
-        Insert(list, held);
-        EXPECT_EQ(list.num_spans(), 0u);
-        EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
-        heap.page_heap.CheckInvariants();
-      }
-    }
-  }
-}
-
 // Tests when spans of a class are pre-faulted, depending on how much of them the program touches.
 class CentralFreeListPrefaultTest : public testing::Test {
  protected:
@@ -574,7 +506,7 @@ TEST_F(CentralFreeListPrefaultTest, OnlyClassesWithManySpans) {
 }
 
 TEST_F(CentralFreeListPrefaultTest, NoneWhereTheProgramTouchesLittle) {
-  NewSpans(100, all_ / 8 * 5);
+  NewSpans(100, all_ / 4 * 3 - 4096);
   EXPECT_EQ(prefaults(), 0u);
 }
 
@@ -605,17 +537,12 @@ TEST_F(CentralFreeListPrefaultTest, MemoryThatWasUsedBeforeShowsNothing) {
 class CentralFreeListShardsTest : public testing::Test {
  protected:
   // Takes all objects of a new span of the shard.
-  std::vector<void*> NewSpan(size_t shard, size_t free_before = 0) {
+  std::vector<void*> NewSpan(size_t shard) {
     const size_t spans = list_.num_spans();
-    std::vector<void*> objects;
-    while (objects.size() < per_span_) {
-      const std::vector<void*> some = Remove(list_, per_span_ - objects.size(), shard);
-      if (some.empty()) break;
-      objects.insert(objects.end(), some.begin(), some.end());
-    }
-    EXPECT_EQ(objects.size(), per_span_);
+    test_processor = static_cast<int>(shard);
+    const std::vector<void*> objects = heap_.Take(class_, per_span_, shard);
     EXPECT_EQ(list_.num_spans(), spans + 1);
-    EXPECT_EQ(list_.free_objects(), free_before);
+    EXPECT_EQ(list_.free_objects(), 0u);
     for (void* const object : objects) EXPECT_EQ(heap_.ShardOf(object), shard);
     return objects;
   }
@@ -815,26 +742,27 @@ TEST_F(CentralFreeListShardsTest, LinesOfAThreadOnThisCpuStay) {
   EXPECT_FALSE(watch.touches().empty());
 }
 
-// Two threads that take from the shard of an ended thread do not share lines: the second one gets
-// none of its objects until the first has ended, too.
-TEST(CentralFreeListTest, OneThreadAdoptsAnEndedThreadsShard) {
-  TestHeap heap;
-  CentralFreeList& list = heap.central.free_list(ClassForSize(16));
-  ASSERT_EQ(list.line_objects(), 4u);
-  for (const size_t shard : {3u, 5u}) list.shards().Ensure(shard).AddThread();
-  const std::vector<void*> left = Remove(list, list.objects_per_span(), 1);
-  // On each of twenty lines two objects are in use.
-  for (size_t i = 0; i < 80; i += 4) Insert(list, {left[i], left[i + 2]}, 1);
-  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[0], left[2], left[4], left[6]}));
-  EXPECT_EQ(heap.ShardOf(Remove(list, 4, 5).at(0)), 5u);
-  EXPECT_EQ(list.num_spans(), 2u);
-  // The thread that has adopted it is not idle as long as it takes objects.
-  EXPECT_EQ(Remove(list, 4, 3), (std::vector<void*>{left[8], left[10], left[12], left[14]}));
-  list.shards().Ensure(3).RemoveThread();
-  while (list.free_objects() > 32) Remove(list, 4, 5);
-  EXPECT_EQ(Remove(list, 4, 5), (std::vector<void*>{left[16], left[18], left[20], left[22]}));
-  EXPECT_EQ(list.num_spans(), 2u);
-  list.CheckInvariants();
+using CentralFreeListShardsDeathTest = CentralFreeListShardsTest;
+
+// A second free does not touch an object whose pages have left the class: they may be unbacked.
+TEST_F(CentralFreeListShardsDeathTest, DoubleFreesOfOthersFarObjects) {
+  const std::vector<void*> objects = NewSpan(1);
+  const std::vector<void*> gone = NewSpan(1);
+  Shard& own = list_.shards().Ensure(0);
+  const auto expect_death = [&](const std::vector<void*>& freed, const std::string& what) {
+    EXPECT_EXIT(list_.Insert(own, freed.data(), freed.size(), Origin::kOtherThreads),
+                testing::KilledBySignal(SIGABRT),
+                testing::Eq("tcmalloc: free of " + PointerText(freed.back()) + ": " + what + "\n"));
+  };
+  list_.Insert(own, &objects[5], 1, Origin::kOtherThreads);
+  expect_death({objects[4], objects[5]}, "double free, the object of 1024 bytes is already free");
+  list_.Insert(own, gone.data(), per_span_, Origin::kOtherThreads);
+  ASSERT_EQ(list_.num_spans(), 1u);
+  ASSERT_EQ(mprotect(gone[0], list_.span_bytes(), PROT_NONE), 0);
+  const std::string unused = "no object is in use there (freed before, or never the start of one)";
+  expect_death({gone[0]}, unused);
+  expect_death({objects[6], gone[0]}, unused);
+  ASSERT_EQ(mprotect(gone[0], list_.span_bytes(), PROT_READ | PROT_WRITE), 0);
 }
 
 class CentralFreeListDeathTest : public testing::Test {
@@ -853,34 +781,22 @@ class CentralFreeListDeathTest : public testing::Test {
   std::string NotInUse(const void* p) {
     return Line(p, "no object is in use there (freed before, or never the start of one)");
   }
+  // The objects of the first span; allocates those that are left.
+  std::vector<void*> AllOfTheSpan() {
+    std::vector<void*> all = objects_;
+    while (list_.free_objects() > 0) all.push_back(Remove(list_, 1).at(0));
+    return all;
+  }
   // Inserting `objects` writes exactly `line` and aborts.
   void ExpectDeath(const std::vector<void*>& objects, const std::string& line) {
     EXPECT_EXIT(Insert(list_, objects), testing::KilledBySignal(SIGABRT),
                 testing::Eq<std::string>(line));
   }
 
-  // The lock that guards the object's span.
-  SpinLock& LockOf(const void* object) {
-    const SpanOwner owner = SpanOwner::Of(heap_.SpanOf(object));
-    return list_.shards().At(owner.shard())->lock(owner.size_class());
-  }
-
-  static void GiveToShardThree(Span* span) {
-    SpanOwner(SpanOwner::Of(span).size_class(), 3, true).StoreIn(span);
-  }
-
   TestHeap heap_;
   CentralFreeList& list_ = heap_.central.free_list(ClassForSize(48));
   const std::vector<void*> objects_;
 };
-
-TEST_F(CentralFreeListDeathTest, DoubleFree) {
-  Insert(list_, {objects_[7]});
-  ExpectDeath({objects_[7]}, DoubleFree(objects_[7]));
-  // The double free comes after valid frees in the same call.
-  ExpectDeath({objects_[1], objects_[2], objects_[7], objects_[3]}, DoubleFree(objects_[7]));
-  ExpectDeath({objects_[5], objects_[6], objects_[5]}, DoubleFree(objects_[5]));
-}
 
 // The double frees are among adjacent objects that return together, in either direction. The report
 // names the first one in the caller's order.
@@ -902,22 +818,6 @@ TEST_F(CentralFreeListDeathTest, TheFirstOfSeveral) {
   ExpectDeath({objects_[1], &heap_, inside, objects_[20]}, NotInUse(&heap_));
 }
 
-// The double free comes after more objects than one section under the lock inserts.
-TEST_F(CentralFreeListDeathTest, AtTheEndOfALongCall) {
-  std::vector<void*> all = objects_;
-  while (all.size() < list_.objects_per_span()) {
-    const std::vector<void*> more = Remove(list_, list_.objects_per_span() - all.size());
-    all.insert(all.end(), more.begin(), more.end());
-  }
-  SeededRandom random(kFreeListSeed);
-  std::shuffle(all.begin(), all.end(), random.engine());
-  all.push_back(all[17]);
-  ExpectDeath(all, DoubleFree(all[17]));
-  void* const inside = static_cast<char*>(all[17]) + 16;
-  all.back() = inside;
-  ExpectDeath(all, NotAStart(inside));
-}
-
 // Two threads free the same object. While one of them has found its span and waits for the lock,
 // the span is deleted (the test does it for the other thread), and its record may then be in use
 // for other pages of the class.
@@ -925,32 +825,39 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
 #if TESTED_WITH_TSAN
   GTEST_SKIP() << "the mistake of a program that is played here is a data race";
 #endif
-  const auto free_while = [&](void (*change)(Span*)) {
-    SpinLock& lock = LockOf(objects_[7]);
+  const auto change_while = [&](const std::function<void()>& call, void (*change)(Span*)) {
+    const SpanOwner owner = SpanOwner::Of(heap_.SpanOf(objects_[7]));
+    SpinLock& lock = list_.shards().At(owner.shard())->lock(owner.size_class());
     lock.Lock();
-    std::thread other = StartUntilAsleep([&] { Insert(list_, {objects_[7]}); });
+    std::thread other = StartUntilAsleep(call);
     change(heap_.SpanOf(objects_[7]));
     lock.Unlock();
     other.join();
   };
+  const auto free_it = [&] { Insert(list_, {objects_[7]}); };
+  const auto give_to_shard_3 = [](Span* span) {
+    SpanOwner(SpanOwner::Of(span).size_class(), 3, true).StoreIn(span);
+  };
   const std::string line = NotInUse(objects_[7]);
-  EXPECT_EXIT(free_while([](Span* span) { SpanOwner(SizeClass::kNone, 0).StoreIn(span); }),
-              testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
-  EXPECT_EXIT(free_while([](Span* span) { span->first_page += Length(8); }),
-              testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line));
+  const auto expect_death = [&](void (*change)(Span*)) {
+    EXPECT_EXIT(change_while(free_it, change), testing::KilledBySignal(SIGABRT),
+                testing::Eq<std::string>(line));
+  };
+  expect_death([](Span* span) { SpanOwner(SizeClass::kNone, 0).StoreIn(span); });
+  expect_death([](Span* span) { span->first_page += Length(8); });
   // The span has the same pages, but belongs to another shard, whose lock the call does not wait
-  // for.
-  EXPECT_EXIT(free_while(&GiveToShardThree), testing::KilledBySignal(SIGABRT),
-              testing::Eq<std::string>(line));
+  // for. IsOut does not read data that this lock guards, either.
+  expect_death(give_to_shard_3);
+  bool out = true;
+  change_while([&] { out = list_.IsOut(objects_[7]); }, give_to_shard_3);
+  EXPECT_FALSE(out);
 }
 
 // With several shards, a double free is found no matter which shard the first free was in and which
 // frees come between the two.
 TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
-  // Takes whole spans of shards 0 and 9.
-  std::vector<void*> first = objects_;
-  while (list_.free_objects() > 0) first.push_back(Remove(list_, 1).at(0));
-  std::vector<void*> second = Remove(list_, list_.objects_per_span(), 9);
+  const std::vector<void*> first = AllOfTheSpan();
+  const std::vector<void*> second = Remove(list_, list_.objects_per_span(), 9);
   ASSERT_EQ(heap_.ShardOf(second[0]), 9u);
   ASSERT_EQ(list_.num_spans(), 2u);
   const auto expect_death = [&](const std::vector<void*>& objects, const std::string& line) {
@@ -993,33 +900,13 @@ TEST_F(CentralFreeListDeathTest, ObjectOfAnotherClassInAShardThatThisOneLacks) {
 }
 
 TEST_F(CentralFreeListDeathTest, ThePagesWentToAnotherShard) {
-  std::vector<void*> all = objects_;
-  while (list_.free_objects() > 0) all.push_back(Remove(list_, 1).at(0));
+  const std::vector<void*> all = AllOfTheSpan();
   Insert(list_, all);
   heap_.page_heap.ReleaseAtLeast(Length(1000));
   const std::vector<void*> again = Remove(list_, 50, 9);
   ASSERT_EQ(again[0], all[0]);
   ASSERT_EQ(heap_.ShardOf(all[0]), 9u);
   ExpectDeath({all[60]}, DoubleFree(all[60]));
-}
-
-// Like TheSpanGoesWhileACallWaits, for IsOut: it does not read data that another shard's lock
-// guards.
-TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileAQuestionWaits) {
-#if TESTED_WITH_TSAN
-  GTEST_SKIP() << "the mistake of a program that is played here is a data race";
-#endif
-  SpinLock& lock = LockOf(objects_[7]);
-  lock.Lock();
-  bool out = true;
-  std::thread other = StartUntilAsleep([&] { out = list_.IsOut(objects_[7]); });
-  GiveToShardThree(heap_.SpanOf(objects_[7]));
-  lock.Unlock();
-  other.join();
-  SpanOwner(SpanOwner::Of(heap_.SpanOf(objects_[7])).size_class(), 0, true)
-      .StoreIn(heap_.SpanOf(objects_[7]));
-  EXPECT_FALSE(out);
-  EXPECT_TRUE(list_.IsOut(objects_[7]));
 }
 
 TEST_F(CentralFreeListDeathTest, NotTheStartOfAnObject) {

@@ -70,13 +70,6 @@ TEST_F(LineOwnershipTest, NothingChanges) {
   }
 }
 
-TEST_F(LineOwnershipTest, NothingIsTakenForNoObject) {
-  TouchWatch watch(TouchWatch::What::kAnything);
-  watch.Watch(memory_, 3 * kPart);
-  TakeLines(nullptr, 0, 64);
-  EXPECT_TRUE(watch.touches().empty());
-}
-
 // For each k, an object begins `k` lines before the watched memory. If TakeLines must store to the
 // line after these, the first touch of the watched memory is on that line.
 TEST_F(LineOwnershipTest, EachLineIsStoredTo) {
@@ -106,16 +99,6 @@ TEST_F(LineOwnershipTest, EachLineOfNeighboursIsStoredTo) {
       EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, objects, size)),
                 part(2) - kCacheLineSize)
           << size << " bytes, line " << k << " from the end";
-    }
-  }
-}
-
-TEST_F(LineOwnershipTest, EachLineOfALoneObjectIsStoredTo) {
-  for (const size_t size : {16, 48, 80, 112, 176, 240, 480}) {
-    for (size_t in_front = 16; in_front < size; in_front += 16) {
-      char* const object = part(1) - in_front;
-      EXPECT_EQ(LineOf(FirstTouch(TouchWatch::What::kStores, {object}, size)), part(1))
-          << size << " bytes, " << in_front << " of them in front";
     }
   }
 }

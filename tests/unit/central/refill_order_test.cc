@@ -16,13 +16,6 @@ size_t PlaceOf(RefillSource source) {
                              kRefillOrder);
 }
 
-TEST(RefillOrderTest, EachSourceOnce) {
-  EXPECT_EQ(std::size(kRefillOrder), static_cast<size_t>(RefillSource::kAnyShard) + 1);
-  for (const RefillSource source : kRefillOrder) {
-    EXPECT_EQ(std::count(std::begin(kRefillOrder), std::end(kRefillOrder), source), 1);
-  }
-}
-
 TEST(RefillOrderTest, ANewSpanAfterWhatMaySafelyBeTaken) {
   const size_t fresh = PlaceOf(RefillSource::kNewSpan);
   EXPECT_LT(PlaceOf(RefillSource::kKeptSpan), fresh);
@@ -46,19 +39,14 @@ TEST(RefillOrderTest, LivingThreadsKeepTheirLines) {
   }
 }
 
-TEST(RefillOrderTest, IdleThreadsGiveWholeLineBatches) {
+TEST(RefillOrderTest, WhatEachSourceGives) {
   for (const size_t new_spans : {kIdle, kIdle + 1, SIZE_MAX}) {
     EXPECT_EQ(TakeFromOther(RefillSource::kIdleThreads, {true, new_spans}), Takeable::kWholeGroups);
   }
-}
-
-TEST(RefillOrderTest, EndedThreadsGiveEverything) {
   for (const size_t new_spans : {size_t{0}, kIdle, SIZE_MAX}) {
     EXPECT_EQ(TakeFromOther(RefillSource::kEndedThreads, {false, new_spans}), Takeable::kAny);
   }
-}
-
-TEST(RefillOrderTest, NothingIsLeftBeforeAnAllocationFails) {
+  // Nothing is left before an allocation fails.
   EXPECT_EQ(PlaceOf(RefillSource::kAnyShard), std::size(kRefillOrder) - 1);
   for (const bool has_thread : {false, true}) {
     EXPECT_EQ(TakeFromOther(RefillSource::kAnyShard, {has_thread, 0}), Takeable::kAny);

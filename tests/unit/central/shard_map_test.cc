@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <set>
@@ -12,6 +11,8 @@
 
 #include "central/shard.h"
 #include "testing/heap_fixture.h"
+#include "testing/run_threads.h"
+#include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
@@ -42,109 +43,61 @@ class ShardMapTest : public testing::Test {
 };
 
 TEST_F(ShardMapTest, ShardsInTheOrderOfFirstAsking) {
-  EXPECT_EQ(ShardOf(map_, 77), 0u);
-  EXPECT_EQ(ShardOf(map_, 3), 1u);
-  EXPECT_EQ(ShardOf(map_, 77), 0u);
-  EXPECT_EQ(ShardOf(map_, 0), 2u);
-  EXPECT_EQ(ShardOf(map_, kProcessors - 1), 3u);
-  // A CPU that has asked keeps its shard.
-  for (const auto& [number, shard] : {std::pair(3, 1u), {kProcessors - 1, 3u}, {0, 2u}, {77, 0u}}) {
-    EXPECT_EQ(ShardOf(map_, number), shard) << number;
+  using Asked = std::vector<std::pair<int, size_t>>;  // a CPU and its shard
+  const Asked kOrders[] = {
+      {{77, 0}, {3, 1}, {77, 0}, {0, 2}, {kProcessors - 1, 3}, {3, 1}, {77, 0}, {5, 4}},
+      // An unknown CPU has the first shard.
+      {{-1, 0}, {9, 0}, {8, 1}, {-1, 0}, {-1000, 0}, {7, 2}},
+      // CPUs beyond the table share entries with those within it, which share none.
+      {{1, 0}, {kProcessors + 2, 1}, {kProcessors + 1, 0}, {2, 1}, {kProcessors / 2 + 1, 2}},
+      {{2, 0}, {5 * kProcessors + 2, 0}, {0x7fffffff, 1}},
+  };
+  for (const Asked& order : kOrders) {
+    TestHeap heap;
+    for (const auto& [number, shard] : order) {
+      EXPECT_EQ(ShardOf(heap.central.shards(), number), shard) << number;
+    }
   }
-  EXPECT_EQ(ShardOf(map_, 5), 4u);
-}
-
-TEST_F(ShardMapTest, AnUnknownProcessorHasTheFirstShard) {
-  EXPECT_EQ(ShardOf(map_, -1), 0u);
-  EXPECT_EQ(ShardOf(map_, 9), 0u);
-  EXPECT_EQ(ShardOf(map_, 8), 1u);
-  EXPECT_EQ(ShardOf(map_, -1), 0u);
-  EXPECT_EQ(ShardOf(map_, -1000), 0u);
-  EXPECT_EQ(ShardOf(map_, 7), 2u);
-}
-
-TEST_F(ShardMapTest, ProcessorsBeyondTheTableShareEntries) {
-  EXPECT_EQ(ShardOf(map_, 1), 0u);
-  EXPECT_EQ(ShardOf(map_, kProcessors + 2), 1u);
-  EXPECT_EQ(ShardOf(map_, kProcessors + 1), 0u);
-  EXPECT_EQ(ShardOf(map_, 2), 1u);
-  // CPUs within the table share no entries.
-  EXPECT_EQ(ShardOf(map_, kProcessors / 2 + 1), 2u);
-  EXPECT_EQ(ShardOf(map_, 5 * kProcessors + 2), 1u);
-  EXPECT_LT(ShardOf(map_, 0x7fffffff), kShards);
 }
 
 // Several threads on each CPU ask for their shards for the first time, all at once. All threads on
 // one CPU get the same shard, then and later. Two CPUs get the same shard only if there are not
 // enough. (Or a few CPUs earlier: when two threads on one CPU ask at once, a number is skipped.)
 TEST_F(ShardMapTest, ConcurrentFirstAsks) {
-  constexpr int kThreads = 8;
+  constexpr size_t kThreads = 8;
   constexpr int kAsked = 6;
-  constexpr int kRounds = 100;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < 100; ++round) {
     const auto heap = std::make_unique<TestHeap>();
-    ShardMap* const map = &heap->central.shards();
-    std::atomic<int> ready{0};
+    ShardMap& map = heap->central.shards();
     std::vector<std::vector<size_t>> answers(kThreads, std::vector<size_t>(kAsked));
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        ready.fetch_add(1);
-        while (ready.load() < kThreads) std::this_thread::yield();
-        for (int i = 0; i < kAsked; ++i) {
-          const int number = (i + t / 4) % kAsked;
-          answers[static_cast<size_t>(t)][static_cast<size_t>(number)] = ShardOf(*map, number);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (int t = 1; t < kThreads; ++t) ASSERT_EQ(answers[static_cast<size_t>(t)], answers[0]);
+    RunThreads(kThreads, [&](size_t t) {
+      for (int i = 0; i < kAsked; ++i) {
+        const int number = (i + static_cast<int>(t / 4)) % kAsked;
+        answers[t][static_cast<size_t>(number)] = ShardOf(map, number);
+      }
+    });
+    for (const auto& of_thread : answers) ASSERT_EQ(of_thread, answers[0]);
     for (int i = 0; i < kAsked; ++i) {
       const size_t shard = answers[0][static_cast<size_t>(i)];
       ASSERT_LT(shard, kShards);
-      ASSERT_EQ(ShardOf(*map, i), shard);
+      ASSERT_EQ(ShardOf(map, i), shard);
     }
   }
 }
 
-TEST_F(ShardMapTest, EachIsMadeOnce) {
-  EXPECT_EQ(map_.At(3), nullptr);
-  Shard& shard = map_.Ensure(3);
-  EXPECT_EQ(shard.number(), 3u);
-  EXPECT_EQ(&map_.Ensure(3), &shard);
-  EXPECT_EQ(map_.At(3), &shard);
-  EXPECT_EQ(map_.At(2), nullptr);
-  const SizeClass c = ClassForSize(64);
-  EXPECT_EQ(shard.spans(c), nullptr);
-  ShardSpans* const spans = map_.EnsureSpans(shard, c);
-  ASSERT_NE(spans, nullptr);
-  EXPECT_EQ(map_.EnsureSpans(shard, c), spans);
-  EXPECT_EQ(shard.spans(c), spans);
-  EXPECT_EQ(shard.spans(ClassForSize(128)), nullptr);
-  EXPECT_EQ(map_.At(0)->spans(c), nullptr);
-}
-
 TEST_F(ShardMapTest, ThreadsThatMakeTheSameGetTheSame) {
   constexpr size_t kThreads = 8;
-  constexpr int kRounds = 100;
   const SizeClass c = ClassForSize(64);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < 100; ++round) {
     const auto heap = std::make_unique<TestHeap>();
     ShardMap& map = heap->central.shards();
-    std::atomic<size_t> ready{0};
     std::vector<std::pair<Shard*, ShardSpans*>> made(kThreads);
-    std::vector<std::thread> threads;
-    for (size_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        ready.fetch_add(1);
-        while (ready.load() < kThreads) std::this_thread::yield();
-        made[t].first = &map.Ensure(5);
-        made[t].second = map.EnsureSpans(*made[t].first, c);
-        const SpinLockHolder holder(made[t].first->lock(c));
-        made[t].second->num_spans.Add(1);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(kThreads, [&](size_t t) {
+      made[t].first = &map.Ensure(5);
+      made[t].second = map.EnsureSpans(*made[t].first, c);
+      const SpinLockHolder holder(made[t].first->lock(c));
+      made[t].second->num_spans.Add(1);
+    });
     for (const auto& each : made) ASSERT_EQ(each, made[0]);
     ASSERT_EQ(made[0].second->num_spans.value(), kThreads);
     // The slower threads freed their memory: the arena has as many allocated bytes as after one
@@ -174,15 +127,6 @@ TEST_F(ShardMapTest, WithoutMemory) {
   heap_.vm.StopFailing();
   EXPECT_EQ(ShardOf(map_, 11), 1u);
   EXPECT_NE(map_.EnsureSpans(map_.Ensure(0), ClassForSize(64)), nullptr);
-}
-
-TEST_F(ShardMapTest, ACacheGetsTheLowestShardWithoutOne) {
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Claim().number(), i);
-  map_.Return(*map_.At(2));
-  map_.Return(*map_.At(1));
-  EXPECT_EQ(Claim().number(), 1u);
-  EXPECT_EQ(Claim().number(), 2u);
-  EXPECT_EQ(Claim().number(), 4u);
 }
 
 TEST_F(ShardMapTest, MoreCachesThanShardsShareThemEvenly) {
@@ -244,6 +188,30 @@ TEST_F(ShardMapTest, VisitsAllFromTheOneAskedFor) {
                          [](const Shard& shard) -> size_t { return shard.number(); }),
             11u);
   EXPECT_EQ(map_.FirstOf(0, 7, [](const Shard&) -> size_t { return 1; }), 0u);
+}
+
+// Before fork all locks of all shards are held, each once. Meanwhile no shard takes objects.
+TEST_F(ShardMapTest, BeforeForkEachLockIsHeld) {
+  const SizeClass c = ClassForSize(512);
+  CentralFreeList& list = heap_.central.free_list(c);
+  for (size_t number = 0; number < kShards; ++number) {
+    const std::vector<void*> objects = heap_.Take(c, list.objects_per_span(), number);
+    std::set<void*> locks;
+    SpinLock::BeginForkHold();
+    heap_.central.ForEachLock([&](auto& lock) {
+      EXPECT_TRUE(locks.insert(&lock).second);
+      lock.HoldForFork();
+    });
+    EXPECT_EQ(locks.size(), 1 + kNumSizeClasses * (number + 1));
+    std::thread other =
+        StartUntilAsleep([&] { list.Insert(*map_.At(number), &objects.back(), 1); });
+    EXPECT_EQ(list.free_objects(), 0u);
+    SpinLock::EndForkHold();
+    heap_.central.ForEachLock([](auto& lock) { lock.ReleaseAfterForkInParent(); });
+    other.join();
+    EXPECT_EQ(heap_.Take(c, 1, number)[0], objects.back());
+  }
+  heap_.CheckInvariants();
 }
 
 // A handler of another library allocates between the allocator's fork handlers. No shard is added

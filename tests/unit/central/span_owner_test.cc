@@ -28,23 +28,5 @@ TEST(SpanOwnerTest, KeepsEachClassAndShardApart) {
   }
 }
 
-// A thread that looks for holes may find a span in a pool, whose pages were a span of small objects
-// a moment ago.
-TEST(SpanOwnerTest, ASpanInAPoolIsNotCounted) {
-  for (size_t pool = 0; pool < SpanOwner::kMaxShards; ++pool) {
-    Span span;
-    span.owner.store(static_cast<uint16_t>(Span::kFirstPool + pool));
-    EXPECT_FALSE(SpanOwner::Of(&span).counted());
-    EXPECT_EQ(SpanOwner::Of(&span).size_class(), SizeClass::kNone);
-  }
-}
-
-TEST(SpanOwnerTest, ANewSpanHasNone) {
-  const Span span;
-  EXPECT_EQ(SpanOwner::Of(&span), SpanOwner());
-  EXPECT_EQ(SpanOwner().size_class(), SizeClass::kNone);
-  EXPECT_FALSE(SpanOwner().counted());
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
 #include "config/setting.h"
+#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {
@@ -75,6 +77,28 @@ TEST(EnvironmentHintsTest, NamesAreShortenedAndPrintable) {
             "MIMALLOC_?[2J? is for mimalloc and has no effect here: see "
             "docs/migrating-from-mimalloc.md");
   EXPECT_LT(HintAbout("MIMALLOC_" + std::string(5000, 'A'), "1").size(), 250u);
+}
+
+// Computes the distance by its definition, without a table.
+size_t Slowly(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return a.size() + b.size();
+  const std::string a1 = a.substr(1), b1 = b.substr(1);
+  return std::min({Slowly(a1, b1) + (a[0] == b[0] ? 0 : 1), Slowly(a1, b) + 1, Slowly(a, b1) + 1});
+}
+
+TEST(NearNameTest, EditDistanceOfRandomNames) {
+  SeededRandom random(2026);
+  const auto name = [&random] {
+    std::string text;
+    for (size_t n = random.Below(7); n > 0; --n) text += "AB_"[random.Below(3)];
+    return text;
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const std::string a = name(), b = name();
+    ASSERT_EQ(EditDistance(a, b), Slowly(a, b)) << a << " " << b;
+    ASSERT_EQ(EditDistance(b, a), Slowly(a, b)) << a << " " << b;
+  }
+  EXPECT_GT(EditDistance(std::string(kMaxComparedName + 1, 'A'), "A"), kMaxComparedName);
 }
 
 }  // namespace

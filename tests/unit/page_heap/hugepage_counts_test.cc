@@ -62,20 +62,6 @@ bool operator==(const std::vector<PageRange>& parts, const std::vector<PageRange
   return true;
 }
 
-TEST_F(SmallPlacesTest, PartsAreWholeHugepagesAndAdjacentOnesAreOnePart) {
-  Mark({At(3, 5) + Length(7), At(3, 5) + Length(9)});
-  Mark({At(3, 6) - Length(1), At(3, 7) + Length(1)});
-  Mark(Hugepages(3, 20));
-  EXPECT_TRUE(All().parts == (std::vector<PageRange>{Hugepages(3, 5, 3), Hugepages(3, 20)}));
-  EXPECT_TRUE(places_.IsMarked(At(3, 7)));
-  EXPECT_FALSE(places_.IsMarked(At(3, 8)));
-  // Searches from the middle of a marked hugepage, and of one that is not marked.
-  const PageId middle = At(3, 6) + Length(50);
-  EXPECT_TRUE(All(middle).parts == (std::vector<PageRange>{{middle, At(3, 8)}, Hugepages(3, 20)}));
-  EXPECT_TRUE(All(At(3, 9) + Length(1)).parts == (std::vector<PageRange>{Hugepages(3, 20)}));
-  EXPECT_TRUE(All(At(3, 21)).parts.empty());
-}
-
 // Leaves that are far apart share a bit. One of these leaves may not exist.
 TEST_F(SmallPlacesTest, LeavesWithOneBit) {
   if (PageMap::kRootEntries <= 4096) GTEST_SKIP() << "each leaf has a bit of its own";

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdint>
 
 #include "testing/random.h"
@@ -125,37 +124,6 @@ TEST(LimitWatchTest, NotifiesOnceThatTheHeapIsAboveTheLimit) {
   EXPECT_FALSE(watch.notified());
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_TRUE(due.value());
-}
-
-TEST(LimitWatchTest, WithoutACallbackNothingIsDue) {
-  Relaxed<bool> due{false};
-  LimitWatch watch(due);
-  watch.Grown(65 * kMiB, 64 * kMiB);
-  EXPECT_FALSE(due.value());
-  EXPECT_FALSE(watch.notified());
-  LimitEvent event;
-  EXPECT_FALSE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
-  Heard heard;
-  watch.SetCallback(&Hear, &heard);
-  EXPECT_FALSE(due.value());
-  ASSERT_TRUE(watch.Refused(65 * kMiB, 64 * kMiB, &event));
-  event.Notify();
-  EXPECT_EQ(heard.kind, 0);
-  EXPECT_EQ(heard.backed, 65 * kMiB);
-}
-
-TEST(LimitWatchTest, AChangedLimitNotifiesAgain) {
-  Relaxed<bool> due{false};
-  LimitWatch watch(due);
-  Heard heard;
-  watch.SetCallback(&Hear, &heard);
-  watch.Grown(65 * kMiB, 64 * kMiB);
-  watch.Reset();
-  EXPECT_FALSE(due.value());
-  watch.Grown(65 * kMiB, 32 * kMiB);
-  LimitEvent event;
-  ASSERT_TRUE(watch.Take(&event));
-  EXPECT_EQ(event.limit_bytes, 32 * kMiB);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -48,24 +47,6 @@ size_t RandomBytes(SeededRandom& random) {
       return random.Between(1, kChunk);
     default:
       return random.Between(1, 600);
-  }
-}
-
-TEST(MetadataArenaTest, RoundsBySixteenThenByCacheLinesThenByDoubling) {
-  size_t previous = 0;
-  for (size_t bytes = 1; bytes <= kMax; ++bytes) {
-    const size_t rounded = MetadataArena::RoundedBytes(bytes);
-    size_t expected = 2048;
-    if (bytes <= 64) {
-      expected = (bytes + 15) / 16 * 16;
-    } else if (bytes <= 1024) {
-      expected = (bytes + 63) / 64 * 64;
-    } else {
-      while (expected < bytes) expected *= 2;
-    }
-    ASSERT_EQ(rounded, expected) << bytes;
-    ASSERT_GE(rounded, previous);
-    previous = rounded;
   }
 }
 
@@ -201,39 +182,6 @@ TEST(MetadataArenaTest, WorksWhateverTheOsRefuses) {
   }
 }
 
-// A chunk of the fallback, which lies among the program's objects, gets guards.
-TEST(MetadataArenaTest, AChunkOfTheFallbackHasGuards) {
-  FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kUpwards));
-  MetadataArena arena(vm);
-  const Mapping heap = vm.Map(8 * kMax, 4096);
-  vm.FailReserve(1, FakeVirtualMemory::kForever);
-  vm.FailMap(1, FakeVirtualMemory::kForever);
-  arena.SetFallback(
-      [](void* context, size_t* bytes) -> void* {
-        static_cast<void>(bytes);
-        return static_cast<char*>(context) + kMax;
-      },
-      heap.start);
-  char* const memory = static_cast<char*>(arena.Allocate(3000));
-  ASSERT_NE(memory, nullptr);
-  memset(memory, 'a', 3000);
-  ExpectGuards(vm, {{memory, 3000, 'a'}});
-  EXPECT_EQ(arena.mapped_bytes(), 0u);
-}
-
-TEST(MetadataArenaTest, AllocateWithoutGrowingMakesNoSystemCall) {
-  FakeVirtualMemory vm;
-  MetadataArena arena(vm);
-  EXPECT_EQ(arena.AllocateWithoutGrowing(16), nullptr);
-  EXPECT_EQ(vm.map_calls(), 0u);
-  void* const p = arena.Allocate(100);
-  EXPECT_NE(arena.AllocateWithoutGrowing(100), nullptr);
-  arena.Free(p, 100);
-  EXPECT_EQ(arena.AllocateWithoutGrowing(128), p);
-  EXPECT_EQ(arena.AllocateWithoutGrowing(kMax), nullptr);
-  EXPECT_EQ(vm.map_calls(), 1u);
-}
-
 // While this thread is in a system call, another one adds a chunk and uses a little of it: what is
 // mapped is then used completely.
 TEST(MetadataArenaTest, WastesNothingWhenTwoThreadsGrowAtOnce) {
@@ -298,19 +246,6 @@ TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseOneChunkOfARegion) {
   ExpectGuards(vm, records);
 }
 
-// The same without regions: the others are unmapped.
-TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddOneChunk) {
-  FakeVirtualMemory vm;
-  MetadataArena arena(vm);
-  GrowAtOnce(vm, arena);
-  EXPECT_EQ(vm.map_calls(), 21u);
-  EXPECT_EQ(vm.mapped_bytes(), kChunk);
-  EXPECT_EQ(arena.mapped_bytes(), kChunk);
-  EXPECT_EQ(arena.allocated_bytes(), 21u * 2048);
-  for (size_t i = 21; i < kChunk / 2048; ++i) ASSERT_NE(arena.Allocate(2048), nullptr);
-  EXPECT_EQ(vm.map_calls(), 21u);
-}
-
 // If the OS refuses, the fallback provides a chunk, which does not count as mapped by the arena.
 TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheOsRefuses) {
   struct Heap {
@@ -345,36 +280,6 @@ TEST(MetadataArenaTest, TakesAChunkFromTheFallbackWhenTheOsRefuses) {
     while (arena.Allocate(size) != nullptr) had += MetadataArena::RoundedBytes(size);
   }
   EXPECT_EQ(had + kMax + MetadataArena::RoundedBytes(100), kChunk + kMax + 4096);
-}
-
-TEST(MetadataArenaTest, ManyThreadsMayAllocateAtOnce) {
-  FakeVirtualMemory vm;
-  MetadataArena arena(vm);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&arena, t] {
-      std::mt19937_64 engine(static_cast<uint64_t>(100 + t));
-      std::vector<Piece> live;
-      for (int step = 0; step < 2000; ++step) {
-        if (live.size() < 30 && engine() % 3 != 0) {
-          const size_t bytes = 1 + engine() % (engine() % 50 == 0 ? kChunk : 500);
-          Piece piece{static_cast<char*>(arena.Allocate(bytes)), bytes, static_cast<char>(t + 1)};
-          ASSERT_NE(piece.memory, nullptr);
-          memset(piece.memory, piece.mark, bytes);
-          live.push_back(piece);
-        } else if (!live.empty()) {
-          std::swap(live[engine() % live.size()], live.back());
-          ASSERT_TRUE(HasMark(live.back()));
-          arena.Free(live.back().memory, live.back().bytes);
-          live.pop_back();
-        }
-      }
-      for (const Piece& piece : live) arena.Free(piece.memory, piece.bytes);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(arena.allocated_bytes(), 0u);
-  EXPECT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
 }
 
 }  // namespace

@@ -6,13 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <iterator>
 #include <map>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "page_heap/page_heap.h"
@@ -38,61 +35,54 @@ class AddressModel {
  public:
   size_t New(size_t pages, size_t alignment) {
     const size_t needed = pages + alignment - 1;
-    auto fit = by_length_.lower_bound({needed, 0});
-    if (fit == by_length_.end()) {
+    auto fit = BestFit(needed);
+    if (fit == free_.end()) {
       const size_t growth = std::max(needed, kMiB / kPageSize);
       Free(end_, growth);
       end_ += growth;
-      fit = by_length_.lower_bound({needed, 0});
+      fit = BestFit(needed);
     }
-    const auto [length, first] = *fit;
-    Remove(first, length);
+    const auto [first, length] = *fit;
+    free_.erase(fit);
     const size_t start = (first + alignment - 1) / alignment * alignment;
-    if (start > first) Insert(first, start - first);
-    if (start + pages < first + length) Insert(start + pages, first + length - start - pages);
+    if (start > first) free_[first] = start - first;
+    if (start + pages < first + length) free_[start + pages] = first + length - start - pages;
     return start;
   }
   // Extends [first, first + pages) by `more` pages. False if the pages after it are not free.
   bool Extend(size_t first, size_t pages, size_t more) {
-    const auto at = by_address_.find(first + pages);
-    if (at == by_address_.end() || at->second < more) return false;
-    const size_t length = at->second;
-    Remove(first + pages, length);
-    if (length > more) Insert(first + pages + more, length - more);
+    const auto at = free_.find(first + pages);
+    if (at == free_.end() || at->second < more) return false;
+    if (at->second > more) free_[at->first + more] = at->second - more;
+    free_.erase(at);
     return true;
   }
   void Free(size_t first, size_t pages) {
-    const auto behind = by_address_.lower_bound(first);
-    if (behind != by_address_.begin()) {
-      const auto [start, length] = *std::prev(behind);
-      if (start + length == first) {
-        Remove(start, length);
-        first = start;
-        pages += length;
-      }
-    }
-    const auto next = by_address_.find(first + pages);
-    if (next != by_address_.end()) {
-      const size_t length = next->second;
-      Remove(first + pages, length);
-      pages += length;
-    }
-    Insert(first, pages);
+    const auto at = free_.emplace(first, pages).first;
+    JoinWithNext(at);
+    if (at != free_.begin()) JoinWithNext(std::prev(at));
   }
   size_t bytes() const { return end_ * kPageSize; }
 
  private:
-  void Insert(size_t first, size_t pages) {
-    by_address_[first] = pages;
-    by_length_.insert({pages, first});
+  using Runs = std::map<size_t, size_t>;  // first page -> length
+
+  Runs::iterator BestFit(size_t needed) {
+    auto best = free_.end();
+    for (auto at = free_.begin(); at != free_.end(); ++at) {
+      if (at->second < needed) continue;
+      if (best == free_.end() || at->second < best->second) best = at;
+    }
+    return best;
   }
-  void Remove(size_t first, size_t pages) {
-    by_address_.erase(first);
-    by_length_.erase({pages, first});
+  void JoinWithNext(Runs::iterator run) {
+    const auto next = std::next(run);
+    if (next == free_.end() || run->first + run->second != next->first) return;
+    run->second += next->second;
+    free_.erase(next);
   }
 
-  std::map<size_t, size_t> by_address_;
-  std::set<std::pair<size_t, size_t>> by_length_;
+  Runs free_;
   size_t end_ = 0;
 };
 
@@ -115,6 +105,7 @@ enum class Limited { kNot, kSoft, kHard, kNowAndThen };
 enum class Release { kByPolicy, kNever, kEager };
 
 struct Case {
+  const char* name = "";
   Sizes sizes = {};
   Limited limited = Limited::kNot;
   Release release = Release::kByPolicy;
@@ -263,24 +254,25 @@ void RunAll(Case c) {
   }
 }
 
-TEST(PageHeapSpaceTakenTest, WithoutLimits) { RunAll({}); }
-TEST(PageHeapSpaceTakenTest, WithASoftLimit) { RunAll({.limited = Limited::kSoft}); }
-TEST(PageHeapSpaceTakenTest, WithAHardLimit) { RunAll({.limited = Limited::kHard}); }
-TEST(PageHeapSpaceTakenTest, WithLimitsThatAreSetAndRemoved) {
-  RunAll({.limited = Limited::kNowAndThen});
-}
-TEST(PageHeapSpaceTakenTest, WhereNothingIsReleased) { RunAll({.release = Release::kNever}); }
-TEST(PageHeapSpaceTakenTest, WhereAllIsReleasedAtOnce) { RunAll({.release = Release::kEager}); }
-TEST(PageHeapSpaceTakenTest, WhereMappingsGrowUpwards) {
-  RunAll({.limited = Limited::kSoft, .placement = Placement::kUpwards});
-}
-TEST(PageHeapSpaceTakenTest, WithLargePages) {
-  RunAll({.limited = Limited::kSoft, .hardware_page = 65536});
-}
-TEST(PageHeapSpaceTakenTest, WithHugepages) { RunAll({.hugepages = true}); }
-TEST(PageHeapSpaceTakenTest, WithHugepagesAndALimit) {
-  RunAll({.limited = Limited::kSoft, .hugepages = true});
-}
+constexpr Case kCases[] = {
+    {.name = "WithoutLimits"},
+    {.name = "SoftLimit", .limited = Limited::kSoft},
+    {.name = "HardLimit", .limited = Limited::kHard},
+    {.name = "LimitsNowAndThen", .limited = Limited::kNowAndThen},
+    {.name = "NothingIsReleased", .release = Release::kNever},
+    {.name = "AllIsReleasedAtOnce", .release = Release::kEager},
+    {.name = "Upwards", .limited = Limited::kSoft, .placement = Placement::kUpwards},
+    {.name = "LargePages", .limited = Limited::kSoft, .hardware_page = 65536},
+    {.name = "Hugepages", .hugepages = true},
+    {.name = "HugepagesAndSoftLimit", .limited = Limited::kSoft, .hugepages = true},
+};
+
+class PageHeapSpaceTakenTest : public testing::TestWithParam<Case> {};
+
+TEST_P(PageHeapSpaceTakenTest, AtMostAQuarterMore) { RunAll(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, PageHeapSpaceTakenTest, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tcmalloc

@@ -31,9 +31,9 @@ FakeVirtualMemory::Options RealMemory(size_t hardware_page = kHardwarePage,
 }
 
 // A large object that was used before, and what the OS says about its memory.
-class PageHeapClearTest : public testing::Test {
+class PageHeapClearTest : public PageHeapFixture {
  protected:
-  PageHeapClearTest() { heap_.governor()->SetReleaseRate(0); }
+  PageHeapClearTest() : PageHeapFixture(RealMemory(), {.hugepage_threshold = Length(1)}) {}
 
   // An object of `bytes` bytes in memory that is full of 'x'. `offset` is the offset of its
   // beginning in a hugepage.
@@ -69,88 +69,63 @@ class PageHeapClearTest : public testing::Test {
   bool IsZero(size_t bytes) const {
     return start_[0] == 0 && memcmp(start_, start_ + 1, bytes - 1) == 0;
   }
-  // The released memory, as ranges of MiB in the object.
-  std::vector<std::pair<size_t, size_t>> Replaced() {
-    std::vector<std::pair<size_t, size_t>> ranges;
+  // Clears and deletes the object. `replaced`: the memory that is released meanwhile, as ranges of
+  // MiB in the object.
+  using Ranges = std::vector<std::pair<size_t, size_t>>;
+  void ExpectCleared(Span* span, const Ranges& replaced) {
+    heap_.address_space().Clear(*span, span->bytes());
+    Ranges ranges;
     for (const Call& call : vm_.TakeCalls()) {
       if (call.kind != Kind::kRelease) continue;
       const size_t at = call.start - reinterpret_cast<uintptr_t>(start_);
       EXPECT_EQ((at | call.bytes) % kMiB, 0u);
       ranges.emplace_back(at / kMiB, (at + call.bytes) / kMiB);
     }
-    return ranges;
+    EXPECT_EQ(ranges, replaced);
+    EXPECT_TRUE(IsZero(span->bytes()));
+    heap_.Delete(span);
   }
-  using Ranges = std::vector<std::pair<size_t, size_t>>;
 
-  PageHeapUnderTest under_test_{RealMemory(), {.hugepage_threshold = Length(1)}};
-  PageHeap& heap_ = under_test_.heap;
-  FakeVirtualMemory& vm_ = under_test_.vm;
   char* start_ = nullptr;
 };
 
-TEST_F(PageHeapClearTest, MemoryOfWhichOnePageIsBackedIsReplaced) {
-  const Span* const span = NewUsed(64 * kMiB);
+TEST_F(PageHeapClearTest, MemoryIsReplacedUnlessItIsBacked) {
   SetBacked([](size_t page) { return page == 1234; });
-  heap_.address_space().Clear(*span, 64 * kMiB);
-  EXPECT_EQ(Replaced(), (Ranges{{0, 64}}));
+  ExpectCleared(NewUsed(64 * kMiB), {{0, 64}});
   EXPECT_LE(vm_.backed_calls(), 32u) << "asks once for each hugepage";
-  EXPECT_TRUE(IsZero(64 * kMiB));
-}
-
-TEST_F(PageHeapClearTest, BackedMemoryIsCleared) {
-  const Span* const span = NewUsed(64 * kMiB);
   SetBacked([](size_t page) { return page != 1234; });
-  heap_.address_space().Clear(*span, 64 * kMiB);
-  EXPECT_EQ(Replaced(), Ranges{});
-  EXPECT_TRUE(IsZero(64 * kMiB));
+  ExpectCleared(NewUsed(64 * kMiB), {});
 }
 
 TEST_F(PageHeapClearTest, EachHugepageOfWhichLessThanHalfIsBackedIsReplaced) {
   // Fractions of the hugepages, in 512 pages each; in between all is backed.
-  const Span* const span = NewUsed(20 * kMiB);
   constexpr size_t kBacked[] = {512, 512, 0, 256, 0, 512, 257, 512, 20, 0};
   SetBacked([&](size_t page) { return page % 512 < kBacked[page / 512]; });
-  heap_.address_space().Clear(*span, 20 * kMiB);
-  EXPECT_EQ(Replaced(), (Ranges{{4, 10}, {16, 20}}));
-  EXPECT_TRUE(IsZero(20 * kMiB));
+  ExpectCleared(NewUsed(20 * kMiB), {{4, 10}, {16, 20}});
 }
 
 // Other spans may use the first and the last hugepage, too.
 TEST_F(PageHeapClearTest, NoHugepageIsSplit) {
   heap_.governor()->SetHugepages({HugepageMode::kAdvise});
-  heap_.New(Length(1), SpanState::kLarge);  // an empty heap does not grow in hugepages
-  const Span* const span = NewUsed(48 * kMiB, kMiB);
+  New(1);  // an empty heap does not grow in hugepages
+  Span* const span = NewUsed(48 * kMiB, kMiB);
   ASSERT_TRUE(under_test_.page_map->HugepageOf(span->first_page).advised);
   SetBacked([](size_t page) { return page < 256 || page >= 47 * 256; });
-  heap_.address_space().Clear(*span, 48 * kMiB);
-  EXPECT_EQ(Replaced(), (Ranges{{1, 47}}));
-  EXPECT_TRUE(IsZero(48 * kMiB));
+  ExpectCleared(span, {{1, 47}});
 }
 
 // A sandbox may end the process if it asks the OS which pages are backed.
 TEST_F(PageHeapClearTest, WhereTheOsCannotBeAskedLongMemoryIsReplaced) {
   vm_.SetKnowsBacked(false);
   const size_t bytes = kMinReplacedBlindly.bytes();
-  for (const bool replaced : {false, true}) {
-    Span* const span = NewUsed(replaced ? bytes : bytes - kPageSize);
-    heap_.address_space().Clear(*span, span->bytes());
-    EXPECT_EQ(Replaced(), replaced ? (Ranges{{0, bytes / kMiB}}) : Ranges{});
-    EXPECT_TRUE(IsZero(span->bytes()));
-    heap_.Delete(span);
-  }
+  ExpectCleared(NewUsed(bytes - kPageSize), {});
+  ExpectCleared(NewUsed(bytes), {{0, bytes / kMiB}});
+  ExpectCleared(NewUsed(48 * kMiB, kMiB), {{1, 47}});
   EXPECT_EQ(vm_.backed_calls(), 0u);
 }
 
-TEST_F(PageHeapClearTest, WhereTheOsCannotBeAskedNoHugepageIsSplit) {
-  vm_.SetKnowsBacked(false);
-  const Span* const span = NewUsed(48 * kMiB, kMiB);
-  heap_.address_space().Clear(*span, 48 * kMiB);
-  EXPECT_EQ(Replaced(), (Ranges{{1, 47}}));
-  EXPECT_TRUE(IsZero(48 * kMiB));
-}
-
 TEST_F(PageHeapClearTest, WhatTheOsRefusesToReleaseIsCleared) {
-  const Span* const span = NewUsed(16 * kMiB);
+  Span* const span = NewUsed(16 * kMiB);
   SetBacked([](size_t) { return false; });
   vm_.LockInMemory(start_ + 5 * kMiB, kMiB);
   heap_.address_space().Clear(*span, 16 * kMiB);
@@ -161,30 +136,20 @@ TEST_F(PageHeapClearTest, WhatTheOsRefusesToReleaseIsCleared) {
 TEST_F(PageHeapClearTest, ShortMemoryIsClearedWithoutAsking) {
   const size_t bytes = kHugepageSize;
   const Span* const span = NewUsed(bytes);
-  SetBacked([](size_t) { return false; });
   heap_.address_space().Clear(*span, bytes - 100);
   EXPECT_EQ(vm_.backed_calls(), 0u);
   EXPECT_TRUE(IsZero(bytes - 100));
   EXPECT_EQ(start_[bytes - 100], 'x') << "only what was asked for";
 }
 
-TEST_F(PageHeapClearTest, ForbiddenReleaseForbidsReplacing) {
-  const Span* const span = NewUsed(16 * kMiB);
+TEST_F(PageHeapClearTest, NothingIsReplacedWhereThatIsForbiddenOrLeavesContents) {
   SetBacked([](size_t) { return false; });
   heap_.hints().releasing.Set(Releasing::kNever);
-  heap_.address_space().Clear(*span, 16 * kMiB);
-  EXPECT_EQ(Replaced(), Ranges{});
-  EXPECT_TRUE(IsZero(16 * kMiB));
-}
-
-// Released memory of a file or a device has contents.
-TEST_F(PageHeapClearTest, MemoryThatIsNotZeroFilledIsCleared) {
+  ExpectCleared(NewUsed(16 * kMiB), {});
+  heap_.hints().releasing.Set(Releasing::kByPolicy);
+  // Released memory of a file or a device has contents.
   vm_.SetZeroFilled(false);
-  const Span* const span = NewUsed(16 * kMiB);
-  SetBacked([](size_t) { return false; });
-  heap_.address_space().Clear(*span, 16 * kMiB);
-  EXPECT_EQ(Replaced(), Ranges{});
-  EXPECT_TRUE(IsZero(16 * kMiB));
+  ExpectCleared(NewUsed(64 * kMiB), {});
 }
 
 // A program allocates, uses parts of objects, resizes, moves and frees them, with and without
@@ -311,16 +276,15 @@ class ZeroModel {
   // P8, for free memory.
   void CheckReleased() {
     heap_.CheckInvariants();
-    std::vector<SpanView> spans(64);
-    PageId from;
-    while (const size_t n = heap_.store()->ListSpans(from, spans.data(), spans.size())) {
-      for (size_t i = 0; i < n; ++i) {
-        from = spans[i].first_page + spans[i].num_pages;
-        if (spans[i].state != SpanState::kFreeReleased) continue;
-        char* const start = static_cast<char*>(spans[i].first_page.start_address());
-        ASSERT_EQ(CountNotZero(start, spans[i].num_pages.bytes()), 0u) << "in a released span";
-      }
-    }
+    const PageStats stats = heap_.GetStats();
+    ASSERT_EQ(stats.system_bytes, vm_.mapped_bytes());
+    ASSERT_EQ(stats.free_backed_bytes + stats.free_released_bytes + stats.large_span_bytes,
+              stats.system_bytes);
+    ForEachSpan(heap_, [](const SpanView& span) {
+      if (span.state != SpanState::kFreeReleased) return;
+      char* const start = static_cast<char*>(span.first_page.start_address());
+      ASSERT_EQ(CountNotZero(start, span.num_pages.bytes()), 0u) << "in a released span";
+    });
   }
 
   const bool is_short_;

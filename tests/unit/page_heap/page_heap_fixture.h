@@ -17,6 +17,7 @@
 #include "page_heap/page_map.h"
 #include "page_heap/span_home.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/kept_spans.h"
 
 namespace tcmalloc {
 
@@ -50,26 +51,58 @@ struct PageHeapUnderTest {
   std::array<HomeUnderTest, kHomes> homes;
 };
 
-// Checks that no page of a released span is backed.
-inline void CheckReleasedPagesAreNotBacked(PageHeapUnderTest& under_test) {
-  PageHeap& heap = under_test.heap;
-  heap.CheckInvariants();
+// Calls f for each span of the heap, in the order of addresses.
+template <typename F>
+void ForEachSpan(PageHeap& heap, F f) {
   std::vector<SpanView> spans(64);
   PageId from;
   while (const size_t n = heap.store()->ListSpans(from, spans.data(), spans.size())) {
-    for (size_t i = 0; i < n; ++i) {
-      const PageRange pages = {spans[i].first_page, spans[i].first_page + spans[i].num_pages};
-      from = pages.end;
-      if (spans[i].state != SpanState::kFreeReleased) continue;
-      const size_t step = under_test.vm.hardware_page_size();
-      for (uintptr_t at = 0; at < pages.bytes(); at += step) {
-        ASSERT_FALSE(under_test.vm.IsResident(pages.first.start_uintptr() + at))
-            << "page " << at / kPageSize << " of " << spans[i].num_pages.pages() << " at "
-            << pages.start_address();
-      }
-    }
+    for (size_t i = 0; i < n; ++i) f(spans[i]);
+    from = spans[n - 1].first_page + spans[n - 1].num_pages;
   }
 }
+
+// Checks that no page of a released span is backed.
+inline void CheckReleasedPagesAreNotBacked(PageHeapUnderTest& under_test) {
+  under_test.heap.CheckInvariants();
+  ForEachSpan(under_test.heap, [&](const SpanView& span) {
+    if (span.state != SpanState::kFreeReleased) return;
+    const uintptr_t start = span.first_page.start_uintptr();
+    for (size_t at = 0; at < span.num_pages.bytes(); at += under_test.vm.hardware_page_size()) {
+      ASSERT_FALSE(under_test.vm.IsResident(start + at))
+          << "page " << at / kPageSize << " of " << span.num_pages.pages() << " at " << start;
+    }
+  });
+}
+
+// A page heap that releases nothing unasked, and whose clock the test sets.
+class PageHeapFixture : public testing::Test {
+ protected:
+  explicit PageHeapFixture(
+      const FakeVirtualMemory::Options& options = FakeVirtualMemory::AddressOnly(uint64_t{8} << 30),
+      PageHeapOptions heap_options = {})
+      : under_test_(options, WithClock(heap_options)) {
+    clock_ms_ = 0;
+    heap_.governor()->SetReleaseRate(0);
+  }
+
+  Span* New(size_t pages, SpanState use = SpanState::kLarge) {
+    Span* const span = heap_.New(Length(pages), use);
+    EXPECT_NE(span, nullptr);
+    return span;
+  }
+  void Keep(Span* span, size_t home) { DeleteToCache(heap_, span, under_test_.homes[home], true); }
+
+  static PageHeapOptions WithClock(PageHeapOptions options) {
+    options.now_ms = [] { return clock_ms_; };
+    return options;
+  }
+
+  static inline int64_t clock_ms_ = 0;
+  PageHeapUnderTest under_test_;
+  PageHeap& heap_ = under_test_.heap;
+  FakeVirtualMemory& vm_ = under_test_.vm;
+};
 
 // A function, so that its arguments are evaluated before the page heap is locked.
 inline void SetLimit(PageHeap& heap, LimitKind kind, size_t bytes,

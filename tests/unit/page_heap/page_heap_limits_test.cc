@@ -16,20 +16,16 @@
 #include "testing/fake_virtual_memory.h"
 #include "testing/kept_spans.h"
 #include "testing/random.h"
+#include "testing/run_threads.h"
 #include "testing/sizes.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
 
-FakeVirtualMemory::Options AddressOnly() {
-  return FakeVirtualMemory::AddressOnly(uint64_t{8} << 30);
-}
-
-class PageHeapLimitsTest : public testing::Test {
+class PageHeapLimitsTest : public PageHeapFixture {
  protected:
   PageHeapLimitsTest() {
-    heap_.governor()->SetReleaseRate(0);
     // The first memory for records is mapped before the limits are set.
     heap_.Delete(New(Length(1)));
     heap_.ReleaseAtLeast(Length(1));
@@ -40,14 +36,17 @@ class PageHeapLimitsTest : public testing::Test {
   void Limit(LimitKind kind, size_t more_bytes) {
     SetLimit(heap_, kind, heap_.GetStats().backed_bytes + more_bytes);
   }
+  // There is a hard limit, up to which 8 MiB are free.
+  void ReachTheHardLimit() {
+    Limit(LimitKind::kHard, 32 * kMiB);
+    Span* const freed = New(MiB(8));
+    ASSERT_NE(New(MiB(24)), nullptr);
+    heap_.Delete(freed);
+  }
   LimitWatch::Counts Counts(LimitKind kind) {
     const PageStats stats = heap_.GetStats();
     return kind == LimitKind::kHard ? stats.hard_limit : stats.soft_limit;
   }
-
-  PageHeapUnderTest under_test_{AddressOnly()};
-  PageHeap& heap_ = under_test_.heap;
-  FakeVirtualMemory& vm_ = under_test_.vm;
 };
 
 // Memory of files, of devices and of the program's own allocator is not zero-filled. It counts as
@@ -137,7 +136,7 @@ TEST_F(PageHeapLimitsTest, KeptSpansAreReleasedFirst) {
   std::vector<Span*> spans;
   while (Span* const span = heap_.NewNear(Length(8), under_test_.homes[3])) spans.push_back(span);
   EXPECT_GE(spans.size(), 1000u);
-  for (Span* const span : spans) DeleteToCache(heap_, span, under_test_.homes[3], true);
+  for (Span* const span : spans) Keep(span, 3);
   EXPECT_GT(heap_.GetStats().kept_span_bytes, 0u);
   EXPECT_NE(New(Length(8 * spans.size())), nullptr);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, 0u);
@@ -206,10 +205,7 @@ class HeldUpRelease {
 // A free of another thread is in a system call when these threads request memory: they wait for it,
 // no matter how long that thread does not run.
 TEST_F(PageHeapLimitsTest, ManyThreadsWaitForOneRelease) {
-  Limit(LimitKind::kHard, 32 * kMiB);
-  Span* const freed = New(MiB(8));
-  ASSERT_NE(New(MiB(24)), nullptr);
-  heap_.Delete(freed);
+  ReachTheHardLimit();
   HeldUpRelease other(heap_, vm_, MiB(8));
   std::atomic<int> served{0};
   std::array<std::atomic<pid_t>, 8> ids{};
@@ -251,25 +247,18 @@ TEST_F(PageHeapLimitsTest, ReleasesThatEndedMeanwhileCount) {
 
 // A release that the OS refuses makes no room, no matter which thread made it.
 TEST_F(PageHeapLimitsTest, RefusedReleasesOfOtherThreadsMakeNoRoom) {
-  Limit(LimitKind::kHard, 32 * kMiB);
-  Span* const freed = New(MiB(8));
-  ASSERT_NE(New(MiB(24)), nullptr);
-  heap_.Delete(freed);
-  vm_.FailRelease(1, 1'000'000);
+  ReachTheHardLimit();
+  vm_.FailRelease(1, FakeVirtualMemory::kForever);
   {
     HeldUpRelease other(heap_, vm_, MiB(8));
     other.GoOnWhenThisThreadSleeps();
     EXPECT_EQ(New(MiB(10)), nullptr);
   }
   // The refused passes of these threads always overlap.
-  std::vector<std::thread> threads;
   std::atomic<int> served{0};
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&] {
-      for (int round = 0; round < 50; ++round) served += New(MiB(10)) != nullptr ? 1 : 0;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(8, [&](size_t) {
+    for (int round = 0; round < 50; ++round) served += New(MiB(10)) != nullptr ? 1 : 0;
+  });
   EXPECT_EQ(served, 0);
   heap_.CheckInvariants();
 }
@@ -303,10 +292,7 @@ TEST_F(PageHeapLimitsTest, WaitsOnlyForReleasesUnderWay) {
 // A fork handler of another library allocates while all locks are held for fork: the release that
 // is under way cannot end before the fork does.
 TEST_F(PageHeapLimitsTest, AForkingThreadDoesNotWait) {
-  Limit(LimitKind::kHard, 32 * kMiB);
-  Span* const freed = New(MiB(8));
-  ASSERT_NE(New(MiB(24)), nullptr);
-  heap_.Delete(freed);
+  ReachTheHardLimit();
   HeldUpRelease other(heap_, vm_, MiB(8));
   SpinLock::BeginForkHold();
   heap_.lock().HoldForFork();
@@ -347,16 +333,16 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   Limit(LimitKind::kSoft, 64 * kMiB);
   std::vector<Span*> spans;
   for (int i = 0; i < 2048; ++i) spans.push_back(heap_.NewNear(Length(8), under_test_.homes[3]));
-  DeleteToCache(heap_, spans.back(), under_test_.homes[3], true);
+  Keep(spans.back(), 3);
   EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
   spans.pop_back();
   while (heap_.GetStats().backed_bytes > LimitOf(heap_, LimitKind::kSoft)) {
     ASSERT_GT(spans.size(), 2u);
-    DeleteToCache(heap_, spans.back(), under_test_.homes[3], true);
+    Keep(spans.back(), 3);
     spans.pop_back();
   }
-  DeleteToCache(heap_, spans.back(), under_test_.homes[3], true);
-  DeleteToCache(heap_, spans[0], under_test_.homes[3], true);
+  Keep(spans.back(), 3);
+  Keep(spans[0], 3);
   EXPECT_NE(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
 }
 
@@ -398,47 +384,6 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(60)));
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
   heap_.CheckInvariants();
-}
-
-void CountCall(int, size_t, size_t, void* context) { ++*static_cast<int*>(context); }
-
-TEST_F(PageHeapLimitsTest, EventsOfTheSoftLimit) {
-  int calls = 0;
-  heap_.governor()->limit_watch().SetCallback(&CountCall, &calls);
-  Limit(LimitKind::kSoft, 64 * kMiB);
-  Span* const first = New(MiB(64));
-  EXPECT_FALSE(heap_.hints().limit_event_due.value());
-  Span* const second = New(MiB(1));
-  EXPECT_TRUE(heap_.hints().limit_event_due.value());
-  LimitEvent event;
-  ASSERT_TRUE(heap_.governor()->limit_watch().Take(&event));
-  EXPECT_EQ(event.backed_bytes, heap_.GetStats().backed_bytes);
-  EXPECT_EQ(event.limit_bytes, LimitOf(heap_, LimitKind::kSoft));
-  EXPECT_FALSE(heap_.hints().limit_event_due.value());
-  EXPECT_FALSE(heap_.governor()->limit_watch().Take(&event));
-  EXPECT_NE(New(MiB(1)), nullptr);
-  EXPECT_FALSE(heap_.hints().limit_event_due.value());
-  // Free memory below the limit is not released, but does not count as in use.
-  heap_.Delete(second);
-  heap_.Delete(first);
-  EXPECT_NE(New(MiB(10)), nullptr);
-  EXPECT_NE(New(MiB(60)), nullptr);
-  EXPECT_TRUE(heap_.hints().limit_event_due.value());
-}
-
-// A release for a limit makes no other system calls: it does not create, remove or split mappings.
-TEST_F(PageHeapLimitsTest, ReleasingSplitsNoMappings) {
-  Limit(LimitKind::kHard, 64 * kMiB);
-  std::vector<Span*> spans;
-  for (int i = 0; i < 64; ++i) spans.push_back(New(MiB(1)));
-  ASSERT_EQ(New(MiB(1)), nullptr);
-  for (size_t i = 0; i < 64; i += 2) heap_.Delete(spans[i]);
-  vm_.RecordCalls();
-  SetLimit(heap_, LimitKind::kHard, 1);
-  EXPECT_EQ(heap_.ReleaseAboveLimits(), MiB(32));
-  for (const FakeVirtualMemory::Call& call : vm_.TakeCalls()) {
-    EXPECT_EQ(call.kind, FakeVirtualMemory::Kind::kRelease);
-  }
 }
 
 // The OS refuses mappings (strict overcommit, too many mappings) while a limit requires releases.
@@ -507,64 +452,26 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
 TEST(PageHeapLimitsPlaceTest, ABackedPlaceServesWhenTheTightestFitExceedsTheLimit) {
   for (const bool limited : {false, true}) {
     SCOPED_TRACE(limited);
-    PageHeapUnderTest under_test(AddressOnly(), {.spare_space = Length(0)});
+    PageHeapUnderTest under_test(FakeVirtualMemory::AddressOnly(size_t{1} << 30),
+                                 {.spare_space = Length(0)});
     PageHeap& heap = under_test.heap;
     heap.governor()->SetReleaseRate(0);
     Span* const backed = heap.New(MiB(4), SpanState::kLarge);
     ASSERT_NE(heap.New(Length(1), SpanState::kLarge), nullptr);
     Span* const released = heap.New(MiB(2), SpanState::kLarge);
     ASSERT_NE(heap.New(Length(1), SpanState::kLarge), nullptr);
-    const PageId first_backed = backed->first_page;
-    const PageId first_released = released->first_page;
+    const PageId expected = (limited ? backed : released)->first_page;
     heap.Delete(released);
     heap.ReleaseAtLeast(MiB(2));
     heap.Delete(backed);
     if (limited) SetLimit(heap, LimitKind::kHard, heap.GetStats().backed_bytes);
-    under_test.vm.FailRelease(1, 1'000'000);
+    under_test.vm.FailRelease(1, FakeVirtualMemory::kForever);
     Span* const span = heap.New(MiB(2), SpanState::kLarge);
     ASSERT_NE(span, nullptr);
-    EXPECT_EQ(span->first_page, limited ? first_backed : first_released);
+    EXPECT_EQ(span->first_page, expected);
     EXPECT_LE(heap.GetStats().backed_bytes, LimitOf(heap, LimitKind::kHard));
     heap.CheckInvariants();
   }
-}
-
-// All threads together request more than the limit. The heap never exceeds its limit, and memory
-// that one thread frees serves another.
-TEST(PageHeapLimitsThreadsTest, TheHardLimitHoldsForAllThreadsTogether) {
-  PageHeapUnderTest under_test(AddressOnly());
-  PageHeap& heap = under_test.heap;
-  constexpr size_t kLimit = 48 * kMiB;
-  SetLimit(heap, LimitKind::kHard, kLimit);
-  SetLimit(heap, LimitKind::kSoft, kLimit - 8 * kMiB);
-  std::atomic<size_t> refused{0};
-  std::atomic<size_t> taken{0};
-  std::vector<std::thread> threads;
-  for (uint64_t seed = 1; seed <= 4; ++seed) {
-    threads.emplace_back([&, seed] {
-      SeededRandom random(seed);
-      std::vector<Span*> spans;
-      for (int step = 0; step < 4000; ++step) {
-        if (random.OneIn(2)) {
-          Span* const span = heap.New(Length(random.Between(1, 400)), SpanState::kLarge);
-          (span == nullptr ? refused : taken).fetch_add(1);
-          if (span != nullptr) spans.push_back(span);
-        } else if (!spans.empty()) {
-          std::swap(spans[random.Below(spans.size())], spans.back());
-          heap.Delete(spans.back());
-          spans.pop_back();
-        }
-        // Some thousands of records may exceed the limit.
-        ASSERT_LE(heap.GetStats().backed_bytes, kLimit + 2 * kMiB);
-      }
-      for (Span* const span : spans) heap.Delete(span);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(taken.load(), 1000u);
-  heap.CheckInvariants();
-  EXPECT_NE(heap.New(Length::ForBytes(kLimit - under_test.arena.mapped_bytes()), SpanState::kLarge),
-            nullptr);
 }
 
 }  // namespace

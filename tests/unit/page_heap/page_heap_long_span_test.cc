@@ -19,26 +19,24 @@ constexpr Length kLong(kSlice.pages() * kPart * 10);
 
 using Call = FakeVirtualMemory::Call;
 
-class LongSpanTest : public testing::Test {
+class LongSpanTest : public PageHeapFixture {
  protected:
   LongSpanTest() {
-    heap_.governor()->SetReleaseRate(0);
-    Span* const span = heap_.New(kLong, SpanState::kLarge);
+    Span* const span = New(kLong.pages());
     first_ = span->first_page;
     // Keeps the last pages of the heap in use, so that the long span stays a free span of its own.
-    EXPECT_NE(heap_.New(Length(1), SpanState::kLarge), nullptr);
+    New(1);
     heap_.Delete(span);
     vm_.RecordCalls();
   }
 
   // The length of the span that is being released.
   Length InFlight() {
-    std::vector<SpanView> spans(100);
-    spans.resize(heap_.store()->ListSpans(PageId(), spans.data(), spans.size()));
-    for (const SpanView& span : spans) {
-      if (span.state == SpanState::kReleasing) return span.num_pages;
-    }
-    return Length(0);
+    Length length;
+    ForEachSpan(heap_, [&](const SpanView& span) {
+      if (span.state == SpanState::kReleasing) length = span.num_pages;
+    });
+    return length;
   }
   static size_t Bytes(const std::vector<Call>& calls) {
     size_t bytes = 0;
@@ -49,9 +47,6 @@ class LongSpanTest : public testing::Test {
     return bytes;
   }
 
-  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(uint64_t{3} << 29)};
-  FakeVirtualMemory& vm_ = under_test_.vm;
-  PageHeap& heap_ = under_test_.heap;
   PageId first_;
 };
 
@@ -110,21 +105,6 @@ TEST_F(LongSpanTest, UnderALimitASliceAtOnce) {
   vm_.OnNextRelease([&] { in_flight = InFlight(); });
   heap_.ReleaseAtLeast(kEverything);
   EXPECT_EQ(in_flight, kSlice);
-  EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
-  heap_.CheckInvariants();
-}
-
-// While a part is being released, other threads allocate from the rest of the span and free it
-// again.
-TEST_F(LongSpanTest, TheRestIsAllocatedMeanwhile) {
-  const size_t maps = vm_.map_calls();
-  vm_.OnNextRelease([&] {
-    Span* const rest = heap_.New(Length(kLong.pages() / kPart * (kPart - 1)), SpanState::kLarge);
-    ASSERT_NE(rest, nullptr);
-    heap_.Delete(rest);
-  });
-  heap_.ReleaseAtLeast(kEverything);
-  EXPECT_EQ(vm_.map_calls(), maps);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   heap_.CheckInvariants();
 }

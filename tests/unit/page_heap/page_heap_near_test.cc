@@ -21,10 +21,8 @@ constexpr uint64_t kSeed = 20261121;
 constexpr size_t kRunPages = (size_t{256} << 10) / kPageSize;
 constexpr size_t kPagesInFirstGrowth = (size_t{1} << 20) / kPageSize;
 
-class PageHeapNearTest : public testing::Test {
+class PageHeapNearTest : public PageHeapFixture {
  protected:
-  PageHeapNearTest() { heap_.governor()->SetReleaseRate(0); }
-
   Span* NewNear(size_t pages, size_t shard) {
     Span* const span = heap_.NewNear(Length(pages), under_test_.homes[shard]);
     EXPECT_NE(span, nullptr);
@@ -32,9 +30,6 @@ class PageHeapNearTest : public testing::Test {
       for (size_t i = 0; i < pages; ++i) owner_[span->first_page.index() + i] = shard;
     }
     return span;
-  }
-  void Keep(Span* span, size_t shard) {
-    DeleteToCache(heap_, span, under_test_.homes[shard], true);
   }
 
   // The lengths of the ranges of pages that belong to one shard. Each range ends where a page of
@@ -51,9 +46,6 @@ class PageHeapNearTest : public testing::Test {
     return lengths;
   }
 
-  PageHeapUnderTest under_test_{FakeVirtualMemory::AddressOnly(size_t{1} << 30)};
-  PageHeap& heap_ = under_test_.heap;
-  FakeVirtualMemory& vm_ = under_test_.vm;
   std::map<size_t, size_t> owner_;
 };
 
@@ -77,20 +69,6 @@ TEST_F(PageHeapNearTest, BackedMemoryComesFirst) {
   heap_.Delete(spans[2]);
   EXPECT_EQ(NewNear(3, 1)->first_page, spans[2]->first_page);
   EXPECT_EQ(NewNear(1, 1)->first_page, spans[2]->first_page + Length(3));
-  heap_.CheckInvariants();
-}
-
-// If the tightest fit belongs to the near run of another shard, other fits are still found.
-TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
-  std::vector<Span*> spans;
-  for (const size_t pages : {1, 3, 1, 5, 1, 7, 1}) spans.push_back(NewNear(pages, 2));
-  for (const size_t i : {1u, 3u, 5u}) heap_.Delete(spans[i]);
-  EXPECT_EQ(NewNear(1, 0)->first_page, spans[1]->first_page);
-  EXPECT_EQ(NewNear(1, 1)->first_page, spans[3]->first_page);
-  EXPECT_EQ(NewNear(1, 3)->first_page, spans[5]->first_page);
-  // Each shard continues where it was.
-  EXPECT_EQ(NewNear(2, 0)->first_page, spans[1]->first_page + Length(1));
-  EXPECT_EQ(NewNear(2, 1)->first_page, spans[3]->first_page + Length(1));
   heap_.CheckInvariants();
 }
 

@@ -5,12 +5,12 @@
 
 #include <map>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "page_heap/span.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/run_threads.h"
 
 namespace tcmalloc {
 namespace {
@@ -123,16 +123,6 @@ TEST_F(PageMapTest, AgreesWithAStdMap) {
 
 TEST_F(PageMapTest, LeavesAreMappedOnceEach) {
   const size_t leaf = LeafBytes();
-  if (sizeof(void*) == 8) {
-    EXPECT_EQ(uint64_t{kLeafPages} * kPageSize, uint64_t{4} << 30);
-  } else {
-    EXPECT_EQ(kLeafPages, size_t{1} << 14);
-    EXPECT_EQ(PageMap::kRootEntries, 32u);
-    // Each page has a pointer to its span and two bytes for its size class, and each of the 64
-    // hugepages has a record. All leaves together are rounded up to whole pages of any hardware.
-    const size_t leaves = 32 * ((size_t{64} << 10) + (size_t{32} << 10) + 64 * sizeof(Hugepage));
-    EXPECT_EQ(leaf, (leaves + 0xffff) & ~size_t{0xffff});
-  }
   const PageId border(5 * kLeafPages);
   ASSERT_TRUE(map_->EnsureLeaves(border - Length(1), Length(1), vm_));
   EXPECT_EQ(map_->mapped_bytes(), leaf);
@@ -177,35 +167,25 @@ TEST_F(PageMapTest, AFailureKeepsWhatIsThereAndMayBeRepeated) {
   EXPECT_EQ(map_->SpanOf(PageId(17)), kept > 0 ? &span : nullptr);
 }
 
-// Another thread adds the leaf while this one is in a system call. The second leaf is unmapped
-// again.
-TEST_F(PageMapTest, TheSlowerOfTwoThreadsGivesItsLeafBack) {
-  Span span;
-  vm_.OnNextMap([&] {
-    ASSERT_TRUE(map_->EnsureLeaves(PageId(0), Length(1), vm_));
-    map_->SetSpan(PageId(0), &span);
-  });
-  EXPECT_TRUE(map_->EnsureLeaves(PageId(0), Length(1), vm_));
-  EXPECT_EQ(map_->SpanOf(PageId(0)), &span);
-  EXPECT_EQ(vm_.map_calls(), 2u);
-  EXPECT_EQ(vm_.unmap_calls(), 1u);
-  EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
-}
-
-// As above, but the other thread adds another leaf, which may be mapped together with this one.
-TEST_F(PageMapTest, TheSlowerOfTwoThreadsHasItsOwnLeafAfterwards) {
+// Another thread adds the same leaf while this one is in a system call, or another leaf, which may
+// be mapped together with this one. What was mapped twice is unmapped again.
+TEST_F(PageMapTest, TwoThreadsMayAddLeavesAtOnce) {
   Span spans[2];
-  vm_.OnNextMap([&] {
-    ASSERT_TRUE(map_->EnsureLeaves(PageId(3 * kLeafPages), Length(1), vm_));
-    map_->SetSpan(PageId(3 * kLeafPages), &spans[0]);
-  });
-  EXPECT_TRUE(map_->EnsureLeaves(PageId(5 * kLeafPages), Length(1), vm_));
-  EXPECT_EQ(map_->SpanOf(PageId(5 * kLeafPages)), nullptr);
-  map_->SetSpan(PageId(5 * kLeafPages), &spans[1]);
-  EXPECT_EQ(map_->SpanOf(PageId(3 * kLeafPages)), &spans[0]);
-  EXPECT_EQ(map_->SpanOf(PageId(5 * kLeafPages)), &spans[1]);
-  EXPECT_EQ(map_->mapped_bytes(), BytesOf(2));
-  EXPECT_EQ(vm_.mapped_bytes(), map_->mapped_bytes());
+  const PageId mine(5 * kLeafPages);
+  for (const PageId theirs : {mine, PageId(3 * kLeafPages)}) {
+    const auto map = std::make_unique<PageMap>();
+    FakeVirtualMemory vm;
+    vm.OnNextMap([&] {
+      ASSERT_TRUE(map->EnsureLeaves(theirs, Length(1), vm));
+      map->SetSpan(theirs, &spans[0]);
+    });
+    EXPECT_TRUE(map->EnsureLeaves(mine, Length(1), vm));
+    map->SetSpan(mine + Length(1), &spans[1]);
+    EXPECT_EQ(map->SpanOf(theirs), &spans[0]);
+    EXPECT_EQ(map->SpanOf(mine), theirs == mine ? &spans[0] : nullptr);
+    EXPECT_EQ(map->mapped_bytes(), BytesOf(theirs == mine ? 1 : 2));
+    EXPECT_EQ(vm.mapped_bytes(), map->mapped_bytes());
+  }
 }
 
 // Many threads need the same leaves. Each writes entries of its own pages and reads those of all
@@ -214,28 +194,24 @@ TEST_F(PageMapTest, ManyThreadsMayAddLeavesAtOnce) {
   constexpr size_t kThreads = 8;
   constexpr size_t kLeaves = 12;
   std::vector<Span> records(kThreads);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (size_t i = 0; i < kLeaves; ++i) {
-        const PageId border((i + 1) * kLeafPages);
-        ASSERT_TRUE(map_->EnsureLeaves(border - Length(kThreads), Length(2 * kThreads), vm_));
-        for (const PageId mine : {border - Length(1 + t), border + Length(t)}) {
-          map_->SetSpan(mine, &records[t]);
-          map_->SetClassOfAll(mine, Length(1), Class(t + 1));
-          EXPECT_EQ(map_->SpanOf(mine), &records[t]);
-        }
-        for (size_t other = 0; other < kThreads; ++other) {
-          const PageId page = border + Length(other);
-          Span* const span = map_->SpanOf(page);
-          EXPECT_TRUE(span == nullptr || span == &records[other]);
-          const SizeClass size_class = map_->ClassOf(page.start_address());
-          EXPECT_TRUE(size_class == SizeClass::kNone || size_class == Class(other + 1));
-        }
+  RunThreads(kThreads, [&](size_t t) {
+    for (size_t i = 0; i < kLeaves; ++i) {
+      const PageId border((i + 1) * kLeafPages);
+      ASSERT_TRUE(map_->EnsureLeaves(border - Length(kThreads), Length(2 * kThreads), vm_));
+      for (const PageId mine : {border - Length(1 + t), border + Length(t)}) {
+        map_->SetSpan(mine, &records[t]);
+        map_->SetClassOfAll(mine, Length(1), Class(t + 1));
+        EXPECT_EQ(map_->SpanOf(mine), &records[t]);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      for (size_t other = 0; other < kThreads; ++other) {
+        const PageId page = border + Length(other);
+        Span* const span = map_->SpanOf(page);
+        EXPECT_TRUE(span == nullptr || span == &records[other]);
+        const SizeClass size_class = map_->ClassOf(page.start_address());
+        EXPECT_TRUE(size_class == SizeClass::kNone || size_class == Class(other + 1));
+      }
+    }
+  });
   for (size_t i = 0; i < kLeaves; ++i) {
     for (size_t t = 0; t < kThreads; ++t) {
       const PageId border((i + 1) * kLeafPages);

@@ -51,17 +51,6 @@ TEST_F(ReleasePolicyTest, WhatTheRecentPeakNeededIsKeptUntilItIsForgotten) {
   EXPECT_EQ(Decide(20'000), Length(0));
 }
 
-TEST_F(ReleasePolicyTest, WhatGrewBetweenTwoLooksCountsAsRecent) {
-  Decide(0);
-  in_use_ = Mib(10);
-  free_backed_ = Mib(90);
-  // At some time in the next minute all memory was in use.
-  policy_.Demand(Mib(100));
-  EXPECT_EQ(Decide(60'000), Length(0));
-  EXPECT_EQ(Decide(60'000 + kReleaseMemoryMs / 2), Length(0));
-  EXPECT_EQ(Decide(61'000 + kReleaseMemoryMs), Mib(90));
-}
-
 // The budget is that of RegretBudget, times the rate.
 TEST_F(ReleasePolicyTest, NoFasterThanTheRate) {
   for (const double rate : {0.25, 1.0, 3.0}) {
@@ -103,19 +92,6 @@ TEST_F(ReleasePolicyTest, ALittleIsKeptForEver) {
   EXPECT_EQ(Decide(1'000'000), Length(0));
   free_backed_ += Length(1);
   EXPECT_EQ(Decide(1'000'001), kSlack + Length(1));
-}
-
-TEST_F(ReleasePolicyTest, BreaksHugepagesOnlyForMuch) {
-  Decide(0);
-  const auto may_split = [this](size_t in_use, size_t free_backed) {
-    const ReleasePolicy::State state = {
-        .in_use = Mib(in_use), .free_backed = Mib(free_backed), .slack = kSlack};
-    return policy_.Decide(1'000'000'000, state, kAll).may_split;
-  };
-  policy_.Decide(999'000'000, {}, kAll);
-  EXPECT_FALSE(may_split(800, 49));
-  policy_ = ReleasePolicy();
-  EXPECT_TRUE(may_split(800, 51));
 }
 
 // Asks for a decision once in a mebibyte of freed pages.

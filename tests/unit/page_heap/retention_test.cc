@@ -96,17 +96,5 @@ TEST(RetentionTest, PressureIsForgottenAfterATime) {
   EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRetentionFloorBytes);
 }
 
-TEST(RetentionTest, TellsWhatWasSet) {
-  Retention retention;
-  clock_ms = 0;
-  retention.SetTotal(8_MiB);
-  EXPECT_EQ(retention.Shares(1_GiB, 0, clock_ms).total, 8_MiB);
-  retention.SetLimit(16_MiB);
-  EXPECT_EQ(retention.Shares(1_GiB, 0, clock_ms).total, 16_MiB / kRetentionLimitPart);
-  retention.SetLimit(SIZE_MAX);
-  retention.SetTotal(0);
-  EXPECT_EQ(retention.Shares(0, 0, clock_ms).total, kRetentionFloorBytes);
-}
-
 }  // namespace
 }  // namespace tcmalloc

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdint>
 
 #include "page_heap/page_heap.h"
 #include "page_heap/span_home.h"
@@ -15,18 +14,13 @@
 namespace tcmalloc {
 
 // Tests pools as parts of a page heap, which provides and takes their spans.
-class SpanPoolTest : public testing::Test {
+class SpanPoolTest : public PageHeapFixture {
  protected:
   explicit SpanPoolTest(size_t hardware_page_size = 4096)
-      : under_test_(Options(hardware_page_size), {.now_ms = [] { return clock_ms_; }}) {
-    clock_ms_ = 1;
-    heap_.governor()->SetReleaseRate(0);
-  }
+      : PageHeapFixture(Options(hardware_page_size)) {}
 
   static FakeVirtualMemory::Options Options(size_t hardware_page_size) {
-    FakeVirtualMemory::Options options;
-    options.strength = FakeVirtualMemory::Strength::kAddressOnly;
-    options.range_bytes = size_t{1} << 30;
+    FakeVirtualMemory::Options options = FakeVirtualMemory::AddressOnly(size_t{1} << 30);
     options.hardware_page_size = hardware_page_size;
     return options;
   }
@@ -40,11 +34,7 @@ class SpanPoolTest : public testing::Test {
     return span;
   }
   // Allocates from the page heap itself, so that no pool takes a chunk.
-  Span* Direct(size_t pages) {
-    Span* const span = heap_.New(Length(pages), SpanState::kLarge);
-    EXPECT_NE(span, nullptr);
-    return span;
-  }
+  Span* Direct(size_t pages) { return PageHeapFixture::New(pages); }
   bool Resize(Span* span, size_t pages, void** sample = nullptr) {
     return heap_.ResizeLargeAt(span, span->start_address(), Length(pages), sample);
   }
@@ -52,11 +42,6 @@ class SpanPoolTest : public testing::Test {
     return heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[home]);
   }
   SpanPool& Pool(size_t home = 0) { return under_test_.homes[home].pool; }
-
-  static inline int64_t clock_ms_ = 1;
-
-  PageHeapUnderTest under_test_;
-  PageHeap& heap_ = under_test_.heap;
 };
 
 }  // namespace tcmalloc

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -17,6 +16,7 @@
 #include "page_heap_fixture.h"
 #include "span_pool_fixture.h"
 #include "testing/random.h"
+#include "testing/run_threads.h"
 
 namespace tcmalloc {
 namespace {
@@ -37,58 +37,33 @@ TEST_F(SpanPoolTest, ThreadsShareNothing) {
       ASSERT_TRUE(owners[i].compare_exchange_strong(expected, to)) << "of thread " << expected;
     }
   };
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      SeededRandom random(100 + t);
-      std::vector<Span*> own;
-      for (int step = 0; step < 5000; ++step) {
-        const size_t home = random.OneIn(8) ? t % 2 : (t + 1) % 2;
-        if (own.size() < 12 && random.OneIn(2)) {
-          own.push_back(New(random.Between(1, 40), home));
-          mark(own.back(), 0, static_cast<int>(t) + 1);
-        } else if (!own.empty() && random.OneIn(4)) {
-          mark(own.back(), static_cast<int>(t) + 1, 0);
-          static_cast<void>(Resize(own.back(), random.Between(1, 60)));
-          mark(own.back(), 0, static_cast<int>(t) + 1);
-        } else if (!own.empty()) {
-          std::swap(own[random.Below(own.size())], own.back());
-          mark(own.back(), static_cast<int>(t) + 1, 0);
-          EXPECT_TRUE(Free(own.back(), home));
-          own.pop_back();
-        }
-        if (random.OneIn(200)) heap_.DrainSpanCaches();
-        if (random.OneIn(200)) heap_.GetStats();
+  RunThreads(kThreads, [&](size_t t) {
+    SeededRandom random(100 + t);
+    std::vector<Span*> own;
+    for (int step = 0; step < 5000; ++step) {
+      const size_t home = random.OneIn(8) ? t % 2 : (t + 1) % 2;
+      if (own.size() < 12 && random.OneIn(2)) {
+        own.push_back(New(random.Between(1, 40), home));
+        mark(own.back(), 0, static_cast<int>(t) + 1);
+      } else if (!own.empty() && random.OneIn(4)) {
+        mark(own.back(), static_cast<int>(t) + 1, 0);
+        static_cast<void>(Resize(own.back(), random.Between(1, 60)));
+        mark(own.back(), 0, static_cast<int>(t) + 1);
+      } else if (!own.empty()) {
+        std::swap(own[random.Below(own.size())], own.back());
+        mark(own.back(), static_cast<int>(t) + 1, 0);
+        EXPECT_TRUE(Free(own.back(), home));
+        own.pop_back();
       }
-      for (Span* const span : own) {
-        mark(span, static_cast<int>(t) + 1, 0);
-        EXPECT_TRUE(Free(span, t % 2));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      if (random.OneIn(200)) heap_.DrainSpanCaches();
+      if (random.OneIn(200)) heap_.GetStats();
+    }
+    for (Span* const span : own) {
+      mark(span, static_cast<int>(t) + 1, 0);
+      EXPECT_TRUE(Free(span, t % 2));
+    }
+  });
   EXPECT_EQ(heap_.GetStats().large_spans, 0u);
-  heap_.CheckInvariants();
-}
-
-// The program frees an object in two threads by mistake. Exactly one of the frees succeeds.
-TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
-  for (int round = 0; round < 1000; ++round) {
-    Span* const span = Direct(20);
-    // Keeps the next round's span from merging with this one and changing it.
-    Direct(1);
-    std::atomic<int> won{0};
-    std::atomic<int> ready{0};
-    const auto free_it = [&](size_t home) {
-      ready.fetch_add(1);
-      while (ready.load() < 2) sched_yield();
-      won.fetch_add(Free(span, home) ? 1 : 0);
-    };
-    std::thread other(free_it, 1);
-    free_it(0);
-    other.join();
-    ASSERT_EQ(won.load(), 1);
-  }
   heap_.CheckInvariants();
 }
 

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include <thread>
-#include <vector>
 
 #include "os/clock.h"
 #include "page_heap/release_policy.h"
 #include "process/new_heap.h"
+#include "testing/run_threads.h"
 
 namespace tcmalloc {
 namespace {
@@ -69,23 +69,19 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
   AllowBackgroundThread();
   Heap& heap = ExistingHeap();
   for (int round = 0; round < 20; ++round) {
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; ++i) {
-      threads.emplace_back([&heap, i] {
-        for (int j = 0; j < 100; ++j) {
-          heap.page_heap.Delete(heap.page_heap.New(kLookEvery + Length(1), SpanState::kLarge));
-          // As many threads start as end, but not every thread ends the start that it reported.
-          if (i < 2) OnThreadStarting(&pthread_create);
-          if (i < 2 && j % 16 == 5) static_cast<void>(OnThreadNotStarted());
-          if (i < 2 && j % 16 != 5) {
-            OnThreadBegins();
-            OnThreadEnds();
-          }
-          if (i == 2) OnPagesFreed();
+    RunThreads(4, [&heap](size_t i) {
+      for (int j = 0; j < 100; ++j) {
+        heap.page_heap.Delete(heap.page_heap.New(kLookEvery + Length(1), SpanState::kLarge));
+        // As many threads start as end, but not every thread ends the start that it reported.
+        if (i < 2) OnThreadStarting(&pthread_create);
+        if (i < 2 && j % 16 == 5) static_cast<void>(OnThreadNotStarted());
+        if (i < 2 && j % 16 != 5) {
+          OnThreadBegins();
+          OnThreadEnds();
         }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+        if (i == 2) OnPagesFreed();
+      }
+    });
     // All background threads that were started were stopped, so another one may start at once.
     ResetBackgroundThreadInChild();
   }

@@ -19,20 +19,6 @@
 namespace tcmalloc {
 namespace {
 
-TEST(CurrentThreadTest, AThreadGetsOneCache) {
-  ThreadCache* const mine = CurrentCache();
-  ASSERT_NE(mine, nullptr);
-  EXPECT_EQ(CurrentCache(), mine);
-  EXPECT_EQ(current_slot.cache, mine);
-  EXPECT_EQ(current_slot.bins.load(), &mine->table().bins());
-  EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kRegistered);
-  std::thread([mine] {
-    EXPECT_EQ(current_slot.phase, ThreadSlot::Phase::kNew);
-    EXPECT_EQ(current_slot.bins.load(), &kEmptyBins);
-    EXPECT_NE(CurrentCache(), mine);
-  }).join();
-}
-
 // The next thread inherits the cache. Without inheritance its objects return to the central cache.
 TEST(CurrentThreadTest, TheEndOfAThreadReturnsItsCache) {
   ASSERT_NE(CurrentCache(), nullptr);

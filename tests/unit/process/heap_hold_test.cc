@@ -17,31 +17,12 @@
 #include "process/fork.h"
 #include "process/heap.h"
 #include "testing/in_child.h"
+#include "testing/run_threads.h"
 #include "testing/thread_state.h"
 #include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {
-
-TEST(HeapHoldTest, TheHolderPassesThroughItsLocks) {
-  EnsureHeap();
-  EXPECT_FALSE(HoldsHeap());
-  HoldHeap();
-  EXPECT_TRUE(HoldsHeap());
-  bool elsewhere = true;
-  std::thread([&] { elsewhere = HoldsHeap(); }).join();
-  EXPECT_FALSE(elsewhere);
-  // Uses all kinds of locks.
-  void* const small = tc_malloc(100);
-  void* const large = tc_malloc(10 << 20);
-  TotalsOf(GlobalHeap().registry);
-  GlobalHeap().page_heap.GetStats();
-  tc_free(small);
-  tc_free(large);
-  ReleaseHeap();
-  EXPECT_FALSE(HoldsHeap());
-  GlobalHeap().CheckInvariants();
-}
 
 // Each holder increments counters that no other thread changes meanwhile.
 TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
@@ -97,29 +78,22 @@ TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
 TEST(HeapHoldTest, HoldersWithTheSameNumberWaitForOneAnother) {
   EnsureHeap();
   while (!thread_numbers.MayRepeat()) thread_numbers.New();
-  constexpr int kThreads = 4;
-  constexpr int kRounds = 200;
   const uint32_t number = ThisThreadNumber();
   int held = 0;  // guarded by the hold
   std::atomic<int> holds{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      this_thread_number = number;
-      for (int i = 0; i < kRounds; ++i) {
-        const bool holds_heap = HoldHeap();
-        if (holds_heap) {
-          const int before = held;
-          tc_free(tc_malloc(1000));
-          std::this_thread::yield();
-          held = before + 1;
-          ++holds;
-        }
-        ReleaseHeap();
+  RunThreads(4, [&](size_t) {
+    this_thread_number = number;
+    for (int i = 0; i < 200; ++i) {
+      if (HoldHeap()) {
+        const int before = held;
+        tc_free(tc_malloc(1000));
+        std::this_thread::yield();
+        held = before + 1;
+        ++holds;
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      ReleaseHeap();
+    }
+  });
   EXPECT_EQ(held, holds);
   GlobalHeap().CheckInvariants();
 }

@@ -4,18 +4,16 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <setjmp.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
-#include <string>
 #include <vector>
 
 #include "os/clock.h"
 #include "process/current_thread.h"
 #include "process/new_heap.h"
+#include "testing/fake_tree.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
@@ -26,62 +24,56 @@ class LimitsTest : public testing::Test {
  protected:
   LimitsTest() {
     heap_.page_heap.governor()->SetReleaseRate(0);
-    char name[] = "/tmp/limits_test.XXXXXX";
-    root_ = mkdtemp(name);
-    Write("/proc/self/cgroup", "0::/\n");
-    Write("/proc/self/mountinfo", "30 23 0:26 / /g rw - cgroup2 cgroup2 rw\n");
+    tree_.Write("/proc/self/cgroup", "0::/\n");
+    tree_.Write("/proc/self/mountinfo", "30 23 0:26 / /g rw - cgroup2 cgroup2 rw\n");
   }
-  ~LimitsTest() override { std::filesystem::remove_all(root_); }
 
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file(root_ + path);
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
+  void SetContainerLimit(const char* text) { tree_.Write("/g/memory.max", text); }
+  void UpdateShare() { UpdateContainerShare(heap_, tree_.root()); }
   size_t SoftLimit() { return heap_.page_heap.governor()->limits().soft_bytes; }
   Span* New(Length n) { return heap_.page_heap.New(n, SpanState::kLarge); }
 
   Heap& heap_ = NewHeap();
-  std::string root_;
+  FakeTree tree_;
 };
 
 TEST_F(LimitsTest, AShareFollowsTheContainer) {
-  Write("/g/memory.max", "1000000000\n");
-  UpdateContainerShare(heap_, root_);
+  SetContainerLimit("1000000000\n");
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), kNoLimit) << "no share was set";
   heap_.container_share.percent.store(80);
-  UpdateContainerShare(heap_, root_);
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), 800'000'000u);
-  Write("/g/memory.max", "500000000\n");
-  UpdateContainerShare(heap_, root_);
+  SetContainerLimit("500000000\n");
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), 400'000'000u);
   // While the control group cannot be read, the limit stays as it is.
-  std::filesystem::rename(root_ + "/proc", root_ + "/gone");
-  UpdateContainerShare(heap_, root_);
+  std::filesystem::rename(tree_.Path("/proc"), tree_.Path("/gone"));
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), 400'000'000u);
-  std::filesystem::rename(root_ + "/gone", root_ + "/proc");
-  Write("/g/memory.max", "max\n");
-  UpdateContainerShare(heap_, root_);
+  std::filesystem::rename(tree_.Path("/gone"), tree_.Path("/proc"));
+  SetContainerLimit("max\n");
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), kNoLimit);
 }
 
 TEST_F(LimitsTest, TheProgramsLimitReplacesAShare) {
   heap_.container_share.percent.store(80);
-  Write("/g/memory.max", "1000000000\n");
-  UpdateContainerShare(heap_, root_);
+  SetContainerLimit("1000000000\n");
+  UpdateShare();
   SetMemoryLimit(heap_, LimitKind::kHard, 900'000'000);
-  UpdateContainerShare(heap_, root_);
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), 800'000'000u);
   SetMemoryLimit(heap_, LimitKind::kSoft, 123'456'789);
-  UpdateContainerShare(heap_, root_);
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), 123'456'789u);
   EXPECT_EQ(heap_.container_share.percent.load(), 0u);
   SetMemoryLimit(heap_, LimitKind::kSoft, kNoLimit);
-  UpdateContainerShare(heap_, root_);
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), kNoLimit);
   // Another thread is updating the share at the moment.
   heap_.container_share.percent.store(80);
-  UpdateContainerShare(heap_, root_);
+  UpdateShare();
   EXPECT_EQ(SoftLimit(), kNoLimit);
 }
 

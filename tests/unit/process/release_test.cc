@@ -28,109 +28,73 @@ bool AllAre(char value, const void* start, size_t bytes) {
   return std::all_of(p, p + bytes, [value](char byte) { return byte == value; });
 }
 
-TEST(TrimTest, AnEmptyHeapHasNothingToRelease) {
-  Heap& heap = NewHeap();
+class TrimTest : public testing::Test {
+ protected:
+  TrimTest() { heap_.page_heap.governor()->SetReleaseRate(0); }
+
+  Heap& heap_ = NewHeap();
+};
+
+TEST_F(TrimTest, AnEmptyHeapHasNothingToRelease) {
   // A flush also empties the calling thread's cache, in which other tests may have left objects.
   if (current_slot.cache != nullptr) current_slot.cache->Flush();
-  EXPECT_EQ(FlushCaches(heap), 0u);
-  EXPECT_EQ(Trim(heap, 0), 0u);
+  EXPECT_EQ(FlushCaches(heap_), 0u);
+  EXPECT_EQ(Trim(heap_, 0), 0u);
 }
 
-TEST(TrimTest, ReleasesFreePages) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  Span* const span = heap.page_heap.New(Length(1000), SpanState::kLarge);
-  void* const start = span->start_address();
-  const size_t bytes = span->bytes();
-  memset(start, 1, bytes);
-  // While the span is in use, none of it is released.
-  EXPECT_EQ(Trim(heap, 0), 0u);
-  ASSERT_TRUE(AllAre(1, start, bytes));
-  heap.page_heap.Delete(span);
-  ASSERT_TRUE(AllAre(1, start, bytes));
-  EXPECT_EQ(Trim(heap, 0), bytes);
-  EXPECT_TRUE(AllAre(0, start, bytes));
-  EXPECT_EQ(CollectStats(heap).page_heap_free_bytes, 0u);
-  // A second call releases nothing.
-  EXPECT_EQ(Trim(heap, 0), 0u);
-  heap.page_heap.CheckInvariants();
-}
-
-// A flush makes kept spans free for any use: they merge with the pages before and after them.
-TEST(TrimTest, FlushingDrainsKeptSpans) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  std::vector<Span*> spans;
-  for (int i = 0; i < 8; ++i) spans.push_back(heap.page_heap.New(Length(4), SpanState::kSmall));
-  SpanHome& home = heap.central.shards().Ensure(0).home();
-  for (Span* const span : spans) DeleteToCache(heap.page_heap, span, home, true);
-  EXPECT_EQ(heap.page_heap.GetStats().free_backed_spans, 0u);
-  EXPECT_EQ(FlushCentralCaches(heap), Length(8 * 4).bytes());
-  EXPECT_EQ(FlushCentralCaches(heap), 0u);
-  EXPECT_EQ(heap.page_heap.GetStats().free_backed_spans, 1u);
-  EXPECT_EQ(heap.page_heap.GetStats().free_backed_bytes, Length(8 * 4).bytes());
-  heap.page_heap.CheckInvariants();
-}
-
-TEST(TrimTest, KeepsTheRequestedBytes) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  heap.page_heap.Delete(heap.page_heap.New(Length(1000), SpanState::kLarge));
-  const size_t before = CollectStats(heap).page_heap_free_bytes;
+TEST_F(TrimTest, KeepsTheRequestedBytes) {
+  heap_.page_heap.Delete(heap_.page_heap.New(Length(1000), SpanState::kLarge));
+  const size_t before = CollectStats(heap_).page_heap_free_bytes;
   ASSERT_EQ(before, Length(1000).bytes());
-  EXPECT_EQ(Trim(heap, before), 0u);
-  EXPECT_EQ(Trim(heap, before + 1), 0u);
+  EXPECT_EQ(Trim(heap_, before), 0u);
+  EXPECT_EQ(Trim(heap_, before + 1), 0u);
   const size_t keep = Length(300).bytes();
-  const size_t released = Trim(heap, keep);
+  const size_t released = Trim(heap_, keep);
   EXPECT_EQ(released, before - keep);
-  EXPECT_EQ(CollectStats(heap).page_heap_free_bytes, keep);
-  EXPECT_EQ(Trim(heap, SIZE_MAX), 0u);
-  EXPECT_EQ(Trim(heap, 0), keep);
+  EXPECT_EQ(CollectStats(heap_).page_heap_free_bytes, keep);
+  EXPECT_EQ(Trim(heap_, SIZE_MAX), 0u);
+  EXPECT_EQ(Trim(heap_, 0), keep);
 }
 
-TEST(TrimTest, EmptiesOrphans) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
+TEST_F(TrimTest, EmptiesOrphans) {
   const SizeClass c = ClassForSize(256);
   const size_t batch = kSizeClasses.batch_size(c);
-  TestThread orphan(heap.registry);
+  TestThread orphan(heap_.registry);
   std::vector<void*> objects;
   for (size_t i = 0; i < 20 * batch; ++i) objects.push_back(orphan.Allocate(c));
   for (void* const object : objects) orphan.Free(c, object);
-  heap.registry.lock().Lock();
-  heap.registry.OrphanOthersInChild(nullptr);
-  heap.registry.lock().Unlock();
-  const size_t in_caches = CollectStats(heap).thread_cache_bytes;
+  heap_.registry.lock().Lock();
+  heap_.registry.OrphanOthersInChild(nullptr);
+  heap_.registry.lock().Unlock();
+  const size_t in_caches = CollectStats(heap_).thread_cache_bytes;
   ASSERT_GT(in_caches, 0u);
-  EXPECT_GE(FlushCaches(heap), in_caches);
-  const HeapStats s = CollectStats(heap);
+  EXPECT_GE(FlushCaches(heap_), in_caches);
+  const HeapStats s = CollectStats(heap_);
   EXPECT_EQ(s.central_bytes + s.thread_cache_bytes, 0u);
   EXPECT_EQ(s.in_use_bytes, 0u);
   EXPECT_EQ(s.thread_caches, 0u);
-  EXPECT_EQ(Trim(heap, 0), s.page_heap_free_bytes);
+  EXPECT_EQ(Trim(heap_, 0), s.page_heap_free_bytes);
 }
 
 // Tests spans in use: objects in caches return first, then the pages of free objects are released,
 // no matter how much of the page heap's memory is to be kept.
-TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
+TEST_F(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   const SizeClass c = ClassForSize(4096);
   const size_t page = SystemVirtualMemory().hardware_page_size();
   ASSERT_EQ(page, 4096u);
-  TestThread thread(heap.registry);
+  TestThread thread(heap_.registry);
   std::vector<void*> objects;
   // Allocates all objects of whole spans.
-  for (size_t i = 0; i < 100 * heap.central.free_list(c).objects_per_span(); ++i) {
+  for (size_t i = 0; i < 100 * heap_.central.free_list(c).objects_per_span(); ++i) {
     objects.push_back(thread.Allocate(c));
     memset(objects.back(), 1, 4096);
   }
   std::sort(objects.begin(), objects.end());
-  Span* const large = heap.page_heap.New(Length(100), SpanState::kLarge);
+  Span* const large = heap_.page_heap.New(Length(100), SpanState::kLarge);
   // This span becomes free memory of the page heap, which the call of Trim below keeps.
-  FlushCaches(heap);
-  const size_t free_before = CollectStats(heap).page_heap_free_bytes;
-  heap.page_heap.Delete(large);
+  FlushCaches(heap_);
+  const size_t free_before = CollectStats(heap_).page_heap_free_bytes;
+  heap_.page_heap.Delete(large);
   size_t freed = 0;
   for (size_t i = 0; i < objects.size(); ++i) {
     if (i % 8 == 0) continue;
@@ -139,12 +103,12 @@ TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   }
   // The owner flushes its cache. Another thread would need the barrier of the process's own heap,
   // which may not exist.
-  heap.registry.FlushAll(thread.cache());
-  const HeapStats before = CollectStats(heap);
+  heap_.registry.FlushAll(thread.cache());
+  const HeapStats before = CollectStats(heap_);
   EXPECT_EQ(before.hole_bytes, 0u);
   const size_t keep = free_before + Length(100).bytes();
-  EXPECT_EQ(Trim(heap, keep), freed * 4096);
-  const HeapStats after = CollectStats(heap);
+  EXPECT_EQ(Trim(heap_, keep), freed * 4096);
+  const HeapStats after = CollectStats(heap_);
   EXPECT_EQ(after.hole_bytes, freed * 4096);
   EXPECT_EQ(after.central_bytes, freed * 4096);
   EXPECT_EQ(after.in_use_bytes, before.in_use_bytes);
@@ -153,12 +117,12 @@ TEST(TrimTest, ReleasesFreePagesInsideSpansInUse) {
   for (size_t i = 0; i < objects.size(); ++i) {
     EXPECT_TRUE(AllAre(i % 8 == 0, objects[i], 4096)) << i;
   }
-  EXPECT_EQ(Trim(heap, keep), 0u);
-  EXPECT_EQ(Trim(heap, free_before), Length(100).bytes());
-  heap.CheckInvariants();
+  EXPECT_EQ(Trim(heap_, keep), 0u);
+  EXPECT_EQ(Trim(heap_, free_before), Length(100).bytes());
+  heap_.CheckInvariants();
 }
 
-TEST(TrimTest, EmptiesTheCallersCache) {
+TEST_F(TrimTest, EmptiesTheCallersCache) {
   ThreadCache* const cache = CurrentCache();
   ASSERT_NE(cache, nullptr);
   Heap& heap = GlobalHeap();
@@ -215,13 +179,6 @@ TEST(IdleReleaseTest, SleepsAfterManyIdlePasses) {
   EXPECT_EQ(heap.page_heap.GetStats().releases, 0u);
 }
 
-TEST(IdleReleaseTest, RateZeroReleasesNothing) {
-  Heap& heap = HeapWithFreeMemory(0);
-  IdleRelease passes;
-  for (int pass = 0; pass < 100; ++pass) passes.RunPass(heap, 1);
-  EXPECT_EQ(FreeMapped(heap), kMuch);
-}
-
 TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   Heap& heap = HeapWithFreeMemory(40);
   Span* const in_use = heap.page_heap.New(Length(1000), SpanState::kLarge);
@@ -259,13 +216,7 @@ class IdleReleaseCachesTest : public testing::Test {
     ASSERT_FALSE(heap_.page_heap.release_pending());
   }
 
-  static void Use(TestThread& thread) {
-    constexpr SizeClass c = kSizeClasses.ClassOf(64);
-    void* objects[100];
-    for (void*& object : objects) object = thread.Allocate(c);
-    for (void* const object : objects) thread.Free(c, object);
-  }
-  static size_t CachedBytes(TestThread& thread) { return thread.cache()->table().CachedBytes(); }
+  static void Use(TestThread& thread) { thread.Use(kSizeClasses.ClassOf(64), 100); }
   // From now on the thread's cache counts as idle if it has not changed since the last pass.
   static void PretendTimePassed(TestThread& thread) {
     thread.cache()->record.stamped_at_ms -= 1000 * kIdleCacheMs;
@@ -275,24 +226,6 @@ class IdleReleaseCachesTest : public testing::Test {
   IdleRelease passes_;
 };
 
-// Idle passes flush the caches of threads that sleep, and no others.
-TEST_F(IdleReleaseCachesTest, FlushesTheCachesOfIdleThreads) {
-  TestThread sleeper(heap_.registry);
-  TestThread busy(heap_.registry);
-  Use(sleeper);
-  Use(busy);
-  passes_.RunPass(heap_, 1);
-  passes_.RunPass(heap_, 1);
-  EXPECT_GT(CachedBytes(sleeper), 0u) << "not known to be idle";
-  Use(busy);
-  PretendTimePassed(sleeper);
-  PretendTimePassed(busy);
-  passes_.RunPass(heap_, 1);
-  EXPECT_EQ(CachedBytes(sleeper), 0u);
-  EXPECT_GT(CachedBytes(busy), 0u);
-  heap_.registry.CheckInvariants();
-}
-
 // A thread uses its cache between passes, long after pages were last freed. When the thread becomes
 // idle its cache is flushed.
 TEST_F(IdleReleaseCachesTest, FlushesCachesThatBecomeIdleLater) {
@@ -301,11 +234,11 @@ TEST_F(IdleReleaseCachesTest, FlushesCachesThatBecomeIdleLater) {
     Use(thread);
     PretendTimePassed(thread);
     ASSERT_TRUE(passes_.RunPass(heap_, 1)) << pass;
-    ASSERT_GT(CachedBytes(thread), 0u) << pass;
+    ASSERT_GT(thread.CachedBytes(), 0u) << pass;
   }
   PretendTimePassed(thread);
   EXPECT_FALSE(passes_.RunPass(heap_, 1));
-  EXPECT_EQ(CachedBytes(thread), 0u);
+  EXPECT_EQ(thread.CachedBytes(), 0u);
   heap_.registry.CheckInvariants();
 }
 

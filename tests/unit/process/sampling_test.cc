@@ -32,13 +32,6 @@ class SamplingTest : public ::testing::Test {
   Sampling sampling_;
 };
 
-TEST_F(SamplingTest, NothingIsSampledAtFirst) {
-  for (int i = 0; i < 10'000; ++i) {
-    ASSERT_FALSE(sampling_.Count(thread_.cache(), size_t{1} << 30));
-    ASSERT_FALSE(sampling_.Count(nullptr, size_t{1} << 30));
-  }
-}
-
 // Allocates mixed sizes, with alarms in between, with a cache and without. For each size, the sum
 // of the weights is the number of allocated objects and bytes, within three standard errors. One of
 // the 20 times 4 pairs of a seed and a size may be outside of these bounds, and all together are

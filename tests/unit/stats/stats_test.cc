@@ -5,10 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "config/settings.h"
@@ -148,8 +146,7 @@ TEST(StatsTest, ExactWhenQuiet) {
     ASSERT_EQ(s.large_bytes, large_bytes);
     ASSERT_EQ(s.large_objects, large.size());
     ASSERT_EQ(s.thread_caches, 2u);
-    ASSERT_EQ(s.thread_cache_bytes,
-              one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes());
+    ASSERT_EQ(s.thread_cache_bytes, one.CachedBytes() + two.CachedBytes());
     ASSERT_EQ(s.thread_cache_array_bytes, TotalsOf(heap.registry).array_bytes);
     ASSERT_EQ(s.metadata_bytes, heap.arena.mapped_bytes());
     size_t spans = large.size();
@@ -236,71 +233,6 @@ TEST(StatsTest, SampledObjectsCountWithTheirOwnBytes) {
   EXPECT_EQ(heap.page_heap.sampled().all(), 0u);
   thread.Free(c, ordinary);
   thread.Exit();
-}
-
-// While threads run, no figure is larger than the heap, and none is below zero (a huge number).
-TEST(StatsTest, BoundedWhileThreadsRun) {
-  Heap& heap = NewHeap();
-  std::atomic<size_t> running{4};
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&heap, &running, t] {
-      TestThread thread(heap.registry);
-      SeededRandom random(t);
-      std::vector<std::pair<SizeClass, void*>> held;
-      for (int step = 0; step < 10000; ++step) {
-        const SizeClass c = static_cast<SizeClass>(random.Between(1, kNumSizeClasses - 1));
-        if (held.size() < 50 && random.OneIn(2)) {
-          held.emplace_back(c, thread.Allocate(c));
-        } else if (!held.empty()) {
-          thread.Free(held.back().first, held.back().second);
-          held.pop_back();
-        }
-        if (step % 1000 == 0) thread.cache()->Flush();
-      }
-      for (const auto& [c, object] : held) thread.Free(c, object);
-      thread.Exit();
-      running.fetch_sub(1);
-    });
-  }
-  while (running.load() > 0) {
-    const HeapStats s = CollectStats(heap);
-    const size_t most = CollectStats(heap).system_bytes + (size_t{64} << 20);
-    for (const size_t figure : {s.in_use_bytes, s.thread_cache_bytes, s.central_bytes,
-                                s.span_tail_bytes, s.page_heap_free_bytes, s.released_bytes}) {
-      ASSERT_LE(figure, most);
-    }
-    for (size_t i = 1; i < kNumSizeClasses; ++i) {
-      const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
-      ASSERT_LE(c.in_use_objects * c.object_size, most);
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
-  const HeapStats s = CollectStats(heap);
-  ExpectSum(s);
-  EXPECT_EQ(s.in_use_bytes, 0u);
-  EXPECT_EQ(s.spans_in_use, 0u);
-}
-
-// Memory that was released inside spans in use does not count as in use.
-TEST(StatsTest, HolesAreReleasedMemory) {
-  Heap& heap = NewHeap();
-  heap.page_heap.governor()->SetReleaseRate(0);
-  TestThread thread(heap.registry);
-  const SizeClass c = ClassForSize(4096);
-  std::vector<void*> objects;
-  for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
-  for (size_t i = 0; i < objects.size(); ++i) {
-    if (i % 4 != 0) thread.Free(c, objects[i]);
-  }
-  // The owner flushes its cache. Another thread would need the barrier of the process's own heap,
-  // which may not exist.
-  heap.registry.FlushAll(thread.cache());
-  Trim(heap, SIZE_MAX);
-  const HeapStats s = CollectStats(heap);
-  ExpectSum(s);
-  EXPECT_GE(s.hole_bytes, 150u * 4096);
-  EXPECT_LE(s.hole_bytes, s.central_bytes);
 }
 
 // Figures may be read during changes. For any values, the parts do not exceed the whole.

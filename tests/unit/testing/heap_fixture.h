@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -66,6 +65,20 @@ struct TestHeap {
   Span* SpanOf(const void* object) { return page_map.SpanOf(PageId::Containing(object)); }
   // The number of the shard that has the object's span.
   size_t ShardOf(const void* object) { return SpanOwner::Of(SpanOf(object)).shard(); }
+
+  // Removes exactly `n` objects for a shard, in as many calls as this takes. Returns them in the
+  // order of their use.
+  std::vector<void*> Take(SizeClass c, size_t n, size_t shard = 0) {
+    std::vector<void*> objects;
+    while (objects.size() < n) {
+      std::vector<void*> some(n - objects.size());
+      some.resize(
+          central.free_list(c).Remove(central.shards().Ensure(shard), some.data(), some.size()));
+      TC_CHECK(!some.empty());
+      objects.insert(objects.end(), some.rbegin(), some.rend());
+    }
+    return objects;
+  }
 
   // Objects of class `c` in the central free list.
   size_t CentralObjects(SizeClass c) { return central.free_list(c).free_objects(); }

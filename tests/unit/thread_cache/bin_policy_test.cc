@@ -238,17 +238,5 @@ TEST(BinPolicyTest, EachUnusedBinDrains) {
   }
 }
 
-TEST(BinPolicyTest, ArraysHaveRoomForOneMoreDoubling) {
-  for (size_t i = 1; i < kNumSizeClasses; ++i) {
-    const SizeClass c = static_cast<SizeClass>(i);
-    for (size_t limit = InitialLimit(c);; limit = LimitAfterUnderflow(c, limit)) {
-      EXPECT_GE(CapacityFor(c, limit), limit);
-      EXPECT_GE(CapacityFor(c, limit), std::min(2 * limit, MaxLimit(c)));
-      EXPECT_LE(CapacityFor(c, limit), std::max(limit, MaxLimit(c)));
-      if (LimitAfterUnderflow(c, limit) == limit) break;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace tcmalloc

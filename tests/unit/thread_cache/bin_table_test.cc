@@ -108,29 +108,5 @@ TEST(BinTableTest, ABinIsAStackWhoseOldestCanBeTaken) {
   table.CheckInvariants();
 }
 
-TEST(BinTableTest, DetachTakesEveryArray) {
-  BinTable table;
-  std::vector<std::unique_ptr<OwnedArray>> arrays;
-  for (const size_t size : {16, 64, 1024, 65536}) {
-    const SizeClass c = kSizeClasses.ClassOf(size);
-    arrays.push_back(std::make_unique<OwnedArray>(c, 6, 10));
-    table.Install(Index(c), arrays.back()->array);
-    ASSERT_TRUE(table.bins().Push(c, reinterpret_cast<void*>(size)));
-    EXPECT_EQ(table.CountsAsSeldom(c), size >= kLateBytes);
-  }
-  EXPECT_GT(table.claimed_bytes(), table.array_bytes());
-  BinArraysInFlight chain;
-  table.Detach(&chain);
-  size_t found = 0;
-  for (BinArray* array = chain.first(); array != nullptr;
-       array = reinterpret_cast<BinArray*>(array->slots()[0])) {
-    ++found;
-    EXPECT_EQ(array->count, 1u);
-  }
-  EXPECT_EQ(found, arrays.size());
-  EXPECT_EQ(table.claimed_bytes(), 0u);
-  table.CheckInvariants();
-}
-
 }  // namespace
 }  // namespace tcmalloc

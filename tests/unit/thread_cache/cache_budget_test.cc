@@ -56,23 +56,6 @@ TEST(CacheBudgetTest, ASmallerTotalLowersLimitsToAnEqualShare) {
   EXPECT_EQ(large, kInitial);
 }
 
-TEST(CacheBudgetTest, StealsDownToWhereEveryCacheStarts) {
-  CacheBudget budget(kTotal);
-  budget.SetTotal(4 * kInitial);
-  size_t victim = budget.AddCache();
-  while (budget.TryRaise(&victim)) {
-  }
-  size_t thief = budget.AddCache();
-  EXPECT_FALSE(budget.TryRaise(&thief));
-  EXPECT_TRUE(budget.TrySteal(&thief, &victim));
-  EXPECT_EQ(victim, 3 * kInitial);
-  EXPECT_EQ(thief, 2 * kInitial);
-  while (budget.TrySteal(&thief, &victim)) {
-  }
-  EXPECT_EQ(victim, kInitial);
-  EXPECT_EQ(thief, 4 * kInitial);
-}
-
 // The lower bound has an effect only if an equal share is below it.
 TEST(CacheBudgetTest, LowerBound) {
   CacheBudget budget(kTotal);
@@ -104,21 +87,6 @@ TEST(CacheBudgetTest, ExcessIsWhatIsUnfilledUpToBothBounds) {
   EXPECT_EQ(CacheBudget::Excess(kMost, kMost + 1), kMost);
   EXPECT_EQ(CacheBudget::Excess(1000, kMost), 1000 * kMaxUnfilledTimes);
   EXPECT_EQ(CacheBudget::Excess(0, kMost), 0u) << "an idle cache was emptied";
-}
-
-// An idle cache loses its whole limit, and gets the first step again when its thread wakes.
-TEST(CacheBudgetTest, TakeAllAndBack) {
-  CacheBudget budget(kTotal);
-  budget.SetTotal(2 * kInitial);
-  size_t idle = budget.AddCache();
-  size_t busy = budget.AddCache();
-  budget.TakeAll(&idle);
-  EXPECT_EQ(idle, 0u);
-  EXPECT_TRUE(budget.TryRaise(&busy));
-  EXPECT_EQ(busy, 2 * kInitial);
-  EXPECT_FALSE(budget.TryRaise(&busy));
-  EXPECT_TRUE(budget.TryRaise(&idle)) << "every cache may have the first step";
-  EXPECT_EQ(idle, kInitial);
 }
 
 // Compares the unclaimed bytes with the sum of all limits, in any order of events.

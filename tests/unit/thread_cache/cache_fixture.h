@@ -69,6 +69,9 @@ class TestThread {
   }
 
   ThreadCache* cache() { return cache_; }
+  BinTable& table() { return cache_->table(); }
+  size_t CachedBytes() { return table().CachedBytes(); }
+  size_t CachedObjects(SizeClass c) { return table().CachedObjects(c); }
   ThreadSlot& slot() { return slot_; }
 
  private:

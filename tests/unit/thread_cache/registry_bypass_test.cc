@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <thread>
 #include <vector>
 
-#include "testing/random.h"
 #include "thread_cache/cache_fixture.h"
 
 namespace tcmalloc {
@@ -24,11 +22,11 @@ class RegistryBypassTest : public testing::Test {
     heap_.registry.UpdateBypass(&Wanted, own == nullptr ? nullptr : own->cache());
   }
   static bool Reachable(TestThread& thread) {
-    return thread.slot().bins.load() == &thread.cache()->table().bins();
+    return thread.slot().bins.load() == &thread.table().bins();
   }
   void Fill(TestThread& thread) {
     thread.Use(c_, 40);
-    ASSERT_GT(thread.cache()->table().CachedObjects(c_), 0u);
+    ASSERT_GT(thread.CachedObjects(c_), 0u);
   }
 
   CacheTestHeap heap_;
@@ -39,7 +37,7 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   TestThread one(heap_.registry);
   TestThread two(heap_.registry);
   Fill(one);
-  const size_t cached = one.cache()->table().CachedObjects(c_);
+  const size_t cached = one.CachedObjects(c_);
   Bypass(true, &one);
   EXPECT_FALSE(Reachable(one));
   EXPECT_FALSE(Reachable(two));
@@ -51,8 +49,8 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
     for (void* const object : objects) thread->Free(c_, object);
     EXPECT_FALSE(Reachable(*thread));
   }
-  EXPECT_EQ(one.cache()->table().CachedObjects(c_), cached);
-  EXPECT_EQ(two.cache()->table().CachedObjects(c_), 0u);
+  EXPECT_EQ(one.CachedObjects(c_), cached);
+  EXPECT_EQ(two.CachedObjects(c_), 0u);
   // A second call changes nothing.
   Bypass(true);
   heap_.registry.CheckInvariants();
@@ -69,17 +67,15 @@ TEST_F(RegistryBypassTest, TheCentralCacheServesInstead) {
   heap_.registry.CheckInvariants();
   EXPECT_TRUE(heap_.Conserved(c_, 0));
   EXPECT_EQ(one.Allocate(c_) != nullptr, true);
-  one.Exit();
-  two.Exit();
 }
 
 TEST_F(RegistryBypassTest, ADetachedCacheCanBeFlushedByItsOwner) {
   TestThread one(heap_.registry);
   Fill(one);
-  const size_t cached = one.cache()->table().CachedBytes();
+  const size_t cached = one.CachedBytes();
   Bypass(true, &one);
   EXPECT_EQ(one.cache()->Flush(), cached);
-  EXPECT_EQ(one.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(one.CachedBytes(), 0u);
   EXPECT_TRUE(heap_.Conserved(c_, 0));
   EXPECT_EQ(one.cache()->Flush(), 0u);
   heap_.registry.CheckInvariants();
@@ -87,7 +83,6 @@ TEST_F(RegistryBypassTest, ADetachedCacheCanBeFlushedByItsOwner) {
   Fill(one);
   EXPECT_TRUE(Reachable(one));
   heap_.registry.CheckInvariants();
-  one.Exit();
 }
 
 TEST_F(RegistryBypassTest, ACacheRegisteredMeanwhileIsDetachedToo) {
@@ -100,7 +95,6 @@ TEST_F(RegistryBypassTest, ACacheRegisteredMeanwhileIsDetachedToo) {
   Bypass(false);
   late.Free(c_, late.Allocate(c_));
   EXPECT_TRUE(Reachable(late));
-  late.Exit();
 }
 
 TEST_F(RegistryBypassTest, ADetachedCacheIsInherited) {
@@ -116,20 +110,18 @@ TEST_F(RegistryBypassTest, ADetachedCacheIsInherited) {
   EXPECT_TRUE(Reachable(heir));
   EXPECT_FALSE(heir.cache()->detached());
   heap_.registry.CheckInvariants();
-  heir.Exit();
 }
 
 TEST_F(RegistryBypassTest, OthersLeaveDetachedCachesAlone) {
   TestThread one(heap_.registry);
   Fill(one);
-  const size_t cached = one.cache()->table().CachedObjects(c_);
+  const size_t cached = one.CachedObjects(c_);
   Bypass(true);
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
-  EXPECT_EQ(one.cache()->table().CachedObjects(c_), cached);
+  EXPECT_EQ(one.CachedObjects(c_), cached);
   Bypass(false);
   one.Free(c_, one.Allocate(c_));
   EXPECT_GT(heap_.registry.FlushAll(nullptr), 0u);
-  one.Exit();
 }
 
 // Around fork, the thread that forks must not write to other threads' slots: their memory may be
@@ -146,47 +138,6 @@ TEST_F(RegistryBypassTest, AroundForkOnlyTheOwnSlotIsWrittenTo) {
   heap_.registry.lock().ReleaseAfterForkInParent();
   Bypass(true, &own);
   EXPECT_FALSE(Reachable(other));
-  own.Exit();
-  other.Exit();
-}
-
-TEST_F(RegistryBypassTest, NothingIsLost) {
-  constexpr int kThreads = 3;
-  std::atomic<int> running{kThreads};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      SeededRandom random(static_cast<uint64_t>(t) + 500);
-      for (int life = 0; life < 10; ++life) {
-        TestThread thread(heap_.registry);
-        std::vector<void*> held;
-        for (int step = 0; step < 2000; ++step) {
-          if (held.size() < 100 && random.OneIn(2)) {
-            void* const object = thread.Allocate(c_);
-            ASSERT_NE(object, nullptr);
-            *static_cast<int*>(object) = t;
-            held.push_back(object);
-          } else if (!held.empty()) {
-            ASSERT_EQ(*static_cast<int*>(held.back()), t);
-            thread.Free(c_, held.back());
-            held.pop_back();
-          }
-        }
-        for (void* const object : held) thread.Free(c_, object);
-        thread.Exit();
-      }
-      --running;
-    });
-  }
-  for (bool on = true; running > 0; on = !on) {
-    Bypass(on);
-    heap_.registry.FlushAll(nullptr);
-    std::this_thread::yield();
-  }
-  for (std::thread& thread : threads) thread.join();
-  heap_.registry.CheckInvariants();
-  heap_.CheckInvariants();
-  EXPECT_TRUE(heap_.Conserved(c_, 0));
 }
 
 }  // namespace

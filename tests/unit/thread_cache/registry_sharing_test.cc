@@ -29,12 +29,12 @@ class RegistrySharingTest : public testing::Test {
     for (const size_t size : {8, 16, 48, 64, 256, 1024}) {
       thread.Use(ClassForSize(size), 20);
     }
-    ASSERT_GT(thread.cache()->table().CachedBytes(), 0u);
+    ASSERT_GT(thread.CachedBytes(), 0u);
   }
   // Leaves as many objects of class `c` in the thread's cache, in a bin that nothing else uses.
   static void LeaveStale(TestThread& thread, SizeClass c, int count) {
     thread.Use(c, count);
-    ASSERT_GT(thread.cache()->table().CachedObjects(c), 16u);
+    ASSERT_GT(thread.CachedObjects(c), 16u);
   }
   // Makes the registry believe that it last checked the cache long ago.
   static void PretendIdle(TestThread& thread) {
@@ -110,7 +110,7 @@ TEST_F(RegistrySharingTest, FlushAllEmptiesEveryCache) {
   for (size_t i = 0; i < 3 * kDetachedAtOnce + 1; ++i) {
     threads.push_back(std::make_unique<TestThread>(heap_.registry));
     if (i % 5 != 0) Fill(*threads.back());
-    cached += threads.back()->cache()->table().CachedBytes();
+    cached += threads.back()->CachedBytes();
   }
   EXPECT_EQ(heap_.registry.FlushAll(threads[7]->cache()), cached);
   const RegistryTotals totals = TotalsOf(heap_.registry);
@@ -134,7 +134,7 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   EXPECT_GT(heap_.registry.all().of_threads.value(), 1u);
   Fill(idle);
   Fill(busy);
-  const size_t cached = idle.cache()->table().CachedBytes();
+  const size_t cached = idle.CachedBytes();
   const Registry::IdleFlush first = heap_.registry.FlushIdle();
   EXPECT_EQ(first.bytes, 0u) << "not known yet";
   EXPECT_TRUE(first.in_use);
@@ -144,11 +144,11 @@ TEST_F(RegistrySharingTest, FlushIdleLeavesOthersAlone) {
   const Registry::IdleFlush second = heap_.registry.FlushIdle();
   EXPECT_EQ(second.bytes, cached);
   EXPECT_TRUE(second.in_use) << "the busy one";
-  EXPECT_EQ(idle.cache()->table().CachedBytes(), 0u);
-  EXPECT_GT(busy.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(idle.CachedBytes(), 0u);
+  EXPECT_GT(busy.CachedBytes(), 0u);
   PretendIdle(busy);
   EXPECT_FALSE(heap_.registry.FlushIdle().in_use);
-  EXPECT_EQ(busy.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(busy.CachedBytes(), 0u);
   heap_.registry.CheckInvariants();
   busy.Exit();
   EXPECT_LE(heap_.registry.all().of_threads.value(), 1u);
@@ -171,7 +171,6 @@ TEST_F(RegistrySharingTest, EachAllocationChangesTheStamp) {
     stamps.insert(thread.cache()->ActivityStamp());
   }
   EXPECT_EQ(stamps.size(), steps + 1);
-  thread.Exit();
 }
 
 TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
@@ -179,21 +178,21 @@ TEST_F(RegistrySharingTest, ABusyThreadGetsARequest) {
   TestThread idle(heap_.registry);
   Fill(busy);
   Fill(idle);
-  const size_t cached = busy.cache()->table().CachedBytes();
-  const size_t others = idle.cache()->table().CachedBytes();
+  const size_t cached = busy.CachedBytes();
+  const size_t others = idle.CachedBytes();
   busy.slot().BeginAccess();
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), others);
-  EXPECT_EQ(busy.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(busy.slot().bins.load(), &busy.cache()->table().bins()) << "put back";
+  EXPECT_EQ(busy.CachedBytes(), cached);
+  EXPECT_EQ(busy.slot().bins.load(), &busy.table().bins()) << "put back";
   busy.slot().EndAccess();
   const SizeClass c = ClassForSize(32768);
   void* const object = busy.cache()->Allocate(c);
-  EXPECT_EQ(busy.cache()->table().CachedBytes(), 0u);
+  EXPECT_EQ(busy.CachedBytes(), 0u);
   // One request is enough.
   Fill(busy);
-  const size_t again = busy.cache()->table().CachedBytes();
+  const size_t again = busy.CachedBytes();
   busy.cache()->Free(c, object);
-  EXPECT_GE(busy.cache()->table().CachedBytes(), again);
+  EXPECT_GE(busy.CachedBytes(), again);
 }
 
 TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
@@ -203,97 +202,102 @@ TEST_F(RegistrySharingTest, WithoutABarrierAllGetARequest) {
   TestThread other(registry);
   Fill(own);
   Fill(other);
-  const size_t cached = other.cache()->table().CachedBytes();
-  const size_t mine = own.cache()->table().CachedBytes();
+  const size_t cached = other.CachedBytes();
+  const size_t mine = own.CachedBytes();
   EXPECT_EQ(registry.FlushAll(own.cache()), mine);
-  EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(other.slot().bins.load(), &other.cache()->table().bins());
+  EXPECT_EQ(other.CachedBytes(), cached);
+  EXPECT_EQ(other.slot().bins.load(), &other.table().bins());
   const SizeClass c = ClassForSize(32768);
   other.cache()->Free(c, other.cache()->Allocate(c));
-  EXPECT_LE(other.cache()->table().CachedBytes(), 32768u);
+  EXPECT_LE(other.CachedBytes(), 32768u);
   registry.CheckInvariants();
 }
 
-TEST_F(RegistrySharingTest, AnIdleCacheIsEmptiedForOneThatIsShort) {
-  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
-  TestThread idle(heap_.registry);
-  TestThread busy(heap_.registry);
-  idle.RaiseLimitTo(3 * kCacheStepBytes);
-  Fill(idle);
-  const size_t cached = idle.cache()->table().CachedBytes();
+// One thread has three of four steps of the budget and a filled cache; another one is short.
+class RegistrySharingShortTest : public RegistrySharingTest {
+ protected:
+  RegistrySharingShortTest() {
+    heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
+    owner_.RaiseLimitTo(3 * kCacheStepBytes);
+    Fill(owner_);
+    cached_ = owner_.CachedBytes();
+  }
+  ~RegistrySharingShortTest() override { heap_.registry.CheckInvariants(); }
+
+  TestThread owner_{heap_.registry};
+  TestThread busy_{heap_.registry};
+  size_t cached_;
+};
+
+TEST_F(RegistrySharingShortTest, AnIdleCacheIsEmptied) {
   // The first check records the state of the idle cache, and only lowers its limit.
-  heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(idle.cache()->max_bytes(), 2 * kCacheStepBytes);
-  EXPECT_EQ(idle.cache()->table().CachedBytes(), cached);
-  PretendIdle(idle);
-  heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(idle.cache()->table().CachedBytes(), 0u);
-  EXPECT_EQ(idle.cache()->table().array_bytes(), 0u);
-  EXPECT_EQ(idle.cache()->max_bytes(), 0u);
-  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kCacheStepBytes);
+  heap_.registry.RaiseLimit(busy_.cache());
+  EXPECT_EQ(owner_.cache()->max_bytes(), 2 * kCacheStepBytes);
+  EXPECT_EQ(owner_.CachedBytes(), cached_);
+  PretendIdle(owner_);
+  heap_.registry.RaiseLimit(busy_.cache());
+  EXPECT_EQ(owner_.CachedBytes(), 0u);
+  EXPECT_EQ(owner_.table().array_bytes(), 0u);
+  EXPECT_EQ(owner_.cache()->max_bytes(), 0u);
+  EXPECT_EQ(busy_.cache()->max_bytes(), 3 * kCacheStepBytes);
   // When the thread wakes, its cache starts again like a new one.
-  Fill(idle);
-  EXPECT_GE(idle.cache()->max_bytes(), kInitialCacheBytes);
-  heap_.registry.CheckInvariants();
+  Fill(owner_);
+  EXPECT_GE(owner_.cache()->max_bytes(), kInitialCacheBytes);
 }
 
 // A bin that is used as a stack has the same height at every check.
-TEST_F(RegistrySharingTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
-  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
-  TestThread working(heap_.registry);
-  TestThread busy(heap_.registry);
-  working.RaiseLimitTo(3 * kCacheStepBytes);
-  Fill(working);
-  const size_t cached = working.cache()->table().CachedBytes();
-  heap_.registry.RaiseLimit(busy.cache());
-  ASSERT_EQ(working.cache()->max_bytes(), 2 * kCacheStepBytes);
-  PretendIdle(working);
+TEST_F(RegistrySharingShortTest, AThreadWhoseBinsLookTheSameIsNotIdle) {
+  heap_.registry.RaiseLimit(busy_.cache());
+  ASSERT_EQ(owner_.cache()->max_bytes(), 2 * kCacheStepBytes);
+  PretendIdle(owner_);
   const SizeClass c = ClassForSize(64);
-  const BinSlot* const top = working.cache()->table().bins().tops[Index(c)].load();
-  working.Free(c, working.Allocate(c));
-  ASSERT_EQ(working.cache()->table().bins().tops[Index(c)].load(), top);
-  heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(working.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(working.cache()->max_bytes(), kCacheStepBytes) << "as from any other";
-  EXPECT_EQ(busy.cache()->max_bytes(), 3 * kCacheStepBytes);
-  heap_.registry.CheckInvariants();
+  const BinSlot* const top = owner_.table().bins().tops[Index(c)].load();
+  owner_.Free(c, owner_.Allocate(c));
+  ASSERT_EQ(owner_.table().bins().tops[Index(c)].load(), top);
+  heap_.registry.RaiseLimit(busy_.cache());
+  EXPECT_EQ(owner_.CachedBytes(), cached_);
+  EXPECT_EQ(owner_.cache()->max_bytes(), kCacheStepBytes) << "as from any other";
+  EXPECT_EQ(busy_.cache()->max_bytes(), 3 * kCacheStepBytes);
 }
 
 // A thread that only frees is recognised by its overflows.
-TEST_F(RegistrySharingTest, AThreadWhoseBinsOverflowIsNotIdle) {
-  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
-  TestThread freeing(heap_.registry);
-  TestThread busy(heap_.registry);
-  Fill(freeing);
+TEST_F(RegistrySharingShortTest, AThreadWhoseBinsOverflowIsNotIdle) {
   const SizeClass c = ClassForSize(64);
-  std::vector<void*> objects(1000);
-  for (void*& object : objects) ASSERT_EQ(heap_.central.Remove(c, &object, 1), 1u);
-  PretendIdle(freeing);
-  for (void* const object : objects) freeing.Free(c, object);
-  while (busy.cache()->max_bytes() < 3 * kCacheStepBytes) {
-    heap_.registry.RaiseLimit(busy.cache());
-  }
-  heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_GT(freeing.cache()->table().CachedBytes(), 0u);
+  const std::vector<void*> objects = heap_.Take(c, 1000);
+  PretendIdle(owner_);
+  for (void* const object : objects) owner_.Free(c, object);
+  for (int raise = 0; raise < 4; ++raise) heap_.registry.RaiseLimit(busy_.cache());
+  EXPECT_GT(owner_.CachedBytes(), 0u);
 }
 
 // A cache that looked idle, but whose owner is in the middle of an operation, keeps its objects,
 // and its limit is lowered no more than that of any other cache.
-TEST_F(RegistrySharingTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
-  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
-  TestThread awake(heap_.registry);
-  TestThread busy(heap_.registry);
-  awake.RaiseLimitTo(3 * kCacheStepBytes);
-  Fill(awake);
-  const size_t cached = awake.cache()->table().CachedBytes();
-  PretendIdle(awake);
-  awake.slot().BeginAccess();
-  heap_.registry.RaiseLimit(busy.cache());
-  EXPECT_EQ(awake.cache()->table().CachedBytes(), cached);
-  EXPECT_EQ(awake.cache()->max_bytes(), 2 * kCacheStepBytes);
-  EXPECT_EQ(busy.cache()->max_bytes(), 2 * kCacheStepBytes);
-  awake.slot().EndAccess();
-  heap_.registry.CheckInvariants();
+TEST_F(RegistrySharingShortTest, OnlyACacheThatWasEmptiedLosesItsLimit) {
+  PretendIdle(owner_);
+  owner_.slot().BeginAccess();
+  heap_.registry.RaiseLimit(busy_.cache());
+  EXPECT_EQ(owner_.CachedBytes(), cached_);
+  EXPECT_EQ(owner_.cache()->max_bytes(), 2 * kCacheStepBytes);
+  EXPECT_EQ(busy_.cache()->max_bytes(), 2 * kCacheStepBytes);
+  owner_.slot().EndAccess();
+}
+
+// Fork handlers of other libraries may call any function. While the lock is held for fork, no cache
+// is detached except the caller's own.
+TEST_F(RegistrySharingShortTest, NothingIsTakenAroundFork) {
+  Fill(busy_);
+  const size_t mine = busy_.CachedBytes();
+  PretendIdle(owner_);
+  heap_.registry.lock().HoldForFork();
+  SpinLock::BeginForkHold();
+  EXPECT_EQ(heap_.registry.FlushAll(busy_.cache()), mine);
+  heap_.registry.RaiseLimit(busy_.cache());
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
+  EXPECT_EQ(owner_.CachedBytes(), cached_);
+  EXPECT_GT(owner_.cache()->max_bytes(), 0u);
+  SpinLock::EndForkHold();
+  heap_.registry.lock().ReleaseAfterForkInParent();
+  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached_);
 }
 
 TEST_F(RegistrySharingTest, OneBarrierAtMostForOneRaise) {
@@ -338,7 +342,7 @@ TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
   const SizeClass large = ClassForSize(kMaxSmallSize);
   one.RaiseLimitTo(size_t{1} << 20);
   one.Free(large, one.Allocate(large));
-  const size_t cached = one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes();
+  const size_t cached = one.CachedBytes() + two.CachedBytes();
   size_t newcomers = 0;
   // Free pages are released at once. So the hook runs between two acquisitions of the registry's
   // lock.
@@ -346,38 +350,13 @@ TEST_F(RegistrySharingTest, AFlushSkipsThreadsThatStartMeanwhile) {
   heap_.vm.OnNextRelease([&] {
     newcomer = std::make_unique<TestThread>(heap_.registry);
     Fill(*newcomer);
-    newcomers = newcomer->cache()->table().CachedBytes();
+    newcomers = newcomer->CachedBytes();
   });
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
   ASSERT_NE(newcomer, nullptr);
-  EXPECT_EQ(one.cache()->table().CachedBytes() + two.cache()->table().CachedBytes(), 0u);
-  EXPECT_EQ(newcomer->cache()->table().CachedBytes(), newcomers);
+  EXPECT_EQ(one.CachedBytes() + two.CachedBytes(), 0u);
+  EXPECT_EQ(newcomer->CachedBytes(), newcomers);
   EXPECT_EQ(heap_.registry.FlushAll(nullptr), newcomers);
-}
-
-// Fork handlers of other libraries may call any function. While the lock is held for fork, no cache
-// is detached except the caller's own.
-TEST_F(RegistrySharingTest, NothingIsTakenAroundFork) {
-  heap_.registry.SetTotalLimit(4 * kCacheStepBytes);
-  TestThread own(heap_.registry);
-  TestThread other(heap_.registry);
-  other.RaiseLimitTo(3 * kCacheStepBytes);
-  Fill(own);
-  Fill(other);
-  const size_t mine = own.cache()->table().CachedBytes();
-  const size_t cached = other.cache()->table().CachedBytes();
-  PretendIdle(other);
-  heap_.registry.lock().HoldForFork();
-  SpinLock::BeginForkHold();
-  EXPECT_EQ(heap_.registry.FlushAll(own.cache()), mine);
-  heap_.registry.RaiseLimit(own.cache());
-  EXPECT_EQ(heap_.registry.FlushAll(nullptr), 0u);
-  EXPECT_EQ(other.cache()->table().CachedBytes(), cached);
-  EXPECT_GT(other.cache()->max_bytes(), 0u);
-  SpinLock::EndForkHold();
-  heap_.registry.lock().ReleaseAfterForkInParent();
-  EXPECT_EQ(heap_.registry.FlushAll(nullptr), cached);
-  heap_.registry.CheckInvariants();
 }
 
 TEST_F(RegistrySharingTest, StealsRoundRobin) {
@@ -407,7 +386,6 @@ TEST_F(RegistrySharingTest, StealsRoundRobin) {
   heap_.registry.RaiseLimit(thief.cache());
   heap_.registry.CheckInvariants();
   for (const size_t i : {0, 2, 3}) victims[i]->Exit();
-  thief.Exit();
 }
 
 // Allocates and frees 30 objects of each of many classes; returns the largest claim.
@@ -423,32 +401,20 @@ size_t LargestClaimOfManyClasses(TestThread& thread, int rounds) {
 }
 
 // While nothing is unclaimed, claims beyond the objects in a bin are not counted, up to the
-// excess.
-TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudget) {
+// excess. Setting a total takes away the excess that caches already use.
+TEST_F(RegistrySharingTest, UnfilledClaimsMayExceedAShortBudgetButNotATotalThatIsSet) {
   heap_.page_heap.hints().retention.SetTotal(4 * kInitialCacheBytes);
   TestThread thread(heap_.registry);
   TestThread other(heap_.registry);
   const size_t largest = LargestClaimOfManyClasses(thread, 100);
-  ASSERT_EQ(thread.cache()->max_bytes(), kInitialCacheBytes);
-  EXPECT_GT(largest, thread.cache()->max_bytes());
   const size_t limit = thread.cache()->max_bytes();
+  ASSERT_EQ(limit, kInitialCacheBytes);
+  EXPECT_GT(largest, limit);
   EXPECT_LE(largest, limit + CacheBudget::Excess(limit, SIZE_MAX));
-  thread.cache()->table().CheckInvariants();
-  thread.Exit();
-  other.Exit();
-}
-
-// Setting a total takes away the excess that caches already use.
-TEST_F(RegistrySharingTest, ATotalThatIsSetLaterHoldsAtOnce) {
-  heap_.page_heap.hints().retention.SetTotal(4 * kInitialCacheBytes);
-  TestThread thread(heap_.registry);
-  TestThread other(heap_.registry);
-  ASSERT_GT(LargestClaimOfManyClasses(thread, 100), thread.cache()->max_bytes());
+  thread.table().CheckInvariants();
   heap_.registry.SetTotalLimit(2 * kInitialCacheBytes);
   thread.cache()->Flush();
   EXPECT_LE(LargestClaimOfManyClasses(thread, 1), thread.cache()->max_bytes());
-  thread.Exit();
-  other.Exit();
 }
 
 // Other bins claim the whole budget, and collections are rare. Nevertheless a class without a bin
@@ -470,7 +436,7 @@ TEST_F(RegistrySharingTest, AClassWithoutABinGetsOneThoughTheBudgetIsShort) {
     thread.cache()->CollectGarbage();
     thread.cache()->SetMaxBytes(thread.cache()->claimed_bytes());
     size_t calls = 0;
-    while (thread.cache()->table().Array(Index(c)) == nullptr) {
+    while (thread.table().Array(Index(c)) == nullptr) {
       if (by_allocating) {
         thread.Allocate(c);
       } else {
@@ -494,45 +460,18 @@ TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   size_t largest = 0;
   size_t least_after = SIZE_MAX;
   for (void* const object : objects) {
-    const size_t before = thread.cache()->table().CachedObjects(c);
+    const size_t before = thread.CachedObjects(c);
     thread.Free(c, object);
-    const size_t after = thread.cache()->table().CachedObjects(c);
+    const size_t after = thread.CachedObjects(c);
     largest = std::max(largest, before);
     if (after < before) least_after = std::min(least_after, after);
   }
   ASSERT_LT(largest, bin_policy::Batch(c)) << "the limit is below a batch";
   EXPECT_EQ(least_after, largest - bin_policy::MoveCountWithoutGrowth(c, largest) + 1);
   // Allocations empty the bin. The next one fetches half of the limit.
-  while (thread.cache()->table().CachedObjects(c) > 0) thread.Allocate(c);
+  while (thread.CachedObjects(c) > 0) thread.Allocate(c);
   thread.Allocate(c);
-  EXPECT_EQ(thread.cache()->table().CachedObjects(c),
-            bin_policy::RefillCountWithoutGrowth(c, largest) - 1);
-  thread.Exit();
-}
-
-// The second collection takes a part of an unused bin, whose claim is too large to be spared for
-// longer. While nothing is unclaimed, collections are rarer than before.
-TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
-  heap_.registry.SetTotalLimit(0);
-  TestThread thread(heap_.registry);
-  const SizeClass stale = ClassForSize(64);
-  const SizeClass busy = ClassForSize(2048);
-  std::vector<size_t> rounds_between;
-  for (int i = 0; i < 8; ++i) {
-    LeaveStale(thread, stale, 500);
-    const size_t left = thread.cache()->table().CachedObjects(stale);
-    size_t rounds = 0;
-    while (thread.cache()->table().CachedObjects(stale) == left) {
-      // Few at a time, so that the rounds tell collections apart also with pointers of 4 bytes.
-      thread.Use(busy, 24);
-      ASSERT_LT(++rounds, 1000u);
-    }
-    rounds_between.push_back(rounds);
-  }
-  const size_t last = rounds_between.back();
-  EXPECT_GT(last, rounds_between.front());
-  EXPECT_LE(rounds_between[2], last + 1) << "not ever rarer";
-  thread.Exit();
+  EXPECT_EQ(thread.CachedObjects(c), bin_policy::RefillCountWithoutGrowth(c, largest) - 1);
 }
 
 // While nothing is unclaimed, an unused bin of few bytes keeps its objects when an unused bin of
@@ -547,7 +486,7 @@ TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
   const SizeClass many = ClassForSize(256);
   LeaveStale(thread, few, 24);
   LeaveStale(thread, many, 100);
-  const BinTable& table = thread.cache()->table();
+  const BinTable& table = thread.table();
   const size_t of_few = table.CachedObjects(few);
   const size_t of_many = table.CachedObjects(many);
   size_t rounds = 0;
@@ -561,38 +500,11 @@ TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
     ASSERT_LT(++rounds, 1000u);
   }
   EXPECT_EQ(table.CachedObjects(many), 0u);
-  thread.Exit();
 }
 
-// A bin that ran neither empty nor full loses half of its objects, no matter which objects were
-// popped and pushed meanwhile. The newest objects stay.
-TEST_F(RegistrySharingTest, ACollectionHalvesABinThatIsNotUsed) {
-  const SizeClass c = ClassForSize(64);
-  TestThread thread(heap_.registry);
-  thread.RaiseLimitTo(size_t{1} << 20);
-  std::vector<void*> objects;
-  for (int i = 0; i < 200; ++i) objects.push_back(thread.Allocate(c));
-  thread.cache()->Flush();
-  while (thread.cache()->table().CachedObjects(c) < 60) {
-    thread.Free(c, objects.back());
-    objects.pop_back();
-  }
-  void* newest = nullptr;
-  thread.cache()->CollectGarbage();  // this collection finds that the bin was used
-  for (size_t count = thread.cache()->table().CachedObjects(c); count > 1;
-       count = (count + 1) / 2) {
-    ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
-    void* const object = thread.Allocate(c);
-    EXPECT_TRUE(newest == nullptr || object == newest);
-    newest = object;
-    thread.Free(c, object);
-    thread.cache()->CollectGarbage();
-    thread.cache()->table().CheckInvariants();
-  }
-  for (void* const object : objects) thread.Free(c, object);
-}
-
-TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
+// One thread flushes the caches, another one also detaches and reattaches them.
+TEST_F(RegistrySharingTest, FlushesAndBypassesWhileThreadsWork) {
+  static std::atomic<bool> bypass;
   constexpr size_t kThreads = 8;
   constexpr int kFlushes = 1000;
   heap_.registry.SetTotalLimit(8 * kCacheStepBytes);
@@ -630,8 +542,12 @@ TEST_F(RegistrySharingTest, FlushesWhileThreadsWork) {
   }
   std::vector<std::thread> flushers;
   for (int f = 0; f < 2; ++f) {
-    flushers.emplace_back([&] {
+    flushers.emplace_back([&, f] {
       for (int i = 0; i < kFlushes / 2; ++i) {
+        if (f == 0) {
+          bypass = i % 2 == 0 && i + 1 < kFlushes / 2;
+          heap_.registry.UpdateBypass([] { return bypass.load(); }, nullptr);
+        }
         // Waits until the threads have done some operations since the last flush, even on a machine
         // with few cores.
         const size_t before = operations.load();

@@ -63,56 +63,6 @@ class Model {
   std::vector<void*> list_;
 };
 
-class ThreadCacheModelTest : public testing::TestWithParam<size_t> {};
-
-TEST_P(ThreadCacheModelTest, RandomOperations) {
-  const SizeClass c = ClassForSize(GetParam());
-  CacheTestHeap heap;
-  TestThread thread(heap.registry);
-  Model model;
-  SeededRandom random(kCacheSeed + GetParam());
-  const size_t most = std::clamp<size_t>((size_t{4} << 20) / GetParam(), 8, 6000);
-  for (int round = 0; round < 60; ++round) {
-    // Allocates and frees in bursts, so that bins run empty and full at every capacity.
-    size_t burst = random.Between(1, most / 4 + 1);
-    if (random.OneIn(2)) {
-      while (burst-- > 0 && model.size() < most) {
-        ASSERT_NO_FATAL_FAILURE(model.Add(c, thread.Allocate(c)));
-      }
-    } else {
-      while (burst-- > 0 && model.size() > 0) thread.Free(c, model.TakeAny(c, random));
-    }
-    thread.cache()->table().CheckInvariants();
-    ASSERT_TRUE(heap.Conserved(c, model.size()));
-    ASSERT_LE(thread.cache()->table().CachedObjects(c), bin_policy::MaxLimit(c));
-    ASSERT_EQ(thread.cache()->table().CachedBytes(),
-              thread.cache()->table().CachedObjects(c) * GetParam());
-    if (random.OneIn(4)) {
-      thread.cache()->CollectGarbage();
-      thread.cache()->table().CheckInvariants();
-      ASSERT_TRUE(heap.Conserved(c, model.size()));
-    }
-    if (random.OneIn(10)) {
-      const size_t cached = thread.cache()->table().CachedBytes();
-      ASSERT_EQ(thread.cache()->Flush(), cached);
-      ASSERT_EQ(thread.cache()->table().CachedBytes(), 0u);
-      thread.cache()->table().CheckInvariants();
-      ASSERT_TRUE(heap.Conserved(c, model.size()));
-    }
-  }
-  while (model.size() > 0) thread.Free(c, model.TakeAny(c, random));
-  thread.Exit();
-  EXPECT_EQ(heap.AllObjects(c), 0u);
-  heap.CheckInvariants();
-}
-
-std::string NameOf(const testing::TestParamInfo<size_t>& parameter) {
-  return std::to_string(parameter.param) + "Bytes";
-}
-
-INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheModelTest,
-                         testing::Values(8, 16, 64, 448, 1024, 8192, 65536), NameOf);
-
 // A bin is full exactly at the policy's limits, no matter what its arrays' memory contained before
 // and where the mark of another limit was.
 TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
@@ -133,10 +83,10 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
     // Allocations make the limit grow to its maximum, frees make it shrink again.
     while (limit != bin_policy::MaxLimit(c)) {
       ASSERT_NE(thread.cache()->Allocate(c), nullptr);
-      count = thread.cache()->table().CachedObjects(c);
+      count = thread.CachedObjects(c);
       limit = bin_policy::LimitAfterUnderflow(c, limit);
       ASSERT_LT(count, bin_policy::RefillCount(c, limit)) << size << " bytes, limit " << limit;
-      thread.cache()->table().CheckInvariants();
+      thread.table().CheckInvariants();
       while (thread.slot().BeginAccess()->Pop(c) != nullptr) thread.slot().EndAccess();
       thread.slot().EndAccess();
       count = 0;
@@ -149,7 +99,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
       ASSERT_EQ(pushed, count < limit) << size << " bytes, " << count << " of " << limit;
       if (!pushed) {
         thread.cache()->Free(c, object);
-        thread.cache()->table().CheckInvariants();
+        thread.table().CheckInvariants();
         const bin_policy::Overflow overflow = bin_policy::DecideOverflow(c, limit, overages, false);
         count -= overflow.release;
         limit = overflow.limit;
@@ -157,7 +107,7 @@ TEST(ThreadCacheTest, FullExactlyAtTheLimitsOfThePolicy) {
         ++times_full;
       }
       ++count;
-      ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
+      ASSERT_EQ(thread.CachedObjects(c), count);
     }
     EXPECT_EQ(limit, bin_policy::Batch(c));
     thread.Exit();
@@ -175,13 +125,13 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
   std::vector<void*> objects;
   for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
   size_t count = max * 3 / 4;
-  while (thread.cache()->table().CachedObjects(c) < count) {
+  while (thread.CachedObjects(c) < count) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
   // This collection finds that the bin was used.
   thread.cache()->CollectGarbage();
-  ASSERT_EQ(thread.cache()->table().CachedObjects(c), count);
+  ASSERT_EQ(thread.CachedObjects(c), count);
   size_t limit = max;
   for (int collection = 0; collection < 4; ++collection) {
     const bin_policy::Collection plan =
@@ -190,11 +140,11 @@ TEST(ThreadCacheTest, ACollectionIsNoUseOfABin) {
       ASSERT_GT(plan.release, kMaxMoveObjects);
     }
     thread.cache()->CollectGarbage();
-    thread.cache()->table().CheckInvariants();
+    thread.table().CheckInvariants();
     count -= plan.release;
     limit = plan.limit;
-    ASSERT_EQ(thread.cache()->table().CachedObjects(c), count) << "collection " << collection;
-    ASSERT_EQ(thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes(), limit * 8)
+    ASSERT_EQ(thread.CachedObjects(c), count) << "collection " << collection;
+    ASSERT_EQ(thread.cache()->claimed_bytes() - thread.table().array_bytes(), limit * 8)
         << "collection " << collection;
   }
 }
@@ -217,7 +167,7 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
       capacity = BinArray::CapacityOf(BinArray::BytesFor(bin_policy::CapacityFor(c, limit)));
     }
     for (size_t i = 0; i < limit; ++i) objects.push_back(thread.Allocate(c));
-    ASSERT_EQ(thread.cache()->table().CachedObjects(c), 0u);
+    ASSERT_EQ(thread.CachedObjects(c), 0u);
   } while (bin_policy::LimitAfterUnderflow(c, limit) <= capacity || limit < 16);
   const size_t next = bin_policy::LimitAfterUnderflow(c, limit);
   // The memory for the larger array must come from the OS.
@@ -233,13 +183,13 @@ TEST(ThreadCacheTest, ADecisionDoesNotOutliveTheBin) {
   ASSERT_NE(objects.back(), nullptr);
   ASSERT_TRUE(taken);
   EXPECT_EQ(thread.cache()->claimed_bytes(), 0u);
-  EXPECT_EQ(thread.cache()->table().array_bytes(), 0u);
+  EXPECT_EQ(thread.table().array_bytes(), 0u);
   EXPECT_TRUE(heap.Conserved(c, objects.size()));
   // The bin starts again like a new one.
   objects.push_back(thread.Allocate(c));
-  EXPECT_EQ(thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes(),
+  EXPECT_EQ(thread.cache()->claimed_bytes() - thread.table().array_bytes(),
             bin_policy::InitialLimit(c) * 64);
-  thread.cache()->table().CheckInvariants();
+  thread.table().CheckInvariants();
   thread.Free(other, of_other);
   for (void* const object : objects) thread.Free(c, object);
 }
@@ -251,10 +201,10 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     const SizeClass c = ClassForSize(size);
     thread.EarnBin(c);
     thread.Use(c, 5);
-    const size_t cached = thread.cache()->table().CachedObjects(c);
+    const size_t cached = thread.CachedObjects(c);
     ASSERT_GT(cached, 0u);
-    const size_t arrays = thread.cache()->table().array_bytes();
-    thread.cache()->table().bins().bytes_until_sample = 12345;
+    const size_t arrays = thread.table().array_bytes();
+    thread.table().bins().bytes_until_sample = 12345;
     thread.Take();
     std::vector<void*> objects;
     for (size_t i = 1; i <= 300; ++i) {
@@ -265,11 +215,11 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
     EXPECT_EQ(thread.cache()->Flush(), 0u);
     for (void* const object : objects) thread.Free(c, object);
     EXPECT_TRUE(heap.Conserved(c, 0));
-    EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
-    EXPECT_EQ(thread.cache()->table().array_bytes(), arrays);
-    EXPECT_EQ(thread.cache()->table().bins().bytes_until_sample, 12345u);
+    EXPECT_EQ(thread.CachedObjects(c), cached);
+    EXPECT_EQ(thread.table().array_bytes(), arrays);
+    EXPECT_EQ(thread.table().bins().bytes_until_sample, 12345u);
     thread.PutBack();
-    thread.cache()->table().CheckInvariants();
+    thread.table().CheckInvariants();
     thread.cache()->Flush();
   }
 }
@@ -277,7 +227,7 @@ TEST(ThreadCacheTest, ATakenCacheIsNotTouched) {
 TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
-  EXPECT_EQ(thread.cache()->table().bins().bytes_until_sample, Countdown::kNever);
+  EXPECT_EQ(thread.table().bins().bytes_until_sample, Countdown::kNever);
   const SizeClass c = ClassForSize(64);
   void* const object = thread.Allocate(c);
   thread.Free(c, object);
@@ -286,6 +236,7 @@ TEST(ThreadCacheTest, TheSlowPathTakesFromTheBin) {
   EXPECT_EQ(thread.cache()->Allocate(c), object);
 }
 
+// Random operations, where each mapping in turn fails.
 TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
   for (const bool only_once : {false, true}) {
     for (size_t nth = 1; nth <= 20; ++nth) {
@@ -313,8 +264,13 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
         } else {
           thread.Free(c, models[i].TakeAny(c, random));
         }
+        if (random.OneIn(300)) thread.cache()->CollectGarbage();
+        if (random.OneIn(1000)) {
+          const size_t cached = thread.CachedBytes();
+          ASSERT_EQ(thread.cache()->Flush(), cached);
+        }
         if (step % 100 == 99) {
-          thread.cache()->table().CheckInvariants();
+          thread.table().CheckInvariants();
           ASSERT_TRUE(heap.Conserved(c, models[i].size()));
         }
       }
@@ -371,17 +327,16 @@ TEST(ThreadCacheTest, LargeObjectsAreKeptOnlyWhereTheyAreUsedOften) {
       void* const object = thread.Allocate(c);
       ASSERT_NE(object, nullptr);
       thread.Free(c, object);
-      ASSERT_EQ(thread.cache()->table().CachedObjects(c), 0u)
-          << kSizeClasses.size(c) << " use " << use;
+      ASSERT_EQ(thread.CachedObjects(c), 0u) << kSizeClasses.size(c) << " use " << use;
     }
     thread.Free(c, thread.Allocate(c));
-    ASSERT_GE(thread.cache()->table().CachedObjects(c), 1u) << kSizeClasses.size(c);
+    ASSERT_GE(thread.CachedObjects(c), 1u) << kSizeClasses.size(c);
   }
   // After a flush a class needs frequent use again before the thread keeps its objects.
   thread.cache()->Flush();
   const SizeClass c = ClassForSize(kMaxSmallSize);
   thread.Free(c, thread.Allocate(c));
-  EXPECT_EQ(thread.cache()->table().CachedObjects(c), 0u);
+  EXPECT_EQ(thread.CachedObjects(c), 0u);
 }
 
 // One thread allocates objects of many sizes, and others only free them, each some of every size.
@@ -406,7 +361,7 @@ TEST(ThreadCacheTest, ThreadsThatOnlyFreeKeepAPartOfTheBudget) {
       }
     }
     size_t kept = 0;
-    for (const auto& thread : threads) kept += thread->cache()->table().CachedBytes();
+    for (const auto& thread : threads) kept += thread->CachedBytes();
     return kept;
   };
   const size_t part = heap.registry.limits().total / kFreesPart;
@@ -420,23 +375,6 @@ TEST(ThreadCacheTest, ThreadsThatOnlyFreeKeepAPartOfTheBudget) {
   heap.CheckInvariants();
 }
 
-// A few threads that only free keep a batch of each size, so that they seldom take a lock.
-TEST(ThreadCacheTest, AFewThreadsThatOnlyFreeKeepABatch) {
-  CacheTestHeap heap;
-  TestThread producer(heap.registry);
-  TestThread consumer(heap.registry);
-  consumer.RaiseLimitTo(size_t{1} << 20);
-  for (const size_t size : {size_t{64}, size_t{1024}, size_t{16'384}}) {
-    const SizeClass c = ClassForSize(size);
-    size_t most = 0;
-    for (size_t i = 0; i < 3 * bin_policy::Batch(c); ++i) {
-      consumer.Free(c, producer.Allocate(c));
-      most = std::max(most, consumer.cache()->table().CachedObjects(c));
-    }
-    EXPECT_EQ(most, bin_policy::Batch(c)) << size;
-  }
-}
-
 TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
   CacheTestHeap heap;
   TestThread thread(heap.registry);
@@ -446,7 +384,7 @@ TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
   std::vector<void*> objects(64);
   for (void*& object : objects) object = thread.Allocate(kept);
   for (void* object : objects) thread.Free(kept, object);
-  const size_t cached = thread.cache()->table().CachedObjects(kept);
+  const size_t cached = thread.CachedObjects(kept);
   ASSERT_GE(cached * kSizeClasses.size(kept), kReturnedFromBytes);
   const size_t backed = heap.page_heap.GetStats().backed_bytes;
   const size_t fit = cached * kSizeClasses.size(kept) / kSizeClasses.size(wanted);
@@ -455,7 +393,7 @@ TEST(ThreadCacheTest, LongObjectsReturnBeforeTheHeapGrows) {
     object = thread.Allocate(wanted);
     ASSERT_EQ(heap.page_heap.GetStats().backed_bytes, backed);
   }
-  EXPECT_EQ(thread.cache()->table().CachedObjects(kept), 0u);
+  EXPECT_EQ(thread.CachedObjects(kept), 0u);
   for (void* object : objects) thread.Free(wanted, object);
 }
 
@@ -468,9 +406,9 @@ TEST(ThreadCacheTest, WhatIsFreedPastTheBinIsNotKept) {
     for (int i = 0; i < 10; ++i) objects.push_back(thread.Allocate(c));
     thread.Free(c, objects.back());
     objects.pop_back();
-    const size_t cached = thread.cache()->table().CachedObjects(c);
+    const size_t cached = thread.CachedObjects(c);
     for (void* const object : objects) thread.cache()->FreePast(c, object);
-    EXPECT_EQ(thread.cache()->table().CachedObjects(c), cached);
+    EXPECT_EQ(thread.CachedObjects(c), cached);
     EXPECT_FALSE(heap.central.IsOut(c, objects.front()));
   }
 }
@@ -491,7 +429,7 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
     EXPECT_EXIT(thread.Free(c, object), testing::KilledBySignal(SIGABRT),
                 testing::Eq(DoubleFree(c, object)));
     thread.Free(c, in_use);
-    EXPECT_EQ(thread.cache()->table().CachedObjects(c), 1u);
+    EXPECT_EQ(thread.CachedObjects(c), 1u);
   }
 }
 
@@ -505,7 +443,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFreeAfterACollection) {
   const size_t max = bin_policy::MaxLimit(c);
   std::vector<void*> objects;
   for (size_t i = 0; i < 20 * max; ++i) objects.push_back(thread.Allocate(c));
-  while (thread.cache()->table().CachedObjects(c) < max) {
+  while (thread.CachedObjects(c) < max) {
     thread.Free(c, objects.back());
     objects.pop_back();
   }
@@ -531,6 +469,10 @@ TEST(ThreadCacheDeathTest, ALaterSecondFreeIsFoundByTheFlush) {
   thread.Free(c, twice);
   EXPECT_EXIT(thread.cache()->Flush(), testing::KilledBySignal(SIGABRT),
               testing::Eq(DoubleFree(c, twice)));
+}
+
+std::string NameOf(const testing::TestParamInfo<size_t>& parameter) {
+  return std::to_string(parameter.param) + "Bytes";
 }
 
 // Tests threads on several CPUs: the n-th CPU that asks for a shard gets the n-th one.
@@ -581,11 +523,11 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
     TouchWatch watch(TouchWatch::What::kStores);
     heap_.WatchSpansOf(&watch, objects);
     for (void* const object : objects) consumer.Free(class_, object);
-    const size_t cached = consumer.cache()->table().CachedObjects(class_);
+    const size_t cached = consumer.CachedObjects(class_);
     ASSERT_LE(cached, batch_);
     EXPECT_EQ(PagesOf(watch), PagesOf(objects, 0, objects.size() - cached));
   }
-  consumer.cache()->table().CheckInvariants();
+  consumer.table().CheckInvariants();
   ASSERT_TRUE(heap_.Conserved(class_, 0));
   // The objects are in the shard in which the producer looks first.
   test_processor = 0;
@@ -608,55 +550,14 @@ TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
     test_processor = 2 * round + 1;
     TouchWatch watch(TouchWatch::What::kAnything);
     heap_.WatchSpansOf(&watch, objects);
-    const size_t cached_before = thread.cache()->table().CachedObjects(class_);
+    const size_t cached_before = thread.CachedObjects(class_);
     for (void* const object : objects) thread.Free(class_, object);
-    const size_t returned =
-        objects.size() + cached_before - thread.cache()->table().CachedObjects(class_);
+    const size_t returned = objects.size() + cached_before - thread.CachedObjects(class_);
     ASSERT_GT(returned, 4 * batch_);
     EXPECT_TRUE(watch.touches().empty());
-    thread.cache()->table().CheckInvariants();
+    thread.table().CheckInvariants();
     ASSERT_TRUE(heap_.Conserved(class_, 0));
   }
-}
-
-// A thread with large bins frees its own objects, then objects of other threads. At the latest when
-// it has returned as many of these as its bin may hold, all others return to their home shards.
-TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
-  TestThread thread(heap_.registry);
-  TestThread producer(heap_.registry);
-  thread.RaiseLimitTo(size_t{1} << 20);
-  producer.RaiseLimitTo(size_t{1} << 20);
-  const size_t max = bin_policy::MaxLimit(class_);
-  std::vector<void*> own;
-  while (thread.cache()->claimed_bytes() - thread.cache()->table().array_bytes() <
-         max * GetParam()) {
-    own.push_back(thread.Allocate(class_));
-  }
-  for (void* const object : own) thread.Free(class_, object);
-  test_processor = 1;
-  // The producer first gets objects that are left in the thread's shard.
-  size_t held = 0;
-  std::vector<void*> others;
-  while (others.size() < 4 * max) {
-    void* const object = producer.Allocate(class_);
-    if (heap_.ShardOf(object) == 1) {
-      others.push_back(object);
-    } else {
-      ++held;
-    }
-  }
-  test_processor = 0;
-  const size_t cached_before = thread.cache()->table().CachedObjects(class_);
-  TouchWatch watch(TouchWatch::What::kStores);
-  heap_.WatchSpansOf(&watch, others);
-  for (void* const object : others) thread.Free(class_, object);
-  const size_t cached = thread.cache()->table().CachedObjects(class_);
-  const std::set<uintptr_t> touched = PagesOf(watch);
-  const std::set<uintptr_t> expected = PagesOf(others, cached_before + max, others.size() - cached);
-  ASSERT_EQ(expected.empty(), GetParam() > kMaxTakenBytes);
-  EXPECT_TRUE(std::includes(touched.begin(), touched.end(), expected.begin(), expected.end()));
-  thread.cache()->table().CheckInvariants();
-  ASSERT_TRUE(heap_.Conserved(class_, held));
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, ThreadCacheShardsTest,
