@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// tests/command/control_test.py has each request, and settings that are refused.
 #include "instruments/control/actions.h"
 
 #include <gtest/gtest.h>
@@ -11,44 +12,13 @@
 namespace tcmalloc {
 namespace {
 
-class ActionsTest : public testing::Test {
- protected:
-  ActionsTest() {
-    heap_.page_heap.governor()->SetReleaseRate(0);
-    // Gives the heap free backed pages.
-    heap_.page_heap.Delete(heap_.page_heap.New(Length(64), SpanState::kLarge));
-  }
-  const ControlReply& Do(ControlKind kind) {
-    reply_.status = ControlReply::kDone;
-    reply_.bytes = 0;
-    kCarryOut(heap_, kind, "", &reply_);
-    return reply_;
-  }
-  size_t FreeBacked() { return heap_.page_heap.GetStats().free_backed_bytes; }
-
-  Heap& heap_ = NewHeap();
-  ControlReply reply_;
-};
-
-TEST_F(ActionsTest, FlushMovesWhatCachesHold) {
-  const size_t before = FreeBacked();
-  EXPECT_EQ(Do(ControlKind::kFlush).bytes, 0u);
-  EXPECT_EQ(FreeBacked(), before);
-}
-
-TEST_F(ActionsTest, ReleaseAndTrimReleaseFreePages) {
-  const size_t before = FreeBacked();
-  ASSERT_GE(before, 64 * kPageSize);
-  EXPECT_GE(Do(ControlKind::kRelease).bytes, 64 * kPageSize);
-  EXPECT_LT(FreeBacked(), before);
-  heap_.page_heap.Delete(heap_.page_heap.New(Length(64), SpanState::kLarge));
-  EXPECT_GE(Do(ControlKind::kTrim).bytes, 64 * kPageSize);
-}
-
-TEST_F(ActionsTest, NothingIsReleasedWhereThatIsForbidden) {
-  heap_.settings.disable_memory_release = true;
+TEST(ActionsTest, NothingIsReleasedWhereThatIsForbidden) {
+  Heap& heap = NewHeap();
+  heap.settings.disable_memory_release = true;
   for (const ControlKind kind : {ControlKind::kRelease, ControlKind::kTrim}) {
-    const ControlReply& reply = Do(kind);
+    ControlReply reply;
+    reply.status = ControlReply::kDone;
+    kCarryOut(heap, kind, "", &reply);
     EXPECT_EQ(reply.status, ControlReply::kRefused);
     EXPECT_NE(std::string(reply.message).find("TCMALLOC_DISABLE_MEMORY_RELEASE"),
               std::string::npos);
@@ -105,11 +75,9 @@ TEST_F(ChangeableTest, LimitsAndTheirAbsence) {
   EXPECT_EQ(Limits().hard_bytes, kNoLimit);
 }
 
-TEST_F(ChangeableTest, APercentageOfTheContainerIsReplacedAndNotSet) {
+TEST_F(ChangeableTest, APercentageOfTheContainerIsReplaced) {
   heap_.container_share.percent.store(80);
   heap_.page_heap.governor()->SetLimit(LimitKind::kSoft, 1000, LimitOrigin::kContainer);
-  EXPECT_EQ(Set("TCMALLOC_SOFT_LIMIT=50%"),
-            "a percentage can be set in the environment only: write bytes");
   EXPECT_EQ(Set("TCMALLOC_SOFT_LIMIT=2M"), "80% (1000) -> 2097152");
 }
 
@@ -122,24 +90,11 @@ TEST_F(ChangeableTest, TheTotalOfCachesFollowsItsShareAgain) {
   EXPECT_FALSE(heap_.registry.total_was_set());
 }
 
-TEST_F(ChangeableTest, RefusesWhatTheEnvironmentRefuses) {
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE=1001"), "expected number from 0 to 1000");
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE=-1"), "expected number from 0 to 1000");
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE=fast"), "expected number from 0 to 1000");
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE"), "expected number from 0 to 1000");
-  EXPECT_EQ(heap_.page_heap.governor()->release_rate(), 1);
+TEST_F(ChangeableTest, WhatMustNotBeReleasedIsNotReleasedEagerly) {
   heap_.page_heap.governor()->SetReleasing(Releasing::kNever);
   EXPECT_EQ(Set("TCMALLOC_AGGRESSIVE_DECOMMIT=1"), "TCMALLOC_DISABLE_MEMORY_RELEASE is set");
   EXPECT_EQ(heap_.page_heap.hints().releasing.value(), Releasing::kNever);
 }
 
-TEST_F(ChangeableTest, NamesWhatCanBeChanged) {
-  const std::string unknown = Set("TCMALLOC_NOTHING=1");
-  EXPECT_EQ(unknown.find("there is no such setting; settings that can be changed: "), 0u);
-  EXPECT_NE(unknown.find(" release_rate, "), std::string::npos) << unknown;
-  EXPECT_EQ(Set("TCMALLOC_HUGEPAGES=0").find("it cannot be changed while the process runs"), 0u);
-}
-
 }  // namespace
-
 }  // namespace tcmalloc

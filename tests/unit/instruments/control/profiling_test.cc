@@ -10,7 +10,8 @@
 namespace tcmalloc {
 namespace {
 
-// The tests use the process's own heap, because the samples belong to the process.
+// tests/command/control_test.py starts and stops profiles of a process. The tests here use the
+// process's own heap, because the samples belong to the process.
 class ProfilingTest : public testing::Test {
  protected:
   ProfilingTest() { SetSamplePeriod(heap_, 0); }
@@ -44,15 +45,6 @@ class ProfilingTest : public testing::Test {
   }
 };
 
-TEST_F(ProfilingTest, SwitchesSamplingOnAndOffAgain) {
-  const std::string interval = std::to_string(kDefaultSamplePeriod);
-  EXPECT_EQ(Start(""), "0 -> " + interval);
-  EXPECT_TRUE(Records());
-  EXPECT_EQ(Stop(), interval + " -> 0");
-  EXPECT_FALSE(Records());
-  EXPECT_EQ(heap_.sampling.period(), 0u);
-}
-
 TEST_F(ProfilingTest, KeepsTheIntervalOfTheProgram) {
   SetSamplePeriod(heap_, 100'000);
   EXPECT_EQ(Start(""), "100000 -> 100000");
@@ -72,13 +64,6 @@ TEST_F(ProfilingTest, LeavesARecordingOfTheProgramAlone) {
   EXPECT_EQ(heap_.sampling.period(), 0u);
   EXPECT_NE(Stop().find("no profile --start came before"), std::string::npos);
   EXPECT_TRUE(Records());
-}
-
-TEST_F(ProfilingTest, TheIntervalIsANumberOfBytes) {
-  for (const char* const text : {"x", "0", "-1", "50%", "1.5", "99999999999999999999"}) {
-    EXPECT_NE(Start(text).find("must be a number of bytes"), std::string::npos) << text;
-    EXPECT_FALSE(Records());
-  }
 }
 
 }  // namespace

@@ -3,40 +3,32 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
-namespace tcmalloc {
+#include "testing/fake_tree.h"
 
+namespace tcmalloc {
 namespace {
 
 class OutputPathTest : public testing::Test {
  protected:
-  OutputPathTest() {
-    char name[] = "/tmp/output_path_test.XXXXXX";
-    folder_ = mkdtemp(name);
-  }
-  ~OutputPathTest() override { std::filesystem::remove_all(folder_); }
   std::string Path(const char* name) const { return folder_ + "/" + name; }
-  size_t Files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
-  }
 
-  std::string folder_;
+  const FakeTree tree_;
+  const std::string folder_ = tree_.root();
 };
 
 TEST_F(OutputPathTest, NothingIsCreatedOrChanged) {
   EXPECT_EQ(ErrorOfCreating(Path("new").c_str()), 0);
   EXPECT_EQ(ErrorOfCreatingIn(folder_.c_str()), 0);
-  EXPECT_EQ(Files(), 0u);
-  std::ofstream(Path("old")) << "text";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  tree_.Write("/old", "text");
   EXPECT_EQ(ErrorOfCreating(Path("old").c_str()), 0);
-  EXPECT_EQ(std::filesystem::file_size(Path("old")), 4u);
+  EXPECT_EQ(tree_.Read("/old"), "text");
   EXPECT_EQ(ErrorOfCreating("relative_name_that_nobody_has"), 0);
   // The target of a link is not examined.
   std::filesystem::create_symlink("/nowhere/file", Path("link"));
@@ -47,7 +39,7 @@ TEST_F(OutputPathTest, Errors) {
   errno = EDOM;
   EXPECT_EQ(ErrorOfCreating(Path("missing/file").c_str()), ENOENT);
   EXPECT_EQ(ErrorOfCreatingIn(Path("missing").c_str()), ENOENT);
-  std::ofstream(Path("file")) << "text";
+  tree_.Write("/file", "text");
   EXPECT_EQ(ErrorOfCreating(Path("file/below").c_str()), ENOTDIR);
   EXPECT_NE(ErrorOfCreatingIn(Path("file").c_str()), 0);
   EXPECT_EQ(ErrorOfCreating((folder_ + "/" + std::string(300, 'x')).c_str()), ENAMETOOLONG);
@@ -59,5 +51,4 @@ TEST_F(OutputPathTest, Errors) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc
