@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -113,12 +110,7 @@ TEST(LineReaderTest, ReadsLinesOfSeveralPieces) {
 // Which existing names are appended to, in a directory of several users and in the user's own.
 class AppendedFileTest : public testing::Test {
  protected:
-  AppendedFileTest() {
-    char name[] = "/tmp/files_test.XXXXXX";
-    folder_ = mkdtemp(name);
-    std::ofstream(Path("precious")) << "precious";
-  }
-  ~AppendedFileTest() override { std::filesystem::remove_all(folder_); }
+  AppendedFileTest() { tree_.Write("/precious", "precious"); }
 
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
   void LetOthersWrite(mode_t others) { ASSERT_EQ(chmod(folder_.c_str(), 0700 | others), 0); }
@@ -130,13 +122,10 @@ class AppendedFileTest : public testing::Test {
     close(file);
     return 0;
   }
-  std::string Contents(const std::string& name) {
-    std::ostringstream text;
-    text << std::ifstream(Path(name)).rdbuf();
-    return text.str();
-  }
+  std::string Contents(const std::string& name) { return tree_.Read("/" + name); }
 
-  std::string folder_;
+  const FakeTree tree_;
+  const std::string folder_ = tree_.root();
 };
 
 constexpr mode_t kSharedModes[] = {S_ISVTX | 0077, 0077, 0020, 0002};
@@ -180,7 +169,7 @@ TEST_F(AppendedFileTest, RefusesPlantedNames) {
 TEST_F(AppendedFileTest, RefusesFilesOfOthers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   LetOthersWrite(kSharedModes[0]);
-  std::ofstream(Path("theirs")) << "theirs";
+  tree_.Write("/theirs", "theirs");
   ASSERT_EQ(chown(Path("theirs").c_str(), 65534, 65534), 0);
   EXPECT_EQ(Append("theirs"), EPERM);
   EXPECT_EQ(Contents("theirs"), "theirs");
@@ -195,13 +184,5 @@ TEST_F(AppendedFileTest, RefusesFilesOfOthers) {
   EXPECT_EQ(Append("link"), EPERM);
 }
 
-TEST_F(AppendedFileTest, Errors) {
-  EXPECT_EQ(Append("missing/file"), ENOENT);
-  EXPECT_EQ(Append(std::string(300, 'x')), ENAMETOOLONG);
-  EXPECT_EQ(Append(std::string(5000, 'x') + "/x"), ENAMETOOLONG);
-  EXPECT_EQ(Append(""), ENOENT);
-}
-
 }  // namespace
-
 }  // namespace tcmalloc
