@@ -6,13 +6,7 @@
 namespace tcmalloc {
 namespace {
 
-TEST(CheckDeathTest, FailurePrintsPlaceAndConditionAndAborts) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const int two = 2;
-  EXPECT_EXIT(TC_CHECK(two == 3), testing::KilledBySignal(SIGABRT),
-              "^tcmalloc: .*check_test\\.cc:[0-9]+: check failed: two == 3\n");
-}
-
+// tests/unit/os/log_test.cc has the line of a failure.
 TEST(CheckDeathTest, AssertFailsInDebugBuildsAndIsNotEvaluatedInOthers) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   int evaluated = 0;

@@ -10,27 +10,6 @@
 namespace tcmalloc {
 namespace {
 
-// One writer, many readers: no reader sees the value decrease. ThreadSanitizer checks that reading
-// is no race.
-TEST(OwnedCounterTest, MayBeReadWhileItsOwnerWrites) {
-  constexpr size_t kAdditions = 50'000;
-  OwnedCounter counter;
-  std::vector<std::thread> readers;
-  for (int i = 0; i < 3; ++i) {
-    readers.emplace_back([&] {
-      size_t last = 0;
-      while (last < kAdditions) {
-        const size_t now = counter.value();
-        EXPECT_GE(now, last);
-        last = now;
-      }
-      EXPECT_EQ(last, kAdditions);
-    });
-  }
-  for (size_t i = 0; i < kAdditions; ++i) counter.Add(1);
-  for (std::thread& reader : readers) reader.join();
-}
-
 // All threads start together and run for longer than a time slice, so that additions overlap.
 TEST(SharedCounterTest, LosesNoUpdateOfManyWriters) {
   constexpr size_t kThreads = 4;

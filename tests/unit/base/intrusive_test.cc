@@ -20,11 +20,11 @@ struct ListItem {
   ListNode<ListItem> list_node;
 };
 
-std::vector<const ListItem*> Elements(const IntrusiveList<ListItem>& list) {
-  std::vector<const ListItem*> elements;
-  for (const ListItem* i = list.first(); i != nullptr; i = IntrusiveList<ListItem>::Next(i)) {
-    elements.push_back(i);
-  }
+// The elements of a list or a tree, from `first` on.
+template <typename Container, typename Item>
+std::vector<Item*> Elements(Item* first) {
+  std::vector<Item*> elements;
+  for (Item* i = first; i != nullptr; i = Container::Next(i)) elements.push_back(i);
   return elements;
 }
 
@@ -34,7 +34,7 @@ TEST(IntrusiveListTest, AgreesWithAStdList) {
   // Zero-filled memory is an empty list.
   alignas(IntrusiveList<ListItem>) char memory[sizeof(IntrusiveList<ListItem>)] = {};
   auto& list = *reinterpret_cast<IntrusiveList<ListItem>*>(memory);
-  std::list<const ListItem*> model;
+  std::list<ListItem*> model;
   for (int step = 0; step < 20'000; ++step) {
     ListItem* const item = &items[random.Below(items.size())];
     const auto at = std::find(model.begin(), model.end(), item);
@@ -53,7 +53,8 @@ TEST(IntrusiveListTest, AgreesWithAStdList) {
       ASSERT_EQ(item->list_node.prev, nullptr);
     }
     ASSERT_EQ(list.empty(), model.empty());
-    ASSERT_EQ(Elements(list), std::vector<const ListItem*>(model.begin(), model.end()));
+    ASSERT_EQ(Elements<IntrusiveList<ListItem>>(list.first()),
+              std::vector<ListItem*>(model.begin(), model.end()));
   }
 }
 
@@ -101,9 +102,6 @@ TEST(IntrusiveQueueTest, AgreesWithAStdDeque) {
   EXPECT_GT(emptied, 100u);
 }
 
-}  // namespace
-namespace {
-
 struct TreeItem {
   int key = 0;
   int tie = 0;
@@ -120,17 +118,11 @@ struct PointeeBefore {
 };
 using Model = std::set<TreeItem*, PointeeBefore>;
 
-std::vector<TreeItem*> Elements(const OrderedTree<TreeItem>& tree) {
-  std::vector<TreeItem*> elements;
-  for (TreeItem* i = tree.First(); i != nullptr; i = OrderedTree<TreeItem>::Next(i))
-    elements.push_back(i);
-  return elements;
-}
-
 void ExpectSame(const OrderedTree<TreeItem>& tree, const Model& model) {
   ASSERT_EQ(tree.size(), model.size());
   ASSERT_EQ(tree.empty(), model.empty());
-  ASSERT_EQ(Elements(tree), std::vector<TreeItem*>(model.begin(), model.end()));
+  ASSERT_EQ(Elements<OrderedTree<TreeItem>>(tree.First()),
+            std::vector<TreeItem*>(model.begin(), model.end()));
   ASSERT_EQ(tree.First(), model.empty() ? nullptr : *model.begin());
   ASSERT_EQ(tree.Last(), model.empty() ? nullptr : *model.rbegin());
 }

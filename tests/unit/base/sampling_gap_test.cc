@@ -65,9 +65,6 @@ TEST(SampleGapTest, GapsAreDistributedExponentially) {
   }
 }
 
-}  // namespace
-namespace {
-
 class CountdownTest : public ::testing::Test {
  protected:
   CountdownTest() { countdown_.Reset(counter_); }

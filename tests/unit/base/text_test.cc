@@ -66,10 +66,6 @@ TEST(DurationTest, RejectsOtherText) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 std::string Decimal(uint64_t value, size_t width) {
   char buffer[64];
   snprintf(buffer, sizeof(buffer), "%*" PRIu64, static_cast<int>(width), value);
@@ -156,5 +152,4 @@ TEST(UtcTimeTest, AgreesWithTheCLibrary) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

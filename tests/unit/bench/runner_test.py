@@ -22,7 +22,7 @@ import unittest
 
 PROJECT, BIN, STANDIN, SPY = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, os.path.join(PROJECT, "bench"))
-from runner import apps, peers, process, programs, redis, server, statistics, verdict  # noqa: E402
+from runner import apps, peers, process, programs, statistics, verdict  # noqa: E402
 from runner.statistics import Interval, Ratio  # noqa: E402
 
 LIBC = peers.c_library_path()
@@ -47,23 +47,6 @@ class Arithmetic(unittest.TestCase):
         # %, and 2 or less with P(B(9, 2/9) >= 5) = 3.1 %.
         for seed in (1, 2):
             self.assertEqual(statistics.bootstrap_median(range(1, 10), seed), (2, 8))
-
-
-class Servers(unittest.TestCase):
-    def test_what_the_table_says(self):
-        # Ten seconds for each tenth; the quiet ones end after 50 and 100 seconds. The second allocator rounds up more.
-        records = {"a": [[at, 2048 if at == 50 else 4096, 1024, at / 10] for at in range(0, 101, 10)],
-                   "b": [[at, 8192, 1536, 0.5] for at in range(0, 101, 10)]}
-        heading, rows = server.table({"minutes": 100 / 60, "records": records})
-        self.assertEqual(len(heading), 6)
-        self.assertEqual(rows, [["a", "3.8", "4.0", "2.0", "4.0", "10.0"], ["b", "8.0", "8.0", "8.0", "8.0", "0.5"],
-                                ["objects", "1.0", "1.0", "", "", ""]])
-
-    def test_the_same_seed_gives_the_same_commands(self):
-        first, second = (server.batch(random.Random(7), 2) for _ in range(2))
-        self.assertEqual(first, second)
-        self.assertEqual(first.count(b"*"), server.COMMANDS_PER_BATCH)
-        self.assertEqual(redis.command("SET", "key", b"v"), b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\nv\r\n")
 
 
 def wild(generator):

@@ -8,7 +8,6 @@
 //   STANDIN_CRASH_IN    the number, from 0, of the preloaded run that crashes
 #include <dlfcn.h>
 #include <limits.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -18,7 +18,6 @@
 #include "image/find_root.h"
 #include "image/mirror.h"
 #include "image/snapshot.h"
-#include "image/text.h"
 
 namespace cli {
 namespace {
@@ -109,47 +108,6 @@ TEST(CoreImageTest, ThreadsWithTheirRegistersAndSignals) {
   EXPECT_FALSE(threads[1].signal.code.has_value());
 }
 
-TEST(CoreImageTest, WrongHeadersDoNoHarm) {
-  Core core;
-  core.Add(0x10000, std::string(0x2000, 'a'));
-  core.Add(0x11000, std::string(0x1000, 'b'));                        // overlaps
-  core.Add(0x20000, "c", UINT64_MAX);                                 // wraps around
-  core.Add(0x30000, std::string(0x1000, 'd'), uint64_t{1} << 60);     // very long
-  core.AddNote(NT_FILE, Numbers({UINT64_MAX / 3, 0x1000, 1, 2, 3}));  // too many files
-  core.AddNote(NT_PRPSINFO, "short");
-  core.AddNote(NT_AUXV, "short");
-  const MemoryFile file(core.Text());
-  CoreImage image(file.path());
-  char byte = 0;
-  EXPECT_TRUE(image.Read(0x11000, &byte, 1));
-  EXPECT_EQ(byte, 'a');
-  EXPECT_FALSE(image.Read(0x20000, &byte, 1));
-  EXPECT_TRUE(image.Read(0x30000, &byte, 1));
-  EXPECT_FALSE(image.Read(0x40000, &byte, 1));
-  EXPECT_NE(image.missing(), "");
-  EXPECT_FALSE(FindRoot(image).has_value());
-  EXPECT_EQ(image.info().pid, 0);
-}
-
-TEST(FilePagesTest, PagesThatAreNotZero) {
-  Core core;
-  core.Add(0x10000,
-           std::string(0x1000, 'a') + std::string(0x2000, '\0') + std::string(0x1000, 'b'));
-  core.Add(0x20000, std::string(0x2000, 'c'));
-  const MemoryFile file(core.Text());
-  CoreImage image(file.path());
-  const FilePages pages = ReadFilePages(image);
-  ASSERT_EQ(pages.uses.size(), 2u);
-  EXPECT_EQ(pages.uses[0].resident_bytes, 0x2000u);
-  ResidentPages resident(pages.pages, pages.uses);
-  EXPECT_EQ(resident.Count(0x10000, 0x3000), 0x1000u);
-  EXPECT_EQ(resident.Count(0x12000, 0x20000), 0x3000u);
-  const std::vector<PageRun> part = pages.pages(0x21, 0x30);
-  ASSERT_EQ(part.size(), 1u);
-  EXPECT_EQ(part[0].first, 0x21u);
-  EXPECT_EQ(part[0].pages, 1u);
-}
-
 // The kernel and gcore leave holes for pages of zeroes.
 TEST(SparseCoreTest, HolesAreNotRead) {
   constexpr uint64_t kHole = uint64_t{1} << 40;
@@ -187,31 +145,6 @@ TEST(SparseCoreTest, HolesAreNotRead) {
   EXPECT_EQ(byte, '\0');
   EXPECT_TRUE(mirror.Read(kStart + kHole - 1, &byte, 1));
   EXPECT_EQ(byte, 'b');
-}
-
-TEST(SparseCoreTest, MemoryThatTheFileLacksIsNoHole) {
-  Core core;
-  core.Add(0x10000, std::string(0x1000, 'a'), 0x3000);
-  core.Add(0x14000, std::string(0x1000, 'b'));
-  const MemoryFile file(core.Text());
-  CoreImage image(file.path());
-  Address end = 0xf000;
-  for (const auto& [first, last] : image.PartsInMemory(0xf000, 0x16000)) {
-    EXPECT_EQ(first, end);
-    end = last;
-  }
-  EXPECT_EQ(end, 0x16000u);
-}
-
-TEST(SnapshotTest, ADamagedNoteIsQuotedWithoutItsEscapes) {
-  for (const char* const note : {"\x1b[1m", "{\"format\": \"\xff\"}", "[\x07"}) {
-    try {
-      static_cast<void>(ParseSnapshot(note));
-      ADD_FAILURE() << "it was accepted";
-    } catch (const BadImage& error) {
-      EXPECT_EQ(CleanText(error.what()), error.what());
-    }
-  }
 }
 
 TEST(SnapshotTest, EachNumberIsWhole) {

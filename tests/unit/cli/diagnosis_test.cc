@@ -128,22 +128,6 @@ TEST(DiagnosisTest, TheRemedyOfGrowthFitsTheProcess) {
   EXPECT_FALSE(says("SAMPLE_PARAMETER")) << "it samples already";
 }
 
-TEST(DiagnosisTest, ARequestIsARemedyIfTheProcessCarriesItOut) {
-  Facts facts = Plain();
-  facts.target = "7";
-  facts.heap.free_pages = 150 * kMiB;
-  const auto remedy = [&facts](RequestTime when) {
-    facts.requests = when;
-    return Diagnose(facts).remedy;
-  };
-  EXPECT_EQ(remedy(RequestTime::kNever).find("call tcmalloc_release_free_memory(), lower"), 0u);
-  EXPECT_EQ(remedy(RequestTime::kAtOnce).find("run 'tcmalloc release 7', lower"), 0u);
-  EXPECT_EQ(remedy(RequestTime::kAtNextAllocation)
-                .find("run 'tcmalloc release 7' (carried out when the process allocates next; at "
-                      "once if it is started with TCMALLOC_BACKGROUND=1), lower"),
-            0u);
-}
-
 TEST(DiagnosisTest, NotableGrowthComesFirst) {
   Facts facts = Plain();
   facts.heap.fragmentation = 150 * kMiB;
@@ -158,26 +142,6 @@ TEST(DiagnosisTest, NotableGrowthComesFirst) {
   facts.heap.fragmentation = 1500 * kMiB;
   facts.growth->in_use_bytes = 9 * kMiB;
   EXPECT_EQ(Diagnose(facts).verdict, "fragmentation");
-}
-
-TEST(GrowthTest, ListsWhatGrew) {
-  Statistics before;
-  before.figures = {{"in_use_bytes", 1000}, {"large_in_use_bytes", 500}};
-  before.classes = {{}, {.object_bytes = 16, .in_use_objects = 10}, {.object_bytes = 48}};
-  Statistics after = before;
-  after.figures = {{"in_use_bytes", 1500}, {"large_in_use_bytes", 900}};
-  after.classes[1].in_use_objects = 5;
-  after.classes[2].in_use_objects = 100;
-  const Growth growth = GrowthOver({before, after}, 2);
-  EXPECT_EQ(growth.in_use_bytes, 500);
-  EXPECT_EQ(growth.bytes_per_second(), 250);
-  EXPECT_TRUE(growth.steady);
-  EXPECT_FALSE(GrowthOver({before, after, after}, 2).steady);
-  ASSERT_EQ(growth.parts.size(), 2u);
-  EXPECT_EQ(growth.parts[0].what, "objects of 48 bytes");
-  EXPECT_EQ(growth.parts[0].bytes, 4800);
-  EXPECT_EQ(growth.parts[1].what, "large objects");
-  EXPECT_EQ(growth.parts[1].bytes, 400);
 }
 
 constexpr SizeClassStatistics kClass = {
@@ -198,16 +162,6 @@ TEST(ClassUseTest, CachedObjectsAreNotInUse) {
   AddClassUse(stats, {{.spans = 1, .used_objects = 8, .used_resident_bytes = 7000}}, &other);
   EXPECT_EQ(other.in_use, 7000u);
   EXPECT_EQ(other.untouched, 1000u);
-}
-
-TEST(ClassUseTest, ContradictionsDoNoHarm) {
-  SizeClassStatistics stats = kClass;
-  stats.cached_objects = 1000;
-  HeapUse use;
-  AddClassUse(stats, {{.spans = 1, .used_objects = 1, .used_resident_bytes = 500}}, &use);
-  EXPECT_EQ(use.sum(), 500u);
-  AddClassUse({}, {{.spans = 1, .used_objects = 9, .free_resident_bytes = 70}}, &use);
-  EXPECT_EQ(use.sum(), 570u);
 }
 
 }  // namespace

@@ -10,16 +10,6 @@
 namespace cli {
 namespace {
 
-TEST(DifferenceTest, LinesOfJsonAndArrays) {
-  EXPECT_EQ(ParseFigures("{\"in_use_bytes\":1}\n{\"in_use_bytes\":2}\n{\"in_use", "a")
-                .bytes.at("in_use_bytes"),
-            2);
-  const Figures list = ParseFigures(R"([{"pid":7,"in_use_bytes":5},{"pid":8}])", "a");
-  EXPECT_EQ(list.bytes.at("processes 7, in_use_bytes"), 5);
-  const Figures shares = ParseFigures(R"({"shares":[{"name":"stacks","bytes":5}]})", "a");
-  EXPECT_EQ(shares.bytes.at("shares stacks"), 5);
-}
-
 TEST(DifferenceTest, AnythingElseIsRefused) {
   for (const char* const text : {"", "hello", "hello world\n", "12", "\"text\"", "a 1\nb\n"}) {
     EXPECT_THROW(ParseFigures(text, "file"), Failure) << text;

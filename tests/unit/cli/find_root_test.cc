@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The search for the root reads nothing that would change the target, and finds what it should.
+// tests/command/distrust_test.py has a process with a sparse file.
 #include "image/find_root.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/fake_image.h"
 #include "image/modules.h"
-#include "image/process_image.h"
 
 namespace cli {
 namespace {
@@ -151,64 +148,6 @@ TEST(FindRootTest, VariablesOfAFileWithoutCode) {
   target.Add(Variables(0x20000, 0x30000, "/bin/program"), {{0x20000, 0x30000}});
   target.PutRoot(0x20100);
   EXPECT_TRUE(FindRoot(target).has_value());
-}
-
-// This process, without the magic of the root in it, so that everything is searched.
-class OwnProcessWithoutRoot : public Image {
- public:
-  [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override {
-    if (!live_.Read(address, out, bytes)) return false;
-    char* const text = static_cast<char*>(out);
-    for (size_t i = 0; i + 7 <= bytes; ++i) {
-      if (memcmp(text + i, "TCMROOT", 7) == 0) text[i] = 'X';
-    }
-    return true;
-  }
-  std::vector<Mapping> Mappings() override { return live_.Mappings(); }
-  std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override {
-    return live_.PartsInMemory(start, end);
-  }
-  int64_t NowMs(int clock) override { return live_.NowMs(clock); }
-
- private:
-  LiveImage live_{getpid()};
-};
-
-TEST(FindRootTest, ASparseFileInMemoryStaysSparse) {
-  constexpr size_t kBytes = size_t{64} << 20;
-  const int file = memfd_create("data", MFD_CLOEXEC);
-  ASSERT_EQ(ftruncate(file, kBytes), 0);
-  std::vector<void*> views;
-  for (const int rights : {PROT_READ, PROT_READ | PROT_WRITE}) {
-    views.push_back(mmap(nullptr, kBytes, rights, MAP_SHARED, file, 0));
-    views.push_back(mmap(nullptr, kBytes, rights, MAP_PRIVATE, file, 0));
-  }
-  OwnProcessWithoutRoot target;
-  EXPECT_FALSE(FindRoot(target).has_value());
-  static_cast<void>(ReadModules(target));
-  struct stat status = {};
-  ASSERT_EQ(fstat(file, &status), 0);
-  EXPECT_EQ(status.st_blocks, 0);
-  for (void* const view : views) munmap(view, kBytes);
-  close(file);
-}
-
-TEST(LiveImageTest, PartsInMemoryAreThePagesThatWereTouched) {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* const memory =
-      mmap(nullptr, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  char* const bytes = static_cast<char*>(memory);
-  madvise(memory, 8 * page, MADV_NOHUGEPAGE);
-  bytes[2 * page] = bytes[3 * page] = bytes[6 * page] = 1;
-  const auto start = reinterpret_cast<Address>(memory);
-  LiveImage live(getpid());
-  const std::vector<std::pair<Address, Address>> parts =
-      live.PartsInMemory(start + 1, start + 6 * page + 100);
-  const std::vector<std::pair<Address, Address>> expected = {
-      {start + 2 * page, start + 4 * page}, {start + 6 * page, start + 6 * page + 100}};
-  EXPECT_EQ(parts, expected);
-  munmap(memory, 8 * page);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Maps of compiled functions: valid ones, as programs write them, and invalid ones.
+// Maps of compiled functions: valid ones, as programs write them, and invalid ones. The names in
+// reports and snapshots: tests/command/jit_test.py.
 #include "image/jit_names.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -15,9 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/fake_image.h"
 #include "image/process_image.h"
-#include "image/snapshot.h"
 #include "image/symbolizer.h"
 
 namespace cli {
@@ -107,21 +105,6 @@ class OwnPerfMap : public testing::Test {
   Symbolizer symbolizer_{FileSearch(getpid()), image_};
 };
 
-TEST_F(OwnPerfMap, NamesAddressesThatNoFileHas) {
-  Append("1000 10 \x1b[31mred\xff\n");
-  EXPECT_EQ(symbolizer_.FramesAt(0x100f).back().function, "?[31mred?");
-  EXPECT_EQ(symbolizer_.FramesAt(0x1010).back().function, "0x1010");
-  EXPECT_EQ(symbolizer_.FramesAt(0xfff).back().function, "0xfff");
-  EXPECT_TRUE(symbolizer_.Problems().empty());
-}
-
-TEST_F(OwnPerfMap, NamesNoFunctionOfAFile) {
-  Append("1 fffffffffffffff0 everything\n");
-  const auto at = reinterpret_cast<Address>(&ParsePerfMap);
-  EXPECT_EQ(symbolizer_.FramesAt(at).back().function, "cli::ParsePerfMap");
-  EXPECT_EQ(symbolizer_.FramesAt(0x10).back().function, "everything");
-}
-
 TEST_F(OwnPerfMap, IsReadAgainWhenItHasChanged) {
   symbolizer_.UpdateJitNames();
   EXPECT_EQ(symbolizer_.FramesAt(0x1000).back().function, "0x1000");
@@ -160,28 +143,6 @@ TEST_F(OwnPerfMap, ThatIsNoFile) {
   EXPECT_EQ(symbolizer_.FramesAt(0x1000).back().function, "0x1000");
   ASSERT_EQ(symbolizer_.Problems().size(), 1u);
   EXPECT_EQ(symbolizer_.Problems()[0], path_ + ": is not a regular file");
-}
-
-TEST_F(OwnPerfMap, OfAnEarlierProcess) {
-  Append("1000 10 earlier\n");
-  const timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
-  ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), long_ago, 0), 0);
-  EXPECT_EQ(symbolizer_.FramesAt(0x1000).back().function, "0x1000");
-  ASSERT_EQ(symbolizer_.Problems().size(), 1u);
-  EXPECT_NE(symbolizer_.Problems()[0].find("before the process started"), std::string::npos);
-}
-
-TEST(JitNamesTest, OfASnapshot) {
-  SnapshotFacts facts;
-  facts.jit_functions = {{.start = 0x1000, .end = 0x1010, .name = "work"},
-                         {.start = 0x1010, .end = 0x1020, .name = "\x1b"}};
-  const SnapshotFacts read = ParseSnapshot(SnapshotText(facts));
-  ASSERT_EQ(read.jit_functions.size(), 2u);
-  EXPECT_EQ(read.jit_functions[0].end, 0x1010u);
-  EXPECT_EQ(read.jit_functions[0].name, "work");
-  EXPECT_EQ(read.jit_functions[1].name, "?");
-  std::swap(facts.jit_functions[0], facts.jit_functions[1]);
-  EXPECT_THROW(ParseSnapshot(SnapshotText(facts)), BadImage);
 }
 
 }  // namespace

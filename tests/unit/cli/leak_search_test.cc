@@ -14,13 +14,9 @@
 #include "heap/told_to_checker.h"
 #include "image/find_root.h"
 #include "image/process_image.h"
+#include "malloc/tc_names.h"
 #include "tcmalloc/leak_checker.h"
 #include "tcmalloc/tcmalloc.h"
-
-extern "C" {
-void* tc_malloc(size_t size);
-void tc_free(void* object);
-}
 
 namespace cli {
 namespace {
@@ -87,17 +83,6 @@ TEST_F(LeakSearchTest, GuardedObjectsAreObjectsWhileTheyAreInUse) {
   EXPECT_GT(find(object)->handed_out_ms, 0);
   EXPECT_EQ(find(freed), all.end());
   tc_free(object);
-}
-
-TEST_F(LeakSearchTest, RegisteredRootsAreRead) {
-  static char root[64];
-  ASSERT_NE(tcmalloc_leaks_register_roots(root, sizeof(root)), 0);
-  const ToldToChecker told = ReadToldToChecker(target_, &guards_);
-  tcmalloc_leaks_unregister_roots(root, sizeof(root));
-  ASSERT_EQ(told.roots.size(), 1u);
-  EXPECT_EQ(told.roots[0].start, StartOf(root));
-  EXPECT_EQ(told.roots[0].end, StartOf(root) + sizeof(root));
-  EXPECT_EQ(guards_.size(), 2u);
 }
 
 TEST_F(ObjectRecordsTest, HaveSitesSizesAndWhatIsNotToBeReported) {

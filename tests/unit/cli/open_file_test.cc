@@ -5,13 +5,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "testing/fake_tree.h"
 
 namespace cli {
 namespace {
@@ -20,18 +20,12 @@ class OpenFileTest : public testing::Test {
  protected:
   OpenFileTest() {
     std::filesystem::create_directories(folder_ + "/root/sub");
-    Write(folder_ + "/outside", "outside");
-    Write(folder_ + "/root/inside", "inside");
+    tree_.Write("/outside", "outside");
+    tree_.Write("/root/inside", "inside");
     root_ = OpenDirectory(folder_ + "/root");
   }
-  ~OpenFileTest() override {
-    close(root_);
-    std::filesystem::remove_all(folder_);
-  }
+  ~OpenFileTest() override { close(root_); }
 
-  static void Write(const std::string& path, const std::string& text) {
-    std::ofstream(path) << text;
-  }
   void Link(const std::string& to, const std::string& name) const {
     std::filesystem::create_symlink(to, folder_ + "/root/" + name);
   }
@@ -46,7 +40,8 @@ class OpenFileTest : public testing::Test {
     return text;
   }
 
-  const std::string folder_ = testing::TempDir() + "open_file_" + std::to_string(getpid());
+  const tcmalloc::FakeTree tree_;
+  const std::string folder_ = tree_.root();
   int root_ = -1;
 };
 

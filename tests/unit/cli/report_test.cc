@@ -108,12 +108,7 @@ TEST(ReportTest, NothingEndsThePagesScript) {
   const std::vector<CallSite> sites = Sites();
   const std::string html =
       HtmlOf({.title = "</script>", .sites = &sites, .timeline = {{1, 2, 3, 4}}});
-  size_t ends = 0;
-  for (size_t at = html.find("</script>"); at != std::string::npos;
-       at = html.find("</script>", at + 1)) {
-    ++ends;
-  }
-  EXPECT_EQ(ends, 2u);
+  EXPECT_EQ(CountIn(html, "</script>"), 2u);
   EXPECT_NE(html.find("\"timeline\":[[1,2,3,4]]"), std::string::npos);
   EXPECT_EQ(html.find("/*DATA*/"), std::string::npos);
 }

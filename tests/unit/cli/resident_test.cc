@@ -95,17 +95,6 @@ TEST(ResidentPagesTest, PagesOfZeroesAreNotResident) {
   EXPECT_EQ(shared.Count(100 * kPage, 10 * kPage), 2 * kPage);
 }
 
-TEST(ResidentPagesTest, TakenPagesAreNotLeft) {
-  ResidentPages pages(SourceOf({{100, kPresent | kExclusive}, {101, kPresent | kExclusive}}),
-                      {MappingOf(100, 10, 2)});
-  EXPECT_EQ(pages.Take(100 * kPage, kPage), kPage);
-  EXPECT_EQ(pages.Left(0), kPage);
-  pages.TakeFrom(0, 5 * kPage);
-  EXPECT_EQ(pages.Left(0), 0u);
-  pages.PutBack();
-  EXPECT_EQ(pages.Left(0), 2 * kPage);
-}
-
 Mapping Area(Address start, Address end, bool writable, const char* name = "") {
   return {.start = start, .end = end, .readable = writable, .writable = writable, .name = name};
 }

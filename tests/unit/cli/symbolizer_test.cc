@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads modules and names of this process, and of files that have changed.
+// Demangles names, and reads a library's line table. tests/command reads the files of processes,
+// and files that were replaced.
 #include "image/symbolizer.h"
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
-#include "cli/fake_image.h"
 #include "image/module_files.h"
-#include "image/process_image.h"
 
 namespace cli {
 namespace {
@@ -81,56 +78,6 @@ TEST_F(LinesTest, NoneOfAnotherFunction) {
   EXPECT_EQ(At("after", 0), "after (:0)");
   EXPECT_EQ(At("after", 60), "after (:0)");
   EXPECT_EQ(At("last", 8), "last (:0)");
-}
-
-// A copy of this program in a file, as a module of this process.
-class ModuleOfFile : public testing::Test {
- protected:
-  ModuleOfFile() {
-    std::filesystem::copy_file("/proc/self/exe", path_);
-    LiveImage image(getpid());
-    for (const Module& module : ReadModules(image)) {
-      if (module.path == std::filesystem::read_symlink("/proc/self/exe")) module_ = module;
-    }
-    module_.path = path_;
-    module_.start = 0;  // not mapped here
-  }
-  ~ModuleOfFile() override { std::filesystem::remove(path_); }
-
-  ModuleFile Open() {
-    ModuleFile file = OpenModuleFile(FileSearch(getpid()), module_);
-    if (file.descriptor >= 0) close(file.descriptor);
-    return file;
-  }
-
-  const std::string path_ = testing::TempDir() + "module_" + std::to_string(getpid());
-  Module module_;
-};
-
-TEST_F(ModuleOfFile, ThatIsTheOneInMemory) {
-  EXPECT_GE(Open().descriptor, 0);
-  module_.build_id.clear();
-  EXPECT_GE(Open().descriptor, 0);  // its headers identify it
-}
-
-TEST_F(ModuleOfFile, ThatWasReplaced) {
-  module_.build_id = "0123456789";
-  const ModuleFile file = Open();
-  EXPECT_LT(file.descriptor, 0);
-  EXPECT_NE(file.problem.find(path_ + " was replaced: the process has build id 0123456789"),
-            std::string::npos)
-      << file.problem;
-  module_.build_id.clear();
-  module_.head.back() ^= 1;
-  EXPECT_LT(Open().descriptor, 0);
-  EXPECT_NE(Open().problem.find("it was replaced"), std::string::npos);
-}
-
-TEST_F(ModuleOfFile, ThatIsAPipe) {
-  std::filesystem::remove(path_);
-  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  module_.build_id = "0123456789";
-  EXPECT_LT(Open().descriptor, 0);  // must not wait for a writer
 }
 
 }  // namespace

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests the handling of other programs' text at the places where it enters this program.
+// tests/command/distrust_test.py tests the places where other programs' text enters this program.
 #include "image/text.h"
 
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
-
-#include "image/process.h"
-#include "report/statistics_report.h"
 
 namespace cli {
 namespace {
@@ -43,29 +37,6 @@ TEST(CleanTextTest, ReplacesWhatIsNoText) {
   EXPECT_EQ(CleanText("\xf4\x90\x80\x80"), "????");  // too large
   EXPECT_EQ(CleanText("\xff\xfe"), "??");
   EXPECT_EQ(CleanText("a\xe2\x82"), "a??");  // cut
-}
-
-class NamedThread : public testing::Test {
- protected:
-  NamedThread() { prctl(PR_GET_NAME, before_); }
-  ~NamedThread() override { prctl(PR_SET_NAME, before_); }
-
-  char before_[16] = {};
-};
-
-TEST_F(NamedThread, HasACleanName) {
-  prctl(PR_SET_NAME, "\033[1m a b \xe9");
-  EXPECT_EQ(ThreadName(getpid(), getpid()), "?[1m a b ?");
-  const auto info = ReadProcessInfo(getpid());
-  ASSERT_TRUE(info.has_value());
-  EXPECT_EQ(info->name, "?[1m a b ?");
-  EXPECT_NO_THROW(static_cast<void>(ProcessJson(*info).dump()));
-}
-
-TEST(ParseMappingTest, HasACleanName) {
-  const auto mapping = ParseMapping("1000-2000 rw-p 00000000 00:00 0   /tmp/a b \033[1m\xff");
-  ASSERT_TRUE(mapping.has_value());
-  EXPECT_EQ(mapping->name, "/tmp/a b ?[1m?");
 }
 
 }  // namespace

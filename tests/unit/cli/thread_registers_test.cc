@@ -52,23 +52,6 @@ TEST(ThreadRegistersTest, TheStatusIsThatOfThisMachinesHeaders) {
   EXPECT_EQ(ThreadStatus(*thread), BytesOf(status));
 }
 
-TEST(ThreadRegistersTest, TheSignalIsThatOfThisMachinesHeaders) {
-  siginfo_t info = {};
-  info.si_signo = SIGSEGV;
-  info.si_code = SEGV_MAPERR;
-  info.si_addr = reinterpret_cast<void*>(0x1234);
-  auto signal = ParseSignal(BytesOf(info), sizeof(void*));
-  ASSERT_TRUE(signal.has_value());
-  EXPECT_EQ(signal->number, SIGSEGV);
-  EXPECT_EQ(signal->code, SEGV_MAPERR);
-  EXPECT_EQ(signal->address, 0x1234u);
-  info.si_code = SI_KERNEL;
-  EXPECT_FALSE(ParseSignal(BytesOf(info), sizeof(void*))->address.has_value());
-  info.si_signo = SIGABRT;
-  info.si_code = SEGV_MAPERR;
-  EXPECT_FALSE(ParseSignal(BytesOf(info), sizeof(void*))->address.has_value());
-  EXPECT_FALSE(ParseSignal("short", sizeof(void*)).has_value());
-}
 #endif
 
 TEST(ThreadRegistersTest, Arm64) {

@@ -11,20 +11,6 @@
 namespace cli {
 namespace {
 
-TEST(PlotPointsTest, OfTwoNeighboursTheOneWithMoreResidentMemoryStays) {
-  std::vector<PlotPoint> points;
-  for (const uint64_t bytes : {1, 2, 4, 3, 5, 6}) {
-    AddPoint({.time_ms = static_cast<int64_t>(points.size()), .resident_bytes = bytes}, 6, &points);
-  }
-  EXPECT_EQ(points.size(), 6u);
-  AddPoint({.time_ms = 6, .resident_bytes = 0}, 6, &points);
-  std::vector<int64_t> times;
-  for (const PlotPoint& point : points) times.push_back(point.time_ms);
-  // The first point, two pairs, one without a neighbour, and the last one.
-  EXPECT_EQ(times, (std::vector<int64_t>{0, 2, 4, 5, 6}));
-  EXPECT_EQ(points[1].resident_bytes, 4u);
-}
-
 TEST(PlotPointsTest, OfMillionsOfReadingsFewStayAndThePeakAmongThem) {
   constexpr size_t kMost = 100;
   constexpr int64_t kReadings = 2'000'000;

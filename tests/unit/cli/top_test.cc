@@ -148,23 +148,6 @@ TEST(TopDataTest, BothRatesAreOfTheSameTime) {
   EXPECT_EQ(rates.growth, double(1 << 20));
 }
 
-TEST(TopDataTest, CallSitesThatLookTheSameAreOneRow) {
-  const SourceFrame work{.function = "Work", .file = "/src/work.cc", .line = 7};
-  const SourceFrame main{.function = "main"};
-  ProcessView view = ViewOf({FiguresOf(1 << 20, 1000)}, {{1000, 3, 1 << 10}});
-  view.samples = view.sample_history.back();
-  view.sites = {
-      {.stack = {10, 30}, .frames = {&work, &main}, .samples = 2, .objects = 20, .bytes = 2048},
-      {.stack = {11, 30}, .frames = {&work, &main}, .samples = 1, .objects = 10, .bytes = 1024},
-      {.stack = {11, 30}, .frames = {&work}, .samples = 1, .objects = 10, .bytes = 1024}};
-  const Table table = DataOfProcess(view).tables.back();
-  ASSERT_EQ(table.rows.size(), 2u);
-  const Row* const largest = Arrange(table, 0, false, "")[0];
-  EXPECT_EQ(largest->cells[0].text, "3.0 KiB");
-  EXPECT_EQ(largest->cells[1].text, "30");
-  EXPECT_EQ(largest->cells[2].text, "3");
-}
-
 TEST(NameThreadsTest, ByTheStackThatHasTheSlot) {
   const std::vector<Mapping> mappings = {{.start = 0x1000, .end = 0x9000},
                                          {.start = 0x10000, .end = 0x20000},

@@ -3,12 +3,10 @@
 // object.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include "base/size_classes.h"
 #include "malloc/program.h"
 #include "malloc/tc_names.h"
 #include "process/heap.h"
@@ -85,55 +83,6 @@ TEST(ModelTest, RandomOperations) {
   const HeapStats s = CollectStats(heap);
   EXPECT_EQ(s.in_use_bytes, in_use_before);
   EXPECT_EQ(s.page_heap_free_bytes, 0u);
-}
-
-// The program uses parts of large objects, with the real OS: calloc must return zeroes, also where
-// the memory was released in part, is in hugepages, or was moved.
-TEST(ModelTest, LargeZeroedObjectsAreZero) {
-  SeededRandom random(77);
-  struct Object {
-    char* p;
-    size_t size;
-  };
-  std::vector<Object> live;
-  const auto use = [&random](const Object& object) {
-    if (random.OneIn(3)) memset(object.p, 'x', object.size);
-    for (size_t n = random.Below(20); n > 0; --n) object.p[random.Below(object.size)] = 'y';
-  };
-  size_t live_bytes = 0;
-  for (int step = 0; step < 600; ++step) {
-    if (live.empty() || (live_bytes < (size_t{80} << 20) && random.OneIn(2))) {
-      const size_t size =
-          random.Between(kMaxSmallSize + 1, size_t{random.OneIn(8) ? 40u : 6u} << 20);
-      const bool zeroed = random.Below(3) > 0;
-      const Object object = {static_cast<char*>(zeroed ? tc_calloc(1, size) : tc_malloc(size)),
-                             size};
-      ASSERT_NE(object.p, nullptr);
-      if (zeroed) {
-        ASSERT_TRUE(IsZero(object.p, size)) << "step " << step << ", " << size << " bytes";
-      }
-      use(object);
-      live.push_back(object);
-      live_bytes += size;
-      continue;
-    }
-    std::swap(live[random.Below(live.size())], live.back());
-    Object& object = live.back();
-    live_bytes -= object.size;
-    if (random.OneIn(4)) {
-      object.size = random.Between(kMaxSmallSize + 1, 2 * object.size);
-      object.p = static_cast<char*>(tc_realloc(object.p, object.size));
-      ASSERT_NE(object.p, nullptr);
-      use(object);
-      live_bytes += object.size;
-    } else {
-      tc_free(object.p);
-      live.pop_back();
-    }
-    if (random.OneIn(20)) tc_malloc_trim(random.Below(size_t{8} << 20));
-  }
-  for (const Object& object : live) tc_free(object.p);
-  GlobalHeap().CheckInvariants();
 }
 
 }  // namespace

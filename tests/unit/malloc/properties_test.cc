@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the properties of a heap while no other code uses it and the test knows all objects.
+// tests/compat sets them.
 #include "malloc/properties.h"
 
 #include <gtest/gtest.h>
@@ -54,35 +55,6 @@ TEST(PropertiesTest, EveryNameOnceAndAnswered) {
   EXPECT_EQ(GetProperty(heap, "generic.heap_siz"), std::nullopt);
   EXPECT_EQ(GetProperty(heap, ""), std::nullopt);
   EXPECT_FALSE(SetProperty(heap, "no.such_property", 1));
-}
-
-TEST(PropertiesTest, SettingsAreSet) {
-  Heap& heap = NewHeap();
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.max_total_thread_cache_bytes", 5 * kMebibyte));
-  EXPECT_EQ(heap.registry.limits().total, 5 * kMebibyte);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.min_per_thread_cache_bytes", 200000));
-  EXPECT_EQ(heap.registry.limits().min_per_cache, 200000u);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.heap_limit_mb", 300));
-  EXPECT_EQ(heap.page_heap.governor()->limits().hard_bytes, 300 * kMebibyte);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 7));
-  EXPECT_EQ(heap.page_heap.hints().releasing.value(), Releasing::kEager);
-  const Figures f(heap);
-  EXPECT_EQ(f["tcmalloc.max_total_thread_cache_bytes"], 5 * kMebibyte);
-  EXPECT_EQ(f["tcmalloc.min_per_thread_cache_bytes"], 200000u);
-  EXPECT_EQ(f["tcmalloc.heap_limit_mb"], 300u);
-  EXPECT_EQ(f["tcmalloc.hard_usage_limit_bytes"], 300 * kMebibyte);
-  EXPECT_EQ(f["tcmalloc.aggressive_memory_decommit"], 1u);
-
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.heap_limit_mb", 0));
-  EXPECT_EQ(heap.page_heap.governor()->limits().hard_bytes, kNoLimit);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.heap_limit_mb", SIZE_MAX));
-  EXPECT_EQ(heap.page_heap.governor()->limits().hard_bytes, kNoLimit);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.aggressive_memory_decommit", 0));
-  EXPECT_EQ(heap.page_heap.hints().releasing.value(), Releasing::kByPolicy);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 0));
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 524288));
-  EXPECT_EQ(GetProperty(heap, "tcmalloc.sample_parameter"), 524288u);
-  EXPECT_TRUE(SetProperty(heap, "tcmalloc.sample_parameter", 0));
 }
 
 TEST(PropertiesTest, LimitsAreReportedWithTheirHits) {

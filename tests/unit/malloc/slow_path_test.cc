@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Misuse causes one line that names the pointer, its state and the expected state, then an abort.
+// tests/process/misuse misuses pointers in all ways, with objects of all sizes.
 #include "malloc/slow_path.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -27,55 +27,6 @@ std::string Line(const void* p, const std::string& what) {
 
 #define EXPECT_MISUSE(statement, line) \
   EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line))
-
-constexpr char kNotInUse[] = "no object is in use there (freed before, or never the start of one)";
-
-std::string AlreadyFree(size_t size) {
-  return "double free, the object of " + std::to_string(size) + " bytes is already free";
-}
-
-TEST(SlowPathDeathTest, DoubleFreeOfSmallObjects) {
-  for (size_t i = 1; i < kNumSizeClasses; i += 6) {
-    const size_t size = kSizeClasses.size(static_cast<SizeClass>(i));
-    void* const kept = tc_malloc(size);
-    void* const p = tc_malloc(size);
-    tc_free(p);
-    // The thread's cache had no room for this large object, so it was alone in its span, which is
-    // free now.
-    const auto line = testing::AnyOf(Line(p, AlreadyFree(size)),
-                                     Line(p, size > 8192 ? kNotInUse : AlreadyFree(size)));
-    EXPECT_EXIT(tc_free(p), testing::KilledBySignal(SIGABRT), line);
-    EXPECT_EXIT(tc_free_sized(p, size), testing::KilledBySignal(SIGABRT), line);
-    tc_free(kept);
-  }
-}
-
-TEST(SlowPathDeathTest, DoubleFreeOfALargeObject) {
-  void* const p = tc_malloc(1000000);
-  tc_free(p);
-  EXPECT_MISUSE(tc_free(p), Line(p, kNotInUse));
-  EXPECT_MISUSE(tc_free_sized(p, 1000000), Line(p, kNotInUse));
-  EXPECT_MISUSE(tc_realloc(p, 10), Line(p, kNotInUse));
-}
-
-TEST(SlowPathDeathTest, InteriorPointers) {
-  char* const large = static_cast<char*>(tc_malloc(1000000));
-  const size_t bytes = tc_malloc_size(large);
-  EXPECT_MISUSE(
-      tc_free(large + bytes - kPageSize),
-      Line(large + bytes - kPageSize, "not the start of an object, but a pointer into one of " +
-                                          std::to_string(bytes) + " bytes"));
-  tc_free(large);
-  char* const small = static_cast<char*>(tc_malloc(200));
-  EXPECT_MISUSE(
-      {
-        tc_free(small + 16);
-        tc_malloc_trim(0);
-      },
-      Line(small + 16, "not the start of an object, but a pointer into one of " +
-                           std::to_string(tc_malloc_size(small)) + " bytes"));
-  tc_free(small);
-}
 
 TEST(SlowPathDeathTest, WrongSizes) {
   void* const small = tc_malloc(100);
@@ -129,24 +80,6 @@ TEST(SlowPathDeathTest, SizedFreesThatLeaveOutTheAlignment) {
       Line(held.back(), "the object has " + bytes + " bytes, but the sized free says " +
                             std::to_string(size) + " without the alignment of the allocation"));
   for (void* const p : held) tc_free_aligned_sized(p, 256, size);
-}
-
-TEST(SlowPathDeathTest, PointersToOtherThings) {
-  tc_free(tc_malloc(10));
-  static int in_the_image;
-  int on_the_stack = 0;
-  EXPECT_MISUSE(tc_free(&in_the_image),
-                Line(&in_the_image,
-                     "not an object, but a pointer into the image of the program or a library"));
-  void* volatile stack = &on_the_stack;
-  EXPECT_MISUSE(tc_free(stack), Line(stack, "not an object, but a pointer into a thread's stack"));
-}
-
-// The pointer is in the heap's memory, but not in a span in use.
-TEST(SlowPathDeathTest, FreePages) {
-  char* const p = static_cast<char*>(tc_malloc(1000000));
-  tc_free(p);
-  EXPECT_MISUSE(tc_free(p + 3 * kPageSize), Line(p + 3 * kPageSize, kNotInUse));
 }
 
 // Writes into freed objects of all classes, before and after their pages were released to the OS.

@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -113,12 +110,7 @@ TEST(LineReaderTest, ReadsLinesOfSeveralPieces) {
 // Which existing names are appended to, in a directory of several users and in the user's own.
 class AppendedFileTest : public testing::Test {
  protected:
-  AppendedFileTest() {
-    char name[] = "/tmp/files_test.XXXXXX";
-    folder_ = mkdtemp(name);
-    std::ofstream(Path("precious")) << "precious";
-  }
-  ~AppendedFileTest() override { std::filesystem::remove_all(folder_); }
+  AppendedFileTest() { tree_.Write("/precious", "precious"); }
 
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
   void LetOthersWrite(mode_t others) { ASSERT_EQ(chmod(folder_.c_str(), 0700 | others), 0); }
@@ -130,13 +122,10 @@ class AppendedFileTest : public testing::Test {
     close(file);
     return 0;
   }
-  std::string Contents(const std::string& name) {
-    std::ostringstream text;
-    text << std::ifstream(Path(name)).rdbuf();
-    return text.str();
-  }
+  std::string Contents(const std::string& name) { return tree_.Read("/" + name); }
 
-  std::string folder_;
+  const FakeTree tree_;
+  const std::string folder_ = tree_.root();
 };
 
 constexpr mode_t kSharedModes[] = {S_ISVTX | 0077, 0077, 0020, 0002};
@@ -180,7 +169,7 @@ TEST_F(AppendedFileTest, RefusesPlantedNames) {
 TEST_F(AppendedFileTest, RefusesFilesOfOthers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   LetOthersWrite(kSharedModes[0]);
-  std::ofstream(Path("theirs")) << "theirs";
+  tree_.Write("/theirs", "theirs");
   ASSERT_EQ(chown(Path("theirs").c_str(), 65534, 65534), 0);
   EXPECT_EQ(Append("theirs"), EPERM);
   EXPECT_EQ(Contents("theirs"), "theirs");
@@ -204,26 +193,19 @@ TEST_F(AppendedFileTest, Errors) {
 
 class OutputPathTest : public testing::Test {
  protected:
-  OutputPathTest() {
-    char name[] = "/tmp/output_path_test.XXXXXX";
-    folder_ = mkdtemp(name);
-  }
-  ~OutputPathTest() override { std::filesystem::remove_all(folder_); }
   std::string Path(const char* name) const { return folder_ + "/" + name; }
-  size_t Files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
-  }
 
-  std::string folder_;
+  const FakeTree tree_;
+  const std::string folder_ = tree_.root();
 };
 
 TEST_F(OutputPathTest, NothingIsCreatedOrChanged) {
   EXPECT_EQ(ErrorOfCreating(Path("new").c_str()), 0);
   EXPECT_EQ(ErrorOfCreatingIn(folder_.c_str()), 0);
-  EXPECT_EQ(Files(), 0u);
-  std::ofstream(Path("old")) << "text";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  tree_.Write("/old", "text");
   EXPECT_EQ(ErrorOfCreating(Path("old").c_str()), 0);
-  EXPECT_EQ(std::filesystem::file_size(Path("old")), 4u);
+  EXPECT_EQ(tree_.Read("/old"), "text");
   EXPECT_EQ(ErrorOfCreating("relative_name_that_nobody_has"), 0);
   // The target of a link is not examined.
   std::filesystem::create_symlink("/nowhere/file", Path("link"));
@@ -234,7 +216,7 @@ TEST_F(OutputPathTest, Errors) {
   errno = EDOM;
   EXPECT_EQ(ErrorOfCreating(Path("missing/file").c_str()), ENOENT);
   EXPECT_EQ(ErrorOfCreatingIn(Path("missing").c_str()), ENOENT);
-  std::ofstream(Path("file")) << "text";
+  tree_.Write("/file", "text");
   EXPECT_EQ(ErrorOfCreating(Path("file/below").c_str()), ENOTDIR);
   EXPECT_NE(ErrorOfCreatingIn(Path("file").c_str()), 0);
   EXPECT_EQ(ErrorOfCreating((folder_ + "/" + std::string(300, 'x')).c_str()), ENAMETOOLONG);
@@ -246,5 +228,4 @@ TEST_F(OutputPathTest, Errors) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

@@ -8,7 +8,6 @@
 
 #include <string>
 
-#include "base/config.h"
 #include "testing/in_child.h"
 
 namespace tcmalloc {

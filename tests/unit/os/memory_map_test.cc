@@ -7,9 +7,9 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "testing/random.h"
+#include "testing/fake_tree.h"
+#include "testing/guarded_pages.h"
 
 namespace tcmalloc {
 namespace {
@@ -114,32 +114,25 @@ TEST(ParseMemoryMappingTest, RefusesMalformedLines) {
   }
 }
 
-// The mapping is found by its first and last byte, but not by the next one. Inaccessible memory on
-// both sides keeps the kernel from merging mappings.
+// The mapping is found by its first and last byte, but not by the next one.
 TEST(FindMemoryMappingTest, FindsAllOfAMappingAndNoMore) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  char* const memory =
-      static_cast<char*>(mmap(nullptr, 4 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(memory, MAP_FAILED);
-  ASSERT_EQ(mprotect(memory + page, 2 * page, PROT_READ), 0);
-  const uintptr_t start = reinterpret_cast<uintptr_t>(memory + page);
-  for (const uintptr_t address : {start, start + page, start + 2 * page - 1}) {
+  const GuardedPages pages(2 * page);
+  for (const uintptr_t address : {pages.start(), pages.start() + page, pages.end() - 1}) {
     MemoryMapping mapping;
     ASSERT_TRUE(FindMemoryMapping(address, &mapping));
-    EXPECT_EQ(mapping.start, start);
-    EXPECT_EQ(mapping.end, start + 2 * page);
+    EXPECT_EQ(mapping.start, pages.start());
+    EXPECT_EQ(mapping.end, pages.end());
   }
   MemoryMapping mapping;
-  ASSERT_TRUE(FindMemoryMapping(start + 2 * page, &mapping));
-  EXPECT_EQ(mapping.start, start + 2 * page);
-  ASSERT_EQ(munmap(memory, 4 * page), 0);
+  ASSERT_TRUE(FindMemoryMapping(pages.end(), &mapping));
+  EXPECT_EQ(mapping.start, pages.end());
 }
 
 // A line may be longer than the buffer: mappings after a file with a long path are found.
 TEST(FindMemoryMappingTest, ReadsPastLongLines) {
-  char directory[] = "/tmp/memory_map_test.XXXXXX";
-  ASSERT_NE(mkdtemp(directory), nullptr);
-  const std::string path = std::string(directory) + "/" + std::string(250, 'n');
+  const FakeTree tree;
+  const std::string path = tree.Path("/" + std::string(250, 'n'));
   const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(ftruncate(fd, 4096), 0);
@@ -153,8 +146,6 @@ TEST(FindMemoryMappingTest, ReadsPastLongLines) {
   EXPECT_TRUE(mapping.is_main_stack);
   munmap(file, 4096);
   close(fd);
-  unlink(path.c_str());
-  rmdir(directory);
 }
 
 std::optional<uint64_t> Anonymous(std::string_view statm, uint64_t page_bytes = 4096) {
@@ -178,14 +169,5 @@ TEST(AnonymousBytesTest, Values) {
   }
 }
 
-TEST(ReadProcessMemoryTest, AnonymousMemoryIsAPart) {
-  const std::optional<ProcessMemory> memory = ReadProcessMemory();
-  ASSERT_TRUE(memory.has_value());
-  EXPECT_GT(memory->anonymous_bytes, 0u);
-  EXPECT_LT(memory->anonymous_bytes, memory->resident_bytes);
-  EXPECT_FALSE(ReadProcessMemory("/no/such/file").has_value());
-}
-
 }  // namespace
-
 }  // namespace tcmalloc

@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -15,26 +16,11 @@
 #include "os/clock.h"
 #include "os/lock_threads.h"
 #include "os/threads.h"
-#include "testing/in_child.h"
 #include "testing/sanitizers.h"
 #include "testing/thread_state.h"
 
 namespace tcmalloc {
 namespace {
-
-TEST(SpinLockTest, TryLockTakesAFreeLockAndNoOther) {
-  SpinLock lock(LockRank::kPageHeap);
-  ASSERT_TRUE(lock.TryLock());
-  std::thread([&lock] { EXPECT_FALSE(lock.TryLock()); }).join();
-  EXPECT_FALSE(lock.TryLock());
-  lock.Unlock();
-  std::thread([&lock] {
-    ASSERT_TRUE(lock.TryLock());
-    lock.Unlock();
-  }).join();
-  lock.Lock();
-  lock.Unlock();
-}
 
 // There are many more threads than CPUs. Some yield the CPU with the lock held, so that others
 // spin, sleep and need a wake-up. If a wake-up is lost, the test hangs. If two threads hold the
@@ -98,39 +84,29 @@ TEST(SpinLockDeathTest, DebugBuildsAbortOnAnInversionOfRanks) {
   if constexpr (!kDebugBuild) {
     GTEST_SKIP() << "SKIP: release builds do not check ranks";
   }
-  SpinLock registry(LockRank::kRegistry);
-  SpinLock page_heap(LockRank::kPageHeap);
-  SpinLock metadata(LockRank::kMetadata);
-  {
-    const SpinLockHolder holder(page_heap);
-    EXPECT_DEATH(registry.Lock(), "check failed: .*held_ranks");
-  }
-  {
-    const SpinLockHolder holder(metadata);
-    EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
-  }
-  // A lower rank taken in between does not hide the higher one.
-  {
-    const SpinLockHolder outer(registry);
-    const SpinLockHolder inner(metadata);
-    EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
-  }
-  // Two locks of one rank are refused as well.
-  {
-    SpinLock other(LockRank::kPageHeap);
-    const SpinLockHolder holder(page_heap);
-    EXPECT_DEATH(other.Lock(), "check failed: .*held_ranks");
-    EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
-  }
-  // Fork takes leaves in any order.
-  {
-    SpinLock samples(LockRank::kSamples);
-    SpinLock profile(LockRank::kProfile);
-    const SpinLockHolder outer(page_heap);
-    const SpinLockHolder holder(samples);
-    EXPECT_DEATH(profile.Lock(), "check failed: .*held_ranks");
+  const struct {
+    std::vector<LockRank> held;
+    LockRank wanted;
+  } kCases[] = {
+      {{LockRank::kPageHeap}, LockRank::kRegistry},
+      {{LockRank::kMetadata}, LockRank::kPageHeap},
+      // A lower rank taken in between does not hide the higher one.
+      {{LockRank::kRegistry, LockRank::kMetadata}, LockRank::kPageHeap},
+      // Two locks of one rank are refused as well.
+      {{LockRank::kPageHeap}, LockRank::kPageHeap},
+      // Fork takes leaves in any order.
+      {{LockRank::kPageHeap, LockRank::kSamples}, LockRank::kProfile},
+  };
+  for (const auto& [held, wanted] : kCases) {
+    std::deque<SpinLock> locks;
+    for (const LockRank rank : held) locks.emplace_back(rank).Lock();
+    SpinLock lock(wanted);
+    EXPECT_DEATH(lock.Lock(), "check failed: .*held_ranks");
+    for (SpinLock& one : locks) one.Unlock();
   }
   // The ranks are checked after TryLock, too.
+  SpinLock metadata(LockRank::kMetadata);
+  SpinLock page_heap(LockRank::kPageHeap);
   ASSERT_TRUE(metadata.TryLock());
   EXPECT_DEATH(page_heap.Lock(), "check failed: .*held_ranks");
   metadata.Unlock();
@@ -201,70 +177,6 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   ASSERT_TRUE(second.TryLock());
   std::thread([&second] { EXPECT_FALSE(second.TryLock()); }).join();
   second.Unlock();
-}
-
-// If two threads hold a lock at once, additions are lost, and ThreadSanitizer reports the race. If
-// a wake-up is lost, the test hangs.
-TEST(SpinLockForkTest, ExcludesWhileHoldsComeAndGo) {
-  constexpr int kThreads = 8;
-  constexpr int kRounds = 3000;
-  SpinLock locks[2] = {SpinLock(LockRank::kShard), SpinLock(LockRank::kShard)};
-  uint64_t counters[2] = {};
-  std::atomic<int> running{kThreads};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < kRounds; ++i) {
-        const SpinLockHolder holder(locks[t % 2]);
-        ++counters[t % 2];
-        if ((i + t) % 100 == 0) sched_yield();
-      }
-      --running;
-    });
-  }
-  uint64_t holds = 0;
-  while (running > 0) {
-    SpinLock::BeginForkHold();
-    for (SpinLock& lock : locks) lock.HoldForFork();
-    const uint64_t before = counters[0] + counters[1];
-    for (SpinLock& lock : locks) {
-      const SpinLockHolder holder(lock);
-      sched_yield();
-    }
-    EXPECT_EQ(counters[0] + counters[1], before);
-    ++counters[0];
-    ++holds;
-    SpinLock::EndForkHold();
-    for (SpinLock& lock : locks) lock.ReleaseAfterForkInParent();
-    sched_yield();
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(counters[0] + counters[1], uint64_t{kThreads} * kRounds + holds);
-}
-
-TEST(SpinLockForkTest, TheChildStartsWithFreeLocks) {
-  SpinLock lock(LockRank::kShard);
-  lock.HoldForFork();
-  SpinLock::BeginForkHold();
-  int value = 0;
-  Waiter contender(lock, [&value] { EXPECT_EQ(value, 1) << "did not wait"; });
-  contender.WaitUntilAsleep();
-  EXPECT_EQ(InChild([&lock] {
-              lock.Lock();  // passes through
-              lock.Unlock();
-              SpinLock::EndForkHold();
-              lock.ResetAfterForkInChild();
-              if (!lock.TryLock()) return 1;
-              if (lock.TryLock()) return 2;
-              lock.Unlock();
-              lock.Lock();
-              lock.Unlock();
-              return 0;
-            }),
-            0);
-  value = 1;
-  SpinLock::EndForkHold();
-  lock.ReleaseAfterForkInParent();
 }
 
 // A signal handler forks after it interrupted a critical section.
@@ -387,22 +299,6 @@ TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
     lock->ReleaseAfterForkInParent();
     EXPECT_FALSE(lock->HeldByThisThread());
   }
-}
-
-// Two threads have the same number when 2^26 threads have started between them. The deadline ends
-// the wait of a hold that waits for the other thread. A hold that mistook the lock for one of its
-// own thread would continue without the deadline.
-TEST(SpinLockForkTest, APatientHoldWaitsForAThreadWithTheSameNumber) {
-  while (!thread_numbers.MayRepeat()) thread_numbers.New();
-  SpinLock lock(LockRank::kShard);
-  const Holder other(lock, ThisThreadNumber());
-  SpinLock::BeginForkHold();
-  {
-    const SpinLock::HoldDeadline deadline(CoarseMilliseconds() + 20);
-    lock.HoldForFork();
-    EXPECT_TRUE(deadline.WasMissed());
-  }
-  SpinLock::EndForkHold();
 }
 
 #if defined(__x86_64__) && !TESTED_WITH_ASAN && !TESTED_WITH_TSAN

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -54,9 +52,6 @@ TEST(ThreadNumberTest, ANumberIsGivenAgainAfterAllOthers) {
     }
   }
 }
-
-}  // namespace
-namespace {
 
 // The process has one hook, as Init requires.
 std::atomic<int> exits{0};

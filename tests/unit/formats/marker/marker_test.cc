@@ -15,7 +15,6 @@
 #include "formats/marker/searched_memory.h"
 #include "instruments/leaks/heap_objects.h"
 #include "os/memory/virtual_memory.h"
-#include "testing/random.h"
 
 namespace tcmalloc {
 namespace {

@@ -16,25 +16,9 @@
 namespace tcmalloc {
 namespace {
 
-const char* NameOf(RootKind kind) {
-  switch (kind) {
-    case RootKind::kData:
-      return "data";
-    case RootKind::kStack:
-      return "stack";
-    case RootKind::kThreadData:
-      return "thread data";
-    case RootKind::kControlBlock:
-      return "control block";
-    case RootKind::kCLibraryHeap:
-      return "heap";
-    case RootKind::kRegistered:
-      return "registered";
-    case RootKind::kConditional:
-      return "conditional";
-  }
-  return "?";
-}
+// In the order of RootKind.
+constexpr const char* kKinds[] = {"data", "stack",      "thread data", "control block",
+                                  "heap", "registered", "conditional"};
 
 // A process, described by text and figures.
 struct Process {
@@ -86,7 +70,8 @@ std::vector<std::string> RootsOf(const Process& process) {
   for (const RootRange& range : ranges) {
     EXPECT_LT(range.start, range.end);
     std::ostringstream text;
-    text << std::hex << range.start << '-' << range.end << ' ' << NameOf(range.kind);
+    text << std::hex << range.start << '-' << range.end << ' '
+         << kKinds[static_cast<size_t>(range.kind)];
     texts.push_back(text.str());
   }
   for (const uintptr_t pointer : map.heap_stacks) {

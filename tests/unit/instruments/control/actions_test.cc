@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// tests/command/control_test.py has each request, and settings that are refused.
 #include "instruments/control/actions.h"
 
 #include <gtest/gtest.h>
@@ -13,44 +14,13 @@
 namespace tcmalloc {
 namespace {
 
-class ActionsTest : public testing::Test {
- protected:
-  ActionsTest() {
-    heap_.page_heap.governor()->SetReleaseRate(0);
-    // Gives the heap free backed pages.
-    heap_.page_heap.Delete(heap_.page_heap.New(Length(64), SpanState::kLarge));
-  }
-  const ControlReply& Do(ControlKind kind) {
-    reply_.status = ControlReply::kDone;
-    reply_.bytes = 0;
-    kCarryOut(heap_, kind, "", &reply_);
-    return reply_;
-  }
-  size_t FreeBacked() { return heap_.page_heap.GetStats().free_backed_bytes; }
-
-  Heap& heap_ = NewHeap();
-  ControlReply reply_;
-};
-
-TEST_F(ActionsTest, FlushMovesWhatCachesHold) {
-  const size_t before = FreeBacked();
-  EXPECT_EQ(Do(ControlKind::kFlush).bytes, 0u);
-  EXPECT_EQ(FreeBacked(), before);
-}
-
-TEST_F(ActionsTest, ReleaseAndTrimReleaseFreePages) {
-  const size_t before = FreeBacked();
-  ASSERT_GE(before, 64 * kPageSize);
-  EXPECT_GE(Do(ControlKind::kRelease).bytes, 64 * kPageSize);
-  EXPECT_LT(FreeBacked(), before);
-  heap_.page_heap.Delete(heap_.page_heap.New(Length(64), SpanState::kLarge));
-  EXPECT_GE(Do(ControlKind::kTrim).bytes, 64 * kPageSize);
-}
-
-TEST_F(ActionsTest, NothingIsReleasedWhereThatIsForbidden) {
-  heap_.settings.disable_memory_release = true;
+TEST(ActionsTest, NothingIsReleasedWhereThatIsForbidden) {
+  Heap& heap = NewHeap();
+  heap.settings.disable_memory_release = true;
   for (const ControlKind kind : {ControlKind::kRelease, ControlKind::kTrim}) {
-    const ControlReply& reply = Do(kind);
+    ControlReply reply;
+    reply.status = ControlReply::kDone;
+    kCarryOut(heap, kind, "", &reply);
     EXPECT_EQ(reply.status, ControlReply::kRefused);
     EXPECT_NE(std::string(reply.message).find("TCMALLOC_DISABLE_MEMORY_RELEASE"),
               std::string::npos);
@@ -107,11 +77,9 @@ TEST_F(ChangeableTest, LimitsAndTheirAbsence) {
   EXPECT_EQ(Limits().hard_bytes, kNoLimit);
 }
 
-TEST_F(ChangeableTest, APercentageOfTheContainerIsReplacedAndNotSet) {
+TEST_F(ChangeableTest, APercentageOfTheContainerIsReplaced) {
   heap_.container_share.percent.store(80);
   heap_.page_heap.governor()->SetLimit(LimitKind::kSoft, 1000, LimitOrigin::kContainer);
-  EXPECT_EQ(Set("TCMALLOC_SOFT_LIMIT=50%"),
-            "a percentage can be set in the environment only: write bytes");
   EXPECT_EQ(Set("TCMALLOC_SOFT_LIMIT=2M"), "80% (1000) -> 2097152");
 }
 
@@ -124,25 +92,14 @@ TEST_F(ChangeableTest, TheTotalOfCachesFollowsItsShareAgain) {
   EXPECT_FALSE(heap_.registry.total_was_set());
 }
 
-TEST_F(ChangeableTest, RefusesWhatTheEnvironmentRefuses) {
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE=1001"), "expected number from 0 to 1000");
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE=-1"), "expected number from 0 to 1000");
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE=fast"), "expected number from 0 to 1000");
-  EXPECT_EQ(Set("TCMALLOC_RELEASE_RATE"), "expected number from 0 to 1000");
-  EXPECT_EQ(heap_.page_heap.governor()->release_rate(), 1);
+TEST_F(ChangeableTest, WhatMustNotBeReleasedIsNotReleasedEagerly) {
   heap_.page_heap.governor()->SetReleasing(Releasing::kNever);
   EXPECT_EQ(Set("TCMALLOC_AGGRESSIVE_DECOMMIT=1"), "TCMALLOC_DISABLE_MEMORY_RELEASE is set");
   EXPECT_EQ(heap_.page_heap.hints().releasing.value(), Releasing::kNever);
 }
 
-TEST_F(ChangeableTest, NamesWhatCanBeChanged) {
-  const std::string unknown = Set("TCMALLOC_NOTHING=1");
-  EXPECT_EQ(unknown.find("there is no such setting; settings that can be changed: "), 0u);
-  EXPECT_NE(unknown.find(" release_rate, "), std::string::npos) << unknown;
-  EXPECT_EQ(Set("TCMALLOC_HUGEPAGES=0").find("it cannot be changed while the process runs"), 0u);
-}
-
-// The tests use the process's own heap, because the samples belong to the process.
+// tests/command/control_test.py starts and stops profiles of a process. The tests here use the
+// process's own heap, because the samples belong to the process.
 class ProfilingTest : public testing::Test {
  protected:
   ProfilingTest() { SetSamplePeriod(heap_, 0); }
@@ -176,15 +133,6 @@ class ProfilingTest : public testing::Test {
   }
 };
 
-TEST_F(ProfilingTest, SwitchesSamplingOnAndOffAgain) {
-  const std::string interval = std::to_string(kDefaultSamplePeriod);
-  EXPECT_EQ(Start(""), "0 -> " + interval);
-  EXPECT_TRUE(Records());
-  EXPECT_EQ(Stop(), interval + " -> 0");
-  EXPECT_FALSE(Records());
-  EXPECT_EQ(heap_.sampling.period(), 0u);
-}
-
 TEST_F(ProfilingTest, KeepsTheIntervalOfTheProgram) {
   SetSamplePeriod(heap_, 100'000);
   EXPECT_EQ(Start(""), "100000 -> 100000");
@@ -206,13 +154,5 @@ TEST_F(ProfilingTest, LeavesARecordingOfTheProgramAlone) {
   EXPECT_TRUE(Records());
 }
 
-TEST_F(ProfilingTest, TheIntervalIsANumberOfBytes) {
-  for (const char* const text : {"x", "0", "-1", "50%", "1.5", "99999999999999999999"}) {
-    EXPECT_NE(Start(text).find("must be a number of bytes"), std::string::npos) << text;
-    EXPECT_FALSE(Records());
-  }
-}
-
 }  // namespace
-
 }  // namespace tcmalloc

@@ -11,11 +11,6 @@
 #include "base/config.h"
 #include "base/size_classes.h"
 
-extern "C" {
-void* tc_malloc(size_t size) noexcept;
-void tc_free(void* p) noexcept;
-}
-
 namespace {
 
 using FreeListInfo = MallocExtension::FreeListInfo;

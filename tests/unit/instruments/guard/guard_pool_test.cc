@@ -59,10 +59,6 @@ TEST_P(SlackTest, TheNearestByteIsReported) {
 
 INSTANTIATE_TEST_SUITE_P(Places, SlackTest, ::testing::Values(0, 2000, 4096 - 112, 4096 - 100));
 
-}  // namespace
-
-namespace {
-
 constexpr size_t kPoolTestPage = 4096;
 
 // A pool at addresses that no code touches.

@@ -14,10 +14,7 @@
 #include "malloc/slow_path.h"
 #include "malloc/tc_names.h"
 #include "process/heap.h"
-
-// These declarations are those of include/tcmalloc/tcmalloc.h.
-extern "C" int tcmalloc_owns(const void* address) noexcept;
-extern "C" int tcmalloc_for_each_object(void (*callback)(void*, size_t, void*), void* context);
+#include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
 namespace {

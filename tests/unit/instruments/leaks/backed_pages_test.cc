@@ -87,18 +87,6 @@ TEST_F(BackedPagesTest, SharedMemoryDoesNotCountAsWritten) {
   EXPECT_EQ(All(Want::kAny), (Parts{{9, 10}}));
 }
 
-TEST_F(BackedPagesTest, GuardPages) {
-  MapAnonymous();
-  for (size_t page = 0; page < 10; ++page) Write(page);
-  constexpr int kGuardInstall = 102;
-  if (madvise(memory_ + 3 * page_, 2 * page_, kGuardInstall) != 0) {
-    GTEST_SKIP() << "this system has no guard pages inside mappings";
-  }
-  EXPECT_EQ(All(Want::kAny), (Parts{{0, 3}, {5, 10}}));
-  EXPECT_EQ(All(Want::kWritten), (Parts{{0, 3}, {5, 10}}));
-  EXPECT_EQ(All(Want::kGuard), (Parts{{3, 5}}));
-}
-
 TEST_F(BackedPagesTest, AllPagesCountAsBackedWithoutPagemap) {
   MapAnonymous();
   backed_.Close();

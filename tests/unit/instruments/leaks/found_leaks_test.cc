@@ -2,7 +2,6 @@
 #include "instruments/leaks/found_leaks.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <string>
 #include <vector>
@@ -97,20 +96,6 @@ TEST_F(FoundLeaksTest, WithoutStacksSitesDifferBySizeAndAge) {
   for (const LeakSite& site : leaks_) {
     ASSERT_EQ(site.objects, site.depth == 0 ? 2u : 2 * kSizes * kNumAgeBuckets);
   }
-}
-
-TEST_F(FoundLeaksTest, ByObjectEachObjectIsASite) {
-  const uintptr_t frames[] = {0x10, 0x20};
-  for (uintptr_t i = 1; i <= 3; ++i) {
-    ASSERT_NE(Add(&leaks_, frames, 2, 64, i * 0x1000, 50 * i, true, true), nullptr);
-  }
-  ASSERT_TRUE(leaks_.Finish());
-  ASSERT_EQ(leaks_.num_sites(), 3u);
-  const LeakSite& largest = *leaks_.begin();
-  ASSERT_EQ(largest.depth, 3u);
-  EXPECT_EQ(largest.frames[0], 0x3000u);
-  EXPECT_EQ(largest.frames[1], 0x10u);
-  EXPECT_EQ(largest.frames[2], 0x20u);
 }
 
 TEST_F(FoundLeaksTest, TheNearestStackIsAHint) {

@@ -4,18 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <barrier>
-#include <cstring>
-#include <thread>
 #include <vector>
 
 #include "instruments/leaks/leak_fixture.h"
 #include "instruments/profiles/sampler.h"
 #include "process/current_thread.h"
 #include "process/release.h"
-#include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
-#include "thread_cache/registry.h"
 
 namespace tcmalloc {
 namespace {
@@ -113,57 +108,6 @@ TEST(ObjectIndexTest, ListsSamplesAndTimesOfSpans) {
   // The other objects are in spans that existed before.
   EXPECT_GT(since_start, own.size() / 2);
   FreeAll(own);
-}
-
-// 8 threads allocate and free their own and others' objects, and stop while their caches hold
-// objects. Then they end, and other threads inherit their caches.
-TEST(ObjectIndexTest, CachedObjectsAreNotInUse) {
-  constexpr size_t kThreads = 8;
-  constexpr size_t kRounds = 3;
-  // A 32-bit machine has too few addresses for more.
-  constexpr int kObjects = sizeof(void*) == 8 ? 20000 : 5000;
-  std::vector<std::vector<void*>> kept(kThreads);
-  for (size_t round = 0; round < kRounds; ++round) {
-    std::vector<std::vector<void*>> given = kept;
-    std::barrier<> done(kThreads + 1);
-    std::barrier<> looked(kThreads + 1);
-    std::vector<std::thread> threads;
-    for (size_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        SeededRandom random(9100 + round * kThreads + t);
-        std::vector<void*>& mine = kept[t];
-        mine.clear();
-        for (int i = 0; i < kObjects; ++i) mine.push_back(AllocateAny(random));
-        // Frees the objects that a thread of the previous round has left.
-        for (void* const p : given[(t + 1) % kThreads]) tc_free(p);
-        std::shuffle(mine.begin(), mine.end(), random.engine());
-        while (mine.size() > 2000) {
-          tc_free(mine.back());
-          mine.pop_back();
-        }
-        done.arrive_and_wait();
-        looked.arrive_and_wait();
-      });
-    }
-    done.arrive_and_wait();
-    Objects own;
-    for (const auto& objects : kept) {
-      for (void* const p : objects) Add(&own, p);
-    }
-    {
-      const Look look;
-      EXPECT_TRUE(look.index.settled());
-      ExpectSame(look.Objects(), own);
-      EXPECT_GT(TotalsOf(GlobalHeap().registry).cached_bytes, size_t{1} << 20);
-    }
-    looked.arrive_and_wait();
-    for (std::thread& thread : threads) thread.join();
-    ExpectSame(Look().Objects(), own);
-  }
-  for (const auto& objects : kept) {
-    for (void* const p : objects) tc_free(p);
-  }
-  EXPECT_EQ(Look().index.num_objects(), 0u);
 }
 
 // A thread may be stopped between the two stores of Bins::Push.

@@ -12,6 +12,7 @@
 
 #include "instruments/leaks/leak_fixture.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/guarded_pages.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -19,41 +20,15 @@ namespace {
 
 size_t HardwarePageSize() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Memory that belongs neither to the heap nor to the checker. Inaccessible pages surround it, so
-// that its end is not the start of another mapping.
-class Pages {
- public:
-  explicit Pages(size_t bytes)
-      : bytes_(bytes), mapped_bytes_((bytes + 3 * page_ - 1) / page_ * page_) {
-    mapped_ = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(mapped_, MAP_FAILED);
-    start_ = static_cast<char*>(mapped_) + page_;
-    EXPECT_EQ(mprotect(start_, mapped_bytes_ - 2 * page_, PROT_READ | PROT_WRITE), 0);
-  }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  ~Pages() { munmap(mapped_, mapped_bytes_); }
-
-  uintptr_t* words() { return static_cast<uintptr_t*>(start_); }
-  uintptr_t start() const { return AddressOf(start_); }
-  uintptr_t end() const { return start() + bytes_; }
-  size_t bytes() const { return bytes_; }
-
- private:
-  const size_t page_ = HardwarePageSize();
-  const size_t bytes_;
-  const size_t mapped_bytes_;
-  void* mapped_;
-  void* start_;
-};
-
 // An index, and the marks of objects that are reachable from the roots that the test adds.
 struct MarkedLook : Look {
   explicit MarkedLook(const Marker::Options& options = {}, const MemoryReader* reader = nullptr)
       : marker(index, memory, options, reader) {
     EXPECT_TRUE(marker.Prepare());
   }
-  void AddRange(const Pages& pages) { EXPECT_TRUE(marker.AddRange(pages.start(), pages.end())); }
+  void AddRange(const GuardedPages& pages) {
+    EXPECT_TRUE(marker.AddRange(pages.start(), pages.end()));
+  }
   void AddWords(const uintptr_t* words, size_t n) {
     EXPECT_TRUE(marker.AddRange(AddressOf(words), AddressOf(words + n)));
   }
@@ -93,7 +68,7 @@ class ReachableModel {
   ReachableModel(std::map<uintptr_t, size_t> objects, const Marker::Options& options)
       : objects_(std::move(objects)), options_(options) {}
 
-  void AddConditional(const Pages& pages) { conditional_[pages.start()] = pages.end(); }
+  void AddConditional(const GuardedPages& pages) { conditional_[pages.start()] = pages.end(); }
   void AddRange(uintptr_t start, uintptr_t end) { to_scan_.emplace_back(start, end); }
   void AddPointer(uintptr_t word) { Consider(word); }
   void Run() {
@@ -166,11 +141,12 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
       objects.emplace_back(p, tc_malloc_size(p));
       memset(p, 0, objects.back().second);
     }
-    std::vector<std::unique_ptr<Pages>> conditional;
+    std::vector<std::unique_ptr<GuardedPages>> conditional;
     for (size_t i = random.Below(random.OneIn(4) ? 300 : 20); i > 0; --i) {
-      conditional.push_back(std::make_unique<Pages>(4096 * random.Between(1, 100)));
+      conditional.push_back(
+          std::make_unique<GuardedPages>(HardwarePageSize() * random.Between(1, 100)));
     }
-    Pages root(8192);
+    const GuardedPages root(2 * HardwarePageSize());
     // There are about as many pointers as objects, so that some objects are reached and some are
     // not.
     const auto any_word = [&]() -> uintptr_t {
@@ -211,11 +187,11 @@ TEST_P(Fuzz, AgreesWithTheDefinition) {
     }
     for (const auto& pages : conditional) {
       for (size_t i = random.Below(10); i > 0; --i) {
-        store(reinterpret_cast<char*>(pages->words()), pages->bytes());
+        store(pages->data(), pages->bytes());
       }
     }
     for (size_t i = random.Between(1, 10); i > 0; --i) {
-      store(reinterpret_cast<char*>(root.words()), root.bytes());
+      store(root.data(), root.bytes());
     }
     // Freed objects are not scanned, no matter what they contain.
     std::vector<bool> freed(n);
@@ -327,9 +303,9 @@ TEST(MarkerTest, UntouchedPagesAreNotRead) {
   BackedPages backed(HardwarePageSize());
   if (!backed.Open()) GTEST_SKIP() << "the system does not say which pages were touched";
   constexpr size_t kBytes = size_t{64} << 20;
-  Pages range(kBytes);
+  const GuardedPages range(kBytes);
   void* const object = tc_calloc(1, 64);
-  range.words()[kBytes / sizeof(void*) - 1] = AddressOf(object);
+  memcpy(range.data() + kBytes - sizeof(object), &object, sizeof(object));
   const auto backed_bytes = [&] {
     static_cast<void>(backed.Open());  // drops the entries that were read
     size_t bytes = 0;

@@ -15,13 +15,9 @@
 #include "instruments/profiles/sampler.h"
 #include "os/memory_map.h"
 #include "process/release.h"
+#include "tcmalloc/tcmalloc.h"
 #include "testing/random.h"
 #include "testing/sanitizers.h"
-
-extern "C" {
-size_t tcmalloc_flush_this_thread_cache() noexcept;
-size_t tcmalloc_flush_thread_caches() noexcept;
-}
 
 namespace tcmalloc {
 namespace {

@@ -100,9 +100,6 @@ TEST(PressureConfigTest, SaysWhichWordIsWrong) {
   EXPECT_EQ(Wrong("auto,,psi=off"), "");
 }
 
-}  // namespace
-namespace {
-
 constexpr int64_t kPolicyIntervalMs = 1000;
 constexpr uint64_t kMuch = 100 * kMiB;
 

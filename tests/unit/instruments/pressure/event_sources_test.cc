@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// tests/process/pressure has processes that listen to a FIFO and to a socket.
 #include "instruments/pressure/event_sources.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -51,9 +50,6 @@ TEST(PsiTriggerTest, RejectsOtherText) {
   EXPECT_FALSE(ParsePsiTrigger("full:1ms/x", &kept));
   EXPECT_EQ(kept, kTrigger);
 }
-
-}  // namespace
-namespace {
 
 std::optional<MemoryEvents> ParseEvents(std::string_view text) {
   MemoryEvents events;
@@ -96,86 +92,9 @@ TEST(OpenMemoryEventsTest, ReadsAgain) {
   EXPECT_EQ(errno, 77);
 }
 
-// Tests FindCgroupDirectories.
-constexpr char kV2Mount[] =
-    "22 1 0:20 / /proc rw - proc proc rw\n"
-    "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-
-class CgroupDirectoriesTest : public testing::Test {
- protected:
-  // Returns "V1 V2", the directories without the root, or "none" if they cannot be read.
-  std::string Find() {
-    CgroupDirectories found;
-    memset(&found, 'x', sizeof(found));
-    if (!FindCgroupDirectories(&found, tree_.root())) {
-      return *found.v1 == '\0' && *found.v2 == '\0' ? "none" : "not empty";
-    }
-    return Below(found.v1) + " " + Below(found.v2);
-  }
-  void MakeDirectory(const std::string& path) {
-    std::filesystem::create_directories(tree_.root() + path);
-  }
-
-  const FakeTree tree_;
-
- private:
-  std::string Below(const std::string& path) {
-    if (path.empty()) return "-";
-    EXPECT_TRUE(path.starts_with(tree_.root())) << path;
-    return path.substr(tree_.root().size());
-  }
-};
-
-TEST_F(CgroupDirectoriesTest, VersionTwo) {
-  tree_.Write("/proc/self/cgroup", "0::/a/b\n");
-  tree_.Write("/proc/self/mountinfo", kV2Mount);
-  // The group is named, but its directory is missing.
-  EXPECT_EQ(Find(), "- -");
-  MakeDirectory("/sys/fs/cgroup/a");
-  EXPECT_EQ(Find(), "- -");
-  MakeDirectory("/sys/fs/cgroup/a/b/c");
-  EXPECT_EQ(Find(), "- /sys/fs/cgroup/a/b");
-  tree_.Write("/proc/self/cgroup", "0::/\n");
-  EXPECT_EQ(Find(), "- /sys/fs/cgroup");
-  tree_.Write("/proc/self/cgroup", "0::/a (deleted)\n");
-  EXPECT_EQ(Find(), "- -");
-  tree_.Write("/proc/self/cgroup", "0::/../a\n");
-  EXPECT_EQ(Find(), "- -");
-}
-
-TEST_F(CgroupDirectoriesTest, BothVersions) {
-  tree_.Write("/proc/self/cgroup", "9:name=systemd:/x\n4:cpu,memory:/docker/ab\n1:cpu:/x\n0::/u\n");
-  tree_.Write("/proc/self/mountinfo",
-              "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
-              "32 31 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
-              "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n"
-              "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-  MakeDirectory("/sys/fs/cgroup/memory/docker/ab");
-  EXPECT_EQ(Find(), "/sys/fs/cgroup/memory/docker/ab -");
-  MakeDirectory("/sys/fs/cgroup/unified/u");
-  EXPECT_EQ(Find(), "/sys/fs/cgroup/memory/docker/ab /sys/fs/cgroup/unified/u");
-}
-
-}  // namespace
-
-namespace {
-
 // "some 200000 2000000" and a final zero.
 constexpr char kTriggerBase64[] = "c29tZSAyMDAwMDAgMjAwMDAwMAA=";
 const std::string kTriggerBytes("some 200000 2000000\0", 20);
-
-short Polled(int fd, short events) {
-  pollfd polled = {.fd = fd, .events = events, .revents = 0};
-  EXPECT_GE(poll(&polled, 1, 0), 0);
-  return polled.revents;
-}
-
-std::string ReadAll(int fd) {
-  char buffer[100];
-  const ssize_t n = read(fd, buffer, sizeof(buffer));
-  EXPECT_GT(n, 0);
-  return std::string(buffer, static_cast<size_t>(std::max<ssize_t>(n, 0)));
-}
 
 class PressureWatchTest : public testing::Test {
  protected:
@@ -245,56 +164,13 @@ TEST_F(PressureWatchTest, ARegularFileIsAPsiFile) {
   EXPECT_EQ(ErrorOf("/memory.pressure", ""), ENODATA);
 }
 
-TEST_F(PressureWatchTest, AFifo) {
-  ASSERT_EQ(mkfifo(tree_.Path("/fifo").c_str(), 0600), 0);
-  const PressureWatch watched = Open("/fifo");
-  ASSERT_EQ(watched.kind, PressureWatchKind::kStream);
-  EXPECT_EQ(ReadAll(watched.fd), kTriggerBytes);
-  EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  // The text is longer than one read returns.
-  const int writer = open(tree_.Path("/fifo").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-  ASSERT_GE(writer, 0);
-  const std::string text(3000, 'x');
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(write(writer, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    EXPECT_EQ(Polled(watched.fd, POLLIN), POLLIN);
-    EXPECT_TRUE(DiscardInput(watched.fd));
-    EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  }
-  // When the last writer closes the FIFO, the watch does not end: another writer may open it.
-  close(writer);
-  EXPECT_EQ(Polled(watched.fd, POLLIN), 0);
-  EXPECT_TRUE(DiscardInput(watched.fd));
-  close(watched.fd);
-}
-
-// The listening end of a socket in the file system.
-class Listener {
- public:
-  explicit Listener(const std::string& path, int backlog = 5)
-      : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    EXPECT_LT(path.size(), sizeof(address.sun_path));
-    strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    EXPECT_EQ(listen(fd_, backlog), 0);
-  }
-  ~Listener() { Close(); }
-  int Accept() { return accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC); }
-  void Shutdown() { shutdown(fd_, SHUT_RDWR); }
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
-
 // No other function of this folder that opens or reads a file is a cancellation point either.
 TEST_F(PressureWatchTest, IsNoCancellationPoint) {
-  Listener listener(tree_.Path("/socket"));
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = ""};
+  strncpy(address.sun_path, tree_.Path("/socket").c_str(), sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener, 5), 0);
   ASSERT_EQ(mkfifo(tree_.Path("/fifo").c_str(), 0600), 0);
   for (const char* const file : {"/memory.pressure", "/cgroup.event_control", "/memory.events",
                                  "/memory.usage_in_bytes", "/memory.pressure_level"}) {
@@ -324,7 +200,7 @@ TEST_F(PressureWatchTest, IsNoCancellationPoint) {
     EXPECT_GE(fd, 0);
     close(fd);
   }
-  listener.Close();
+  close(listener);
 }
 
 // A writer that never ends does not block the reader forever.

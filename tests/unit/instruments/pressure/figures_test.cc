@@ -101,10 +101,8 @@ TEST(ReadSystemMemoryTest, OfATree) {
   EXPECT_TRUE(ReadSystemMemory().has_value()) << "the file of this machine";
 }
 
-}  // namespace
-namespace {
-
 using ThresholdOf = PressureThreshold::Of;
+
 class ProcessFiguresTest : public testing::Test {
  protected:
   ProcessFiguresTest() : root_(tree_.root()), figures_(NewHeap(), root_) {}
@@ -140,16 +138,6 @@ TEST_F(ProcessFiguresTest, OfAGroupItsAnonymousMemoryCounts) {
   EXPECT_EQ(readings[1].threshold, PressureReading::kNoThreshold);
 }
 
-TEST_F(ProcessFiguresTest, OfTheSystemWhatIsNotAvailableCounts) {
-  tree_.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n");
-  BeginWith(ThresholdOf::kSystem);
-  const PressureFigures figures = figures_.Read(0);
-  EXPECT_EQ(figures.system_memory, 1000U << 10);
-  EXPECT_EQ(figures.system_in_use, 600U << 10);
-}
-
-using ThresholdOf = PressureThreshold::Of;
-constexpr uint64_t kUnknown = PressureFigures::kUnknown;
 constexpr uint64_t kNoThreshold = PressureReading::kNoThreshold;
 
 constexpr PressureFigures kAll = {.cgroup_in_use = 10,
@@ -181,12 +169,11 @@ TEST(PressureFiguresTest, EachKindHasItsOwn) {
 TEST(PressureFiguresTest, TheLimitIsTheNearestThereIs) {
   PressureFigures figures = kAll;
   ExpectReading({ThresholdOf::kLimit, 10}, figures, 10, 100);
-  figures.cgroup_limit = kUnknown;
+  figures.cgroup_limit = PressureFigures::kUnknown;
   ExpectReading({ThresholdOf::kLimit, 10}, figures, 20, 200);
-  figures.heap_limit = kUnknown;
+  figures.heap_limit = PressureFigures::kUnknown;
   ExpectReading({ThresholdOf::kLimit, 10}, figures, 30, 300);
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

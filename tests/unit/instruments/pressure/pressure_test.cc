@@ -12,14 +12,12 @@
 namespace tcmalloc {
 namespace {
 
-struct Log {
-  std::vector<int> levels;
-};
+using Levels = std::vector<int>;
 
-PressureListener Logging(Log* log) {
+PressureListener Logging(Levels* levels) {
   PressureListener listener;
-  listener.notify = [](int level, void* l) { static_cast<Log*>(l)->levels.push_back(level); };
-  listener.context = log;
+  listener.notify = [](int level, void* l) { static_cast<Levels*>(l)->push_back(level); };
+  listener.context = levels;
   return listener;
 }
 
@@ -31,8 +29,8 @@ struct Remover {
 
 TEST(PressureListenersTest, AListenerMayRemoveItselfAndThoseBehindIt) {
   PressureListeners listeners;
-  Log logs[3];
-  PressureListener nodes[3] = {Logging(&logs[0]), Logging(&logs[1]), Logging(&logs[2])};
+  Levels levels[3];
+  PressureListener nodes[3] = {Logging(&levels[0]), Logging(&levels[1]), Logging(&levels[2])};
   for (PressureListener& node : nodes) listeners.Add(&node);
   Remover remover = {&listeners, {}};
   PressureListener first;
@@ -47,9 +45,8 @@ TEST(PressureListenersTest, AListenerMayRemoveItselfAndThoseBehindIt) {
   listeners.Notify(1);
   listeners.Notify(2);
   EXPECT_EQ(remover.calls, 1);
-  EXPECT_EQ(logs[0].levels, (std::vector<int>{1, 2}));
-  EXPECT_TRUE(logs[1].levels.empty());
-  EXPECT_TRUE(logs[2].levels.empty());
+  EXPECT_EQ(levels[0], (Levels{1, 2}));
+  EXPECT_TRUE(levels[1].empty() && levels[2].empty());
 }
 
 struct Blocker {

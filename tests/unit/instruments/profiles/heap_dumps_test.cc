@@ -6,7 +6,6 @@
 #include <string>
 
 namespace tcmalloc {
-
 namespace {
 
 class HeapDumpScheduleTest : public testing::Test {
@@ -49,5 +48,4 @@ TEST_F(HeapDumpScheduleTest, TrafficThreshold) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

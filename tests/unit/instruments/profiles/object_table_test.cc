@@ -13,42 +13,42 @@
 namespace tcmalloc {
 namespace {
 
-class ObjectTableTest : public testing::Test {
+using Stack = std::vector<uintptr_t>;
+
+class SiteTableTest : public testing::Test {
  protected:
-  ObjectTableTest()
-      : vm_(FakeVirtualMemory::Options()), arena_(vm_), sites_(arena_), objects_(arena_) {
-    EXPECT_TRUE(sites_.Prepare());
-  }
+  SiteTableTest() { EXPECT_TRUE(sites_.Prepare()); }
 
-  Site* SiteAt(uintptr_t frame) {
-    Site* const site = sites_.SiteOf(&frame, 1);
-    EXPECT_NE(site, nullptr);
-    return site;
-  }
-
-  // Returns the figures by the frame of the site.
-  std::map<uintptr_t, ProfileEntry> Entries() {
+  Site* SiteOf(const Stack& stack) { return sites_.SiteOf(stack.data(), stack.size()); }
+  std::map<Stack, ProfileEntry> Entries() {
     std::vector<ProfileEntry> entries(sites_.num_sites() + 1);
     entries.resize(sites_.Read(entries.data(), entries.size()));
-    std::map<uintptr_t, ProfileEntry> result;
-    for (const ProfileEntry& entry : entries) result[entry.frames[0]] = entry;
+    std::map<Stack, ProfileEntry> result;
+    for (const ProfileEntry& entry : entries) {
+      const Stack stack(entry.frames, entry.frames + entry.depth);
+      EXPECT_TRUE(result.emplace(stack, entry).second);
+    }
     return result;
   }
 
+  FakeVirtualMemory vm_;
+  MetadataArena arena_{vm_};
+  SiteTable sites_{arena_};
+};
+
+class ObjectTableTest : public SiteTableTest {
+ protected:
   bool Insert(uintptr_t object, Site* site, size_t bytes) {
     return objects_.Insert(object, site, bytes, &traffic_);
   }
   bool Remove(uintptr_t object) { return objects_.Remove(object, &traffic_); }
 
-  FakeVirtualMemory vm_;
-  MetadataArena arena_;
-  SiteTable sites_;
-  ObjectTable objects_;
+  ObjectTable objects_{arena_};
   ObjectTable::Traffic traffic_;
 };
 
 TEST_F(ObjectTableTest, ClearFreesAllObjectsAndMemory) {
-  Site* const site = SiteAt(1);
+  Site* const site = SiteOf({1});
   const size_t before = arena_.allocated_bytes();
   for (uintptr_t i = 1; i <= 100000; ++i) ASSERT_TRUE(Insert(i * 16, site, 7));
   EXPECT_GT(arena_.allocated_bytes(), before);
@@ -56,18 +56,18 @@ TEST_F(ObjectTableTest, ClearFreesAllObjectsAndMemory) {
   objects_.Clear();
   EXPECT_EQ(arena_.allocated_bytes(), before);
   EXPECT_EQ(objects_.num_objects(), 0u);
-  EXPECT_EQ(Entries()[1].live_objects, 0u);
-  EXPECT_EQ(Entries()[1].live_bytes, 0u);
-  EXPECT_EQ(Entries()[1].allocated_objects, 100000u);
+  EXPECT_EQ(Entries()[{1}].live_objects, 0u);
+  EXPECT_EQ(Entries()[{1}].live_bytes, 0u);
+  EXPECT_EQ(Entries()[{1}].allocated_objects, 100000u);
   sites_.BeginSession();
   EXPECT_TRUE(Entries().empty());
   ASSERT_TRUE(Insert(16, site, 7));
-  EXPECT_EQ(Entries()[1].allocated_objects, 1u);
+  EXPECT_EQ(Entries()[{1}].allocated_objects, 1u);
 }
 
 TEST_F(ObjectTableTest, TrafficIsReportedAboveTheThreshold) {
   objects_.SetTrafficThreshold(100);
-  Site* const site = SiteAt(1);
+  Site* const site = SiteOf({1});
   // The same address is always in the same shard.
   for (int i = 0; i < 10; ++i) {
     EXPECT_TRUE(Insert(0x1000, site, 10));
@@ -80,7 +80,7 @@ TEST_F(ObjectTableTest, TrafficIsReportedAboveTheThreshold) {
 }
 
 TEST_F(ObjectTableTest, WithoutMemory) {
-  Site* const site = SiteAt(1);
+  Site* const site = SiteOf({1});
   vm_.FailMap(1, 1000000);
   std::vector<uintptr_t> inserted;
   size_t refused = 0;
@@ -94,7 +94,7 @@ TEST_F(ObjectTableTest, WithoutMemory) {
   EXPECT_GT(refused, 0u);
   EXPECT_GT(inserted.size(), 0u);
   EXPECT_EQ(objects_.num_objects(), inserted.size());
-  EXPECT_EQ(Entries()[1].live_objects, inserted.size());
+  EXPECT_EQ(Entries()[{1}].live_objects, inserted.size());
   for (const uintptr_t object : inserted) ASSERT_TRUE(Remove(object));
   EXPECT_EQ(objects_.num_objects(), 0u);
 }
@@ -105,9 +105,9 @@ TEST_F(ObjectTableTest, AgainstAModel) {
   SeededRandom random(kSeed);
   constexpr size_t kSites = 20;
   Site* sites[kSites];
-  for (size_t i = 0; i < kSites; ++i) sites[i] = SiteAt(i + 1);
+  for (size_t i = 0; i < kSites; ++i) sites[i] = SiteOf({i});
   std::map<uintptr_t, std::pair<size_t, size_t>> model;  // object: site, bytes
-  std::map<uintptr_t, ProfileEntry> expected;
+  std::map<Stack, ProfileEntry> expected;
   for (int step = 0; step < 400000; ++step) {
     // Phases with more insertions and phases with more removals alternate.
     const bool fills = (step / 20000) % 2 == 0;
@@ -117,11 +117,11 @@ TEST_F(ObjectTableTest, AgainstAModel) {
       const size_t bytes = random.Below(1000);
       const auto [place, fresh] = model.try_emplace(object);
       if (!fresh) {
-        --expected[place->second.first + 1].live_objects;
-        expected[place->second.first + 1].live_bytes -= place->second.second;
+        --expected[{place->second.first}].live_objects;
+        expected[{place->second.first}].live_bytes -= place->second.second;
       }
       place->second = {site, bytes};
-      ProfileEntry& entry = expected[site + 1];
+      ProfileEntry& entry = expected[{site}];
       ++entry.live_objects;
       ++entry.allocated_objects;
       entry.live_bytes += bytes;
@@ -131,44 +131,23 @@ TEST_F(ObjectTableTest, AgainstAModel) {
       const auto found = model.find(object);
       ASSERT_EQ(Remove(object), found != model.end()) << step;
       if (found == model.end()) continue;
-      --expected[found->second.first + 1].live_objects;
-      expected[found->second.first + 1].live_bytes -= found->second.second;
+      --expected[{found->second.first}].live_objects;
+      expected[{found->second.first}].live_bytes -= found->second.second;
       model.erase(found);
     }
   }
   EXPECT_EQ(objects_.num_objects(), model.size());
-  std::map<uintptr_t, ProfileEntry> entries = Entries();
+  std::map<Stack, ProfileEntry> entries = Entries();
   ASSERT_EQ(entries.size(), expected.size());
-  for (const auto& [frame, entry] : expected) {
-    EXPECT_EQ(entries[frame].live_objects, entry.live_objects);
-    EXPECT_EQ(entries[frame].live_bytes, entry.live_bytes);
-    EXPECT_EQ(entries[frame].allocated_objects, entry.allocated_objects);
-    EXPECT_EQ(entries[frame].allocated_bytes, entry.allocated_bytes);
+  for (const auto& [stack, entry] : expected) {
+    EXPECT_EQ(entries[stack].live_objects, entry.live_objects);
+    EXPECT_EQ(entries[stack].live_bytes, entry.live_bytes);
+    EXPECT_EQ(entries[stack].allocated_objects, entry.allocated_objects);
+    EXPECT_EQ(entries[stack].allocated_bytes, entry.allocated_bytes);
   }
   for (const auto& [object, unused] : model) ASSERT_TRUE(Remove(object));
   EXPECT_EQ(objects_.num_objects(), 0u);
 }
-
-using Stack = std::vector<uintptr_t>;
-
-class SiteTableTest : public testing::Test {
- protected:
-  SiteTableTest() : vm_(FakeVirtualMemory::Options()), arena_(vm_), sites_(arena_) {
-    EXPECT_TRUE(sites_.Prepare());
-  }
-
-  Site* SiteOf(const Stack& stack) { return sites_.SiteOf(stack.data(), stack.size()); }
-
-  std::vector<ProfileEntry> Entries() {
-    std::vector<ProfileEntry> entries(sites_.num_sites() + 1);
-    entries.resize(sites_.Read(entries.data(), entries.size()));
-    return entries;
-  }
-
-  FakeVirtualMemory vm_;
-  MetadataArena arena_;
-  SiteTable sites_;
-};
 
 TEST_F(SiteTableTest, DeepStacksAreCutToTheirInnermostFrames) {
   Stack deep(kMaxSiteDepth + 10, 5);
@@ -205,12 +184,11 @@ TEST_F(SiteTableTest, AgainstAModel) {
     site->Allocated(1);
   }
   EXPECT_EQ(sites_.num_sites(), model.size());
-  const std::vector<ProfileEntry> entries = Entries();
+  const std::map<Stack, ProfileEntry> entries = Entries();
   EXPECT_EQ(entries.size(), model.size());
   uint64_t sum = 0;
-  for (const ProfileEntry& entry : entries) {
+  for (const auto& [stack, entry] : entries) {
     sum += entry.allocated_objects;
-    const Stack stack(entry.frames, entry.frames + entry.depth);
     ASSERT_TRUE(model.count(stack));
     ASSERT_EQ(model[stack]->frames(), entry.frames);
   }
@@ -218,5 +196,4 @@ TEST_F(SiteTableTest, AgainstAModel) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

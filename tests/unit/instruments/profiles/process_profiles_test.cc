@@ -4,10 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <string>
-
 namespace tcmalloc {
-
 namespace {
 
 TEST(ProfileRequestTest, PathAndOptions) {
@@ -64,5 +61,4 @@ TEST(ProfileRequestTest, SyntaxErrors) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

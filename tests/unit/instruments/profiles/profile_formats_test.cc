@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <map>
-#include <tuple>
+#include <sstream>
 #include <utility>
 
 #include "instruments/profiles/profile.h"
@@ -46,30 +44,68 @@ std::string TypeAndUnit(std::string_view profile, std::string_view message) {
   return std::string(String(profile, message, 1)) + "/" + std::string(String(profile, message, 2));
 }
 
-std::vector<std::string> SampleTypes(std::string_view profile) {
-  std::vector<std::string> types;
-  for (const std::string_view message : Texts(profile, 1)) {
-    types.push_back(TypeAndUnit(profile, message));
+// Returns a line for each sample: its locations, values and labels.
+std::string Samples(std::string_view profile) {
+  std::ostringstream lines;
+  for (const std::string_view sample : Texts(profile, 2)) {
+    lines << "sample";
+    for (const uint64_t location : TakeVarints(Texts(sample, 1).at(0))) lines << ' ' << location;
+    lines << ':';
+    for (const uint64_t value : TakeVarints(Texts(sample, 2).at(0))) lines << ' ' << value;
+    for (const std::string_view label : Texts(sample, 3)) {
+      lines << ", " << String(profile, label, 1) << ' ' << Only(label, 3);
+      lines << ' ' << String(profile, label, 4);
+    }
+    lines << '\n';
   }
-  return types;
+  return lines.str();
 }
 
-TEST(ProtoFormatTest, Mappings) {
-  KnownProfile known(ProfileKind::kHeap);
-  const std::string text = WrittenProto(known.profile());
-  std::vector<
-      std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, std::string_view, std::string_view>>
-      mappings;
-  for (const std::string_view m : Texts(text, 3)) {
-    mappings.emplace_back(Only(m, 1), Only(m, 2), Only(m, 3), Only(m, 4), String(text, m, 5),
-                          String(text, m, 6));
+// Returns a line for each type of values, mapping, location and sample.
+std::string Described(std::string_view profile) {
+  std::ostringstream lines;
+  for (const std::string_view type : Texts(profile, 1)) lines << TypeAndUnit(profile, type) << '\n';
+  lines << std::hex;
+  for (const std::string_view m : Texts(profile, 3)) {
+    lines << "mapping " << Only(m, 1) << ": " << Only(m, 2) << '-' << Only(m, 3) << " +"
+          << Only(m, 4) << ' ' << String(profile, m, 5) << ' ' << String(profile, m, 6) << '\n';
     // If one of these fields were set, a reader would not look for names.
     for (uint32_t field = 7; field <= 10; ++field) EXPECT_TRUE(Numbers(m, field).empty());
   }
-  const decltype(mappings) expected = {{1, 0x12000, 0x18000, 0x2000, "/bin/the program", ""},
-                                       {2, 0x701000, 0x702000, 0x2000, "/lib/a;b.so", "a01f"}};
-  EXPECT_EQ(mappings, expected);
-  EXPECT_EQ(Texts(text, 6).at(0), "");
+  for (const std::string_view location : Texts(profile, 4)) {
+    lines << "location " << Only(location, 1) << ": mapping " << Only(location, 2) << ", "
+          << Only(location, 3) << '\n';
+    EXPECT_TRUE(Texts(location, 4).empty());  // there are no lines
+  }
+  return lines.str() + Samples(profile);
+}
+
+TEST(ProtoFormatTest, HeapProfiles) {
+  for (const ProfileKind kind : {ProfileKind::kHeap, ProfileKind::kPeakHeap}) {
+    KnownProfile known(kind);
+    const std::string text = WrittenProto(known.profile());
+    // Locations are calls, one byte before the return addresses.
+    EXPECT_EQ(Described(text),
+              "alloc_objects/count\n"
+              "alloc_space/bytes\n"
+              "inuse_objects/count\n"
+              "inuse_space/bytes\n"
+              "mapping 1: 12000-18000 +2000 /bin/the program \n"
+              "mapping 2: 701000-702000 +2000 /lib/a;b.so a01f\n"
+              "location 1: mapping 2, 701010\n"
+              "location 2: mapping 1, 12344\n"
+              "location 3: mapping 0, abb\n"
+              "location 4: mapping 1, 12345\n"
+              "sample 1 2 3: 100 4800 43 2040, bytes 48 bytes\n"
+              "sample 1 2 3: 1 100000 1 100000, bytes 100000 bytes\n"
+              "sample 4 2: 300 3000 0 0\n");
+    EXPECT_EQ(String(text, text, 14), "inuse_space");
+    EXPECT_EQ(Only(text, 9), 1'700'000'000'123'456'789u);
+    EXPECT_EQ(Only(text, 10), 2'000'000'000u);
+    EXPECT_EQ(TypeAndUnit(text, Texts(text, 11).at(0)), "space/bytes");
+    EXPECT_EQ(Only(text, 12), 1000u);
+    EXPECT_EQ(Texts(text, 6).at(0), "");
+  }
 }
 
 TEST(ProtoFormatTest, ProgramIsTheFirstMapping) {
@@ -90,64 +126,6 @@ TEST(ProtoFormatTest, ProgramIsTheFirstMapping) {
   EXPECT_EQ(String(text, Texts(text, 3)[1], 5), "/lib/below");
 }
 
-TEST(ProtoFormatTest, LocationsAreCallsInTheirMapping) {
-  KnownProfile known(ProfileKind::kHeap);
-  const std::string text = WrittenProto(known.profile());
-  std::map<uint64_t, std::pair<uint64_t, uint64_t>> locations;
-  for (const std::string_view location : Texts(text, 4)) {
-    EXPECT_TRUE(Texts(location, 4).empty());  // there are no lines
-    const bool is_new =
-        locations.emplace(Only(location, 1), std::pair(Only(location, 2), Only(location, 3)))
-            .second;
-    EXPECT_TRUE(is_new);
-  }
-  const decltype(locations) expected = {
-      {1, {2, 0x701010}}, {2, {1, 0x12344}}, {3, {0, 0xabb}}, {4, {1, 0x12345}}};
-  EXPECT_EQ(locations, expected);
-}
-
-struct WrittenSample {
-  std::vector<uint64_t> locations;
-  std::vector<uint64_t> values;
-  uint64_t object_size;
-  bool operator==(const WrittenSample&) const = default;
-};
-
-std::vector<WrittenSample> Samples(std::string_view text) {
-  std::vector<WrittenSample> samples;
-  for (const std::string_view message : Texts(text, 2)) {
-    WrittenSample sample = {TakeVarints(Texts(message, 1).at(0)),
-                            TakeVarints(Texts(message, 2).at(0)), 0};
-    for (const std::string_view label : Texts(message, 3)) {
-      EXPECT_EQ(String(text, label, 1), "bytes");
-      EXPECT_EQ(String(text, label, 4), "bytes");
-      EXPECT_EQ(sample.object_size, 0u);
-      sample.object_size = Only(label, 3);
-    }
-    samples.push_back(sample);
-  }
-  return samples;
-}
-
-TEST(ProtoFormatTest, HeapProfiles) {
-  const std::vector<WrittenSample> samples = {{{1, 2, 3}, {100, 4800, 43, 2040}, 48},
-                                              {{1, 2, 3}, {1, 100'000, 1, 100'000}, 100'000},
-                                              {{4, 2}, {300, 3000, 0, 0}, 0}};
-  for (const ProfileKind kind : {ProfileKind::kHeap, ProfileKind::kPeakHeap}) {
-    KnownProfile known(kind);
-    const std::string text = WrittenProto(known.profile());
-    EXPECT_EQ(SampleTypes(text),
-              (std::vector<std::string>{"alloc_objects/count", "alloc_space/bytes",
-                                        "inuse_objects/count", "inuse_space/bytes"}));
-    EXPECT_EQ(String(text, text, 14), "inuse_space");
-    EXPECT_EQ(Samples(text), samples);
-    EXPECT_EQ(Only(text, 9), 1'700'000'000'123'456'789u);
-    EXPECT_EQ(Only(text, 10), 2'000'000'000u);
-    EXPECT_EQ(TypeAndUnit(text, Texts(text, 11).at(0)), "space/bytes");
-    EXPECT_EQ(Only(text, 12), 1000u);
-  }
-}
-
 TEST(ProtoFormatTest, LabelsOfGuessedStacks) {
   static constexpr uintptr_t kFrames[] = {0x701011};
   ProfileEntry entries[3];
@@ -163,20 +141,10 @@ TEST(ProtoFormatTest, LabelsOfGuessedStacks) {
   Profile profile;
   profile.entries = entries;
   profile.num_entries = 3;
-  const std::string text = WrittenProto(profile);
-  using Label = std::tuple<std::string, uint64_t, std::string>;
-  std::vector<std::vector<Label>> labels;
-  for (const std::string_view message : Texts(text, 2)) {
-    labels.emplace_back();
-    for (const std::string_view label : Texts(message, 3)) {
-      labels.back().emplace_back(String(text, label, 1), Only(label, 3), String(text, label, 4));
-    }
-  }
-  const std::vector<std::vector<Label>> expected = {
-      {{"bytes", 48, "bytes"}, {"guessed_stack", 1, ""}, {"age", 60'000, "milliseconds"}},
-      {{"age", 0, "milliseconds"}},
-      {}};
-  EXPECT_EQ(labels, expected);
+  EXPECT_EQ(Samples(WrittenProto(profile)),
+            "sample 1: 0 0 0 100, bytes 48 bytes, guessed_stack 1 , age 60000 milliseconds\n"
+            "sample 1: 0 0 0 100, age 0 milliseconds\n"
+            "sample 1: 0 0 0 100\n");
 }
 
 TEST(ProtoFormatTest, WithoutMemory) {
@@ -213,10 +181,6 @@ TEST(ProtoWriterTest, EncodesNumbers) {
             "\x08\x01\x10\x7f\x78\x80\x01\x80\x01\xac\x02"
             "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"sv);
 }
-
-}  // namespace
-
-namespace {
 
 constexpr ProfileFormat kFormats[] = {ProfileFormat::kProto, ProfileFormat::kLegacyText,
                                       ProfileFormat::kFolded};
@@ -260,25 +224,6 @@ TEST(WriteProfileTest, FailingSinkFails) {
   }
 }
 
-TEST(WriteProfileTest, ToAFile) {
-  KnownProfile known(ProfileKind::kHeap);
-  FILE* const file = tmpfile();
-  ASSERT_NE(file, nullptr);
-  EXPECT_TRUE(WriteProfileToFile(known.profile(), ProfileFormat::kFolded, fileno(file)));
-  char text[4096] = "";
-  rewind(file);
-  EXPECT_GT(fread(text, 1, sizeof(text) - 1, file), 0u);
-  fclose(file);
-  EXPECT_EQ(text, Written(known.profile(), ProfileFormat::kFolded));
-  const int full = open("/dev/full", O_WRONLY);
-  ASSERT_GE(full, 0);
-  for (const ProfileFormat format : kFormats) {
-    EXPECT_FALSE(WriteProfileToFile(known.profile(), format, full));
-    EXPECT_FALSE(WriteProfileToFile(known.profile(), format, -1));
-  }
-  close(full);
-}
-
 std::string WrittenFolded(const Profile& profile, std::string_view maps) {
   SystemVirtualMemory vm;
   MappedLibraries libraries(vm);
@@ -316,36 +261,37 @@ std::string WrittenText(const Profile& profile) {
   return collector.text;
 }
 
-TEST(LegacyFormatTest, SampledHeap) {
-  KnownProfile known(ProfileKind::kHeap, 524288);
-  constexpr char kExpected[] =
+TEST(LegacyFormatTest, EachKind) {
+  const std::string sampled =
       "heap profile: 3: 100096 [9: 100270] @ heap_v2/524288\n"
       "2: 96 [5: 240] @ 0x701011 0x12345 0xabc\n"
       "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
       "0: 0 [3: 30] @ 0x12346 0x12345\n"
       "\nMAPPED_LIBRARIES:\n";
-  EXPECT_EQ(WrittenText(known.profile()), kExpected);
-  known.profile().kind = ProfileKind::kPeakHeap;
-  EXPECT_EQ(WrittenText(known.profile()), kExpected);
-}
-
-TEST(LegacyFormatTest, FirstLinesOfOtherKinds) {
-  KnownProfile complete(ProfileKind::kHeap, 0);
-  EXPECT_TRUE(WrittenText(complete.profile())
-                  .starts_with("heap profile: 3: 100096 [9: 100270] @ heapprofile\n2: 96 [5: "));
-  KnownProfile allocations(ProfileKind::kAllocations);
-  EXPECT_TRUE(WrittenText(allocations.profile())
-                  .starts_with("heap profile: 9: 100270 [9: 100270] @ heap_v2/1000\n5: 240 [5: "));
-}
-
-TEST(LegacyFormatTest, GrowthKeepsTheOrder) {
-  KnownProfile known(ProfileKind::kGrowth, 0);
-  EXPECT_EQ(WrittenText(known.profile()),
-            "heap profile: 9: 100270 [9: 100270] @ growth\n"
-            "5: 240 [5: 240] @ 0x701011 0x12345 0xabc\n"
-            "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
-            "3: 30 [3: 30] @ 0x12346 0x12345\n"
-            "\nMAPPED_LIBRARIES:\n");
+  // In the order of the entries.
+  const std::string growth =
+      "heap profile: 9: 100270 [9: 100270] @ growth\n"
+      "5: 240 [5: 240] @ 0x701011 0x12345 0xabc\n"
+      "1: 100000 [1: 100000] @ 0x701011 0x12345 0xabc\n"
+      "3: 30 [3: 30] @ 0x12346 0x12345\n"
+      "\nMAPPED_LIBRARIES:\n";
+  const struct {
+    ProfileKind kind;
+    size_t sample_period;
+    std::string begin;
+  } kCases[] = {
+      {ProfileKind::kHeap, 524288, sampled},
+      {ProfileKind::kPeakHeap, 524288, sampled},
+      {ProfileKind::kHeap, 0,
+       "heap profile: 3: 100096 [9: 100270] @ heapprofile\n2: 96 [5: 240] @"},
+      {ProfileKind::kAllocations, 1000,
+       "heap profile: 9: 100270 [9: 100270] @ heap_v2/1000\n5: 240 [5: 240] @"},
+      {ProfileKind::kGrowth, 0, growth},
+  };
+  for (const auto& [kind, sample_period, begin] : kCases) {
+    KnownProfile known(kind, sample_period);
+    EXPECT_EQ(WrittenText(known.profile()).substr(0, begin.size()), begin);
+  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <random>
 #include <thread>
@@ -300,5 +299,4 @@ TEST_F(GrowthTableTest, WithoutMemoryForARecord) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

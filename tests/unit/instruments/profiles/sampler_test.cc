@@ -13,7 +13,6 @@
 #include "malloc/slow_path.h"
 #include "malloc/tc_names.h"
 #include "process/heap.h"
-#include "process/limits.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {

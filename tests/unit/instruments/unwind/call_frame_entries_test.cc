@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "instruments/unwind/call_frame_info.h"
+#include "testing/guarded_pages.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -117,19 +118,12 @@ class CallFrameSectionCopyTest : public MadeCallFrameTableTest {
     MadeCallFrameTableTest::SetUp();
     if (section.begin == 0) return;
     bytes = section.end - section.begin;
-    area_bytes = (bytes / kPage + 2) * kPage;
-    area = static_cast<char*>(
-        mmap(nullptr, area_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_NE(static_cast<void*>(area), MAP_FAILED);
-    ASSERT_EQ(mprotect(area + area_bytes - kPage, kPage, PROT_NONE), 0);
-  }
-  void TearDown() override {
-    if (area != nullptr) munmap(area, area_bytes);
+    area.emplace((bytes / kPage + 1) * kPage);
   }
 
   // Places the first `n` bytes so that they end where the readable memory ends.
   CallFrameObject Place(size_t n) {
-    const uintptr_t end = reinterpret_cast<uintptr_t>(area) + area_bytes - kPage;
+    const uintptr_t end = area->end();
     memcpy(reinterpret_cast<void*>(end - n), reinterpret_cast<const void*>(section.begin), n);
     return {.begin = end - n, .end = end};
   }
@@ -138,8 +132,7 @@ class CallFrameSectionCopyTest : public MadeCallFrameTableTest {
     return FindCallFrameSection(copy, copy.begin, copy.end, code);
   }
 
-  char* area = nullptr;
-  size_t area_bytes = 0;
+  std::optional<GuardedPages> area;
   size_t bytes = 0;
 };
 
@@ -161,5 +154,4 @@ TEST_F(CallFrameSectionCopyTest, TruncatedAndWrongBytesDoNoHarm) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <string>
 #include <vector>
 
 #include "instruments/unwind/call_frame_entries.h"
+#include "testing/guarded_pages.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -43,16 +43,6 @@ void Append(T value, Bytes* to) {
 class Object {
  public:
   static constexpr size_t kFunctionBytes = 100;
-  static constexpr size_t kPages = 2;
-  static constexpr size_t kPage = size_t{64} << 10;  // a multiple of any machine's page
-
-  Object() {
-    area_ = static_cast<char*>(
-        mmap(nullptr, (kPages + 2) * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    EXPECT_EQ(mprotect(area_ + kPage, kPages * kPage, PROT_READ | PROT_WRITE), 0);
-  }
-  ~Object() { munmap(area_, (kPages + 2) * kPage); }
-  Object(const Object&) = delete;
 
   // `initial` and `program` are instructions of call frame information; `letters` is the common
   // entry's augmentation string.
@@ -93,14 +83,14 @@ class Object {
 
   void Place(const Bytes& bytes) {
     bytes_ = bytes;
-    begin_ = reinterpret_cast<uintptr_t>(area_) + (1 + kPages) * kPage - bytes.size();
+    begin_ = area_.end() - bytes.size();
     memcpy(reinterpret_cast<void*>(begin_), bytes.data(), bytes.size());
   }
 
   // Moves the object to the start of the pages, so that memory below it is unreadable.
   void PlaceLow(const Bytes& bytes) {
     bytes_ = bytes;
-    begin_ = reinterpret_cast<uintptr_t>(area_) + kPage;
+    begin_ = area_.start();
     memcpy(reinterpret_cast<void*>(begin_), bytes.data(), bytes.size());
   }
 
@@ -116,7 +106,7 @@ class Object {
   }
 
  private:
-  char* area_;
+  const GuardedPages area_{size_t{128} << 10};
   Bytes bytes_;
   uintptr_t begin_ = 0;
 };

@@ -2,12 +2,10 @@
 #include "instruments/unwind/elf_image.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <link.h>
 #include <stdio.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "own_memory.h"
+#include "testing/guarded_pages.h"
 #include "testing/random.h"
 
 namespace tcmalloc {
@@ -59,21 +58,16 @@ std::string BuildIdOfOwnFile() {
 
 TEST(ReadOwnMemoryTest, ReadsOnlyReadableMemory) {
   SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
-  char* const memory = static_cast<char*>(
-      mmap(nullptr, 2 * kMappedPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(memory, MAP_FAILED);
-  memset(memory, 'x', kMappedPage);
-  ASSERT_EQ(mprotect(memory + kMappedPage, kMappedPage, PROT_NONE), 0);
-  const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
+  const GuardedPages page(kMappedPage);
+  memset(page.data(), 'x', page.bytes());
   char copy[100] = {};
-  EXPECT_TRUE(ReadOwnMemory(address + kMappedPage - 100, copy, 100));
+  EXPECT_TRUE(ReadOwnMemory(page.end() - 100, copy, 100));
   EXPECT_EQ(std::string(copy, 100), std::string(100, 'x'));
-  EXPECT_FALSE(ReadOwnMemory(address + kMappedPage - 99, copy, 100));
-  EXPECT_FALSE(ReadOwnMemory(address + kMappedPage, copy, 1));
+  EXPECT_FALSE(ReadOwnMemory(page.end() - 99, copy, 100));
+  EXPECT_FALSE(ReadOwnMemory(page.end(), copy, 1));
   EXPECT_FALSE(ReadOwnMemory(0, copy, 1));
   EXPECT_FALSE(ReadOwnMemory(UINTPTR_MAX, copy, 1));
   EXPECT_FALSE(ReadOwnMemory(UINTPTR_MAX - 10, copy, 100));
-  munmap(memory, 2 * kMappedPage);
 }
 
 TEST(ElfImageTest, OfThisProgram) {
@@ -86,22 +80,6 @@ TEST(ElfImageTest, OfThisProgram) {
   ElfW(Ehdr) header;
   memcpy(&header, reinterpret_cast<const void*>(OwnImage()), sizeof(header));
   EXPECT_EQ(ProgramEntry() - image.bias, header.e_entry);
-}
-
-// If the image ends before the notes, no build ID is found.
-TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
-  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
-  const uintptr_t start = OwnImage();
-  ElfImage image;
-  EXPECT_FALSE(ReadElfImage(start, start, &image));
-  EXPECT_FALSE(ReadElfImage(start, start + sizeof(ElfW(Ehdr)) - 1, &image));
-  EXPECT_FALSE(ReadElfImage(start, start + sizeof(ElfW(Ehdr)), &image));
-  ElfW(Ehdr) header;
-  memcpy(&header, reinterpret_cast<const void*>(start), sizeof(header));
-  const uintptr_t behind_headers = start + header.e_phoff + header.e_phnum * sizeof(ElfW(Phdr));
-  EXPECT_FALSE(ReadElfImage(start, behind_headers - 1, &image));
-  EXPECT_TRUE(ReadElfImage(start, behind_headers, &image));
-  EXPECT_EQ(image.build_id_bytes, 0u);
 }
 
 // A writable copy of the beginning of this program's image.

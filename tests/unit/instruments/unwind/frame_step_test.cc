@@ -2,7 +2,8 @@
 #include "instruments/unwind/frame_step.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
+
+#include "testing/guarded_pages.h"
 
 namespace tcmalloc {
 namespace {
@@ -14,53 +15,21 @@ class FrameStepTest : public testing::Test {
   static constexpr size_t kWords = kPageBytes / sizeof(uintptr_t);
   static constexpr int64_t kUnit = static_cast<int64_t>(sizeof(uintptr_t));
 
-  void SetUp() override {
-    void* const pages =
-        mmap(nullptr, 2 * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(pages, MAP_FAILED);
-    words = static_cast<uintptr_t*>(pages);
-    ASSERT_EQ(mprotect(words + kWords, kPageBytes, PROT_NONE), 0);
+  FrameStepTest() {
     for (size_t i = 0; i < kWords; ++i) words[i] = 1000 + i;
     registers.pc = 7;
     registers.values[CallFrameRule::kStackPointer] = At(8);
     registers.values[CallFrameRule::kFramePointer] = At(20);
     registers.values[CallFrameRule::kBase] = 3;
   }
-  void TearDown() override { munmap(words, 2 * kPageBytes); }
 
   uintptr_t At(size_t word) const { return reinterpret_cast<uintptr_t>(words + word); }
 
-  uintptr_t* words = nullptr;
+  const GuardedPages page{kPageBytes};
+  uintptr_t* const words = reinterpret_cast<uintptr_t*>(page.data());
   FrameRegisters registers;
   StackMemory memory;
 };
-
-TEST_F(FrameStepTest, RuleOfACall) {
-  // The caller's frame is 4 words higher. The frame pointer is saved, RBX is not.
-  const CallFrameRule rule = {.address = CallFrameRule::kRegister,
-                              .frame_place = CallFrameRule::kFromAddress,
-                              .frame_words = -2,
-                              .address_offset = 4 * kUnit};
-  EXPECT_TRUE(rule.address_register == CallFrameRule::kStackPointer && rule.return_words == -1);
-  ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);
-  EXPECT_EQ(registers.pc, 1011u);
-  EXPECT_EQ(registers.sp(), At(12));
-  EXPECT_EQ(registers.fp(), 1010u);
-  EXPECT_EQ(registers.values[CallFrameRule::kBase], 3u);
-}
-
-// An interrupted frame may be on another stack, at a lower address.
-TEST_F(FrameStepTest, RuleOfASignalFrame) {
-  words[10] = At(2);
-  const CallFrameRule rule = {.address = CallFrameRule::kMemory,
-                              .interrupted = 1,
-                              .return_place = CallFrameRule::kFromStackPointer,
-                              .return_words = 3,
-                              .address_offset = 2 * kUnit};
-  ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kInterrupted);
-  EXPECT_EQ(registers.pc, 1011u);
-  EXPECT_EQ(registers.sp(), At(2));
-}
 
 // The return address is in the link register: the function has no frame, or a frame that does not
 // contain it.
@@ -115,21 +84,6 @@ TEST_F(FrameStepTest, RuleWithoutTrust) {
   const CallFrameRule rule = {.address = CallFrameRule::kRegister, .address_offset = 4 * kUnit};
   ASSERT_EQ(StepByRule(rule, &registers, &memory), FrameStep::kCalled);
   EXPECT_EQ(registers.pc, 1011u);
-}
-
-TEST_F(FrameStepTest, FramePointer) {
-  words[20] = At(40);
-  ASSERT_EQ(StepByFramePointer(&registers, &memory), FrameStep::kCalled);
-  EXPECT_EQ(registers.pc, 1021u);
-  EXPECT_EQ(registers.sp(), At(22));
-  EXPECT_EQ(registers.fp(), At(40));
-  // These frame pointers are below the stack pointer, not aligned, in the unreadable page, half in
-  // it, or null.
-  for (const uintptr_t fp : {At(8), At(40) + 1, At(kWords), At(kWords - 1), uintptr_t{0}}) {
-    registers.values[CallFrameRule::kFramePointer] = fp;
-    EXPECT_EQ(StepByFramePointer(&registers, &memory), FrameStep::kEnd);
-    EXPECT_EQ(registers.pc, 1021u);
-  }
 }
 
 }  // namespace

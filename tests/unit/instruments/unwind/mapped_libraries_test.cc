@@ -189,5 +189,4 @@ TEST(FunctionNamesTest, DynamicSymbolTableSuffices) {
 }
 
 }  // namespace
-
 }  // namespace tcmalloc

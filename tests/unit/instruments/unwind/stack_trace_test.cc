@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "os/stack_trace.h"
 
-#include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/address_range.h"
 #include "instruments/unwind/call_frame_cache.h"
 #include "stack_functions.h"
+#include "testing/guarded_pages.h"
 #include "testing/random.h"
 #include "testing/sanitizers.h"
 #include "testing/sizes.h"
@@ -87,30 +87,6 @@ TEST_F(StackTraceTest, KnownChains) {
       }
     }
   }
-}
-
-TEST_F(StackTraceTest, LimitAndSkip) {
-  Request request{.take = [](Request*) -> size_t {
-    errno = ERANGE;
-    const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
-    EXPECT_EQ(errno, ERANGE);
-    const std::vector<uintptr_t> whole = Taken(depth);
-    EXPECT_GE(depth, 8u);
-    for (size_t skip = 0; skip < depth + 3; ++skip) {
-      for (size_t max = 0; max < depth + 3; ++max) {
-        std::fill(frames, frames + kMaxStackDepth, 77);
-        const size_t taken = GetStackTrace(frames, max, skip);
-        const size_t expected = std::min(max, depth - std::min(depth, skip));
-        EXPECT_EQ(taken, expected) << skip << " " << max;
-        EXPECT_EQ(frames[expected], 77u) << "nothing is written after the frames";
-        // Frame 0 is this function at another call, so its address differs.
-        for (size_t i = skip == 0 ? 1 : 0; i < std::min(taken, expected); ++i)
-          EXPECT_EQ(frames[i], whole[skip + i]);
-      }
-    }
-    return depth;
-  }};
-  with_frame_pointers::Outer(&request);
 }
 
 __attribute__((noinline)) size_t TakeFrames(Request*) {
@@ -337,10 +313,8 @@ TEST_F(StackTraceTest, BadStacks) {
   constexpr uint64_t kSeed = 4711;
   SeededRandom random(kSeed);
   // A readable page lies between unreadable ones.
-  char* const area = static_cast<char*>(
-      mmap(nullptr, 3 * kHardwarePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_EQ(mprotect(area + kHardwarePage, kHardwarePage, PROT_READ | PROT_WRITE), 0);
-  const uintptr_t page = reinterpret_cast<uintptr_t>(area) + kHardwarePage;
+  const GuardedPages area(kHardwarePage);
+  const uintptr_t page = area.start();
   std::vector<uintptr_t> code;
   {
     Request request{.take = &TakeTrace};
@@ -370,7 +344,7 @@ TEST_F(StackTraceTest, BadStacks) {
     for (int i = 0; i < 3000; ++i) {
       for (size_t at = 0; at < kHardwarePage; at += 8) {
         const uintptr_t value = random.OneIn(3) ? code[random.Below(code.size())] : somewhere();
-        if (i % 10 == 0) memcpy(area + kHardwarePage + at, &value, sizeof(value));
+        if (i % 10 == 0) memcpy(area.data() + at, &value, sizeof(value));
       }
       const ucontext_t context =
           ContextOf(code[random.Below(code.size())], somewhere(), somewhere());
@@ -383,13 +357,12 @@ TEST_F(StackTraceTest, BadStacks) {
   SetStackTraceMethod(Method::kFramePointers);
   for (const uintptr_t caller : {page + 64, page + 32}) {
     const uintptr_t frame[] = {caller, code[0]};
-    memcpy(area + kHardwarePage + 64, frame, sizeof(frame));
+    memcpy(area.data() + 64, frame, sizeof(frame));
     const ucontext_t context = ContextOf(code[1], page, page + 64);
     EXPECT_EQ(GetStackFrames(frames, nullptr, kMaxStackDepth, 0, &context), 2u);
     EXPECT_EQ(frames[0], code[1]);
     EXPECT_EQ(frames[1], code[0]);
   }
-  munmap(area, 3 * kHardwarePage);
 }
 #endif
 

@@ -8,25 +8,6 @@
 namespace tcmalloc {
 namespace {
 
-TEST(StopPhaseTest, AwaitIsAPhaseOfItsOwn) {
-  StopPhase phase;
-  EXPECT_EQ(phase.Get(), StopPhase::kPrepared);
-  EXPECT_FALSE(phase.Await(5, [] { FAIL(); })) << "the caller has not started the stop";
-  phase.Set(StopPhase::kStopping);
-  EXPECT_TRUE(phase.Await(7, [&] {
-    EXPECT_EQ(phase.Get(), StopPhase::kAwaiting);
-    EXPECT_EQ(phase.awaited(), 7);
-  }));
-  EXPECT_EQ(phase.Get(), StopPhase::kStopping);
-  EXPECT_TRUE(phase.Await(0, [] {}));
-  EXPECT_EQ(phase.awaited(), 7) << "0 is no thread";
-  // The caller stops waiting while the task still waits.
-  EXPECT_FALSE(phase.Await(
-      8, [&] { EXPECT_TRUE(phase.Change(StopPhase::kAwaiting, StopPhase::kAbandoned)); }));
-  EXPECT_EQ(phase.Get(), StopPhase::kAbandoned);
-  EXPECT_FALSE(phase.Change(StopPhase::kStopping, StopPhase::kFailed));
-}
-
 TEST(StopPhaseTest, ResultOfTask) {
   const StopResult none = {StopOutcome::kTaskDied, 0, 0, 0};
   const StopResult done = {StopOutcome::kDone, 0, 1234, 0};

@@ -9,9 +9,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +26,6 @@
 #include "instruments/world_stop/thread_state.h"
 #include "testing/fake_virtual_memory.h"
 #include "testing/in_child.h"
-#include "testing/refuse_call.h"
 #include "testing/sanitizers.h"
 #include "testing/thread_state.h"
 
@@ -298,29 +294,6 @@ TEST_F(WorldStopTest, ReadsRegistersOfStoppedThreads) {
 }
 #endif
 
-TEST_F(WorldStopTest, WithCallerOnlyOthersRun) {
-  Counters counters(1);
-  SystemVirtualMemory vm;
-  int ran = 0;
-  const int self = ThisThreadId();
-  Function look = [&](const WorldStop& world) {
-    ++ran;
-    EXPECT_EQ(world.num_threads, 1u);
-    EXPECT_FALSE(world.is_complete);
-    EXPECT_TRUE(world.threads[0].is_caller);
-    EXPECT_EQ(world.threads[0].thread_id, self);
-    EXPECT_NE(world.threads[0].thread_pointer, 0u);
-    counters.AwaitCount();
-  };
-  EXPECT_EQ(WithCallerOnly(vm, &CallFunction, &look).outcome, StopOutcome::kDone);
-  EXPECT_EQ(ran, 1);
-  Function fault = [](const WorldStop&) { WriteNowhere(); };
-  const StopResult result = WithCallerOnly(vm, &CallFunction, &fault);
-  EXPECT_EQ(result.outcome, StopOutcome::kTaskDied);
-  EXPECT_EQ(result.error, SIGSEGV);
-  counters.AwaitCount();
-}
-
 // ---- Threads notice nothing.
 
 thread_local volatile uint64_t handled = 0;
@@ -355,31 +328,7 @@ TEST_F(WorldStopTest, NoSignalIsLost) {
   sigaction(signal, &before, nullptr);
 }
 
-// ---- Where a stop is impossible.
-
-// Runs in a child: tries a stop with two more threads, and checks the outcome, the errno, and that
-// the threads continue. Returns 0 if all is as expected.
-int Expect(StopOutcome outcome, int error) {
-  Counters counters(2);
-  bool ran = false;
-  const StopResult result = Stop([&](const WorldStop&) { ran = true; });
-  if (result.outcome != outcome) return 10 + static_cast<int>(result.outcome);
-  if (result.error != error) return 30;
-  if (ran) return 31;
-  counters.AwaitCount();
-  return 0;
-}
-
-TEST_F(WorldStopTest, WherePtraceIsForbidden) {
-  for (const int error : {EPERM, EACCES, ENOSYS}) {
-    EXPECT_EQ(InChild([error] {
-                if (!RefuseCall(SYS_ptrace, 0, static_cast<uint32_t>(error))) return 100;
-                return Expect(StopOutcome::kForbidden, error);
-              }),
-              0)
-        << error;
-  }
-}
+// ---- Where a stop is impossible. Where ptrace is forbidden: tests/process/surroundings.
 
 TEST_F(WorldStopTest, WithoutMemory) {
   Counters counters(2);

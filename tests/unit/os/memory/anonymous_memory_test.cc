@@ -22,21 +22,6 @@ namespace {
 
 uintptr_t Break() { return reinterpret_cast<uintptr_t>(sbrk(0)); }
 
-TEST(SbrkMemoryTest, IsZeroFilledWritableAndAligned) {
-  SbrkMemory memory;
-  for (size_t alignment = 1; alignment <= kMiB; alignment *= 8) {
-    // The program leaves the break at any address.
-    ASSERT_NE(sbrk(100), reinterpret_cast<void*>(-1));
-    errno = 1234;
-    void* const p = memory.Map(3 * kHardwarePage, alignment, kHardwarePage);
-    ASSERT_NE(p, nullptr);
-    EXPECT_EQ(errno, 1234);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % std::max(alignment, kHardwarePage), 0u);
-    EXPECT_TRUE(HoldsOnly(p, 3 * kHardwarePage, 0));
-    memset(p, 'x', 3 * kHardwarePage);
-  }
-}
-
 TEST(SbrkMemoryTest, TheProgramMayMoveTheBreakBetweenPieces) {
   SbrkMemory memory;
   SeededRandom random(51);
@@ -121,9 +106,6 @@ TEST(SbrkMemoryTest, FailsWhereSbrkFails) {
       }),
       0);
 }
-
-}  // namespace
-namespace {
 
 bool IsBelowBreak(const void* p) { return p < sbrk(0); }
 

@@ -5,9 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <string>
-#include <vector>
 
 #include "os/memory/file_memory.h"
 #include "testing/in_child.h"
@@ -46,37 +44,6 @@ TEST_F(MemfsMemoryTest, IsAFileWithoutANameThatIsNotInherited) {
   EXPECT_EQ(fcntl(descriptor_, F_GETFD), FD_CLOEXEC);
   // Low descriptor numbers, which programs expect to be free, stay free.
   EXPECT_GT(descriptor_, 100);
-}
-
-TEST_F(MemfsMemoryTest, IsInTheFile) {
-  Open();
-  EXPECT_EQ(memory_.unit(), kHardwarePage);
-  errno = 1234;
-  const Mapping mapping = memory_.Map(kMiB, kHardwarePage);
-  ASSERT_NE(mapping.start, nullptr);
-  EXPECT_EQ(errno, 1234);
-  EXPECT_EQ(mapping.bytes, kMiB);
-  EXPECT_FALSE(mapping.zero_filled);
-  EXPECT_TRUE(HoldsOnly(mapping.start, kMiB, 0));
-  memset(mapping.start, 'x', kMiB);
-  std::vector<char> contents(kMiB);
-  ASSERT_EQ(pread(descriptor_, contents.data(), kMiB, 0), static_cast<ssize_t>(kMiB));
-  EXPECT_TRUE(HoldsOnly(contents.data(), kMiB, 'x'));
-}
-
-TEST_F(MemfsMemoryTest, TheLimitIsReachedExactlyAndEndsNothing) {
-  Open({.limit_bytes = 2 * kMiB});
-  EXPECT_EQ(memory_.Room(), 2 * kMiB);
-  EXPECT_NE(Map(kMiB), nullptr);
-  EXPECT_EQ(memory_.Room(), kMiB);
-  errno = 1234;
-  EXPECT_EQ(Map(kMiB + kHardwarePage), nullptr);
-  EXPECT_EQ(errno, 1234);
-  EXPECT_TRUE(memory_.IsUsable());
-  EXPECT_NE(Map(kMiB), nullptr);
-  EXPECT_EQ(memory_.Room(), 0u);
-  EXPECT_EQ(Map(kHardwarePage), nullptr);
-  EXPECT_EQ(BytesOfFile(descriptor_), 2 * kMiB);
 }
 
 // The program has closed all descriptors, and opened files of its own under their numbers.

@@ -93,9 +93,6 @@ TEST_F(MemoryRangesTest, Random) {
   }
 }
 
-}  // namespace
-namespace {
-
 class HeapMemoryTest : public testing::Test {
  protected:
   ~HeapMemoryTest() override { unlink(device_path_.c_str()); }
@@ -162,29 +159,6 @@ TEST_F(HeapMemoryTest, AForkedChildLeavesTheParentItsMemory) {
   memset(p, 'x', kMiB);
   memory_.NoteForkedChild();
   EXPECT_FALSE(memory_.Release(p, kMiB));
-  EXPECT_TRUE(HoldsOnly(p, kMiB, 'x'));
-}
-
-TEST_F(HeapMemoryTest, ReleasesPrivateMemoryAsAnonymousMemory) {
-  memory_.Configure(Memfs(0, true));
-  char* const p = Map();
-  EXPECT_TRUE(zero_filled_);
-  memset(p, 'x', kMiB);
-  EXPECT_TRUE(memory_.Release(p, kMiB));
-  EXPECT_TRUE(HoldsOnly(p, kMiB, 0));
-  EXPECT_FALSE(memory_.Unmap(p, kMiB));
-}
-
-TEST_F(HeapMemoryTest, KeepsADevicesMemory) {
-  HeapMemory::Options options;
-  AddDevice(2 * kMiB, &options);
-  memory_.Configure(options);
-  char* const p = Map();
-  memset(p, 'x', kMiB);
-  errno = 1234;
-  EXPECT_FALSE(memory_.Release(p, kMiB));
-  EXPECT_FALSE(memory_.Unmap(p, kMiB));
-  EXPECT_EQ(errno, 1234);
   EXPECT_TRUE(HoldsOnly(p, kMiB, 'x'));
 }
 

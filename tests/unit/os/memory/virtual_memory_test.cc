@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads the OS's setting from files that the test writes, and tests the opt-out of a process.
+// tests/process/limits tests limits on address space.
 #include "os/memory/virtual_memory.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "os/spinlock.h"
+#include "testing/fake_tree.h"
 #include "testing/in_child.h"
 #include "testing/memory_file.h"
 #include "testing/refuse_call.h"
@@ -32,19 +30,11 @@ class HugepagesTest : public testing::Test {
   HugepagesTest() {
     // The process that runs the tests may have opted out.
     EXPECT_EQ(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
-    char name[] = "/tmp/hugepages_test.XXXXXX";
-    directory_ = mkdtemp(name);
     Write("enabled", "always [madvise] never\n");
     Write("hpage_pmd_size", "2097152\n");
   }
-  ~HugepagesTest() override { std::filesystem::remove_all(directory_); }
 
-  void Write(const std::string& name, const std::string& text) {
-    const std::filesystem::path file = directory_ + "/" + name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  void Remove(const std::string& name) { std::filesystem::remove_all(directory_ + "/" + name); }
+  void Write(const std::string& name, const std::string& text) { tree_.Write("/" + name, text); }
   HugepageSetting Read() { return ReadHugepageSetting(directory_.c_str()); }
   // Reads the setting for a page size that does not determine the size of hugepages, so that it
   // must be read.
@@ -52,7 +42,8 @@ class HugepagesTest : public testing::Test {
     return ReadHugepageSetting(directory_.c_str(), size_t{16} << 10);
   }
 
-  std::string directory_;
+  const FakeTree tree_;
+  const std::string directory_ = tree_.root();
 };
 
 TEST_F(HugepagesTest, TheWordInBracketsCounts) {
@@ -98,18 +89,6 @@ TEST_F(HugepagesTest, AProcessThatOptedOut) {
             }),
             0);
   EXPECT_EQ(Read().mode, HugepageMode::kAlways);
-}
-
-}  // namespace
-namespace {
-
-// Returns the bytes of address space in use.
-size_t AddressSpace() {
-  FILE* const file = fopen("/proc/self/statm", "r");
-  size_t pages = 0;
-  if (file == nullptr || fscanf(file, "%zu", &pages) != 1) abort();
-  fclose(file);
-  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 size_t ResidentBytes(void* start, size_t bytes) {
@@ -286,34 +265,6 @@ TEST(SystemVirtualMemoryTest, FailsWhereTheSystemFails) {
   EXPECT_EQ(errno, 1234);
 }
 
-TEST(SystemVirtualMemoryTest, FailsCleanlyAtALimitOnAddressSpace) {
-  EXPECT_EQ(InChild([] {
-              SystemVirtualMemory vm;
-              const size_t page = vm.hardware_page_size();
-              const size_t before = AddressSpace();
-              struct rlimit limit;
-              if (getrlimit(RLIMIT_AS, &limit) != 0) return 1;
-              // Leaves room for one mapping of 64 MiB and a little more, but not for two.
-              limit.rlim_cur = before + 96 * kMiB;
-              if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
-              errno = 1234;
-              void* const first = vm.Map(64 * kMiB, page).start;
-              if (first == nullptr) return 3;
-              if (vm.Map(64 * kMiB, page).start != nullptr) return 4;
-              // 16 MiB fit, but not the padding for an alignment of 1 GiB.
-              if (vm.Map(16 * kMiB, size_t{1} << 30).start != nullptr) return 5;
-              if (errno != 1234) return 6;
-              // The failures left nothing mapped: there is still room for a mapping of 16 MiB, and
-              // after Unmap for one of 64 MiB.
-              void* const second = vm.Map(16 * kMiB, page).start;
-              if (second == nullptr) return 7;
-              EXPECT_TRUE(vm.Unmap(first, 64 * kMiB));
-              if (vm.Map(64 * kMiB, page).start == nullptr) return 8;
-              return 0;
-            }),
-            0);
-}
-
 TEST(VirtualMemoryDeathTest, DebugBuildsRefuseSystemCallsUnderALock) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   if constexpr (!kDebugBuild) {
@@ -386,17 +337,6 @@ TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
   unsigned char resident[8];
   EXPECT_NE(mincore(to, 8 * page, resident), 0);
   EXPECT_TRUE(vm.Unmap(from, 8 * page));
-}
-
-TEST(SystemVirtualMemoryTest, LockedMemoryMayNotBeMoved) {
-  SystemVirtualMemory vm;
-  const size_t page = vm.hardware_page_size();
-  char* const memory = NewPages(vm, page);
-  EXPECT_TRUE(vm.MayMove(memory, page));
-  // The test does not use mlock(), which sanitizers disable.
-  if (syscall(SYS_mlock, memory, 8 * page) != 0) GTEST_SKIP() << "memory must not be locked here";
-  EXPECT_FALSE(vm.MayMove(memory, page));
-  EXPECT_TRUE(vm.Unmap(memory, 8 * page));
 }
 
 }  // namespace
