@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  *   statistics json|openmetrics   writes the statistics in that format
- *   statistics large              makes large allocations in every way there is, with a callback that
- *                                 writes "callback BYTES" to stdout; then writes JSON
+ *   statistics large              makes large allocations in every way there is, with a callback
+ * that writes "callback BYTES" to stdout; then writes JSON
  */
 #define _GNU_SOURCE
 #include <malloc.h>
