@@ -474,6 +474,38 @@ TEST_F(RegistrySharingTest, ABinThatMayNotGrowMovesHalf) {
   EXPECT_EQ(thread.CachedObjects(c), bin_policy::RefillCountWithoutGrowth(c, largest) - 1);
 }
 
+// While nothing is unclaimed, a cache moves kShortBackoff times its limit between two collections.
+// A collection takes a part of the bin that nothing uses.
+TEST_F(RegistrySharingTest, CollectionsAreRareWhileTheBudgetIsShort) {
+  heap_.registry.SetTotalLimit(0);
+  TestThread thread(heap_.registry);
+  const SizeClass unused = ClassForSize(64);
+  const SizeClass busy = ClassForSize(2048);
+  LeaveStale(thread, unused, 500);
+  size_t moved = 0;  // objects from or to the central free list since the last collection
+  for (int collections = 0; collections < 4; ++collections) {
+    const size_t left = thread.CachedObjects(unused);
+    moved = 0;
+    while (thread.CachedObjects(unused) == left) {
+      std::vector<void*> objects;
+      for (int i = 0; i < 24; ++i) {
+        const size_t before = thread.CachedObjects(busy);
+        objects.push_back(thread.Allocate(busy));
+        moved += thread.CachedObjects(busy) + 1 - before;
+      }
+      for (void* const object : objects) {
+        const size_t before = thread.CachedObjects(busy);
+        thread.Free(busy, object);
+        moved += before + 1 - thread.CachedObjects(busy);
+      }
+    }
+  }
+  const size_t limits = moved * kSizeClasses.size(busy) / thread.cache()->max_bytes();
+  EXPECT_GE(limits, kShortBackoff);
+  EXPECT_LT(limits, 2 * kShortBackoff);
+  thread.Exit();
+}
+
 // While nothing is unclaimed, an unused bin of few bytes keeps its objects when an unused bin of
 // many bytes loses some. Later it drains, too.
 TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
