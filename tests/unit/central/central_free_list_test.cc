@@ -422,6 +422,58 @@ INSTANTIATE_TEST_SUITE_P(Classes, CentralFreeListModelTest,
                                           testing::Values(1, 3)),
                          NameOfModel);
 
+TEST(CentralFreeListTest, EveryClassOnEveryPageSize) {
+  for (const size_t hardware_page_size : {4096, 16384, 65536}) {
+    TestHeap heap(hardware_page_size);
+    for (size_t i = 1; i < kNumSizeClasses; ++i) {
+      const SizeClass c = static_cast<SizeClass>(i);
+      CentralFreeList& list = heap.central.free_list(c);
+      ASSERT_LT(list.span_bytes() - list.objects_per_span() * list.object_size(),
+                list.object_size());
+      const std::vector<void*> objects = heap.Take(c, list.objects_per_span());
+      ASSERT_EQ(list.num_spans(), 1u);
+      for (size_t j = 0; j < objects.size(); ++j) {
+        ASSERT_EQ(heap.page_map.ClassOf(objects[j]), c);
+        ASSERT_EQ(objects[j], static_cast<char*>(objects[0]) + j * list.object_size());
+      }
+      Insert(list, objects);
+      ASSERT_EQ(list.num_spans(), 0u);
+    }
+    heap.CheckInvariants();
+  }
+}
+
+// A refused request keeps the records that it has made, so a second one takes no further memory.
+// Until then, what other shards have left serves.
+TEST(CentralFreeListTest, RefusalsTakeNoMemory) {
+  for (const size_t object_size : {size_t{8}, size_t{1024}, kMaxSmallSize}) {
+    for (size_t nth = 1; nth <= 8; ++nth) {
+      SCOPED_TRACE(testing::Message() << object_size << " bytes, mapping " << nth);
+      TestHeap heap;
+      CentralFreeList& list = heap.central.free_list(ClassForSize(object_size));
+      heap.vm.FailMap(nth, FakeVirtualMemory::kForever);
+      std::vector<void*> held;
+      std::array<size_t, 3> refused{};  // refusals of each shard
+      for (size_t i = 0; i < 1000; ++i) {
+        const size_t own = i % refused.size();
+        const size_t metadata = heap.arena.allocated_bytes();
+        const std::vector<void*> objects = Remove(list, list.objects_per_span(), own);
+        held.insert(held.end(), objects.begin(), objects.end());
+        if (objects.empty() && ++refused[own] > 1) {
+          ASSERT_EQ(heap.arena.allocated_bytes(), metadata);
+        }
+      }
+      for (const size_t times : refused) EXPECT_GT(times, 1u);
+      heap.CheckInvariants();
+      heap.vm.StopFailing();
+      held.push_back(Remove(list, 1).at(0));
+      Insert(list, held);
+      EXPECT_EQ(list.num_spans(), 0u);
+      heap.page_heap.CheckInvariants();
+    }
+  }
+}
+
 TEST(CentralFreeListTest, KnowsWhatIsInUse) {
   TestHeap heap;
   CentralFreeList& list = heap.central.free_list(ClassForSize(48));

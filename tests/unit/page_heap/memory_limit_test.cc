@@ -124,6 +124,12 @@ TEST(LimitWatchTest, NotifiesOnceThatTheHeapIsAboveTheLimit) {
   EXPECT_FALSE(watch.notified());
   watch.Grown(67 * kMiB, 64 * kMiB);
   EXPECT_TRUE(due.value());
+  // A changed limit is exceeded anew.
+  watch.Reset();
+  EXPECT_FALSE(due.value());
+  watch.Grown(65 * kMiB, 32 * kMiB);
+  ASSERT_TRUE(watch.Take(&event));
+  EXPECT_EQ(event.limit_bytes, 32 * kMiB);
 }
 
 }  // namespace

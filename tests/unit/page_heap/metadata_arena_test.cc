@@ -12,6 +12,7 @@
 
 #include "testing/fake_virtual_memory.h"
 #include "testing/random.h"
+#include "testing/run_threads.h"
 
 namespace tcmalloc {
 namespace {
@@ -51,6 +52,12 @@ size_t RandomBytes(SeededRandom& random) {
 }
 
 class MetadataArenaPageSizeTest : public testing::TestWithParam<std::tuple<size_t, bool>> {};
+
+static_assert(MetadataArena::RoundedBytes(1) == 16 && MetadataArena::RoundedBytes(16) == 16);
+static_assert(MetadataArena::RoundedBytes(49) == 64 && MetadataArena::RoundedBytes(64) == 64);
+static_assert(MetadataArena::RoundedBytes(65) == 128 && MetadataArena::RoundedBytes(961) == 1024);
+static_assert(MetadataArena::RoundedBytes(1025) == 2048 &&
+              MetadataArena::RoundedBytes(kMax) == kMax);
 
 // After random requests and returns, records are aligned, no byte is in two of them (each is filled
 // with its mark), and every byte is accounted for. Repeating the same work needs no more memory.
@@ -230,6 +237,16 @@ void GrowAtOnce(FakeVirtualMemory& vm, MetadataArena& arena) {
   EXPECT_NE(arena.Allocate(2048), nullptr);
 }
 
+TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceAddOneChunk) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  GrowAtOnce(vm, arena);
+  EXPECT_EQ(vm.map_calls(), 21u);
+  EXPECT_EQ(vm.mapped_bytes(), kChunk);
+  EXPECT_EQ(arena.mapped_bytes(), kChunk);
+  EXPECT_EQ(arena.allocated_bytes(), 21u * 2048);
+}
+
 // Only the addresses of the other chunks are left.
 TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseOneChunkOfARegion) {
   FakeVirtualMemory vm(WithRegions(FakeVirtualMemory::Placement::kDownwards));
@@ -244,6 +261,31 @@ TEST(MetadataArenaTest, ManyThreadsThatGrowAtOnceUseOneChunkOfARegion) {
     ASSERT_NE(records.back().memory, nullptr);
   }
   ExpectGuards(vm, records);
+}
+
+TEST(MetadataArenaTest, ManyThreadsMayAllocateAtOnce) {
+  FakeVirtualMemory vm;
+  MetadataArena arena(vm);
+  RunThreads(8, [&](size_t t) {
+    SeededRandom random(100 + t);
+    std::vector<Piece> live;
+    for (int step = 0; step < 2000; ++step) {
+      if (live.size() < 30 && !random.OneIn(3)) {
+        const size_t bytes = random.Between(1, random.OneIn(50) ? kChunk : 500);
+        live.push_back({static_cast<char*>(arena.Allocate(bytes)), bytes, static_cast<char>(t)});
+        ASSERT_NE(live.back().memory, nullptr);
+        memset(live.back().memory, live.back().mark, bytes);
+      } else if (!live.empty()) {
+        std::swap(live[random.Below(live.size())], live.back());
+        ASSERT_TRUE(HasMark(live.back()));
+        arena.Free(live.back().memory, live.back().bytes);
+        live.pop_back();
+      }
+    }
+    for (const Piece& piece : live) arena.Free(piece.memory, piece.bytes);
+  });
+  EXPECT_EQ(arena.allocated_bytes(), 0u);
+  EXPECT_EQ(arena.mapped_bytes(), vm.mapped_bytes());
 }
 
 // If the OS refuses, the fallback provides a chunk, which does not count as mapped by the arena.

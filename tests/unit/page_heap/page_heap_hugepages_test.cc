@@ -248,6 +248,9 @@ TEST(PageHeapHugepagesTest, SpansNeededWholeArePrefaulted) {
   h.heap.Delete(h.NewNeeded(5));
   h.NewNeeded(5);
   EXPECT_EQ(h.Count(Kind::kPopulate), 11u) << "backed already";
+  SetLimit(h.heap, LimitKind::kSoft, size_t{1} << 30);
+  h.NewNeeded(5);
+  EXPECT_EQ(h.Count(Kind::kPopulate), 11u) << "there is a limit";
 }
 
 TEST(PageHeapHugepagesTest, AnOsThatCannotPrefaultIsNotAskedAgain) {

@@ -329,6 +329,26 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryIsReleased) {
   heap_.CheckInvariants();
 }
 
+// Otherwise each free would make a system call.
+TEST_F(PageHeapLimitsTest, MemoryThatTheOsKeepsIsTriedAgainWhenTheHeapGrows) {
+  Limit(LimitKind::kSoft, 64 * kMiB);
+  std::vector<Span*> spans;
+  for (int i = 0; i < 100; ++i) spans.push_back(New(MiB(1)));
+  vm_.FailRelease(1, FakeVirtualMemory::kForever);
+  const auto delete_five = [&] {
+    for (int i = 0; i < 5; ++i) {
+      heap_.Delete(spans.back());
+      spans.pop_back();
+    }
+    return vm_.release_failures();
+  };
+  const size_t failures = delete_five();
+  EXPECT_GT(failures, 0u);
+  EXPECT_EQ(delete_five(), failures);
+  ASSERT_NE(New(MiB(50)), nullptr);
+  EXPECT_GT(delete_five(), failures);
+}
+
 TEST_F(PageHeapLimitsTest, AboveTheSoftLimitNoSpansAreKeptInCaches) {
   Limit(LimitKind::kSoft, 64 * kMiB);
   std::vector<Span*> spans;
@@ -444,6 +464,36 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
   EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 0u);
   for (Span* const span : spans) heap_.Delete(span);
   heap_.CheckInvariants();
+}
+
+// ThreadSanitizer runs this, too.
+TEST_F(PageHeapLimitsTest, TheHardLimitHoldsForAllThreadsTogether) {
+  constexpr size_t kLimit = 48 * kMiB;
+  SetLimit(heap_, LimitKind::kHard, kLimit);
+  SetLimit(heap_, LimitKind::kSoft, kLimit - 8 * kMiB);
+  std::atomic<size_t> taken{0};
+  RunThreads(4, [&](size_t t) {
+    SeededRandom random(t);
+    std::vector<Span*> spans;
+    for (int step = 0; step < 4000; ++step) {
+      if (random.OneIn(2)) {
+        Span* const span = New(Length(random.Between(1, 400)));
+        if (span != nullptr) spans.push_back(span);
+        taken += span != nullptr;
+      } else if (!spans.empty()) {
+        std::swap(spans[random.Below(spans.size())], spans.back());
+        heap_.Delete(spans.back());
+        spans.pop_back();
+      }
+      // Some thousands of records may exceed the limit.
+      ASSERT_LE(heap_.GetStats().backed_bytes, kLimit + 2 * kMiB);
+    }
+    for (Span* const span : spans) heap_.Delete(span);
+  });
+  EXPECT_GT(taken, 1000u);
+  EXPECT_GT(Counts(LimitKind::kHard).hits, 0u);
+  heap_.CheckInvariants();
+  EXPECT_NE(New(Length::ForBytes(kLimit - under_test_.arena.mapped_bytes())), nullptr);
 }
 
 // To save address space, a large object takes the shortest free memory, released or not. At the

@@ -72,6 +72,20 @@ TEST_F(PageHeapNearTest, BackedMemoryComesFirst) {
   heap_.CheckInvariants();
 }
 
+// If the tightest fit belongs to the near run of another shard, other fits are still found. Each
+// shard continues where it was.
+TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
+  std::vector<Span*> spans;
+  for (const size_t pages : {1, 3, 1, 5, 1, 7, 1}) spans.push_back(NewNear(pages, 2));
+  for (const size_t i : {1u, 3u, 5u}) heap_.Delete(spans[i]);
+  EXPECT_EQ(NewNear(1, 0)->first_page, spans[1]->first_page);
+  EXPECT_EQ(NewNear(1, 1)->first_page, spans[3]->first_page);
+  EXPECT_EQ(NewNear(1, 3)->first_page, spans[5]->first_page);
+  EXPECT_EQ(NewNear(2, 0)->first_page, spans[1]->first_page + Length(1));
+  EXPECT_EQ(NewNear(2, 1)->first_page, spans[3]->first_page + Length(1));
+  heap_.CheckInvariants();
+}
+
 // The shard's own kept spans, of any lengths, are used before fresh memory.
 TEST_F(PageHeapNearTest, AShardsOwnKeptSpansComeBeforeFreshMemory) {
   Span* const span = NewNear(8, 3);

@@ -145,6 +145,19 @@ TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
   heap_.CheckInvariants();
 }
 
+// Two threads free one object at the same time, into two pools.
+TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
+  for (int round = 0; round < 1000; ++round) {
+    Span* const span = Direct(20);
+    // Keeps the next round's span from merging with this one and changing it.
+    Direct(1);
+    std::atomic<int> won{0};
+    RunThreads(2, [&](size_t home) { won += Free(span, home); });
+    ASSERT_EQ(won, 1);
+  }
+  heap_.CheckInvariants();
+}
+
 // One thread frees the object into a pool, the other one into the free spans.
 TEST_F(SpanPoolTest, AFreeWithAPoolAndOneWithoutExclude) {
   std::atomic<Span*> current{nullptr};

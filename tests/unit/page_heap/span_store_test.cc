@@ -15,6 +15,14 @@ namespace {
 
 constexpr Length KiB(size_t n) { return Length((n << 10) >> kPageShift); }
 
+// Neither what is spare nor a sixteenth of what was needed is saved.
+TEST(SpacePolicyTest, Bounds) {
+  EXPECT_FALSE(SavesSpace(MiB(64), MiB(0), kMaxGrowth));
+  EXPECT_TRUE(SavesSpace(MiB(64) + Length(1), MiB(0), kMaxGrowth));
+  EXPECT_FALSE(SavesSpace(MiB(160 + 10 + 64), MiB(160), kMaxGrowth));
+  EXPECT_TRUE(SavesSpace(MiB(160 + 10 + 64) + Length(1), MiB(160), kMaxGrowth));
+}
+
 TEST(NearRunTest, SmallHeapsHaveShortRuns) {
   EXPECT_EQ(NearRun(Length(0), 0), KiB(1024));  // no shards and no run begun
   EXPECT_EQ(NearRun(Length(0), 1), KiB(256));

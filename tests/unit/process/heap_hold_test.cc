@@ -74,6 +74,18 @@ TEST(HeapHoldTest, HoldersAndForksWaitForOneAnother) {
   GlobalHeap().CheckInvariants();
 }
 
+TEST(HeapHoldTest, TheHolderPassesThroughItsLocks) {
+  EnsureHeap();
+  HoldHeap();
+  std::thread([] { EXPECT_FALSE(HoldsHeap()); }).join();
+  // Uses all kinds of locks.
+  for (const size_t size : {100, 10 << 20}) tc_free(tc_malloc(size));
+  TotalsOf(GlobalHeap().registry);
+  GlobalHeap().page_heap.GetStats();
+  ReleaseHeap();
+  GlobalHeap().CheckInvariants();
+}
+
 // Two threads have the same number when 2^26 threads have started between them.
 TEST(HeapHoldTest, HoldersWithTheSameNumberWaitForOneAnother) {
   EnsureHeap();

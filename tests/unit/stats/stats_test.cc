@@ -5,14 +5,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "config/settings.h"
 #include "process/new_heap.h"
 #include "process/release.h"
 #include "testing/random.h"
+#include "testing/run_threads.h"
 #include "thread_cache/cache_fixture.h"
 #include "thread_cache/registry.h"
 
@@ -180,6 +184,50 @@ TEST(StatsTest, ExactWhenQuiet) {
   EXPECT_EQ(s.spans_in_use, 0u);
   EXPECT_EQ(s.thread_caches, 0u);
   EXPECT_EQ(s.page_heap_free_bytes + s.released_bytes, s.system_bytes);
+}
+
+// Figures are read while threads work. None is as wrong as one below zero would be.
+TEST(StatsTest, BoundedWhileThreadsRun) {
+  constexpr size_t kThreads = 4;
+  Heap& heap = NewHeap();
+  std::atomic<size_t> running{kThreads};
+  const auto work = [&](size_t t) {
+    TestThread thread(heap.registry);
+    SeededRandom random(t);
+    std::vector<std::pair<SizeClass, void*>> held;
+    for (int step = 0; step < 10000; ++step) {
+      const SizeClass c = static_cast<SizeClass>(random.Between(1, kNumSizeClasses - 1));
+      if (held.size() < 50 && random.OneIn(2)) {
+        held.emplace_back(c, thread.Allocate(c));
+      } else if (!held.empty()) {
+        thread.Free(held.back().first, held.back().second);
+        held.pop_back();
+      }
+      if (step % 1000 == 0) thread.cache()->Flush();
+    }
+    for (const auto& [c, object] : held) thread.Free(c, object);
+    thread.Exit();
+    --running;
+  };
+  RunThreads(kThreads + 1, [&](size_t t) {
+    if (t < kThreads) return work(t);
+    while (running > 0) {
+      const HeapStats s = CollectStats(heap);
+      const size_t most = CollectStats(heap).system_bytes + (size_t{64} << 20);
+      for (const size_t figure : {s.in_use_bytes, s.thread_cache_bytes, s.central_bytes,
+                                  s.span_tail_bytes, s.page_heap_free_bytes, s.released_bytes}) {
+        ASSERT_LE(figure, most);
+      }
+      for (size_t i = 1; i < kNumSizeClasses; ++i) {
+        const SizeClassStats c = CollectSizeClassStats(heap, static_cast<SizeClass>(i));
+        ASSERT_LE(c.in_use_objects * c.object_size, most);
+      }
+    }
+  });
+  const HeapStats s = CollectStats(heap);
+  ExpectSum(s);
+  EXPECT_EQ(s.in_use_bytes, 0u);
+  EXPECT_EQ(s.spans_in_use, 0u);
 }
 
 // A sampled small object has pages of its own, and counts as an object of its class all the same.

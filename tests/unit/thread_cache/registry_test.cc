@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "page_heap/retention.h"
+#include "testing/run_threads.h"
 #include "thread_cache/bin_policy.h"
 #include "thread_cache/cache_budget.h"
 #include "thread_cache/cache_fixture.h"
@@ -189,6 +190,24 @@ TEST_F(RegistryTest, EachThreadHasAShard) {
   heap_.CheckInvariants();
   for (TestThread* const thread : {&one, &three, &fourth, &fifth}) thread->Exit();
   ExpectAllReturned();
+}
+
+TEST_F(RegistryTest, ThreadsThatStartAtOnceGetDifferentShards) {
+  constexpr size_t kThreads = 8;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::unique_ptr<TestThread>> caches[kThreads];
+    RunThreads(kThreads, [&](size_t t) {
+      for (size_t i = 0; i < ShardMap::kDefault / kThreads; ++i) {
+        caches[t].push_back(std::make_unique<TestThread>(heap_.registry));
+      }
+    });
+    heap_.central.shards().ForEach(
+        [this](const Shard& shard) { ASSERT_EQ(NumCaches(shard), 1u) << shard.number(); });
+    heap_.registry.CheckInvariants();
+    for (auto& list : caches) {
+      for (auto& thread : list) thread->Exit();
+    }
+  }
 }
 
 // A fork may come between any two acquisitions of the registry's lock, and the child then knows

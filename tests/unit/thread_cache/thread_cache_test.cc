@@ -538,6 +538,41 @@ TEST_P(ThreadCacheShardsTest, AThreadThatOnlyFreesSendsObjectsHome) {
   EXPECT_EQ(heap_.vm.mapped_bytes(), mapped);
 }
 
+// A thread with large bins frees its own objects, then objects of other threads. At the latest when
+// it has returned as many of these as its bin may hold, all others return to their home shards.
+TEST_P(ThreadCacheShardsTest, AThreadThatGoesOnWithOthersObjectsIsKnown) {
+  TestThread thread(heap_.registry);
+  TestThread producer(heap_.registry);
+  thread.RaiseLimitTo(size_t{1} << 20);
+  producer.RaiseLimitTo(size_t{1} << 20);
+  const size_t max = bin_policy::MaxLimit(class_);
+  std::vector<void*> own;
+  while (thread.cache()->claimed_bytes() - thread.table().array_bytes() < max * GetParam()) {
+    own.push_back(thread.Allocate(class_));
+  }
+  for (void* const object : own) thread.Free(class_, object);
+  test_processor = 1;
+  // The producer first gets objects that are left in the thread's shard.
+  size_t held = 0;
+  std::vector<void*> others;
+  while (others.size() < 4 * max) {
+    void* const object = producer.Allocate(class_);
+    heap_.ShardOf(object) == 1 ? others.push_back(object) : void(++held);
+  }
+  test_processor = 0;
+  const size_t cached_before = thread.CachedObjects(class_);
+  TouchWatch watch(TouchWatch::What::kStores);
+  heap_.WatchSpansOf(&watch, others);
+  for (void* const object : others) thread.Free(class_, object);
+  const std::set<uintptr_t> touched = PagesOf(watch);
+  const std::set<uintptr_t> expected =
+      PagesOf(others, cached_before + max, others.size() - thread.CachedObjects(class_));
+  ASSERT_EQ(expected.empty(), GetParam() > kMaxTakenBytes);
+  EXPECT_TRUE(std::includes(touched.begin(), touched.end(), expected.begin(), expected.end()));
+  thread.table().CheckInvariants();
+  ASSERT_TRUE(heap_.Conserved(class_, held));
+}
+
 // A thread that now runs on another CPU frees objects that it allocated: it touches none of their
 // lines. This is true for bins of every size, also while they grow and get larger arrays.
 TEST_P(ThreadCacheShardsTest, AThreadThatMovedTouchesNoneOfItsObjects) {
