@@ -534,28 +534,6 @@ TEST_F(RegistrySharingTest, WhileTheBudgetIsShortABinOfFewBytesStaysForLonger) {
   EXPECT_EQ(table.CachedObjects(many), 0u);
 }
 
-// The second collection takes a part of an unused bin, whose claim is too large to be spared for
-// longer. While nothing is unclaimed, collections are rarer than before.
-TEST_F(RegistrySharingTest, CollectionsBecomeRarerWhileTheBudgetIsShort) {
-  heap_.registry.SetTotalLimit(0);
-  TestThread thread(heap_.registry);
-  const SizeClass stale = ClassForSize(64);
-  std::vector<size_t> rounds_between;
-  for (int i = 0; i < 8; ++i) {
-    LeaveStale(thread, stale, 500);
-    const size_t left = thread.CachedObjects(stale);
-    size_t rounds = 0;
-    while (thread.CachedObjects(stale) == left) {
-      // Few at a time, so that the rounds tell collections apart also with pointers of 4 bytes.
-      thread.Use(ClassForSize(2048), 24);
-      ASSERT_LT(++rounds, 1000u);
-    }
-    rounds_between.push_back(rounds);
-  }
-  EXPECT_GT(rounds_between.back(), rounds_between.front());
-  EXPECT_LE(rounds_between[2], rounds_between.back() + 1) << "not ever rarer";
-}
-
 // One thread flushes the caches, another one also detaches and reattaches them.
 TEST_F(RegistrySharingTest, FlushesAndBypassesWhileThreadsWork) {
   static std::atomic<bool> bypass;
