@@ -3,6 +3,7 @@
 // reports and snapshots: tests/command/jit_test.py.
 #include "image/jit_names.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -115,6 +116,21 @@ TEST_F(OwnPerfMap, IsReadAgainWhenItHasChanged) {
   Append("1000 10 second\n");
   symbolizer_.UpdateJitNames();
   EXPECT_EQ(symbolizer_.FramesAt(0x1000).back().function, "second");
+}
+
+TEST_F(OwnPerfMap, OfAnEarlierProcess) {
+  Append("1000 10 earlier\n");
+  const timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), long_ago, 0), 0);
+  EXPECT_EQ(symbolizer_.FramesAt(0x1000).back().function, "0x1000");
+  EXPECT_EQ(symbolizer_.Problems().size(), 1u);
+}
+
+TEST_F(OwnPerfMap, NamesNoFunctionOfAFile) {
+  Append("1 fffffffffffffff0 everything\n");
+  const auto at = reinterpret_cast<Address>(&ParsePerfMap);
+  EXPECT_EQ(symbolizer_.FramesAt(at).back().function, "cli::ParsePerfMap");
+  EXPECT_EQ(symbolizer_.FramesAt(0x10).back().function, "everything");
 }
 
 TEST_F(OwnPerfMap, ThatIsTooLong) {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Demangles names, and reads a library's line table. tests/command reads the files of processes,
-// and files that were replaced.
+// Demangles names, and reads a library's line table and files that were replaced. tests/command
+// reads the files of processes.
 #include "image/symbolizer.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "image/module_files.h"
+#include "image/process_image.h"
+#include "testing/fake_tree.h"
 
 namespace cli {
 namespace {
@@ -78,6 +81,34 @@ TEST_F(LinesTest, NoneOfAnotherFunction) {
   EXPECT_EQ(At("after", 0), "after (:0)");
   EXPECT_EQ(At("after", 60), "after (:0)");
   EXPECT_EQ(At("last", 8), "last (:0)");
+}
+
+// A module that claims to be a file must be that file: by its build ID or, without one, its
+// headers.
+TEST(ModuleFileTest, ThatWasReplaced) {
+  const tcmalloc::FakeTree tree;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  Module module;
+  LiveImage image(getpid());
+  for (const Module& each : ReadModules(image)) {
+    if (each.path == program) module = each;
+  }
+  module.path = tree.Path("/copy");
+  module.start = 0;  // not mapped here
+  std::filesystem::copy_file(program, module.path);
+  const auto problem = [&module] {
+    const ModuleFile file = OpenModuleFile(FileSearch(getpid()), module);
+    if (file.descriptor >= 0) close(file.descriptor);
+    return file.descriptor >= 0 ? "none" : file.problem;
+  };
+  EXPECT_EQ(problem(), "none");
+  module.build_id = "0123456789";
+  EXPECT_TRUE(problem().starts_with(module.path + " was replaced: the process has build id 0123"))
+      << problem();
+  module.build_id.clear();
+  EXPECT_EQ(problem(), "none");
+  module.head.back() ^= 1;
+  EXPECT_TRUE(problem().ends_with("it was replaced")) << problem();
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "os/clock.h"
 #include "os/lock_threads.h"
 #include "os/threads.h"
+#include "testing/run_threads.h"
 #include "testing/sanitizers.h"
 #include "testing/thread_state.h"
 
@@ -179,6 +180,42 @@ TEST(SpinLockForkTest, TheForkingThreadPassesThroughAndOthersWait) {
   second.Unlock();
 }
 
+// If two threads hold a lock at once, additions are lost, and ThreadSanitizer reports the race. If
+// a wake-up is lost, the test hangs.
+TEST(SpinLockForkTest, ExcludesWhileHoldsComeAndGo) {
+  constexpr size_t kThreads = 8;
+  constexpr size_t kRounds = 3000;
+  SpinLock lock(LockRank::kShard);
+  size_t counter = 0;
+  std::atomic<size_t> running{kThreads};
+  std::thread others([&] {
+    RunThreads(kThreads, [&](size_t t) {
+      for (size_t i = 0; i < kRounds; ++i) {
+        const SpinLockHolder holder(lock);
+        ++counter;
+        if ((i + t) % 100 == 0) sched_yield();
+      }
+      --running;
+    });
+  });
+  size_t holds = 0;
+  for (; running > 0; ++holds) {
+    SpinLock::BeginForkHold();
+    lock.HoldForFork();
+    const size_t before = counter;
+    {
+      const SpinLockHolder holder(lock);
+    }
+    sched_yield();
+    counter = before + 1;
+    SpinLock::EndForkHold();
+    lock.ReleaseAfterForkInParent();
+    sched_yield();
+  }
+  others.join();
+  EXPECT_EQ(counter, kThreads * kRounds + holds);
+}
+
 // A signal handler forks after it interrupted a critical section.
 TEST(SpinLockForkTest, ALockOfAnInterruptedSectionStaysHeld) {
   SpinLock registry(LockRank::kRegistry);
@@ -299,6 +336,21 @@ TEST(SpinLockForkTest, ANestedHoldReleasesOnlyItsLocks) {
     lock->ReleaseAfterForkInParent();
     EXPECT_FALSE(lock->HeldByThisThread());
   }
+}
+
+// Two threads have the same number when 2^26 threads have started between them. A hold that mistook
+// the lock for one of its own thread would continue without waiting for the other one.
+TEST(SpinLockForkTest, APatientHoldWaitsForAThreadWithTheSameNumber) {
+  while (!thread_numbers.MayRepeat()) thread_numbers.New();
+  SpinLock lock(LockRank::kShard);
+  const Holder other(lock, ThisThreadNumber());
+  SpinLock::BeginForkHold();
+  {
+    const SpinLock::HoldDeadline deadline(CoarseMilliseconds() + 20);
+    lock.HoldForFork();
+    EXPECT_TRUE(deadline.WasMissed());
+  }
+  SpinLock::EndForkHold();
 }
 
 #if defined(__x86_64__) && !TESTED_WITH_ASAN && !TESTED_WITH_TSAN

@@ -82,6 +82,20 @@ TEST(ElfImageTest, OfThisProgram) {
   EXPECT_EQ(ProgramEntry() - image.bias, header.e_entry);
 }
 
+TEST(ElfImageTest, ReadsNothingBeyondTheLimit) {
+  SKIP_IF_OWN_MEMORY_CANNOT_BE_READ();
+  const uintptr_t start = OwnImage();
+  ElfW(Ehdr) header;
+  memcpy(&header, reinterpret_cast<const void*>(start), sizeof(header));
+  const size_t headers = header.e_phoff + header.e_phnum * sizeof(ElfW(Phdr));
+  ElfImage image;
+  for (const size_t bytes : {size_t{0}, sizeof(header) - 1, sizeof(header), headers - 1}) {
+    EXPECT_FALSE(ReadElfImage(start, start + bytes, &image)) << bytes;
+  }
+  EXPECT_TRUE(ReadElfImage(start, start + headers, &image));
+  EXPECT_EQ(image.build_id_bytes, 0u);
+}
+
 // A writable copy of the beginning of this program's image.
 class ChangedImageTest : public testing::Test {
  protected:

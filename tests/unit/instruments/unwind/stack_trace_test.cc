@@ -89,6 +89,21 @@ TEST_F(StackTraceTest, KnownChains) {
   }
 }
 
+TEST_F(StackTraceTest, WritesNoMoreFramesThanTheLimit) {
+  Request request{.take = [](Request*) -> size_t {
+    const size_t depth = GetStackTrace(frames, kMaxStackDepth, 0);
+    EXPECT_GE(depth, 8u);
+    for (size_t max = 0; max < depth + 3; ++max) {
+      std::fill(frames, frames + kMaxStackDepth, 77);
+      const size_t taken = GetStackTrace(frames, max, 0);
+      EXPECT_EQ(taken, std::min(max, depth));
+      EXPECT_EQ(std::count(frames + taken, frames + kMaxStackDepth, 77), kMaxStackDepth - taken);
+    }
+    return depth;
+  }};
+  with_frame_pointers::Outer(&request);
+}
+
 __attribute__((noinline)) size_t TakeFrames(Request*) {
   const size_t depth = GetStackFrames(frames, sizes, kMaxStackDepth, 0, nullptr);
   __asm__ volatile("" ::: "memory");

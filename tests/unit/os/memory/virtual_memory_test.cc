@@ -339,5 +339,16 @@ TEST(SystemVirtualMemoryTest, MovesAllOrNothing) {
   EXPECT_TRUE(vm.Unmap(from, 8 * page));
 }
 
+// The test does not use mlock(), which sanitizers disable.
+TEST(SystemVirtualMemoryTest, LockedMemoryMayNotBeMoved) {
+  SystemVirtualMemory vm;
+  const size_t page = vm.hardware_page_size();
+  char* const memory = NewPages(vm, page);
+  EXPECT_TRUE(vm.MayMove(memory, page));
+  if (syscall(SYS_mlock, memory, page) != 0) GTEST_SKIP() << "SKIP: memory must not be locked here";
+  EXPECT_FALSE(vm.MayMove(memory, page));
+  EXPECT_TRUE(vm.Unmap(memory, 8 * page));
+}
+
 }  // namespace
 }  // namespace tcmalloc
