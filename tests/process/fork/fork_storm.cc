@@ -6,9 +6,7 @@
 //
 //   alone    does nothing
 //   threads  creates threads that allocate and end
-//   files    opens, writes, flushes and closes files, which takes the C library's list of files;
-//   one
-//            more thread reads lines: it holds the lock of its file when it waits for the heap
+//   files    opens, writes, flushes and closes files, which takes the C library's list of files
 //   spawn    starts programs with vfork and exec, posix_spawn, system and popen
 //   mutex    forks, too, and a fork handler of the program takes a mutex
 //
@@ -122,21 +120,6 @@ void UseFiles() {
   for (FILE* file : files) CHECK(fclose(file) == 0);
 }
 
-// Each line makes the buffer grow.
-void ReadLines() {
-  static FILE* const text = tmpfile();
-  CHECK(text != nullptr);
-  constexpr int kLines = 200;
-  if (ftell(text) == 0) {
-    for (int i = 1; i <= kLines; ++i) CHECK(fprintf(text, "%*d\n", 300 * i, i) == 300 * i + 1);
-  }
-  rewind(text);
-  char* line = nullptr;
-  size_t size = 0;
-  for (int i = 1; i <= kLines; ++i) CHECK(getline(&line, &size, text) == 300 * i + 1);
-  free(line);
-}
-
 // The child of vfork runs on the parent's memory: it must leave the parent's heap as it was.
 void Vfork(const char* program) {
   const pid_t child = vfork();
@@ -169,22 +152,18 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 void LockMutex() { CHECK(pthread_mutex_lock(&mutex) == 0); }
 void UnlockMutex() { CHECK(pthread_mutex_unlock(&mutex) == 0); }
 
-using Step = void (*)();
 struct Variant {
   const char* name;
-  Step steps[2];  // each is repeated by a thread
+  void (*step)();
 };
 constexpr Variant kVariants[] = {
-    {"alone", {}},
-    {"threads", {StartThread}},
-    {"files", {UseFiles, ReadLines}},
-    {"spawn", {StartPrograms}},
-    {"mutex", {ForkOnce}},
+    {"alone", nullptr},       {"threads", StartThread}, {"files", UseFiles},
+    {"spawn", StartPrograms}, {"mutex", ForkOnce},
 };
 
 std::atomic<bool> stop{false};
-void* Repeat(void* step) {
-  while (!stop) (*static_cast<Step*>(step))();
+void* Repeat(void* variant) {
+  while (!stop) static_cast<const Variant*>(variant)->step();
   return nullptr;
 }
 
@@ -195,7 +174,7 @@ int main(int argc, char** argv) {
   CHECK(argc == 2);
   const Variant* variant = kVariants;
   while (strcmp(variant->name, argv[1]) != 0) CHECK(++variant != std::end(kVariants));
-  if (variant->steps[0] == ForkOnce) {
+  if (variant->step == ForkOnce) {
     CHECK(pthread_atfork(LockMutex, UnlockMutex, UnlockMutex) == 0);
   }
   struct sigaction action = {};
@@ -207,15 +186,12 @@ int main(int argc, char** argv) {
   for (uintptr_t i = 0; i < kThreads; ++i) {
     CHECK(pthread_create(&threads[i], nullptr, Work, reinterpret_cast<void*>(i + 1)) == 0);
   }
-  pthread_t others[2];
-  Step steps[2] = {variant->steps[0], variant->steps[1]};
-  for (int i = 0; i < 2 && steps[i] != nullptr; ++i) {
-    CHECK(pthread_create(&others[i], nullptr, Repeat, &steps[i]) == 0);
+  pthread_t other;
+  if (variant->step != nullptr) {
+    CHECK(pthread_create(&other, nullptr, Repeat, const_cast<Variant*>(variant)) == 0);
   }
   for (pthread_t& thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
   stop = true;
-  for (int i = 0; i < 2 && steps[i] != nullptr; ++i) {
-    CHECK(pthread_join(others[i], nullptr) == 0);
-  }
+  if (variant->step != nullptr) CHECK(pthread_join(other, nullptr) == 0);
   return 0;
 }

@@ -405,7 +405,10 @@ class Fuzzer {
 
   void AllocateFromCache() {
     const size_t shard = random_.Below(kFuzzShards);
-    const size_t n = random_.Between(1, random_.OneIn(4) ? kMaxKeptPages + 3 : 8);
+    size_t n = random_.Between(1, random_.OneIn(4) ? kMaxKeptPages + 3 : 8);
+    for (const auto& [pages, kept] : caches_[shard]) {
+      if (!kept.empty() && random_.OneIn(2)) n = pages;
+    }
     Span* const span = NewFromCache(heap_, Length(n), under_test_.homes[shard]);
     EXPECT_TRUE(vm_.TakeCalls().empty());
     const size_t rounded = (n + granule_ - 1) / granule_ * granule_;
