@@ -15,6 +15,7 @@ def skip(reason):
 
 
 def need(*programs, path=None):
+    """Skips the test unless each of the programs is in `path`, or in PATH."""
     missing = [name for name in programs if shutil.which(name, path=path) is None]
     if missing:
         skip(f"not installed: {', '.join(missing)}")

@@ -150,9 +150,9 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
-  // The leaked objects are hidden from the stack of the marking thread. None of them is the first
-  // object of a span or of a word of the span's bitmap: such addresses occur in the allocator's own
-  // frames.
+  // The test hides the leaked objects from the stack of the marking thread. It leaks no object that
+  // is the first of a span, or of the objects that share a word of the span's bitmap: the
+  // allocator's own frames contain addresses of such objects.
   std::array<uintptr_t, kLost> hidden;
   std::vector<void*> others;
   for (size_t i = 0; i < kLost;) {
