@@ -11,6 +11,7 @@
 #include "os/errno_keeper.h"
 #include "os/files.h"
 #include "os/log.h"
+#include "os/process.h"
 #include "process/heap.h"
 
 namespace tcmalloc {

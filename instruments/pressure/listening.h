@@ -65,4 +65,7 @@ class Listening {
   uint64_t registered_limit_ = PressureFigures::kUnknown;
 };
 
+// Memory for the one of the process.
+extern char listening_storage[];
+
 }  // namespace tcmalloc

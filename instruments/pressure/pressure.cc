@@ -80,16 +80,15 @@ constexpr int64_t kReviveAfterMs = 1000;
 constinit PressureListeners listeners;
 
 // The thread at work on the state below (see pressure.h), as an address that belongs to this
-// thread. Null if there is none; the address of `storage` while a thread of the library is being
-// started. Acquire to begin, release to end: the next thread at work sees all changes of the last
-// one.
+// thread. Null if there is none; the address of `listening_storage` while a thread of the library
+// is being started. Acquire to begin, release to end: the next thread at work sees all changes of
+// the last one.
 constinit std::atomic<const void*> at_work{nullptr};
 
 // Null until this process listens. The thread at work writes it before it opens anything, so that a
 // forked child finds the descriptors to close. A descriptor that another thread has opened but not
 // stored yet stays open in the child until it calls exec.
 constinit std::atomic<Listening*> listening{nullptr};
-alignas(Listening) constinit char storage[sizeof(Listening)] = {};
 // The parsed setting, once it was read. Written by the thread at work.
 constinit PressureConfig the_config;
 constinit std::string_view wrong_word;
@@ -124,7 +123,7 @@ void ReadConfigOnce(const Heap& heap) {
 
 // Null on failure; `*error` is the errno.
 Listening* Begin(Heap& heap, const PressureConfig& config, int* error) {
-  auto* const made = new (storage) Listening(heap, config, listeners);
+  auto* const made = new (listening_storage) Listening(heap, config, listeners);
   listening.store(made, std::memory_order_release);
   if (made->Open()) return made;
   *error = made->monitor().open_error();
@@ -178,7 +177,7 @@ void* Run(void*) {
 // Passes the work to a thread of the library, and ends that of this thread.
 bool StartThread() {
   has_thread.store(true, std::memory_order_relaxed);
-  at_work.store(&storage, std::memory_order_relaxed);
+  at_work.store(&listening_storage, std::memory_order_relaxed);
   if (StartDetachedThread(&Run, "tcmalloc-mem")) return true;
   has_thread.store(false, std::memory_order_relaxed);
   EndWork();

@@ -214,8 +214,6 @@ TC_OUT_OF_LINE CallFrameRule MakeRuleSlow(uintptr_t pc, const FoundCallFrameObje
 
 }  // namespace
 
-constinit CallFrameCache call_frame_cache{};
-
 CallFrameRule CallFrameRuleAt(uintptr_t pc, FoundCallFrameObject* last) {
   CallFrameCache::Found found;
   const bool cached = call_frame_cache.Find(pc, &found);

@@ -38,9 +38,9 @@ class CentralCache {
  public:
   CentralCache(PageHeap& page_heap, PageMap& page_map, MetadataArena& arena,
                ShardMap::Processor processor, size_t num_shards = ShardMap::kDefault)
-      : page_heap_(page_heap),
-        shards_(page_heap, arena, processor, num_shards),
-        free_lists_(shards_, page_heap, page_map, arena) {}
+      : parts_{shards_, page_heap, page_map, arena},
+        free_lists_(parts_),
+        shards_(page_heap, arena, processor, num_shards) {}
   CentralCache(const CentralCache&) = delete;
   CentralCache& operator=(const CentralCache&) = delete;
 
@@ -71,7 +71,9 @@ class CentralCache {
   ShardMap& shards() { return shards_; }
 
   // What each part of the heap may retain now: see PageHeap::Shares. Racy.
-  RetentionShares Shares(size_t thread_caches) const { return page_heap_.Shares(thread_caches); }
+  RetentionShares Shares(size_t thread_caches) const {
+    return parts_.page_heap.Shares(thread_caches);
+  }
 
   // Calls f(lock) for every lock: see ShardMap::ForEachLock.
   template <typename F>
@@ -87,9 +89,9 @@ class CentralCache {
   }
 
  private:
-  PageHeap& page_heap_;
-  ShardMap shards_;
+  CentralFreeList::Parts parts_;
   PerSizeClass<CentralFreeList> free_lists_;
+  ShardMap shards_;
 };
 
 }  // namespace tcmalloc

@@ -31,21 +31,18 @@ size_t MoveDown(void** to, void** begin, void** end) {
 
 }  // namespace
 
-CentralFreeList::CentralFreeList(SizeClass size_class, ShardMap& shards, PageHeap& page_heap,
-                                 PageMap& page_map, MetadataArena& arena)
-    : size_class_(size_class),
-      object_size_(kSizeClasses.size(size_class)),
-      span_pages_(page_heap.RoundUp(kSizeClasses.span_pages(size_class))),
-      objects_per_span_(span_pages_.bytes() / object_size_),
-      words_per_span_(WordsForBits(objects_per_span_)),
+CentralFreeList::CentralFreeList(SizeClass size_class, const Parts& parts)
+    : parts_(parts),
+      object_size_(kSizeClasses[size_class].object_size),
+      span_pages_(static_cast<uint16_t>(
+          parts.page_heap.RoundUp(kSizeClasses.span_pages(size_class)).pages())),
+      objects_per_span_(static_cast<uint16_t>(span_bytes() / object_size_)),
+      words_per_span_(static_cast<uint16_t>(WordsForBits(objects_per_span_))),
+      tail_objects_(objects_per_span_ % kSizeClasses.line_objects(size_class)),
+      size_class_(size_class),
       groups_(kSizeClasses.line_objects(size_class)),
-      tail_objects_(objects_per_span_ % groups_.size()),
-      tail_padding_(TailPadding(objects_per_span_, groups_.size(), tail_objects_)),
-      shards_(shards),
-      page_heap_(page_heap),
-      page_map_(page_map),
-      arena_(arena) {
-  TC_CHECK(span_pages_.bytes() <= kMaxSmallSpanBytes);
+      tail_padding_(TailPadding(objects_per_span_, groups_.size(), tail_objects_)) {
+  TC_CHECK(span_bytes() <= kMaxSmallSpanBytes);
   TC_CHECK(objects_per_span_ <= RankedSpans::kMaxFreeCount);
   // Spans count the words of their bitmaps in 16 bits.
   static_assert(RankedSpans::kMaxFreeCount / 64 < UINT16_MAX);
@@ -53,7 +50,7 @@ CentralFreeList::CentralFreeList(SizeClass size_class, ShardMap& shards, PageHea
 
 size_t CentralFreeList::SumOf(OwnedCounter ShardSpans::* counter) const {
   size_t sum = 0;
-  shards_.ForEach([&](const Shard& shard) {
+  parts_.shards.ForEach([&](const Shard& shard) {
     if (const ShardSpans* const spans = shard.spans(size_class_)) sum += (spans->*counter).value();
   });
   return sum;
@@ -68,14 +65,14 @@ size_t CentralFreeList::hole_pages() const { return SumOf(&ShardSpans::hole_page
 size_t CentralFreeList::FreeObjectsIn(const Span* span, PageId page) const {
   const SpanOwner owner = SpanOwner::Of(span);
   if (!owner.counted() || owner.size_class() != size_class_) return 0;
-  const SpinLockHolder holder(LockOf(*shards_.At(owner.shard())));
+  const SpinLockHolder holder(LockOf(*parts_.shards.At(owner.shard())));
   if (SpanOwner::Of(span) != owner) return 0;
   return span->Contains(page.start_address()) ? span->free_count : 0;
 }
 
 size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n, Memory memory) {
   ShardSpans* const mine = own.spans(size_class_);
-  own.set_cpu(shards_.CurrentCpu());
+  own.set_cpu(parts_.shards.CurrentCpu());
   for (const RefillSource source : kRefillOrder) {
     size_t taken = 0;
     switch (source) {
@@ -92,13 +89,13 @@ size_t CentralFreeList::Remove(Shard& own, void** objects, size_t n, Memory memo
         if (taken == 0 && memory == Memory::kBacked) return 0;
         break;
       case RefillSource::kEndedThreads:
-        taken = RemoveFromOthers(own, source, shards_.threadless(), objects, n);
+        taken = RemoveFromOthers(own, source, parts_.shards.threadless(), objects, n);
         break;
       case RefillSource::kIdleThreads:
         if (n < groups_.size()) break;
         [[fallthrough]];
       case RefillSource::kAnyShard:
-        taken = RemoveFromOthers(own, source, shards_.all(), objects, n);
+        taken = RemoveFromOthers(own, source, parts_.shards.all(), objects, n);
         break;
     }
     if (taken > 0) return taken;
@@ -133,7 +130,7 @@ size_t CentralFreeList::RemoveAndUnlock(SpinLock& lock, ShardSpans& spans, Takea
 }
 
 size_t CentralFreeList::RemoveFromNewSpan(Shard& own, Memory memory, void** objects, size_t n) {
-  ShardSpans* const spans = shards_.EnsureSpans(own, size_class_);
+  ShardSpans* const spans = parts_.shards.EnsureSpans(own, size_class_);
   if (spans == nullptr) return 0;
   Span* fresh[kSpansAtOnce];
   const size_t num_fresh = NewSpans(own, *spans, memory, n, fresh);
@@ -235,7 +232,7 @@ void CentralFreeList::ClaimLowestLocked(Span* span, Claims* claims) {
   }
   span->first_free_word = static_cast<uint16_t>(w);
   if (span->free_count == 0 && groups_.size() > 1) {
-    span->first_whole_word = static_cast<uint16_t>(words_per_span_);
+    span->first_whole_word = words_per_span_;
   }
 }
 
@@ -274,12 +271,12 @@ size_t CentralFreeList::NewSpans(Shard& own, ShardSpans& spans, Memory memory, s
   if (words_per_span_ == 1 && groups_.size() == 1) {
     while (wanted * objects_per_span_ < n && wanted < kSpansAtOnce) ++wanted;
   }
-  size_t count = page_heap_.NewFromCache(span_pages_, own.home(), fresh, wanted);
+  size_t count = parts_.page_heap.NewFromCache(span_pages(), own.home(), fresh, wanted);
   if (count == 0 && memory != Memory::kKept) {
-    Span* const span = page_heap_.NewNear(span_pages_, own.home(), spans.num_spans.value(),
-                                          &spans.touched, memory);
+    Span* const span = parts_.page_heap.NewNear(span_pages(), own.home(), spans.num_spans.value(),
+                                                &spans.touched, memory);
     if (span == nullptr) return 0;
-    page_map_.SetSpanOfAll(span->first_page, span->num_pages, span);
+    parts_.page_map.SetSpanOfAll(span->first_page, span->num_pages, span);
     fresh[count++] = span;
   }
   size_t prepared = 0;
@@ -291,7 +288,7 @@ size_t CentralFreeList::NewSpans(Shard& own, ShardSpans& spans, Memory memory, s
 
 bool CentralFreeList::PrepareSpan(const Shard& own, Span* span) {
   if (!EnsureBitmap(span)) {
-    page_heap_.Delete(span);
+    parts_.page_heap.Delete(span);
     return false;
   }
   SetFirstBits(span->free_bits, objects_per_span_);
@@ -300,7 +297,7 @@ bool CentralFreeList::PrepareSpan(const Shard& own, Span* span) {
   span->free_count = span->num_objects;
   span->first_free_word = 0;
   span->first_whole_word = 0;
-  page_map_.SetClassOfAll(span->first_page, span->num_pages, size_class_);
+  parts_.page_map.SetClassOfAll(span->first_page, span->num_pages, size_class_);
   return true;
 }
 
@@ -308,21 +305,21 @@ bool CentralFreeList::EnsureBitmap(Span* span) {
   // One that the span had for another class may do.
   if (span->free_bits != nullptr && span->bits_words >= words_per_span_) return true;
   if (span->free_bits != nullptr && span->free_bits != &span->inline_bits) {
-    arena_.Free(span->free_bits, span->bits_words * sizeof(uint64_t));
+    parts_.arena.Free(span->free_bits, span->bits_words * sizeof(uint64_t));
   }
   span->free_bits =
       words_per_span_ == 1
           ? &span->inline_bits
-          : static_cast<uint64_t*>(arena_.Allocate(words_per_span_ * sizeof(uint64_t)));
-  span->bits_words = static_cast<uint16_t>(words_per_span_);
+          : static_cast<uint64_t*>(parts_.arena.Allocate(words_per_span_ * sizeof(uint64_t)));
+  span->bits_words = words_per_span_;
   return span->free_bits != nullptr;
 }
 
 bool CentralFreeList::IsOut(const void* p) {
-  const Span* const span = page_map_.SpanOf(PageId::Containing(p));
+  const Span* const span = parts_.page_map.SpanOf(PageId::Containing(p));
   if (span == nullptr) return false;
   const SpanOwner owner = SpanOwner::Of(span);
-  const Shard* const shard = shards_.At(owner.shard());
+  const Shard* const shard = parts_.shards.At(owner.shard());
   if (shard == nullptr) return false;
   const SpinLockHolder holder(LockOf(*shard));
   if (SpanOwner::Of(span) != owner || !IsSpanOfClass(span, p)) return false;
@@ -332,7 +329,7 @@ bool CentralFreeList::IsOut(const void* p) {
 }
 
 void CentralFreeList::CheckInvariants() {
-  shards_.ForEach([this](const Shard& shard) {
+  parts_.shards.ForEach([this](const Shard& shard) {
     if (ShardSpans* const spans = shard.spans(size_class_)) CheckShard(shard, *spans);
   });
 }
@@ -344,7 +341,7 @@ void CentralFreeList::CheckShard(const Shard& shard, ShardSpans& spans) {
   size_t listed = 0;
   spans.spans.ForEach([&](const Span* span, RankedSpans::Place place) {
     TC_CHECK(IsSpanOfClass(span, span->start_address()));
-    TC_CHECK(span->num_objects == objects_per_span_ && span->num_pages == span_pages_);
+    TC_CHECK(span->num_objects == objects_per_span_ && span->num_pages == span_pages());
     TC_CHECK(place != RankedSpans::kNowhere && PlaceOf(span) == place);  // C1
     TC_CHECK(groups_.size() > 1 ? span->first_whole_word <= words_per_span_
                                 : span->first_whole_word == 0);  // C3

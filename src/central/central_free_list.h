@@ -158,8 +158,15 @@ enum class Origin : bool { kAny, kOtherThreads };
 // objects.
 class alignas(kCacheLineSize) CentralFreeList {
  public:
-  CentralFreeList(SizeClass size_class, ShardMap& shards, PageHeap& page_heap, PageMap& page_map,
-                  MetadataArena& arena);
+  // What the lists of all classes use.
+  struct Parts {
+    ShardMap& shards;
+    PageHeap& page_heap;
+    PageMap& page_map;
+    MetadataArena& arena;
+  };
+
+  CentralFreeList(SizeClass size_class, const Parts& parts);
 
   // Puts up to `n` free objects into `objects` and returns how many: fewer than `n`, but at least
   // 1, where the next ones would come from another source; 0 when the OS provides no memory, or
@@ -190,7 +197,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   // Returns the objects of the first span in `claims`, which is one of the class.
   void ReturnHolesOfOneSpan(HoleClaims* claims);
 
-  ShardMap& shards() { return shards_; }
+  ShardMap& shards() { return parts_.shards; }
   // Sums over the shards.
   size_t free_objects() const;
   size_t num_spans() const;
@@ -202,7 +209,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   size_t objects_per_span() const { return objects_per_span_; }
   size_t object_size() const { return object_size_; }
   size_t line_objects() const { return groups_.size(); }
-  size_t span_bytes() const { return span_pages_.bytes(); }
+  size_t span_bytes() const { return span_pages().bytes(); }
   // Bytes of the class's spans that are in no object.
   size_t tail_bytes() const {
     return num_spans() * (span_bytes() - objects_per_span_ * object_size_);
@@ -384,25 +391,26 @@ class alignas(kCacheLineSize) CentralFreeList {
   // The first object of the run that is free already.
   TC_SLOW_PATH const void* FindDoubleFreeSlow(const Run& run, void* const* objects) const;
 
+  Length span_pages() const { return Length(span_pages_); }
+
   // Constant after construction.
+  const Parts& parts_;
+  const uint32_t object_size_;
+  const uint16_t span_pages_;
+  const uint16_t objects_per_span_;
+  const uint16_t words_per_span_;
+  // Objects in the incomplete group at the end of a span; 0 if none is incomplete.
+  const uint16_t tail_objects_;
   const SizeClass size_class_;
-  const size_t object_size_;
-  const Length span_pages_;
-  const size_t objects_per_span_;
-  const size_t words_per_span_;
   const BitGroups groups_;
-  // Objects in the incomplete group at the end of a span, and the bits of the last word for those
-  // that it lacks; 0 when no group is incomplete.
-  const size_t tail_objects_;
+  // The bits of the last word for the objects that an incomplete group lacks.
   const uint64_t tail_padding_;
-  ShardMap& shards_;
-  PageHeap& page_heap_;
-  PageMap& page_map_;
-  MetadataArena& arena_;
 
   // New spans so far, of all shards, and requests for one that failed: see ShardSpans::used_at.
   // Relaxed: it decides only whether a shard counts as idle.
   std::atomic<size_t> new_spans_{0};
 };
+// All lists are built when a process starts.
+static_assert(sizeof(CentralFreeList) == kCacheLineSize);
 
 }  // namespace tcmalloc

@@ -30,7 +30,7 @@ size_t CentralFreeList::GatherRuns(void* const* objects, size_t n, Runs* runs,
   while (i < n) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(objects[i]);
     if (address - start >= bytes) {
-      span = page_map_.SpanOf(PageId::Containing(objects[i]));
+      span = parts_.page_map.SpanOf(PageId::Containing(objects[i]));
       if (span != nullptr) {
         start = span->first_page.start_uintptr();
         // Read once: if this is no object in use, the span's record may change at any time.
@@ -157,7 +157,7 @@ const void* CentralFreeList::FindDoubleFreeSlow(const Run& run, void* const* obj
 }
 
 bool CentralFreeList::IsNear(const Shard& own, size_t s) const {
-  return s == own.number() || shards_.At(s)->cpu() == shards_.CurrentCpu();
+  return s == own.number() || parts_.shards.At(s)->cpu() == parts_.shards.CurrentCpu();
 }
 
 void CentralFreeList::TakeFarLines(const Shard& own, const Runs& runs, void* const* objects) const {
@@ -166,12 +166,12 @@ void CentralFreeList::TakeFarLines(const Shard& own, const Runs& runs, void* con
   for (uint64_t shards = runs.shards; shards != 0; shards &= shards - 1) {
     const size_t s = static_cast<size_t>(std::countr_zero(shards));
     // No shard: an object that the program did not get.
-    if (shards_.At(s) == nullptr || !IsNear(own, s)) far |= uint64_t{1} << s;
+    if (parts_.shards.At(s) == nullptr || !IsNear(own, s)) far |= uint64_t{1} << s;
   }
   for (size_t i = 0; i < runs.num_runs; ++i) {
     const Run& run = runs.runs[i];
     // An object that was freed twice may belong to anything by now.
-    if ((far >> run.shard & 1) == 0 || page_map_.ClassOf(objects[run.first]) != size_class_)
+    if ((far >> run.shard & 1) == 0 || parts_.page_map.ClassOf(objects[run.first]) != size_class_)
       continue;
     TakeLines(objects + run.first, run.count, object_size_);
   }
@@ -179,7 +179,7 @@ void CentralFreeList::TakeFarLines(const Shard& own, const Runs& runs, void* con
 
 bool CentralFreeList::InsertInto(size_t s, bool waits, bool is_last_part, const Runs& runs,
                                  void* const* objects, Span** emptied, Finding* finding) {
-  const Shard* const shard = shards_.At(s);
+  const Shard* const shard = parts_.shards.At(s);
   ShardSpans* const spans = shard != nullptr ? shard->spans(size_class_) : nullptr;
   if (spans == nullptr) {
     *finding = FirstOfShardSlow(s, runs, objects);
@@ -215,13 +215,13 @@ Span* CentralFreeList::DeleteSpans(const Shard& own, Span* emptied) {
     emptied = span->list_node.next;
     span->list_node = ListNode<Span>();
     if (SpanOwner::Of(span).size_class() != SizeClass::kNone) {
-      const SpinLockHolder holder(LockOf(*shards_.At(s)));
+      const SpinLockHolder holder(LockOf(*parts_.shards.At(s)));
       SpanOwner(SizeClass::kNone, s).StoreIn(span);
     }
-    page_map_.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
+    parts_.page_map.SetClassOfAll(span->first_page, span->num_pages, SizeClass::kNone);
     spans[n++] = span;
   } while (emptied != nullptr && n < kSpansAtOnce && SpanOwner::Of(emptied).shard() == s);
-  page_heap_.DeleteToCache(spans, n, shards_.At(s)->home(), IsNear(own, s));
+  parts_.page_heap.DeleteToCache(spans, n, parts_.shards.At(s)->home(), IsNear(own, s));
   return emptied;
 }
 

@@ -18,11 +18,11 @@ size_t CentralFreeList::RemoveFromOthers(const Shard& own, RefillSource source, 
   // else follow each other from lock to lock. If there is no next one, the thread waits: objects of
   // others come before new memory.
   uint64_t busy = 0;
-  const size_t taken = shards_.FirstOf(shards, begin, [&](const Shard& other) {
+  const size_t taken = parts_.shards.FirstOf(shards, begin, [&](const Shard& other) {
     return RemoveFromOther(own, other, source, new_spans, &busy, objects, n);
   });
   if (taken > 0 || busy == 0) return taken;
-  return shards_.FirstOf(busy, begin, [&](const Shard& other) {
+  return parts_.shards.FirstOf(busy, begin, [&](const Shard& other) {
     return RemoveFromOther(own, other, source, new_spans, nullptr, objects, n);
   });
 }
@@ -65,7 +65,7 @@ size_t CentralFreeList::RemoveFromOther(const Shard& own, const Shard& other, Re
 bool CentralFreeList::OtherAdopts(const Shard& own, uint8_t adopter) const {
   // Where an object is a line batch, threads that adopt one shard share no lines.
   if (adopter == 0 || adopter == own.number() + 1 || groups_.size() == 1) return false;
-  return shards_.At(adopter - size_t{1})->num_threads() > 0;
+  return parts_.shards.At(adopter - size_t{1})->num_threads() > 0;
 }
 
 bool CentralFreeList::AdoptLocked(const Shard& own, ShardSpans& spans, uint8_t adopter) const {

@@ -131,10 +131,10 @@ bool CentralFreeList::ClaimHoles(Span* span, SpanOwner owner, size_t hardware_pa
   static_assert(HoleClaims::kMaxHoles >= kMaxSmallSpanBytes / 4096 / 2);
   const PageId looked_at = *page;
   *page += Length(1);
-  const Shard* const shard = shards_.At(owner.shard());
+  const Shard* const shard = parts_.shards.At(owner.shard());
   if (shard == nullptr) return true;
   const SpanMeasures measures = {object_size_, objects_per_span_, hardware_page_size,
-                                 span_pages_.bytes() / hardware_page_size};
+                                 span_bytes() / hardware_page_size};
   const SpinLockHolder holder(LockOf(*shard));
   if (SpanOwner::Of(span) != owner) return true;
   if (!span->Contains(looked_at.start_address())) return true;
@@ -190,7 +190,7 @@ void CentralFreeList::ReturnHolesOfOneSpan(HoleClaims* claims) {
   // Some of its objects are claimed, so the span and its owner stay.
   Span* const span = claims->begin()->span;
   const size_t number = SpanOwner::Of(span).shard();
-  Shard& shard = *shards_.At(number);
+  Shard& shard = *parts_.shards.At(number);
   ShardSpans& spans = *shard.spans(size_class_);
   Span* emptied = nullptr;
   size_t freed_twice = kNoObject;

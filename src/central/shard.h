@@ -388,8 +388,6 @@ class ShardMap {
   std::atomic<size_t> end_{1};
   // The shards without a living thread. Relaxed: it decides only where a thread looks.
   std::atomic<uint64_t> threadless_{0};
-  // The locks of the shards that exist; the others take no memory.
-  alignas(ShardLocks) unsigned char locks_[kMost][sizeof(ShardLocks)];
   Shard first_{0, MakeLocks(0), threadless_};
   // How many caches each shard has. The counters of all shards lie together, since TryClaim reads
   // all of them.
@@ -399,6 +397,9 @@ class ShardMap {
   std::atomic<size_t> next_{0};
   // The number of each CPU's shard, plus 1; 0 while no thread on that CPU has asked for one.
   std::array<std::atomic<uint8_t>, kMaxProcessors> entries_ = {};
+  // The locks of the shards that exist; the others take no memory. Last, so that what every process
+  // writes is on few pages.
+  alignas(ShardLocks) unsigned char locks_[kMost][sizeof(ShardLocks)];
 };
 
 }  // namespace tcmalloc

@@ -424,7 +424,7 @@ TC_EXPORT void tcmalloc_list_numeric_properties(tcmalloc_property_callback callb
   const tcmalloc::HeapStats stats = tcmalloc::CollectStats(ExistingHeap());
   // The names are literals, so they end with a zero.
   for (const tcmalloc::Property& property : tcmalloc::Properties()) {
-    callback(property.name.data(), property.get(stats), context);
+    callback(property.name, property.get(stats), context);
   }
 }
 

@@ -17,7 +17,7 @@
 namespace tcmalloc {
 
 struct Property {
-  std::string_view name;
+  const char* name;
   // The StatsParts that `get` reads.
   uint8_t parts;
   size_t (*get)(const HeapStats& stats);

@@ -34,9 +34,9 @@ extern char abort_line[kAbortLineBytes];
 inline void WriteError(int error, TextWriter* out) {
   struct Words {
     int error;
-    const char* words;
+    char words[36];
   };
-  constexpr Words kWords[] = {
+  static constexpr Words kWords[] = {
       {EPERM, "Operation not permitted"},
       {ENOENT, "No such file or directory"},
       {ESRCH, "No such process"},

@@ -51,10 +51,10 @@ int SignalNumber(std::string_view name) {
     int signal;
   };
   // Signals that a user may send. SIGKILL and SIGSTOP cannot be handled; fault signals must not be.
-  constexpr Named kSignals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},    {"QUIT", SIGQUIT},
-                                {"USR1", SIGUSR1}, {"USR2", SIGUSR2},  {"ALRM", SIGALRM},
-                                {"TERM", SIGTERM}, {"CONT", SIGCONT},  {"URG", SIGURG},
-                                {"PROF", SIGPROF}, {"WINCH", SIGWINCH}};
+  static constexpr Named kSignals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},    {"QUIT", SIGQUIT},
+                                       {"USR1", SIGUSR1}, {"USR2", SIGUSR2},  {"ALRM", SIGALRM},
+                                       {"TERM", SIGTERM}, {"CONT", SIGCONT},  {"URG", SIGURG},
+                                       {"PROF", SIGPROF}, {"WINCH", SIGWINCH}};
   uint64_t number = 0;
   if (TakeNumber(&name, &number)) {
     constexpr uint64_t kMaxSignal = 64;

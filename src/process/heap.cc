@@ -85,11 +85,7 @@ void ApplySettings(const Settings& settings, Heap* heap) {
 
 }  // namespace
 
-constinit PageMap global_page_map;
-
 constinit std::atomic<bool> heap_exists{false};
-
-alignas(Heap) constinit char global_heap_storage[sizeof(Heap)] = {};
 
 Heap::Heap(PageMap& page_map)
     : memory(virtual_memory),

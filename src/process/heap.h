@@ -53,9 +53,6 @@ struct Heap {
   HeapMemory memory;               // of the program's objects
   MetadataArena arena;
   PageHeap page_heap;
-  CentralCache central;
-  HoleRelease holes;
-  Registry registry;
   ContainerShare container_share;
   LargeReports large_reports;
   Sampling sampling;
@@ -63,6 +60,9 @@ struct Heap {
   PressureCounts pressure_counts;
   AfterForkTimer after_fork_timer;
   Control control;
+  CentralCache central;  // it ends with memory that most processes do not touch
+  HoleRelease holes;
+  Registry registry;
 };
 
 // The process's heap. Requires: EnsureHeap() has returned once in this thread or before it was

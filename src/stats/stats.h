@@ -41,7 +41,7 @@ struct ProcessFacts {
   // File names, cut off at kMaxName; empty if unknown.
   char program[kMaxName] = "";
   char library[kMaxName] = "";
-  const char* settings = "";  // Settings::given
+  const char* settings = nullptr;  // Settings::given
 };
 
 // `settings` outlive the facts.
@@ -233,7 +233,7 @@ void WriteStatsOpenMetrics(const HeapSnapshot& snapshot, TextWriter* out);
 struct StatsFigure {
   enum class Kind : unsigned char { kGauge, kCounter };
 
-  std::string_view name;  // of a counter, without the suffix "_total"
+  const char* name;  // of a counter, without the suffix "_total"
   Kind kind;
   const char* help;  // a sentence in plain ASCII, without quotes
   size_t (*value)(const HeapStats& stats);

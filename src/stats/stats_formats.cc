@@ -199,9 +199,9 @@ void WriteClassMetrics(const HeapSnapshot& snapshot, TextWriter* out) {
     const char* name;
     size_t SizeClassStats::* objects;
   };
-  constexpr State kStates[] = {{"in_use", &SizeClassStats::in_use_objects},
-                               {"thread_cache", &SizeClassStats::thread_cache_objects},
-                               {"central_cache", &SizeClassStats::central_objects}};
+  static constexpr State kStates[] = {{"in_use", &SizeClassStats::in_use_objects},
+                                      {"thread_cache", &SizeClassStats::thread_cache_objects},
+                                      {"central_cache", &SizeClassStats::central_objects}};
   WriteHead("size_class_spans", "gauge", "Runs of pages that are cut into objects of a size.", out);
   for (const SizeClassStats& s : snapshot.classes) {
     if (!s.any()) continue;

@@ -22,7 +22,7 @@ import tempfile
 
 SKIPPED = 77
 # KiB more than on the C library's malloc: own memory, address space. Then KiB that the file maps.
-BOUNDS = {"libtcmalloc_minimal.so.4": (104, 16384, 320), "libtcmalloc.so.4": (124, 16384, 592)}
+BOUNDS = {"libtcmalloc_minimal.so.4": (96, 16384, 320), "libtcmalloc.so.4": (108, 16384, 592)}
 RUNS = 3  # of the least figure: addresses are random, and tables that cross a page's end take one more
 # System calls more than with a library that does nothing. Seen: 8 to 13, depending on whether
 # addresses happen to be aligned. Four of them ask for the system's hugepage settings, at the start because a sandbox
