@@ -132,13 +132,13 @@ class MarkerOf {
   [[nodiscard]] bool Run();
 
   bool IsMarked(size_t number) const {
-    return index_.IsInUse(number) && !TestBit(unmarked_, number);
+    return index_.IsInUse(number) && !TestBit(bitmaps_.unmarked, number);
   }
   size_t num_unmarked() const;
   // Calls f(const LiveObject&) for every object in use that no Run has reached, in address order.
   template <typename F>
   void ForEachUnmarked(F f) const {
-    index_.ForEachIn(unmarked_, f);
+    index_.ForEachIn(bitmaps_.unmarked, f);
   }
 
   // Finds the unmarked objects that would be marked if pointers counted everywhere in an object.
@@ -154,7 +154,7 @@ class MarkerOf {
   // the last Run; false when the system has no memory.
   [[nodiscard]] bool FindIndirect();
   // Requires: FindIndirect has succeeded; the object is unmarked.
-  bool IsIndirect(size_t number) const { return !TestBit(direct_, number); }
+  bool IsIndirect(size_t number) const { return !TestBit(bitmaps_.direct, number); }
 
   // Counts of the scan so far.
   struct Counts {
@@ -269,13 +269,16 @@ class MarkerOf {
   Unreadable unreadable_;
 
   // Bitmaps of objects, by number.
-  // Objects in use that were not reached.
-  uint64_t* unmarked_ = nullptr;
-  // Objects that the present search has not found yet: unmarked_, or a copy for FindReachedFar or
-  // FindIndirect.
-  uint64_t* to_find_ = nullptr;
-  // Objects that are unmarked and not indirect.
-  uint64_t* direct_ = nullptr;
+  struct Bitmaps {
+    // Objects in use that were not reached.
+    uint64_t* unmarked = nullptr;
+    // Objects that the present search has not found yet: `unmarked`, or a copy for FindReachedFar
+    // or FindIndirect.
+    uint64_t* to_find = nullptr;
+    // Objects that are unmarked and not indirect.
+    uint64_t* direct = nullptr;
+  };
+  Bitmaps bitmaps_;
   FarPointers far_;
 
   // Objects that were found and not scanned yet.
@@ -310,9 +313,9 @@ bool MarkerOf<Geometry, Memory>::FindReachedFar() {
   const size_t words = WordsForBits(index_.num_numbers());
   far_.unreached = scratch_.AllocateArray<uint64_t>(words);
   if (far_.unreached == nullptr) return false;
-  std::copy_n(unmarked_, words, far_.unreached);
+  std::copy_n(bitmaps_.unmarked, words, far_.unreached);
   const Counts counts = counts_;
-  to_find_ = far_.unreached;
+  bitmaps_.to_find = far_.unreached;
   far_.max_offset = kAnyOffset;
   for (size_t w = 0; w < words; ++w) {
     while (const uint64_t rest = far_.pointed_to[w] & far_.unreached[w]) {
@@ -324,7 +327,7 @@ bool MarkerOf<Geometry, Memory>::FindReachedFar() {
   }
   DrainReached();
   far_.max_offset = options_.max_pointer_offset;
-  to_find_ = unmarked_;
+  bitmaps_.to_find = bitmaps_.unmarked;
   counts_ = counts;
   return !conditional_.lacked_memory();
 }
@@ -333,12 +336,12 @@ template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::FindIndirect() {
   const size_t numbers = index_.num_numbers();
   const size_t words = WordsForBits(numbers);
-  direct_ = scratch_.AllocateArray<uint64_t>(words);
+  bitmaps_.direct = scratch_.AllocateArray<uint64_t>(words);
   uint64_t* const not_found = scratch_.AllocateArray<uint64_t>(words);
-  if (direct_ == nullptr || not_found == nullptr) return false;
+  if (bitmaps_.direct == nullptr || not_found == nullptr) return false;
   const Counts counts = counts_;
   conditional_.Suspend();
-  to_find_ = not_found;
+  bitmaps_.to_find = not_found;
   const auto find_from = [&](size_t number) {
     ClearBit(not_found, number);
     ring_.Push(ItemWithNumber(number));
@@ -348,29 +351,29 @@ bool MarkerOf<Geometry, Memory>::FindIndirect() {
   // Then all objects are reachable from the chosen ones. Pass 2, in descending order, keeps the
   // chosen objects that are not reachable from one kept earlier. Then all objects are still
   // reachable from the kept ones, and no kept object is reachable from another.
-  std::copy_n(unmarked_, words, not_found);
+  std::copy_n(bitmaps_.unmarked, words, not_found);
   for (size_t number = 0;; ++number) {
     number = FindSetBit(not_found, number, numbers);
     if (number == numbers) break;
-    SetBit(direct_, number);
+    SetBit(bitmaps_.direct, number);
     find_from(number);
   }
-  std::copy_n(unmarked_, words, not_found);
+  std::copy_n(bitmaps_.unmarked, words, not_found);
   for (size_t w = words; w-- > 0;) {
-    for (uint64_t rest = direct_[w]; rest != 0;) {
+    for (uint64_t rest = bitmaps_.direct[w]; rest != 0;) {
       const size_t bit = kBitsPerWord - 1 - static_cast<size_t>(std::countl_zero(rest));
       rest ^= uint64_t{1} << bit;
       const size_t number = w * kBitsPerWord + bit;
       if (TestBit(not_found, number)) {
         find_from(number);
       } else {
-        ClearBit(direct_, number);
+        ClearBit(bitmaps_.direct, number);
       }
     }
   }
   conditional_.Resume();
   counts_ = counts;
-  to_find_ = unmarked_;
+  bitmaps_.to_find = bitmaps_.unmarked;
   return true;
 }
 

@@ -31,15 +31,15 @@ inline bool TakeBit(uint64_t* bits, size_t i) {
 template <typename Geometry, typename Memory>
 bool MarkerOf<Geometry, Memory>::Prepare() {
   const size_t words = WordsForBits(index_.num_numbers());
-  unmarked_ = scratch_.AllocateArray<uint64_t>(words);
+  bitmaps_.unmarked = scratch_.AllocateArray<uint64_t>(words);
   far_.pointed_to = scratch_.AllocateArray<uint64_t>(words);
-  if (unmarked_ == nullptr || far_.pointed_to == nullptr ||
+  if (bitmaps_.unmarked == nullptr || far_.pointed_to == nullptr ||
       !noted_.Prepare(scratch_, index_.num_numbers()) ||
       !ring_.Prepare(scratch_, options_.ring_objects)) {
     return false;
   }
-  std::copy_n(index_.in_use(), words, unmarked_);
-  to_find_ = unmarked_;
+  std::copy_n(index_.in_use(), words, bitmaps_.unmarked);
+  bitmaps_.to_find = bitmaps_.unmarked;
   sweep_objects_ = std::max({size_t{1}, options_.ring_objects / 2, words / kWordsPerSweptObject});
   bool enough_memory = true;
   index_.ForEachInFlight([&](uintptr_t object) { enough_memory &= AddPointer(object); });
@@ -63,7 +63,7 @@ bool MarkerOf<Geometry, Memory>::ConsiderInHeap(uintptr_t word) {
   Target target;
   bool in_pages;
   if (!FindTarget(word, &target, &in_pages)) return in_pages;
-  if (!mark::TakeBit(to_find_, target.number)) return true;
+  if (!mark::TakeBit(bitmaps_.to_find, target.number)) return true;
   if (ring_.accepts()) {
     ring_.Push(MarkItem(target.start, target.entry));
   } else {
@@ -125,13 +125,13 @@ void MarkerOf<Geometry, Memory>::ConsiderBatch() {
     Target target;
     bool in_pages;
     if (!FindTarget(batch_.words[i], &target, &in_pages)) continue;
-    __builtin_prefetch(&to_find_[target.number / kBitsPerWord]);
+    __builtin_prefetch(&bitmaps_.to_find[target.number / kBitsPerWord]);
     noted_.Prefetch(target.number);
     numbers[n++] = target.number;
   }
   batch_.n = 0;
   for (size_t i = 0; i < n; ++i) {
-    if (mark::TakeBit(to_find_, numbers[i])) Note(numbers[i]);
+    if (mark::TakeBit(bitmaps_.to_find, numbers[i])) Note(numbers[i]);
   }
 }
 
@@ -325,7 +325,7 @@ template <typename Geometry, typename Memory>
 size_t MarkerOf<Geometry, Memory>::num_unmarked() const {
   size_t n = 0;
   for (size_t w = 0; w < WordsForBits(index_.num_numbers()); ++w) {
-    n += static_cast<size_t>(std::popcount(unmarked_[w]));
+    n += static_cast<size_t>(std::popcount(bitmaps_.unmarked[w]));
   }
   return n;
 }

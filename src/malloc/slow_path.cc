@@ -70,7 +70,7 @@ Span* NewSpan(Heap& heap, size_t size, size_t alignment) {
   LimitedAllocation limited(heap);
   SpanHome* const keeper = alignment_pages == Length(1) ? &KeeperOf(heap) : nullptr;
   Span* span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages, keeper);
-  if (span == nullptr && heap.page_heap.MayFitAfterFlush(n) && FlushedForAnotherTry(heap)) {
+  if (span == nullptr && MayFitAfterFlush(heap.page_heap, n) && FlushedForAnotherTry(heap)) {
     span = heap.page_heap.New(n, SpanState::kLarge, alignment_pages);
   }
   limited.Ended(span == nullptr, size);

@@ -312,11 +312,16 @@ TC_SLOW_PATH Length PageHeap::ReleaseAboveLimits() {
   return total;
 }
 
-TC_SLOW_PATH bool PageHeap::MayFitAfterFlush(Length n) {
-  const SpinLockHolder holder(state_.lock);
-  const size_t hard_bytes = state_.governor.limits().hard_bytes;
+TC_SLOW_PATH bool MayFitAfterFlush(PageHeap& heap, Length n) {
+  const size_t hard_bytes = heap.governor()->limits().hard_bytes;
   return (hard_bytes != kNoLimit && n.bytes() <= hard_bytes) ||
-         n.bytes() <= state_.store.counts.system_bytes;
+         n.bytes() <= heap.store()->counts.system_bytes;
+}
+
+bool IsReleasePending(PageHeap& heap) {
+  return heap.hints().release_rate.value() > 0 &&
+         heap.hints().releasing.value() != Releasing::kNever &&
+         heap.store()->free(SpanStore::kBacked) > Length::ForBytes(heap.Shares().free_pages);
 }
 
 Length PageHeap::ReleaseAtLeast(Length n) {

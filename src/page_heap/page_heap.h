@@ -114,12 +114,6 @@ class PageHeap {
     const PageHints& hints = state_.hints;
     if (hints.unattended.value() && hints.release_later.value()) ReleaseIdleSlow();
   }
-  // A release may become due though no thread is freeing. Racy.
-  bool release_pending() const TC_NO_THREAD_SAFETY_ANALYSIS {
-    return state_.hints.release_rate.value() > 0 &&
-           state_.hints.releasing.value() != Releasing::kNever &&
-           state_.store.free(SpanStore::kBacked) > Length::ForBytes(Shares().free_pages);
-  }
   // How much each cache and the page heap may keep now. Only the share of thread caches, and the
   // total, depend on the number of these. Racy.
   RetentionShares Shares(size_t thread_caches = 0) const {
@@ -130,8 +124,6 @@ class PageHeap {
   // Releases free memory until the heap is within its limits, if it can. To be called after a limit
   // was set.
   Length ReleaseAboveLimits();
-  // A request for `n` pages that failed may succeed when caches above this heap are emptied.
-  bool MayFitAfterFlush(Length n);
 
   // Takes a free span of at least `*bytes` bytes for metadata, for good: when the OS has no
   // address space left, the heap's free memory may be the only memory left. Sets `*bytes` to the
@@ -157,8 +149,6 @@ class PageHeap {
 
   // All figures of one moment, except those of span caches and sampled objects.
   PageStats GetStats(FreeSpanCounts* lengths = nullptr);
-  // Aborts when an invariant does not hold. Walks all spans.
-  void CheckInvariants() { store()->CheckInvariants(); }
   // The only lock besides those of the homes.
   SpinLock& lock() { return state_.lock; }
 
@@ -256,5 +246,10 @@ class PageHeap {
   PageState state_;
   AddressSpace address_space_;
 };
+
+// A release may become due though no thread is freeing.
+bool IsReleasePending(PageHeap& heap);
+// A request for `n` pages that failed may succeed when the caches above the heap are emptied.
+bool MayFitAfterFlush(PageHeap& heap, Length n);
 
 }  // namespace tcmalloc

@@ -102,7 +102,7 @@ Heap::Heap(PageMap& page_map)
 }
 
 void Heap::CheckInvariants() {
-  page_heap.CheckInvariants();
+  page_heap.store()->CheckInvariants();
   central.CheckInvariants();
   size_t small_span_bytes = 0;
   for (size_t i = 1; i < kNumSizeClasses; ++i) {

@@ -44,7 +44,7 @@ bool IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   heap.registry.FollowRetention();
   // A flush may be what makes a release pending.
   const bool in_use = idle && rate > 0 && heap.registry.FlushIdle().in_use;
-  if (heap.page_heap.release_pending()) {
+  if (IsReleasePending(heap.page_heap)) {
     // Pages are released slice by slice. For each slice the pages due are computed again, so that a
     // program that starts to allocate again keeps the rest.
     while ((stop_ == nullptr || stop_->load(std::memory_order_relaxed) == 0) &&

@@ -41,7 +41,7 @@ struct ProcessFacts {
   // File names, cut off at kMaxName; empty if unknown.
   char program[kMaxName] = "";
   char library[kMaxName] = "";
-  const char* settings = nullptr;  // Settings::given
+  const char* settings = nullptr;  // Settings::given, once they are collected
 };
 
 // `settings` outlive the facts.

@@ -395,14 +395,14 @@ TEST_P(CentralFreeListModelTest, RandomOperations) {
       ASSERT_NO_FATAL_FAILURE(model.Inserted(heap, objects));
     }
     ASSERT_NO_FATAL_FAILURE(model.Compare(heap, list));
-    if (step % 50 == 0) heap.page_heap.CheckInvariants();
+    if (step % 50 == 0) heap.page_heap.store()->CheckInvariants();
   }
   std::shuffle(held.begin(), held.end(), random.engine());
   Insert(list, held);
   EXPECT_EQ(list.num_spans(), 0u);
   EXPECT_EQ(list.free_objects(), 0u);
   EXPECT_EQ(heap.page_heap.GetStats().small_span_bytes, 0u);
-  heap.page_heap.CheckInvariants();
+  heap.page_heap.store()->CheckInvariants();
   EXPECT_GT(model.new_spans(), num_shards);
   if (num_shards > 1 && list.objects_per_span() > kSizeClasses.batch_size(list_class)) {
     EXPECT_GT(model.from_ended() + model.from_idle(), 0u);
@@ -469,7 +469,7 @@ TEST(CentralFreeListTest, RefusalsTakeNoMemory) {
       held.push_back(Remove(list, 1).at(0));
       Insert(list, held);
       EXPECT_EQ(list.num_spans(), 0u);
-      heap.page_heap.CheckInvariants();
+      heap.page_heap.store()->CheckInvariants();
     }
   }
 }

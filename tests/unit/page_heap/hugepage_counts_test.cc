@@ -134,13 +134,13 @@ TEST(SmallPlacesOfAHeapTest, MarksFollowTheSpans) {
   Span* const a = heap.New(Length(1), SpanState::kSmall);
   Span* const b = heap.New(Length(1), SpanState::kSmall);
   EXPECT_TRUE(has_marks());
-  heap.CheckInvariants();
+  heap.store()->CheckInvariants();
   heap.Delete(a);
   EXPECT_TRUE(has_marks());
   heap.Delete(b);
   heap.Delete(large);
   EXPECT_FALSE(has_marks());
-  heap.CheckInvariants();
+  heap.store()->CheckInvariants();
 }
 
 }  // namespace

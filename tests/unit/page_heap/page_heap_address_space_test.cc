@@ -138,7 +138,7 @@ class Trace {
         NewSome();
       }
     }
-    heap_.CheckInvariants();
+    heap_.store()->CheckInvariants();
     const size_t metadata_bytes = under_test_.arena.mapped_bytes();
     printf("%zu MiB, the model %zu; %zu KiB of records\n", system_bytes() / kMiB,
            model_bytes() / kMiB, metadata_bytes >> 10);

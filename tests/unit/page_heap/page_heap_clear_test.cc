@@ -181,7 +181,7 @@ class ZeroModel {
     EXPECT_GT(composed_, 10);
     EXPECT_GT(is_short_ ? vm_.unmap_calls() : moved_, 5u);
     while (!live_.empty()) Delete();
-    heap_.CheckInvariants();
+    heap_.store()->CheckInvariants();
   }
 
  private:
@@ -275,7 +275,7 @@ class ZeroModel {
 
   // P8, for free memory.
   void CheckReleased() {
-    heap_.CheckInvariants();
+    heap_.store()->CheckInvariants();
     const PageStats stats = heap_.GetStats();
     ASSERT_EQ(stats.system_bytes, vm_.mapped_bytes());
     ASSERT_EQ(stats.free_backed_bytes + stats.free_released_bytes + stats.large_span_bytes,

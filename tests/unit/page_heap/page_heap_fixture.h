@@ -64,7 +64,7 @@ void ForEachSpan(PageHeap& heap, F f) {
 
 // Checks that no page of a released span is backed.
 inline void CheckReleasedPagesAreNotBacked(PageHeapUnderTest& under_test) {
-  under_test.heap.CheckInvariants();
+  under_test.heap.store()->CheckInvariants();
   ForEachSpan(under_test.heap, [&](const SpanView& span) {
     if (span.state != SpanState::kFreeReleased) return;
     const uintptr_t start = span.first_page.start_uintptr();

@@ -81,7 +81,7 @@ class Fuzzer {
       Step();
       if (testing::Test::HasFailure()) return;
       CompareStats();
-      if (step % 50 == 0) heap_.CheckInvariants();
+      if (step % 50 == 0) heap_.store()->CheckInvariants();
       if (testing::Test::HasFailure()) return;
     }
     vm_.StopFailing();
@@ -90,7 +90,7 @@ class Fuzzer {
       if (testing::Test::HasFailure()) return;
     }
     CompareStats();
-    heap_.CheckInvariants();
+    heap_.store()->CheckInvariants();
     // These must happen often enough for the run to be meaningful.
     for (const char* event :
          {"map refused", "release refused", "out of memory", "served backed", "served released",

@@ -99,7 +99,7 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   spans.push_back(New(Length(1)));
   EXPECT_NE(spans.back(), nullptr);
   for (Span* const span : spans) heap_.Delete(span);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // Free memory in pieces that are too short is released, and the same number of bytes is taken
@@ -125,7 +125,7 @@ TEST_F(PageHeapLimitsTest, FreeMemoryOfTheWrongLengthIsReleasedFirst) {
     ASSERT_NE(New(MiB(1)), nullptr);
     EXPECT_EQ(vm_.release_calls(), releases);
     EXPECT_EQ(New(MiB(100)) != nullptr, kind == LimitKind::kSoft);
-    heap_.CheckInvariants();
+    heap_.store()->CheckInvariants();
     SetLimit(heap_, kind, kNoLimit);
     heap_.ReleaseAtLeast(kAllPages);
   }
@@ -140,7 +140,7 @@ TEST_F(PageHeapLimitsTest, KeptSpansAreReleasedFirst) {
   EXPECT_GT(heap_.GetStats().kept_span_bytes, 0u);
   EXPECT_NE(New(Length(8 * spans.size())), nullptr);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 TEST_F(PageHeapLimitsTest, ARequestThatNeverFitsReleasesNothing) {
@@ -152,8 +152,8 @@ TEST_F(PageHeapLimitsTest, ARequestThatNeverFitsReleasesNothing) {
   EXPECT_EQ(vm_.release_calls(), releases);
   EXPECT_EQ(vm_.map_calls(), maps);
   EXPECT_EQ(heap_.hints().hard_limit_refusals.value(), 1u);
-  EXPECT_FALSE(heap_.MayFitAfterFlush(MiB(1000)));
-  EXPECT_TRUE(heap_.MayFitAfterFlush(MiB(60)));
+  EXPECT_FALSE(MayFitAfterFlush(heap_, MiB(1000)));
+  EXPECT_TRUE(MayFitAfterFlush(heap_, MiB(60)));
 }
 
 // A limit does not refuse the record of a span that is cut for its release.
@@ -167,7 +167,7 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard) + kArenaChunkBytes);
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   EXPECT_NE(New(MiB(10)), nullptr);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // A release by another thread, which the test can hold up in the system call.
@@ -260,7 +260,7 @@ TEST_F(PageHeapLimitsTest, RefusedReleasesOfOtherThreadsMakeNoRoom) {
     for (int round = 0; round < 50; ++round) served += New(MiB(10)) != nullptr ? 1 : 0;
   });
   EXPECT_EQ(served, 0);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // When nothing is left to release, a thread waits only for releases that have begun already.
@@ -326,7 +326,7 @@ TEST_F(PageHeapLimitsTest, AboveTheSoftLimitFreedMemoryIsReleased) {
   for (Span* const span : spans) heap_.Delete(span);
   EXPECT_EQ(Counts(LimitKind::kSoft).released_bytes, released);
   EXPECT_GT(heap_.GetStats().free_backed_bytes, 60 * kMiB);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // Otherwise each free would make a system call.
@@ -403,7 +403,7 @@ TEST_F(PageHeapLimitsTest, ReallocationInPlaceReleasesWhatIsFreeElsewhere) {
   SetLimit(heap_, LimitKind::kSoft, kMiB);
   ASSERT_TRUE(heap_.ResizeLargeAt(all, p, MiB(60)));
   EXPECT_EQ(Counts(LimitKind::kSoft).hits, 1u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // The OS refuses mappings (strict overcommit, too many mappings) while a limit requires releases.
@@ -457,13 +457,13 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
     if (took && after - records > before) {
       ASSERT_LE(after - records, LimitOf(heap_, LimitKind::kHard)) << step;
     }
-    if (step % 1000 == 0) heap_.CheckInvariants();
+    if (step % 1000 == 0) heap_.store()->CheckInvariants();
   }
   EXPECT_GT(refused, 100u);
   EXPECT_GT(Counts(LimitKind::kHard).released_bytes, 0u);
   EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 0u);
   for (Span* const span : spans) heap_.Delete(span);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // ThreadSanitizer runs this, too.
@@ -492,7 +492,7 @@ TEST_F(PageHeapLimitsTest, TheHardLimitHoldsForAllThreadsTogether) {
   });
   EXPECT_GT(taken, 1000u);
   EXPECT_GT(Counts(LimitKind::kHard).hits, 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   EXPECT_NE(New(Length::ForBytes(kLimit - under_test_.arena.mapped_bytes())), nullptr);
 }
 
@@ -520,7 +520,7 @@ TEST(PageHeapLimitsPlaceTest, ABackedPlaceServesWhenTheTightestFitExceedsTheLimi
     ASSERT_NE(span, nullptr);
     EXPECT_EQ(span->first_page, expected);
     EXPECT_LE(heap.GetStats().backed_bytes, LimitOf(heap, LimitKind::kHard));
-    heap.CheckInvariants();
+    heap.store()->CheckInvariants();
   }
 }
 

@@ -60,11 +60,11 @@ TEST_F(LongSpanTest, EachSystemCallIsASliceAndMostOfTheSpanStaysFree) {
   EXPECT_EQ(calls.size(), 10u);
   EXPECT_EQ(Bytes(calls), kLong.bytes() / kPart);
   EXPECT_EQ(heap_.GetStats().releases, 10u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   heap_.ReleaseAtLeast(kEverything);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
   EXPECT_EQ(heap_.GetStats().released_total_bytes, kLong.bytes());
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // A release takes no more pages out of the free spans than were asked for, rounded up to whole
@@ -85,14 +85,14 @@ TEST_F(LongSpanTest, ARefusedSliceIsTheOnlyOneThatStays) {
   EXPECT_GT(stats.free_backed_bytes, 0u);
   EXPECT_LE(stats.free_backed_bytes, kSlice.bytes());
   EXPECT_EQ(stats.free_backed_bytes + stats.released_total_bytes, kLong.bytes());
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 TEST_F(LongSpanTest, AllIsRefused) {
   vm_.FailRelease(1, FakeVirtualMemory::kForever);
   EXPECT_EQ(heap_.ReleaseAtLeast(kEverything), Length(0));
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, kLong.bytes());
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   // The OS refused the first slice as the beginning of a part, then each slice on its own.
   EXPECT_EQ(vm_.release_failures(), kLong.pages() / kSlice.pages() + 1);
 }
@@ -106,7 +106,7 @@ TEST_F(LongSpanTest, UnderALimitASliceAtOnce) {
   heap_.ReleaseAtLeast(kEverything);
   EXPECT_EQ(in_flight, kSlice);
   EXPECT_EQ(heap_.GetStats().free_backed_bytes, 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST_F(PageHeapSpanCacheTest, ADrainEndsAlthoughOthersKeepMoreMeanwhile) {
   // No other thread keeps spans any more.
   EXPECT_EQ(heap_.DrainSpanCaches(), kept);
   EXPECT_EQ(heap_.GetStats().kept_span_bytes, 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // During each system call another thread frees as much memory as the call releases.
@@ -81,7 +81,7 @@ TEST_F(PageHeapSpanCacheTest, AReleaseOfEverythingEndsAlthoughOthersFreeMeanwhil
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(4 * kPagesInMiB));
   EXPECT_FALSE(spans.empty());
   vm_.OnNextRelease(nullptr);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // The lock that is held for fork is the one that guards the spans.
@@ -133,7 +133,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
         ASSERT_LE(stats.free_backed_bytes, stats.system_bytes);
         ASSERT_LE(stats.small_span_bytes, stats.system_bytes);
       } else if (what == 2) {
-        heap.CheckInvariants();
+        heap.store()->CheckInvariants();
       } else if (live.size() < 40 && what < 110) {
         const bool large = random.OneIn(4);
         const Length n(random.Between(1, large ? 200 : kMaxKeptPages + 2));
@@ -156,7 +156,7 @@ TEST(PageHeapSpanCacheStressTest, ManyThreads) {
     }
     while (!live.empty()) give_back(t);
   });
-  heap.CheckInvariants();
+  heap.store()->CheckInvariants();
   EXPECT_GT(from_cache, 100u);
   const PageStats stats = heap.GetStats();
   EXPECT_EQ(stats.small_span_bytes + stats.large_span_bytes + stats.releasing_bytes, 0u);

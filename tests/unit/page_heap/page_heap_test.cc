@@ -39,7 +39,7 @@ TEST_F(PageHeapTest, RefusesMoreThanAnyAddressSpace) {
     EXPECT_EQ(heap_.New(Length(SIZE_MAX - 5), SpanState::kLarge, Length(64)), nullptr);
   }
   EXPECT_EQ(vm_.mapped_bytes(), 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // One fake OS for records, leaves and pages refuses the nth mapping and all later ones. Nothing
@@ -58,7 +58,7 @@ TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
       spans.push_back(span);
     }
     ASSERT_LT(spans.size(), 200u);
-    heap.CheckInvariants();
+    heap.store()->CheckInvariants();
     const auto accounted = [&] {
       return heap.GetStats().system_bytes + arena.mapped_bytes() + page_map->mapped_bytes();
     };
@@ -69,7 +69,7 @@ TEST(PageHeapOutOfMemoryTest, SurvivesTheFailureOfAnyMapping) {
     vm.StopFailing();
     EXPECT_NE(heap.New(Length(5000), SpanState::kLarge), nullptr);
     for (Span* const span : spans) heap.Delete(span);
-    heap.CheckInvariants();
+    heap.store()->CheckInvariants();
     EXPECT_EQ(vm.mapped_bytes(), accounted()) << nth;
   }
 }
@@ -90,11 +90,11 @@ TEST_F(PageHeapTest, ADueReleaseEndsAfterSomeRefusals) {
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0));
   EXPECT_GT(vm_.release_calls(), 0u);
   EXPECT_LE(vm_.release_calls(), 64u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   // A requested release tries all of it.
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_GE(vm_.release_calls(), 1000u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // While b is being released, its neighbours are freed, allocated and freed again.
@@ -109,23 +109,23 @@ TEST(PageHeapInterleavingTest, NeighboursMayChangeWhileASpanIsBeingReleased) {
     heap.Delete(b);
     under_test.vm.OnNextRelease([&] {
       EXPECT_EQ(heap.GetStats().releasing_bytes, 64 * kPageSize);
-      heap.CheckInvariants();
+      heap.store()->CheckInvariants();
       heap.Delete(a);
       heap.Delete(c);
-      heap.CheckInvariants();
+      heap.store()->CheckInvariants();
       EXPECT_EQ(heap.GetStats().free_backed_spans, 2u);
       // No page that is being released may be handed out.
       EXPECT_EQ(heap.New(Length(33), SpanState::kLarge), nullptr);
       Span* const again = heap.New(Length(32), SpanState::kLarge);
       ASSERT_NE(again, nullptr);
-      heap.CheckInvariants();
+      heap.store()->CheckInvariants();
       heap.Delete(again);
       EXPECT_FALSE(heap.DeleteLargeAt(b, b->start_address()));
       if (!released) under_test.vm.FailRelease(1);
     });
     // If the OS refuses b, the pass continues with the adjacent spans.
     EXPECT_EQ(heap.ReleaseAtLeast(Length(64)), Length(64));
-    heap.CheckInvariants();
+    heap.store()->CheckInvariants();
     EXPECT_EQ(heap.GetStats().releasing_bytes, 0u);
     EXPECT_EQ(heap.GetStats().free_released_bytes + heap.GetStats().free_backed_bytes, kMiB);
     EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(64));
@@ -160,7 +160,7 @@ TEST_F(PageHeapTest, MetadataTakesAWholeSpanWhereRecordsAreShort) {
   size_t bytes = kPageSize;
   while (bytes == kPageSize) ASSERT_NE(heap_.TakeForMetadata(&bytes), nullptr);
   EXPECT_GT(bytes, kPageSize);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 using PageHeapMemoryTest = PageHeapFixture;
@@ -177,7 +177,7 @@ TEST_F(PageHeapMemoryTest, MemoryThatIsNotZeroFilledNeverCountsAsZeroFilled) {
   heap_.Delete(span);
   heap_.ReleaseAtLeast(kAllPages);
   EXPECT_EQ(heap_.GetStats().free_released_bytes, kMiB);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   // Cuts the free span at the front, in the middle and at the end.
   EXPECT_FALSE(New(1)->zeroed());
   EXPECT_FALSE(heap_.New(Length(1), SpanState::kLarge, Length(16))->zeroed());
@@ -212,7 +212,7 @@ TEST(PageHeapJoinTest, JoinedMemoryIsZeroFilledWhenAllOfItIs) {
     heap.Delete(spans[3 - first - second]);
     heap.ReleaseAtLeast(kAllPages);
     EXPECT_TRUE(heap.New(Length::ForBytes(kMiB), SpanState::kLarge)->zeroed());
-    heap.CheckInvariants();
+    heap.store()->CheckInvariants();
   }
 }
 
@@ -234,7 +234,7 @@ TEST_F(PageHeapMemoryTest, UsesTheWholeMapping) {
   EXPECT_EQ(heap_.GetStats().system_bytes, 2 * kMiB + 3 * kPageSize);
   EXPECT_NE(heap_.New(Length::ForBytes(2 * kMiB) + Length(2), SpanState::kLarge), nullptr);
   EXPECT_EQ(vm_.map_calls(), 1u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // Growth in advance stops at the known limit of the source, so that the limit can be reached
@@ -288,7 +288,7 @@ TEST(PageHeapAddressSpaceTest, GrowthGoesOnPastTheEndOfALeaf) {
   for (Span* const span : spans) heap.Delete(span);
   heap.ReleaseAtLeast(Length(SIZE_MAX));
   EXPECT_EQ(heap.GetStats().free_released_spans, pieces);
-  heap.CheckInvariants();
+  heap.store()->CheckInvariants();
 }
 
 // Pages may be larger than hardware pages: every byte of a heap is in its mappings.
@@ -321,14 +321,14 @@ TEST(PageHeapInterleavingTest, TwoThreadsMayGrowAtOnce) {
     Span* const outer = heap.New(Length(100), SpanState::kLarge);
     ASSERT_NE(inner, nullptr);
     ASSERT_NE(outer, nullptr);
-    heap.CheckInvariants();
+    heap.store()->CheckInvariants();
     EXPECT_EQ(heap.GetStats().system_bytes, 2 * kMiB);
     EXPECT_TRUE(inner->last_page() < outer->first_page || outer->last_page() < inner->first_page);
     heap.Delete(inner);
     heap.Delete(outer);
     EXPECT_EQ(heap.ReleaseAtLeast(kAllPages), Length(200));
     EXPECT_EQ(heap.GetStats().free_released_spans, 1u);
-    heap.CheckInvariants();
+    heap.store()->CheckInvariants();
   }
 }
 
@@ -346,7 +346,7 @@ class PageHeapForkTest : public PageHeapFixture {
       if (child == 0) {
         heap_.address_space().RestoreAfterForkInChild();
         heap_.lock().ResetAfterForkInChild();
-        heap_.CheckInvariants();
+        heap_.store()->CheckInvariants();
         _exit(heap_.GetStats().releasing_bytes == 0 && check() ? 0 : 1);
       }
       heap_.lock().ReleaseAfterForkInParent();
@@ -373,14 +373,14 @@ TEST_F(PageHeapForkTest, PagesThatWereBeingReleasedAreFreeInTheChild) {
       if (span->zeroed()) return false;
       heap_.Delete(span);
       if (heap_.ReleaseAtLeast(kAllPages) != Length(96)) return false;
-      heap_.CheckInvariants();
+      heap_.store()->CheckInvariants();
       return true;
     });
   });
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(64));
   EXPECT_TRUE(right);
   EXPECT_TRUE(New(64)->zeroed());
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // A signal handler that interrupted the release forks. The release continues in the child, too.
@@ -394,7 +394,7 @@ TEST_F(PageHeapForkTest, AReleaseOfTheForkingThreadContinuesInTheChild) {
     heap_.lock().ResetAfterForkInChild();
   });
   const Length released = heap_.ReleaseAtLeast(kAllPages);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   const bool right = released >= Length(64) && heap_.GetStats().releasing_bytes == 0;
   if (child == 0) _exit(right ? 0 : 1);
   EXPECT_TRUE(right);
@@ -423,7 +423,7 @@ TEST_F(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(32));
   EXPECT_TRUE(right);
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // Where no thread runs idle release, slow paths release what has become due, a slice at a time.
@@ -480,7 +480,7 @@ TEST_F(PageHeapTest, WithoutReleasingNothingIsReleased) {
   EXPECT_EQ(heap_.ReleaseDue(kAllPages, true), Length(0));
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(vm_.release_calls(), 0u);
-  EXPECT_FALSE(heap_.release_pending());
+  EXPECT_FALSE(IsReleasePending(heap_));
 }
 
 using PageHeapDeathTest = PageHeapFixture;
@@ -511,7 +511,7 @@ TEST_F(PageHeapUnmapTest, UnmappedMemoryIsMappedAnewAndNoRecordLeaks) {
     EXPECT_EQ(heap_.New(Length(256), SpanState::kLarge, Length(512)), nullptr);
     EXPECT_EQ(heap_.GetStats().system_bytes, 256 * kPageSize);
     EXPECT_EQ(vm_.mapped_bytes(), 256 * kPageSize);
-    heap_.CheckInvariants();
+    heap_.store()->CheckInvariants();
     Span* const again = New(256);
     EXPECT_TRUE(again->zeroed());
     heap_.Delete(again);
@@ -534,11 +534,11 @@ TEST_F(PageHeapUnmapTest, SpansThatCannotBeUnmappedAreSkipped) {
   EXPECT_EQ(heap_.New(Length(300), SpanState::kLarge), nullptr);
   EXPECT_EQ(vm_.unmap_failures(), 1u);
   EXPECT_EQ(vm_.unmap_calls(), 2u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   EXPECT_EQ(heap_.GetStats().system_bytes, (512 - 150) * kPageSize);
   EXPECT_EQ(vm_.mapped_bytes(), (512 - 150) * kPageSize);
   EXPECT_EQ(New(200)->first_page, longer);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 TEST_F(PageHeapUnmapTest, ARequestForMoreThanTheHeapEverHadShowsNoShortage) {

@@ -38,7 +38,7 @@ TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
   EXPECT_EQ(a->sample, nullptr);
   EXPECT_EQ(Pool().bytes(), 0u);
   EXPECT_TRUE(Free(between));
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
@@ -50,12 +50,12 @@ TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
   EXPECT_TRUE(Free(shorter));
   EXPECT_EQ(New(21), shorter);
   EXPECT_EQ(Pool().bytes(), 59 * kPageSize);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   Span* const rest = New(9);
   EXPECT_EQ(rest->first_page, shorter->end());
   EXPECT_EQ(New(50), longer);
   EXPECT_EQ(Pool().bytes(), 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // A request that the free memory cannot serve takes one kept span that is long enough, of any home.
@@ -86,9 +86,9 @@ TEST_F(SpanPoolTest, JoinsNeighboursOfTheSameHomeOnly) {
   EXPECT_TRUE(Free(spans[0]));
   EXPECT_TRUE(Free(spans[2]));
   EXPECT_TRUE(Free(spans[3], 1));
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   EXPECT_TRUE(Free(spans[1]));
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   Span* const joined = New(60);
   EXPECT_EQ(joined->first_page, first);
   EXPECT_EQ(Pool(0).bytes(), 0u);
@@ -117,7 +117,7 @@ TEST_F(SpanPoolTest, AllPoolsTogetherKeepTheShare) {
     const size_t kept = heap_.GetStats().kept_span_bytes;
     EXPECT_LE(kept, most);
     EXPECT_GE(kept, most - kMiB);
-    heap_.CheckInvariants();
+    heap_.store()->CheckInvariants();
     heap_.DrainSpanCaches();
   }
 }
@@ -162,7 +162,7 @@ TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
   Span* const other = New(10, 1);
   EXPECT_EQ(New(10)->first_page, b->end());
   EXPECT_NE(other->first_page, b->end());
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 TEST_F(SpanPoolTest, WhatWasNeverWrittenReadsAsZeroes) {
@@ -180,7 +180,7 @@ TEST_F(SpanPoolTest, WhatWasNeverWrittenReadsAsZeroes) {
   EXPECT_EQ(joined->first_page, begin_of_b - Length(5));
   EXPECT_EQ(joined->in_use.written, Length(15));
   EXPECT_TRUE(New(10)->zeroed());
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
@@ -196,20 +196,20 @@ TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
   EXPECT_EQ(b->sample, nullptr);
   EXPECT_EQ(b->num_pages, Length(25));
   EXPECT_EQ(Pool().bytes(), kept - 15 * kPageSize);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   // Grows the object into the whole rest.
   const size_t rest = Pool().bytes() / kPageSize;
   ASSERT_TRUE(Resize(b, 25 + rest));
   EXPECT_EQ(Pool().bytes(), 0u);
   EXPECT_TRUE(b->zeroed());
   EXPECT_EQ(heap_.GetStats().large_spans, 2u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   EXPECT_TRUE(Free(b));
   EXPECT_FALSE(Resize(b, 30)) << "it is free";
   // Grows the object into pages that were written to.
   ASSERT_TRUE(Resize(a, 12));
   EXPECT_EQ(a->in_use.written, Length(12));
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // A sampled small object counts apart from large ones, until it is freed. It keeps its pages.
@@ -256,7 +256,7 @@ TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
     for (Span* const span : spans) EXPECT_TRUE(Free(span, round % 2));
     if (round == 20) warm_bytes = under_test_.arena.mapped_bytes();
   }
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   EXPECT_EQ(under_test_.arena.mapped_bytes(), warm_bytes);
 }
 
@@ -293,7 +293,7 @@ void SpanPoolModelTest::CompareWithAModel() {
     }
     if (random.OneIn(500)) heap_.DrainSpanCaches();
     if (random.OneIn(100)) {
-      heap_.CheckInvariants();
+      heap_.store()->CheckInvariants();
       const PageStats stats = heap_.GetStats();
       ASSERT_EQ(stats.large_spans, objects.size());
       ASSERT_EQ(stats.large_span_bytes, pages_in_use * kPageSize);
@@ -324,7 +324,7 @@ TEST_F(SpanPoolTest, AnOldEntryOfThePageMapIsNoNeighbour) {
   under_test_.page_map->SetSpan(first->first_page - Length(1), kept);
   const PageId start = first->first_page;
   EXPECT_TRUE(Free(first));
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
   EXPECT_EQ(New(20)->first_page, start);
   EXPECT_EQ(New(30), kept);
 }

@@ -64,7 +64,7 @@ TEST_F(SpanPoolTest, ThreadsShareNothing) {
     }
   });
   EXPECT_EQ(heap_.GetStats().large_spans, 0u);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // Calls work() again and again. At random moments of it, when it may hold the page heap's lock,
@@ -142,7 +142,7 @@ TEST_F(SpanPoolTest, AFreeAndAResizeExclude) {
         static_cast<void>(heap_.DeleteLargeAt(span, object, nullptr, &under_test_.homes[0]));
       });
   heap_.DrainSpanCaches();
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // Two threads free one object at the same time, into two pools.
@@ -155,7 +155,7 @@ TEST_F(SpanPoolTest, OneOfTwoFreesWins) {
     RunThreads(2, [&](size_t home) { won += Free(span, home); });
     ASSERT_EQ(won, 1);
   }
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // One thread frees the object into a pool, the other one into the free spans.
@@ -179,7 +179,7 @@ TEST_F(SpanPoolTest, AFreeWithAPoolAndOneWithoutExclude) {
         if (span == nullptr) return;
         freed += heap_.DeleteLargeAt(span, span->start_address(), nullptr, &under_test_.homes[0]);
       });
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 // A reader of the statistics reads each home at a different moment.
@@ -225,7 +225,7 @@ TEST_F(SpanPoolTest, ASpanLeavesWithTheLockHeld) {
   ASSERT_NE(span, nullptr);
   EXPECT_EQ(span->owner.load(), 0u);
   heap_.Delete(span);
-  heap_.CheckInvariants();
+  heap_.store()->CheckInvariants();
 }
 
 }  // namespace

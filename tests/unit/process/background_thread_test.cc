@@ -85,7 +85,7 @@ TEST(BackgroundThreadTest, StartsAndEndsWhileOthersFree) {
     // All background threads that were started were stopped, so another one may start at once.
     ResetBackgroundThreadInChild();
   }
-  heap.page_heap.CheckInvariants();
+  heap.page_heap.store()->CheckInvariants();
 }
 
 }  // namespace

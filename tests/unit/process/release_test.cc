@@ -192,7 +192,7 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   ASSERT_NE(kept, nullptr);
   DeleteToCache(heap.page_heap, kept, home, true);
   for (int64_t start_ms = CoarseMilliseconds();
-       heap.page_heap.release_pending() && CoarseMilliseconds() < start_ms + 60'000;) {
+       IsReleasePending(heap.page_heap) && CoarseMilliseconds() < start_ms + 60'000;) {
     passes.RunPass(heap, 1);
     WaitMillisecond();
   }
@@ -213,7 +213,7 @@ class IdleReleaseCachesTest : public testing::Test {
   }
   void SetUp() override {
     if (!ExistingHeap().membarrier.Issue()) GTEST_SKIP() << "no membarrier";
-    ASSERT_FALSE(heap_.page_heap.release_pending());
+    ASSERT_FALSE(IsReleasePending(heap_.page_heap));
   }
 
   static void Use(TestThread& thread) { thread.Use(kSizeClasses.ClassOf(64), 100); }

@@ -53,6 +53,7 @@ TEST(ProcessFactsTest, OfThisProcess) {
 // File names may contain any bytes.
 TEST(ProcessFactsTest, JsonIsAscii) {
   ProcessFacts facts;
+  facts.settings = "";
   strcpy(facts.program, "/a\"b\\c\n\x7f\xc3\xa4");
   const std::string json = Written([&](TextWriter* out) { WriteFactsAsJson(facts, out); });
   EXPECT_NE(json.find(R"("program":"/a\"b\\c\u000a\u007f\u00c3\u00a4",)"), std::string::npos)

@@ -98,7 +98,7 @@ struct TestHeap {
   // Aborts when an invariant of any part does not hold.
   void CheckInvariants() {
     central.CheckInvariants();
-    page_heap.CheckInvariants();
+    page_heap.store()->CheckInvariants();
   }
 
   FakeVirtualMemory vm;
