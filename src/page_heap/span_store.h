@@ -59,8 +59,9 @@ namespace tcmalloc {
 inline constexpr Length kMinNearRun = TunedLength(256_KiB, 64_KiB, 2_MiB);
 inline constexpr Length kMaxNearRun = TunedLength(1_MiB, kMinNearRun.bytes(), 2_MiB);
 static_assert(std::has_single_bit(kMinNearRun.pages()) && std::has_single_bit(kMaxNearRun.pages()));
-// The part of the memory in use that the current runs of all shards together may take; also the
-// part by which address space may exceed the most in use, beyond the spare. Not measured.
+// The part of the memory in use that the current near runs of all shards may take together. Also:
+// address space is saved when the heap exceeds the most memory that was in use by more than this
+// part of it and the longest growth. Not measured.
 inline constexpr size_t kPlacementPart = Tuned(16, 4, 256);
 
 // When to place a large object so that it saves address space rather than page faults.
