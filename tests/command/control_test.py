@@ -220,6 +220,9 @@ def test_profile(test):
             "pid": target.pid, "recording": False, "sampling_interval_before": "20480", "sampling_interval": "0"}, "--stop")
         run = test.ask("set", target.pid, "sampling=512K", "guarded_sample=100")
         test.expect_equal(run.stdout, "sampling: 0 -> 524288\nguarded_sample: 0 -> 100\n", "set")
+        # What was allocated before has no samples.
+        text = test.ask("profile", target.pid).stdout
+        test.expect(re.search(r"\nOnly what was allocated .*: about [\d.]+ \w+ of the 4\d.\d MiB that the program holds. ", text), text)
     # If every object is sampled, no allocation uses the thread's cache.
     with Target(test, **AT_REST, TCMALLOC_SAMPLE_PARAMETER="1") as target:
         test.leave_pending(target.pid)

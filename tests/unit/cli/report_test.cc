@@ -70,6 +70,21 @@ size_t CountIn(const std::string& text, const std::string& part) {
   return n;
 }
 
+TEST(ReportTest, SaysThatSamplesLackObjectsUnlessThatCanBeChance) {
+  constexpr uint64_t kInterval = 512 << 10;
+  const auto text = [](size_t samples, uint64_t held_intervals) {
+    Samples all = {.interval = kInterval};
+    all.samples.assign(samples, {.object = 1, .allocated_bytes = 512, .weight = 1024});
+    return ShortfallText(all, held_intervals * kInterval);
+  };
+  EXPECT_NE(text(90, 180).find(" about 45.0 MiB of the 90.0 MiB that "), std::string::npos);
+  // 10 samples are expected, or 100, or 10,000.
+  for (const auto& [least, held] : {std::pair{0, 10}, {59, 100}, {9000, 10'000}}) {
+    EXPECT_NE(text(least, held + 1), "") << least;
+    EXPECT_EQ(text(least + 1, held), "") << least + 1;
+  }
+}
+
 TEST(ReportTest, StacksThatLookTheSameAreOneRow) {
   ASSERT_EQ(Twins().size(), 3u);
   EXPECT_EQ(FoldedOf(Twins()),
