@@ -193,8 +193,9 @@ def test_values(test):
     with Target(test, **LISTENS, TCMALLOC_SOFT_LIMIT="1G") as target:
         for setting, reason in (
                 ("release_rate=1001", "expected number from 0 to 1000"), ("release_rate=x", "expected number"),
-                ("soft_limit=-1", "expected bytes"), ("soft_limit=50%", "a percentage can be set in the environment only"),
-                ("nothing=1", "there is no such setting; settings that can be changed: "), ("LD_PRELOAD=x", "there is no such setting"),
+                ("soft_limit=-1", "expected bytes"), ("soft_limit=101%", "expected bytes"),
+                ("nothing=1", "there is no such setting; settings that can be changed: aggressive_decommit, guarded_sample, "),
+                ("LD_PRELOAD=x", ", sampling, soft_limit\n"),
                 ("control=0", "it cannot be changed while the process runs; settings that can be changed: "),
                 ("soft_limit", "write NAME=VALUE, for example release_rate=10"), ("=3", "write NAME=VALUE"),
                 ("soft_limit=" + "1" * 200, "too long")):
