@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "report/setting_text.h"
 #include "report/table.h"
 
 namespace cli {
@@ -38,9 +39,12 @@ std::string Join(const std::vector<NamedBytes>& parts) {
   return text;
 }
 
-// `settings` are those that differ from their defaults.
-bool ReleaseIsOff(const std::string& settings) {
+bool ReleaseIsOff(const Statistics& stats) {
+  const std::string& settings = stats.settings;  // those that differ from their defaults
   if (settings.find("TCMALLOC_DISABLE_MEMORY_RELEASE=") != std::string::npos) return true;
+  for (const SettingChange& change : stats.changes) {
+    if (change.variable == "TCMALLOC_RELEASE_RATE") return change.value == "0";
+  }
   constexpr std::string_view kRate = "TCMALLOC_RELEASE_RATE=";
   const size_t at = settings.find(kRate);
   return at != std::string::npos && strtod(settings.c_str() + at + kRate.size(), nullptr) == 0;
@@ -142,7 +146,7 @@ class ShareList {
     Add({"free_pages", bytes, "free pages that the allocator retains",
          fmt::format("{} in the page heap, {} in spans that shards keep", Size(heap_.free_pages),
                      Size(heap_.kept_spans)),
-         ReleaseIsOff(stats_.settings)
+         ReleaseIsOff(stats_)
              ? "a setting forbids release: set TCMALLOC_RELEASE_RATE=1 and "
                "TCMALLOC_DISABLE_MEMORY_RELEASE=0"
              : fmt::format("{}, lower TCMALLOC_RETENTION (now {}), or raise TCMALLOC_RELEASE_RATE",
@@ -300,7 +304,8 @@ void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
     note(fmt::format("The kernel counted {}: memory changed while it was read.",
                      Size(facts.resident_bytes)));
   }
-  if (!facts.stats.settings.empty()) note("Settings: " + facts.stats.settings);
+  const std::string settings = SettingsText(facts.stats);
+  if (!settings.empty()) note("Settings: " + settings);
   for (const std::string& hint : facts.hints) note("Environment: " + hint + ".");
   if (facts.resident_is_minimum) {
     note(

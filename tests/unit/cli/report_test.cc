@@ -9,6 +9,7 @@
 #include "report/page.h"
 #include "report/profile_formats.h"
 #include "report/profile_report.h"
+#include "report/setting_text.h"
 
 namespace cli {
 namespace {
@@ -83,6 +84,23 @@ TEST(ReportTest, SaysThatSamplesLackObjectsUnlessThatCanBeChance) {
     EXPECT_NE(text(least, held + 1), "") << least;
     EXPECT_EQ(text(least + 1, held), "") << least + 1;
   }
+}
+
+TEST(ReportTest, ValuesOfSettingsHaveUnits) {
+  EXPECT_EQ(SettingText("TCMALLOC_SOFT_LIMIT", "90% (0)"), "90%, off: no limit was found");
+  EXPECT_EQ(SettingText("TCMALLOC_SOFT_LIMIT", "90% (283115520)"), "90% (270.0 MiB)");
+  EXPECT_EQ(SettingText("TCMALLOC_HEAP_LIMIT_MB", "2048"), "2.0 GiB");
+  EXPECT_EQ(SettingText("TCMALLOC_RETENTION", "1048577"), "1.0 MiB (1048577 bytes)");
+  EXPECT_EQ(SettingText("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-1 (512)"), "-1 (512 B)");
+  EXPECT_EQ(SettingText("TCMALLOC_RELEASE_RATE", "0.5"), "0.5");
+}
+
+TEST(ReportTest, SaysWhatALimitMeansForTheProcess) {
+  EXPECT_EQ(LimitRemark(2001, 10, 2000),
+            "above the control group's limit of 2.0 KiB: it has no effect there");
+  EXPECT_EQ(LimitRemark(2000, 2048, 2000), "the program already holds 2.0 KiB");
+  EXPECT_EQ(LimitRemark(2000, 2000, 2000), "");
+  EXPECT_EQ(LimitRemark(0, 10, 2000), "");
 }
 
 TEST(ReportTest, StacksThatLookTheSameAreOneRow) {
