@@ -28,6 +28,8 @@ constexpr int64_t kNotableGrowthPart = 100;
 constexpr int64_t kSteadyGrowth = int64_t{64} << 10;
 constexpr double kHour = 3600;
 constexpr double kSteadyGrowthPart = 10;
+// A trim is advised if it can release at least this part of the share.
+constexpr uint64_t kTrimPart = 20;
 // Hugepages are mentioned if at least this part of a mapping is in hugepages.
 constexpr uint64_t kHugePart = 2;
 
@@ -84,6 +86,11 @@ class ShareList {
                              "started with TCMALLOC_BACKGROUND=1)");
   }
 
+  // Whether a trim can release a notable part of a share.
+  bool TrimHelps(uint64_t share) const {
+    return heap_.whole_free_pages > 0 && heap_.whole_free_pages >= share / kTrimPart;
+  }
+
   std::string TrimRemedy() const {
     return fmt::format("{}: it can release {}", RunOrCall("trim", "malloc_trim(0)"),
                        Size(heap_.whole_free_pages));
@@ -125,17 +132,20 @@ class ShareList {
     }
     Add({"fragmentation", heap_.fragmentation,
          "fragmentation: free memory in spans that objects in use keep", detail,
-         heap_.whole_free_pages > 0
+         TrimHelps(heap_.fragmentation)
              ? TrimRemedy()
-             : "the program must free the remaining objects: no page is wholly free"});
+             : fmt::format("the program must free the remaining objects: {} wholly free",
+                           heap_.whole_free_pages == 0
+                               ? "no page is"
+                               : "pages of only " + Size(heap_.whole_free_pages) + " are")});
     const auto partial =
         std::count_if(heap_.classes.begin(), heap_.classes.end(),
                       [](const ClassUse& of_class) { return of_class.partial_spans > 0; });
     Add({"partial_spans", heap_.partial_spans,
          "free memory in the last span of each size class and shard",
          fmt::format("{} size classes are in use", partial),
-         heap_.whole_free_pages > 0 ? TrimRemedy()
-                                    : "fewer different sizes of objects need fewer spans"});
+         TrimHelps(heap_.partial_spans) ? TrimRemedy()
+                                        : "fewer different sizes of objects need fewer spans"});
     Add({"samples", heap_.sampled_spans, "pages that hold one sampled object each", "",
          "raise TCMALLOC_SAMPLE_PARAMETER, the sampling interval"});
   }
@@ -190,7 +200,9 @@ class ShareList {
     if (facts_.other_malloc.empty()) {
       Add({"program_memory", process.anonymous,
            "memory that the program maps itself, without malloc", detail,
-           "look for calls of mmap and sbrk, and for other allocators in the process"});
+           facts_.is_python_that_maps
+               ? "Python maps most of its memory itself: start it with PYTHONMALLOC=malloc"
+               : "look for calls of mmap and sbrk, and for other allocators in the process"});
     } else {
       Add({"program_memory", process.anonymous,
            fmt::format("memory of {}, and other anonymous memory", facts_.other_malloc), detail,
