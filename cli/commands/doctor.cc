@@ -58,7 +58,9 @@ int Doctor(const DoctorOptions& options, const OpenProcess& process) {
   Facts facts = ReadFacts(process, target);
   facts.growth = std::move(growth);
   if (target.has_value() && process.core == nullptr) {
-    facts.hints = HintsAbout(EnvironmentOf(process.info.pid));
+    const std::vector<std::string> environment = EnvironmentOf(process.info.pid);
+    facts.hints = HintsAbout(environment);
+    facts.is_python_that_maps = IsPythonThatMaps(process.info.executable, environment);
   }
   const bool other = !process.runs_on_this_allocator();
   if (other) facts.other_malloc = OtherAllocator(process.image->Mappings());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "commands/read_mirror.h"
+#include "heap/statistics.h"
 #include "image/process_image.h"
 #include "image/stop.h"
 #include "report/table.h"
@@ -203,6 +204,14 @@ void RequireHeap(const OpenProcess& process) {
   }
   if (!Target(*process.image, *process.root).HasHeap()) {
     throw Failure(fmt::format("{} has not allocated anything yet", process.name()));
+  }
+}
+
+uint64_t HeldBytes(const OpenProcess& process) {
+  try {
+    return ReadStatistics(Target(*process.image, *process.root)).figure("in_use_bytes");
+  } catch (const Failure&) {
+    return 0;
   }
 }
 

@@ -105,6 +105,10 @@ void WithObjects(OpenProcess& process, ReadMode* mode,
 // Throws Failure unless the process runs on this allocator and has a heap.
 void RequireHeap(const OpenProcess& process);
 
+// Returns the bytes that the program holds; 0 if that cannot be read, for example because a core
+// file lacks memory, or the process has ended. Requires: the process runs on this allocator and has a heap.
+uint64_t HeldBytes(const OpenProcess& process);
+
 // Describes the reading to the reader of a report.
 std::string HowItWasRead(const ReadMode& mode);
 // For a report without a place for that: prints on stderr that a file was written in the middle of

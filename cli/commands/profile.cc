@@ -2,6 +2,7 @@
 // tcmalloc profile PROCESS: shows the call sites that hold the memory of a process, by its samples.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -92,7 +93,7 @@ std::vector<TimelinePoint> Watch(OpenProcess& process, double seconds) {
 
 std::string JsonOf(const ProcessInfo& info, const Profile& profile,
                    const std::vector<CallSite>& sites, const ReadMode& mode,
-                   const Symbolizer& symbolizer) {
+                   const Symbolizer& symbolizer, const std::string& remark) {
   nlohmann::ordered_json json = ProcessJson(info);
   json["stopped_ms"] = mode.pause_ms;
   json["settled"] = mode.settled;
@@ -101,6 +102,7 @@ std::string JsonOf(const ProcessInfo& info, const Profile& profile,
   json["samples"] = TotalSamples(sites);
   json["estimated_bytes"] = static_cast<uint64_t>(TotalBytes(sites) + 0.5);
   json["estimated_objects"] = static_cast<uint64_t>(TotalObjects(sites) + 0.5);
+  json["remark"] = remark;
   json["problems"] = symbolizer.Problems();
   json["call_sites"] = CallSitesJson(sites);
   return DumpJson(json) + "\n";
@@ -138,6 +140,7 @@ int ShowProfile(const ProfileOptions& options, OpenProcess& process) {
   std::vector<TimelinePoint> timeline;
   if (options.watch_s > 0) RequireRunning(process, "--watch");
   if (options.watch_s > 0) timeline = Watch(process, options.watch_s);
+  const uint64_t held_before = HeldBytes(process);
   const Samples samples = ReadSamplesOf(process, &mode);
   RequireSampling(samples, process.info);
   const ProfileKind kind = kTypes.at(options.type);
@@ -148,6 +151,10 @@ int ShowProfile(const ProfileOptions& options, OpenProcess& process) {
         "recording",
         process.name()));
   }
+  // The heap may change while the samples are read: the smaller of two readings counts.
+  const std::string remark = kind == ProfileKind::kInUse
+                                 ? ShortfallText(samples, std::min(held_before, HeldBytes(process)))
+                                 : std::string();
   Profile profile = MakeProfile(samples, kind);
   profile.time_ns = TimeOf(process);
   Symbolizer symbolizer(process.files, *process.image);
@@ -159,7 +166,7 @@ int ShowProfile(const ProfileOptions& options, OpenProcess& process) {
   const std::string accuracy = AccuracyText(sites, profile.interval);
   std::string out;
   if (format == "json") {
-    out = JsonOf(process.info, profile, sites, mode, symbolizer);
+    out = JsonOf(process.info, profile, sites, mode, symbolizer, remark);
   } else if (format == "pprof") {
     out = PprofOf(profile, symbolizer.modules(), ProgramOf(process.info), names);
   } else if (format == "legacy") {
@@ -169,18 +176,23 @@ int ShowProfile(const ProfileOptions& options, OpenProcess& process) {
   } else if (format == "svg") {
     out = FlameGraphOf(sites, fmt::format("{}; {}", title, accuracy));
   } else if (format == "html") {
+    std::vector<std::string> notes = symbolizer.Problems();
+    if (!remark.empty()) notes.insert(notes.begin(), remark);
     out = HtmlOf({.title = title,
                   .subtitle = accuracy,
-                  .notes = symbolizer.Problems(),
+                  .notes = notes,
                   .sites = &sites,
                   .timeline = std::move(timeline)});
   } else {
-    out = fmt::format("{} at {} call sites ({})\n\n{}\n{}\n", title, sites.size(), accuracy,
-                      CallSitesText(sites, options.top), HowItWasRead(mode));
+    out = fmt::format("{} at {} call sites ({})\n{}\n{}\n{}\n", title, sites.size(), accuracy,
+                      remark.empty() ? "" : remark + "\n", CallSitesText(sites, options.top),
+                      HowItWasRead(mode));
   }
   WriteOutput(options.output, out);
   if (format != "json" && format != "text") WarnIfUnsettled(mode);
   if (format != "json" && format != "html") WarnOfMissingNames(symbolizer);
+  const bool is_in_report = format == "json" || format == "html" || format == "text";
+  if (!remark.empty() && !is_in_report) fmt::print(stderr, "tcmalloc: {}\n", remark);
   if (options.output != "-") {
     fmt::print("{}: {}\n", options.output, title);
   }

@@ -8,12 +8,14 @@
 
 #include "commands/commands.h"
 #include "commands/options.h"
+#include "report/setting_text.h"
 
 namespace cli {
 namespace {
 
 std::string Interval(const std::string& bytes) {
-  return bytes == "0" ? "off" : fmt::format("one sample per {} bytes", bytes);
+  if (bytes == "0") return "off";
+  return "one sample per " + SettingText("TCMALLOC_SAMPLE_PARAMETER", bytes);
 }
 
 }  // namespace

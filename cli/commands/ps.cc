@@ -13,6 +13,7 @@
 #include "commands/open_process.h"
 #include "heap/statistics.h"
 #include "image/process_image.h"
+#include "report/setting_text.h"
 #include "report/statistics_report.h"
 #include "report/table.h"
 
@@ -66,6 +67,7 @@ nlohmann::ordered_json JsonOf(const ProcessRow& row) {
     json["in_use_bytes"] = row.stats->figure("in_use_bytes");
     json["overhead_bytes"] = Overhead(*row.stats);
     json["settings"] = row.stats->settings;
+    json["settings_set_while_running"] = SettingChangesJson(*row.stats);
   }
   if (!row.problem.empty()) json["problem"] = row.problem;
   return json;
@@ -73,7 +75,10 @@ nlohmann::ordered_json JsonOf(const ProcessRow& row) {
 
 void PrintRow(const ProcessRow& row) {
   std::string notes = row.allocator;
-  if (row.stats.has_value() && !row.stats->settings.empty()) notes += "  " + row.stats->settings;
+  if (row.stats.has_value()) {
+    const std::string settings = SettingsText(*row.stats);
+    if (!settings.empty()) notes += "  " + settings;
+  }
   fmt::print("{:>8} {:>11} {:>11} {:>11}  {:<16} {}\n", row.info.pid,
              Size(row.info.memory.resident_bytes),
              row.stats.has_value() ? Size(row.stats->figure("in_use_bytes")) : "-",

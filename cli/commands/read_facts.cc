@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <string>
@@ -48,12 +49,26 @@ std::vector<std::string> HintsAbout(const std::vector<std::string>& environment)
 }
 
 std::vector<std::string> EnvironmentOf(pid_t pid) {
+  // A process can make any of its memory its environment. At a start the kernel accepts 6 MiB.
+  constexpr size_t kMostBytes = size_t{6} << 20;
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  std::string text(kMostBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string_view rest(text.data(), static_cast<size_t>(file.gcount()));
   std::vector<std::string> environment;
-  for (std::string variable; std::getline(file, variable, '\0');) {
-    environment.push_back(std::move(variable));
+  while (!rest.empty()) {
+    environment.emplace_back(tcmalloc::TakeField(&rest, '\0'));
   }
   return environment;
+}
+
+bool IsPythonThatMaps(const std::string& executable, const std::vector<std::string>& environment) {
+  const size_t name = executable.rfind('/') + 1;
+  if (!executable.substr(name).starts_with("python")) return false;
+  return !environment.empty() &&
+         std::none_of(environment.begin(), environment.end(), [](const std::string& variable) {
+           return variable.starts_with("PYTHONMALLOC=malloc");
+         });
 }
 
 namespace {

@@ -20,8 +20,13 @@ namespace cli {
 // `environment` has an element NAME=VALUE for each variable. Returns a line for each hint.
 std::vector<std::string> HintsAbout(const std::vector<std::string>& environment);
 
-// The environment that the process was started with; empty if it may not be read.
+// The environment that the process was started with; empty if it may not be read. Of a larger one,
+// the first 6 MiB.
 std::vector<std::string> EnvironmentOf(pid_t pid);
+
+// Whether the program is a Python interpreter that maps the memory of most objects itself: its
+// environment does not select malloc. False if the environment is not known.
+bool IsPythonThatMaps(const std::string& executable, const std::vector<std::string>& environment);
 
 // Reads the facts of a diagnosis from a process, a core file or a snapshot. A process is not
 // stopped.

@@ -16,6 +16,8 @@
 
 #include "commands/commands.h"
 #include "commands/options.h"
+#include "os/cgroup.h"
+#include "report/setting_text.h"
 #include "report/table.h"
 
 namespace cli {
@@ -277,6 +279,17 @@ struct SetOptions : RequestOptions {
   std::vector<std::string> settings;
 };
 
+// Returns a remark about a memory limit that the process has now, as far as the command knows more
+// than the process has answered; empty if there is nothing to say.
+std::string RemarkOn(const OpenProcess& process, const std::string& variable,
+                     const std::string& value) {
+  const uint64_t limit = LimitBytes(variable, value);
+  if (limit == 0) return {};
+  const std::string pid = std::to_string(process.info.pid);
+  return LimitRemark(limit, HeldBytes(process),
+                     tcmalloc::ReadCgroupMemoryLimit("", pid).value_or(tcmalloc::kNoCgroupLimit));
+}
+
 int Set(const SetOptions& options) {
   for (const std::string& setting : options.settings) static_cast<void>(VariableOf("set", setting));
   return WithRequester(options, "set", [&](OpenProcess& process, Requester& requester) {
@@ -285,17 +298,24 @@ int Set(const SetOptions& options) {
     int status = kSuccess;
     std::string failure;
     for (const std::string& setting : options.settings) {
+      const std::string text = VariableOf("set", setting);
+      const std::string variable = text.substr(0, text.find('='));
       const std::string name = setting.substr(0, setting.find('='));
       try {
-        const auto reply =
-            requester.Ask(RequestKind::kSet, VariableOf("set", setting), "set " + setting);
+        const auto reply = requester.Ask(RequestKind::kSet, text, "set " + setting);
         if (!reply.has_value()) {
           status = kPending;
           break;
         }
-        json["settings"].push_back(
-            {{"name", name}, {"before", reply->before}, {"after", reply->after}});
-        if (!options.json) fmt::print("{}: {} -> {}\n", name, reply->before, reply->after);
+        const std::string remark = RemarkOn(process, variable, reply->after);
+        json["settings"].push_back({{"name", name},
+                                    {"before", reply->before},
+                                    {"after", reply->after},
+                                    {"remark", remark}});
+        if (!options.json) {
+          fmt::print("{}: {} -> {}{}{}\n", name, SettingText(variable, reply->before),
+                     SettingText(variable, reply->after), remark.empty() ? "" : "; ", remark);
+        }
       } catch (const Failure& error) {
         failure = error.what();
         break;

@@ -10,6 +10,7 @@
 #include "commands/open_process.h"
 #include "commands/options.h"
 #include "heap/statistics.h"
+#include "report/setting_text.h"
 #include "report/statistics_report.h"
 
 namespace cli {
@@ -55,6 +56,7 @@ int Stats(const StatsOptions& options, const OpenProcess& process) {
   const Statistics stats = ReadStatistics(target);
   if (options.json) {
     json["settings"] = stats.settings;
+    json["settings_set_while_running"] = SettingChangesJson(stats);
     json["unsettled"] = stats.unsettled;
     json.update(StatisticsJson(stats));
     fmt::print("{}\n", json.dump());

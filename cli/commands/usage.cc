@@ -80,6 +80,9 @@ int EndParsing(const CLI::App& parser, const CLI::ParseError& error, const std::
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return parser.exit(error);
   std::string what = error.what();
   std::replace(what.begin(), what.end(), '\n', ' ');
+  if (command == "set" && what == "settings is required") {
+    what = "write at least one setting, for example 'tcmalloc set PID soft_limit=2G'";
+  }
   const std::string name = IsCommand(parser, command) ? command + " " : "";
   fmt::print(stderr, "tcmalloc: {}{}; see 'tcmalloc {}--help'\n",
              name.empty() ? "" : command + ": ", what, name);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -108,6 +109,11 @@ struct Profile {
 };
 
 Profile MakeProfile(const Samples& samples, ProfileKind kind);
+
+// Returns the estimate, by the samples, of the bytes that the program holds, if it is so far below
+// `held_bytes` (Statistics: in_use_bytes) that objects were allocated while no samples were taken;
+// else nullopt.
+std::optional<double> EstimateIfShort(const Samples& samples, uint64_t held_bytes);
 
 // The address within the call: the return address may belong to the next line or function.
 inline Address CallBefore(Address return_address) {

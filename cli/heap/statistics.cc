@@ -167,8 +167,8 @@ Pages ReadPages(const Record& state) {
 }
 
 // Returns the heap's record at a moment at which no thread held the page heap's lock, as far as two
-// equal copies and a free lock show that. `*settled` is true if there was such a moment.
-Record LoadSettledHeap(const Target& target, bool* settled) {
+// equal copies and a free lock show that. `*unsettled` is true if there was no such moment.
+Record LoadSettledHeap(const Target& target, bool* unsettled) {
   Record heap = target.LoadHeap();
   const Patience patience;
   for (int i = 0; i < kStatisticsTries && !patience.IsOver(); ++i) {
@@ -185,12 +185,12 @@ Record LoadSettledHeap(const Target& target, bool* settled) {
                            again.Part("store").Part("free_", kind).Get("total_");
     }
     if (equal) {
-      *settled = true;
+      *unsettled = false;
       return heap;
     }
     heap = target.LoadHeap();
   }
-  *settled = false;
+  *unsettled = true;
   return heap;
 }
 
@@ -254,11 +254,10 @@ class Collector {
       shards_.push_back(shard);
     }
     CollectClasses(caches);
-    bool settled = false;
-    const Record heap = LoadSettledHeap(target_, &settled);
-    stats_.unsettled = !settled;
+    const Record heap = LoadSettledHeap(target_, &stats_.unsettled);
     CollectTotals(heap, caches);
     stats_.settings = heap.Text("settings.given");
+    stats_.changes = ReadSettingChanges(heap);
     return std::move(stats_);
   }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heap/record.h"
+#include "heap/setting_changes.h"
 
 namespace cli {
 
@@ -45,7 +46,8 @@ struct Statistics {
   FreeSpanStatistics longer;
   uint64_t longer_backed_bytes = 0;
   uint64_t longer_released_bytes = 0;
-  std::string settings;  // those that differ from the default
+  std::string settings;                // those of the environment that differ from the default
+  std::vector<SettingChange> changes;  // of settings, since the start
   // True if a part changed at every attempt to read it, so that some figures may be of different
   // moments.
   bool unsettled = false;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "report/setting_text.h"
 #include "report/table.h"
 
 namespace cli {
@@ -27,6 +28,8 @@ constexpr int64_t kNotableGrowthPart = 100;
 constexpr int64_t kSteadyGrowth = int64_t{64} << 10;
 constexpr double kHour = 3600;
 constexpr double kSteadyGrowthPart = 10;
+// A trim is advised if it can release at least this part of the share.
+constexpr uint64_t kTrimPart = 20;
 // Hugepages are mentioned if at least this part of a mapping is in hugepages.
 constexpr uint64_t kHugePart = 2;
 
@@ -38,9 +41,12 @@ std::string Join(const std::vector<NamedBytes>& parts) {
   return text;
 }
 
-// `settings` are those that differ from their defaults.
-bool ReleaseIsOff(const std::string& settings) {
+bool ReleaseIsOff(const Statistics& stats) {
+  const std::string& settings = stats.settings;  // those that differ from their defaults
   if (settings.find("TCMALLOC_DISABLE_MEMORY_RELEASE=") != std::string::npos) return true;
+  for (const SettingChange& change : stats.changes) {
+    if (change.variable == "TCMALLOC_RELEASE_RATE") return change.value == "0";
+  }
   constexpr std::string_view kRate = "TCMALLOC_RELEASE_RATE=";
   const size_t at = settings.find(kRate);
   return at != std::string::npos && strtod(settings.c_str() + at + kRate.size(), nullptr) == 0;
@@ -78,6 +84,11 @@ class ShareList {
                            ? ""
                            : " (carried out when the process allocates next; at once if it is "
                              "started with TCMALLOC_BACKGROUND=1)");
+  }
+
+  // Whether a trim can release a notable part of a share.
+  bool TrimHelps(uint64_t share) const {
+    return heap_.whole_free_pages > 0 && heap_.whole_free_pages >= share / kTrimPart;
   }
 
   std::string TrimRemedy() const {
@@ -121,17 +132,20 @@ class ShareList {
     }
     Add({"fragmentation", heap_.fragmentation,
          "fragmentation: free memory in spans that objects in use keep", detail,
-         heap_.whole_free_pages > 0
+         TrimHelps(heap_.fragmentation)
              ? TrimRemedy()
-             : "the program must free the remaining objects: no page is wholly free"});
+             : fmt::format("the program must free the remaining objects: {} wholly free",
+                           heap_.whole_free_pages == 0
+                               ? "no page is"
+                               : "pages of only " + Size(heap_.whole_free_pages) + " are")});
     const auto partial =
         std::count_if(heap_.classes.begin(), heap_.classes.end(),
                       [](const ClassUse& of_class) { return of_class.partial_spans > 0; });
     Add({"partial_spans", heap_.partial_spans,
          "free memory in the last span of each size class and shard",
          fmt::format("{} size classes are in use", partial),
-         heap_.whole_free_pages > 0 ? TrimRemedy()
-                                    : "fewer different sizes of objects need fewer spans"});
+         TrimHelps(heap_.partial_spans) ? TrimRemedy()
+                                        : "fewer different sizes of objects need fewer spans"});
     Add({"samples", heap_.sampled_spans, "pages that hold one sampled object each", "",
          "raise TCMALLOC_SAMPLE_PARAMETER, the sampling interval"});
   }
@@ -142,7 +156,7 @@ class ShareList {
     Add({"free_pages", bytes, "free pages that the allocator retains",
          fmt::format("{} in the page heap, {} in spans that shards keep", Size(heap_.free_pages),
                      Size(heap_.kept_spans)),
-         ReleaseIsOff(stats_.settings)
+         ReleaseIsOff(stats_)
              ? "a setting forbids release: set TCMALLOC_RELEASE_RATE=1 and "
                "TCMALLOC_DISABLE_MEMORY_RELEASE=0"
              : fmt::format("{}, lower TCMALLOC_RETENTION (now {}), or raise TCMALLOC_RELEASE_RATE",
@@ -186,7 +200,9 @@ class ShareList {
     if (facts_.other_malloc.empty()) {
       Add({"program_memory", process.anonymous,
            "memory that the program maps itself, without malloc", detail,
-           "look for calls of mmap and sbrk, and for other allocators in the process"});
+           facts_.is_python_that_maps
+               ? "Python maps most of its memory itself: start it with PYTHONMALLOC=malloc"
+               : "look for calls of mmap and sbrk, and for other allocators in the process"});
     } else {
       Add({"program_memory", process.anonymous,
            fmt::format("memory of {}, and other anonymous memory", facts_.other_malloc), detail,
@@ -300,7 +316,8 @@ void AddNotes(const Facts& facts, Diagnosis* diagnosis) {
     note(fmt::format("The kernel counted {}: memory changed while it was read.",
                      Size(facts.resident_bytes)));
   }
-  if (!facts.stats.settings.empty()) note("Settings: " + facts.stats.settings);
+  const std::string settings = SettingsText(facts.stats);
+  if (!settings.empty()) note("Settings: " + settings);
   for (const std::string& hint : facts.hints) note("Environment: " + hint + ".");
   if (facts.resident_is_minimum) {
     note(

@@ -57,7 +57,8 @@ struct Facts {
   // The memory of objects that a core file lacks, and the reason.
   uint64_t lacking_bytes = 0;
   std::string lacking;
-  std::vector<std::string> hints;  // about the environment, a line each
+  std::vector<std::string> hints;    // about the environment, a line each
+  bool is_python_that_maps = false;  // a Python interpreter without PYTHONMALLOC=malloc
   // The name of another malloc, if the process has one; then the heap's facts are empty.
   std::string other_malloc;
 };

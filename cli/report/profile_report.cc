@@ -7,6 +7,7 @@
 #include <cctype>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -166,6 +167,15 @@ std::string KindText(ProfileKind kind) {
 std::string AccuracyText(const std::vector<CallSite>& sites, uint64_t interval) {
   const std::string samples = fmt::format("estimates from {} samples", TotalSamples(sites));
   return interval == 0 ? samples : fmt::format("{}, one per {}", samples, Size(interval));
+}
+
+std::string ShortfallText(const Samples& samples, uint64_t held_bytes) {
+  const std::optional<double> estimate = EstimateIfShort(samples, held_bytes);
+  if (!estimate.has_value()) return {};
+  return fmt::format(
+      "Only what was allocated while samples were taken: about {} of the {} that the program "
+      "holds. For all of it start the program with TCMALLOC_SAMPLE_PARAMETER=524288.",
+      Size(static_cast<uint64_t>(*estimate)), Size(held_bytes));
 }
 
 std::string FrameText(const SourceFrame& frame) {

@@ -47,6 +47,10 @@ std::string KindText(ProfileKind kind);
 // Describes the accuracy of the estimates: the number of samples, and their interval.
 std::string AccuracyText(const std::vector<CallSite>& sites, uint64_t interval);
 
+// Says that objects were allocated while no samples were taken; empty if the samples' estimate is
+// near `held_bytes`. See EstimateIfShort.
+std::string ShortfallText(const Samples& samples, uint64_t held_bytes);
+
 // Returns the function, and its place in brackets.
 std::string FrameText(const SourceFrame& frame);
 // Returns a table of the `most` largest call sites: the figures of each, its function, and up to

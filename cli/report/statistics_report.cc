@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "report/setting_text.h"
 #include "report/table.h"
 
 namespace cli {
@@ -121,7 +122,8 @@ std::string StatisticsText(const Statistics& stats, const ProcessInfo& info,
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "  {:>11}  address space of the heap without memory\n",
                  Size(stats.figure("released_bytes")));
-  if (!stats.settings.empty()) fmt::format_to(to, "\nSettings: {}\n", stats.settings);
+  const std::string settings = SettingsText(stats);
+  if (!settings.empty()) fmt::format_to(to, "\nSettings: {}\n", settings);
   if (stats.unsettled) {
     fmt::format_to(to, "\n{}: figures are of different moments.\n",
                    info.file.empty() ? "The heap changed at every try to read it"

@@ -18,6 +18,15 @@ std::string Size(uint64_t bytes) {
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string ExactSize(uint64_t bytes) {
+  std::string text = Size(bytes);
+  // One decimal is exact if ten times the size is a whole number of units.
+  uint64_t unit = 1;
+  while (unit < uint64_t{1} << 40 && bytes / unit >= 1024) unit <<= 10;
+  if (unit > 1 && bytes % unit * 10 % unit != 0) text += fmt::format(" ({} bytes)", bytes);
+  return text;
+}
+
 std::string Share(uint64_t part, uint64_t whole) {
   if (whole == 0) return {};
   return fmt::format("{:.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));

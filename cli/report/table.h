@@ -13,6 +13,8 @@ namespace cli {
 
 // "12.3 MiB"; small numbers in bytes.
 std::string Size(uint64_t bytes);
+// As Size, followed by the exact number if that differs.
+std::string ExactSize(uint64_t bytes);
 // "12.3%" of a whole; empty when the whole is 0.
 std::string Share(uint64_t part, uint64_t whole);
 // "1 object", "3 objects".

@@ -73,11 +73,13 @@ const char* SetRetention(Heap& heap, const SettingValue& value) {
   return nullptr;
 }
 
-// A percentage refers to the container's limit, which is in files that a sandbox may by now forbid
-// to read.
+// A percentage refers to the container's limit, which is read from files now and from then on.
 const char* SetSoftLimit(Heap& heap, const SettingValue& value) {
-  if (value.is_percent) return "a percentage can be set in the environment only: write bytes";
-  SetMemoryLimit(heap, LimitKind::kSoft, LimitOf(value.number));
+  if (value.is_percent) {
+    SetContainerShare(heap, static_cast<uint32_t>(value.number));
+  } else {
+    SetMemoryLimit(heap, LimitKind::kSoft, LimitOf(value.number));
+  }
   return nullptr;
 }
 
@@ -144,8 +146,15 @@ constexpr Changeable kChangeable[] = {
      &SetSoftLimit},
 };
 
+constexpr std::string_view kIntervalSetting = "TCMALLOC_SAMPLE_PARAMETER";
+
 // Writes the name in the form of the tcmalloc command: without the prefix, in lower case.
 void WriteShortName(std::string_view name, TextWriter* out) {
+  // The command's other name of it, which documentation uses.
+  if (name == kIntervalSetting) {
+    out->Text("sampling");
+    return;
+  }
   constexpr size_t kPrefix = std::string_view("TCMALLOC_").size();
   for (size_t i = kPrefix; i < name.size(); ++i) {
     const char c = name[i];
@@ -186,8 +195,6 @@ struct Started {
   size_t interval = 0;
 };
 constinit Started started;
-
-constexpr std::string_view kIntervalSetting = "TCMALLOC_SAMPLE_PARAMETER";
 
 // The interval to sample with; nothing when the text is no number of bytes.
 std::optional<size_t> IntervalFor(const Heap& heap, std::string_view text) {
@@ -276,7 +283,7 @@ void StopProfile(Heap& heap, ControlReply* reply) {
   if (!started.recording) {
     return FailControl(reply,
                        "no profile --start came before; the program ends a recording of its "
-                       "own, and 'tcmalloc set PID sample_parameter=0' ends sampling");
+                       "own, and 'tcmalloc set PID sampling=0' ends sampling");
   }
   started.recording = false;
   TextWriter(reply->before, sizeof(reply->before)).Number(heap.sampling.period());

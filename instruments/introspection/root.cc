@@ -412,9 +412,33 @@ constexpr void DescribeControl(LayoutText& out) {
   }
 }
 
+// The settings that may change while the process runs (instruments/control/actions.cc): their
+// values at the start, `settings`, and now, `present`.
+constexpr void DescribeSettings(LayoutText& out) {
+  using T = Heap;
+  TC_FIELD(settings.aggressive_decommit);
+  TC_FIELD(settings.guarded_sample);
+  TC_FIELD(settings.hard_limit_bytes);
+  TC_FIELD(settings.large_report_threshold_bytes);
+  TC_FIELD(settings.max_total_thread_cache_bytes);
+  TC_FIELD(settings.release_rate);
+  TC_FIELD(settings.retention_bytes);
+  TC_FIELD(settings.sample_period_bytes);
+  TC_FIELD(settings.soft_limit.bytes);
+  TC_FIELD(settings.soft_limit.percent);
+  TC_NAMED("present.releasing", page_heap.state_.hints.releasing, "");
+  TC_NAMED("present.guarded_sample", guarded.every, "");
+  TC_NAMED("present.large_report_threshold", large_reports.first_threshold_, "");
+  TC_NAMED("present.max_total_was_set", registry.total_was_set_, "");
+  TC_NAMED("present.release_rate", page_heap.state_.hints.release_rate, "");
+  TC_NAMED("present.soft_limit_percent", container_share.percent, "");
+}
+
 constexpr void DescribeHeap(LayoutText& out) {
   // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
   out.Constant("clock", 6);
+  out.Constant("Releasing.kEager", static_cast<uint64_t>(Releasing::kEager));
+  out.Constant("Releasing.kNever", static_cast<uint64_t>(Releasing::kNever));
   {
     using T = Heap;
     out.Struct("Heap", sizeof(T));
@@ -437,6 +461,7 @@ constexpr void DescribeHeap(LayoutText& out) {
     TC_PART(control, Control);
     TC_NAMED("mapped", virtual_memory.mapped_, "MappedRanges");
     TC_NAMED("now_ms", page_heap.state_.governor.latest_ms_, "");
+    DescribeSettings(out);
   }
 }
 

@@ -75,16 +75,16 @@ class Walk {
   Walk(std::string_view root, CgroupDirectoryVisitor visit, void* context)
       : root_(root), visit_(visit), context_(context) {}
 
-  bool Run() {
-    if (!ForEachLine("/proc/self/cgroup")) return false;
+  bool Run(std::string_view process) {
+    if (!ForEachLine(process, "/cgroup")) return false;
     knows_groups_ = true;
-    return ForEachLine("/proc/self/mountinfo");
+    return ForEachLine("self", "/mountinfo");
   }
 
  private:
-  bool ForEachLine(std::string_view path) {
+  bool ForEachLine(std::string_view process, std::string_view file) {
     TextWriter name(path_, sizeof(path_));
-    name.Text(root_).Text(path);
+    name.Text(root_).Text("/proc/").Text(process).Text(file);
     return lines_.ForEachLine(path_, VisitLine, this);
   }
 
@@ -123,7 +123,7 @@ class Walk {
   const std::string_view root_;
   const CgroupDirectoryVisitor visit_;
   void* const context_;
-  bool knows_groups_ = false;  // /proc/self/cgroup has been read
+  bool knows_groups_ = false;  // the process's list of groups has been read
   char paths_[2][kMaxPath];
   TextWriter memberships_[2] = {TextWriter(paths_[0], kMaxPath), TextWriter(paths_[1], kMaxPath)};
   char path_[3 * kMaxPath];
@@ -232,19 +232,22 @@ bool ParseCgroupLimit(std::string_view text, uint64_t* limit) {
   return true;
 }
 
-bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context) {
+bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context,
+                            std::string_view process) {
   void* const memory =
       mmap(nullptr, sizeof(Walk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  const bool ok = (new (memory) Walk(root, visit, context))->Run();
+  const bool ok = (new (memory) Walk(root, visit, context))->Run(process);
   munmap(memory, sizeof(Walk));
   return ok;
 }
 
-std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root) {
+std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root, std::string_view process) {
   const ErrnoKeeper keeper;
   Limits limits;
-  if (!ForEachCgroupDirectory(root, ReadLimits, &limits) || limits.failed) return std::nullopt;
+  if (!ForEachCgroupDirectory(root, ReadLimits, &limits, process) || limits.failed) {
+    return std::nullopt;
+  }
   return limits.smallest;
 }
 

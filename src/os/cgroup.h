@@ -29,8 +29,10 @@ inline constexpr int64_t kCgroupRereadMs = Tuned(5000, 100, 60'000);
 
 // The smallest limit of the process in bytes, or kNoCgroupLimit. No value when it cannot be read at
 // the moment (no memory for buffers, no file descriptors left), or /proc is missing. `root` is a
-// prefix of every path that is opened, for tests.
-std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root = "");
+// prefix of every path that is opened, for tests. `process`: "self", or the number of another
+// process, as far as this one sees its groups.
+std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root = "",
+                                              std::string_view process = "self");
 
 enum class CgroupVersion : uint8_t { kV1, kV2 };
 
@@ -73,7 +75,8 @@ struct CgroupDirectory {
 // Calls `visit` for each such directory, whether or not it exists. False when there is no memory
 // for buffers, or a list cannot be read. Changes errno.
 using CgroupDirectoryVisitor = void (*)(const CgroupDirectory& directory, void* context);
-bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context);
+bool ForEachCgroupDirectory(std::string_view root, CgroupDirectoryVisitor visit, void* context,
+                            std::string_view process = "self");
 
 // Parses memory.max, memory.high or memory.limit_in_bytes. False for other contents.
 bool ParseCgroupLimit(std::string_view text, uint64_t* limit);

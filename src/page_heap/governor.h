@@ -112,6 +112,8 @@ class Governor {
 
   // Limits on Held::backed_bytes, kNoLimit for none.
   void SetLimit(LimitKind kind, size_t bytes, LimitOrigin origin = LimitOrigin::kProgram);
+  // The container's limit of this kind counts again, although the program has set one.
+  void AcceptContainersLimit(LimitKind kind) { limit_set_by_program_[Index(kind)] = false; }
   const MemoryLimits& limits() const { return limits_; }
   // The limits' events for the program, and their counts.
   LimitWatch& limit_watch() { return watch_; }

@@ -93,6 +93,14 @@ void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes) {
   heap.page_heap.ReleaseAboveLimits();
 }
 
+void SetContainerShare(Heap& heap, uint32_t percent, std::string_view root) {
+  heap.page_heap.governor()->SetLimit(LimitKind::kSoft, kNoLimit);
+  heap.page_heap.governor()->AcceptContainersLimit(LimitKind::kSoft);
+  heap.container_share.percent.store(percent, std::memory_order_relaxed);
+  UpdateContainerShare(heap, root);
+  heap.page_heap.ReleaseAboveLimits();
+}
+
 void UpdateContainerShare(Heap& heap, std::string_view root) {
   const std::optional<uint64_t> read = ReadCgroupMemoryLimit(root);
   if (!read.has_value()) return;

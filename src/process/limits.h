@@ -16,8 +16,8 @@ struct Heap;
 
 // A soft limit that is a percentage of the container's (control group's) limit.
 struct ContainerShare {
-  // 0 for no percentage. Written when the heap is built, and when the program sets a soft limit,
-  // after which it stays 0.
+  // 0 for no percentage. Written when the heap is built, and when a soft limit is set: to 0 if that
+  // is in bytes.
   std::atomic<uint32_t> percent{0};
   // When to read the container's limit again (CoarseMilliseconds). The thread that advances it
   // reads the limit. No other data depends on these two, so relaxed suffices.
@@ -26,6 +26,11 @@ struct ContainerShare {
 
 // Sets the program's limit, in bytes; kNoLimit for none. Releases free memory above it.
 void SetMemoryLimit(Heap& heap, LimitKind kind, size_t bytes);
+
+// Makes the soft limit a percentage of the container's limit, in place of the present soft limit.
+// Releases free memory above it. If the container's limit cannot be read now, there is no soft
+// limit until it can.
+void SetContainerShare(Heap& heap, uint32_t percent, std::string_view root = "");
 
 // Sets the soft limit from the container's present limit. `root`: see ReadCgroupMemoryLimit. If the
 // limit cannot be read, nothing changes. No lock may be held.

@@ -34,6 +34,11 @@ LISTENS = {"TCMALLOC_BACKGROUND": "1"}
 MUST_SLEEP = {**LISTENS, "TCMALLOC_RELEASE_RATE": "1000"}
 
 
+def without_remarks(text):
+    """... about the limit of the control group of this machine."""
+    return re.sub("; above the control group's limit of .*", "", text)
+
+
 class Test(harness.Test):
 
     def ask(self, *arguments, status=0, **options):
@@ -77,8 +82,11 @@ class Test(harness.Test):
         trimmed = self.json("trim", target.pid)["released_bytes"]
         self.expect(trimmed > 1 << 20, f"{trimmed} bytes trimmed: the program freed every second object")
         run = self.ask("set", target.pid, "release_rate=10", "soft-limit=1002M", "TCMALLOC_HEAP_LIMIT_MB=1500")
-        self.expect_equal(run.stdout, "release_rate: 1 -> 10\nsoft-limit: 0 -> 1050673152\nTCMALLOC_HEAP_LIMIT_MB: 0 -> 1500\n", "set")
+        self.expect_equal(without_remarks(run.stdout), "release_rate: 1 -> 10\nsoft-limit: no limit -> 1002.0 MiB\n"
+                          "TCMALLOC_HEAP_LIMIT_MB: no limit -> 1.5 GiB (1572864000 bytes)\n", "set")
         found = self.json("set", target.pid, "soft_limit=1003M", "release_rate=0.5")
+        for answer in found["settings"]:
+            del answer["remark"]
         self.expect_equal(found, {"pid": target.pid, "settings": [
             {"name": "soft_limit", "before": "1050673152", "after": "1051721728"},
             {"name": "release_rate", "before": "10", "after": "0.5"}]}, "set")
@@ -190,11 +198,30 @@ def test_idle(test):
 
 
 def test_values(test):
+    changed = {"aggressive_decommit": "1", "guarded_sample": "7", "heap_limit_mb": "1900", "large_alloc_report_threshold": "5000000",
+               "max_total_thread_cache_bytes": "8000000", "release_rate": "0.5", "retention": "0", "sampling": "0",
+               "soft_limit": "1058013184"}
+    start = {"TCMALLOC_SOFT_LIMIT": "1G", "TCMALLOC_SMALL": "1", "TCMALLOC_GUARDED_SAMPLE": "5"}
+    with Target(test, **LISTENS, **start) as target:
+        test.expect_equal(test.json("stats", target.pid)["settings_set_while_running"], {}, "values of the start")
+        test.ask("set", target.pid, *(f"{name}={value}" for name, value in changed.items()))
+        test.expect_equal(test.json("stats", target.pid)["settings_set_while_running"], changed, "values now")
+        words = "=1G retention=0 (set while running) sampling=off (set while running) soft_limit=1009.0 MiB (set while running)\n"
+        for command in (("stats", target.pid), ("doctor", target.pid), ("ps",)):
+            text = re.sub(r" aggr.*release_rate=0.5 .set while running.", "", test.ask(*command).stdout)
+            test.expect(words in re.sub("=1G .*? retention", "=1G retention", text), f"{command}: {text}")
+        run = test.ask("set", target.pid, "soft_limit=9M", "soft_limit=50%", "soft_limit=1G")
+        test.expect(re.fullmatch(
+            r"soft_limit: 1009.0 MiB -> 9.0 MiB; the program already holds [\d.]+ MiB\n"
+            r"soft_limit: 9.0 MiB -> (50%, off: no limit was found|50% \([^)]*\))\nsoft_limit: \1 -> 1.0 GiB\n",
+            without_remarks(run.stdout)), run.stdout)
     with Target(test, **LISTENS, TCMALLOC_SOFT_LIMIT="1G") as target:
+        test.fails("set", target.pid, words="for example 'tcmalloc set PID soft_limit=2G'")
         for setting, reason in (
                 ("release_rate=1001", "expected number from 0 to 1000"), ("release_rate=x", "expected number"),
-                ("soft_limit=-1", "expected bytes"), ("soft_limit=50%", "a percentage can be set in the environment only"),
-                ("nothing=1", "there is no such setting; settings that can be changed: "), ("LD_PRELOAD=x", "there is no such setting"),
+                ("soft_limit=-1", "expected bytes"), ("soft_limit=101%", "expected bytes"),
+                ("nothing=1", "there is no such setting; settings that can be changed: aggressive_decommit, guarded_sample, "),
+                ("LD_PRELOAD=x", ", sampling, soft_limit\n"),
                 ("control=0", "it cannot be changed while the process runs; settings that can be changed: "),
                 ("soft_limit", "write NAME=VALUE, for example release_rate=10"), ("=3", "write NAME=VALUE"),
                 ("soft_limit=" + "1" * 200, "too long")):
@@ -210,7 +237,7 @@ def test_profile(test):
         test.fails("profile", target.pid, "--stop", words="no profile --start came before")
         test.fails("profile", target.pid, "--start", "--interval", "nothing", words="must be a number of bytes")
         run = test.ask("profile", target.pid, "--start", "--interval", "20K")
-        test.expect("): records allocations; sampling: one sample per 20480 bytes, before off\n" in run.stdout, run.stdout)
+        test.expect("): records allocations; sampling: one sample per 20.0 KiB, before off\n" in run.stdout, run.stdout)
         test.fails("profile", target.pid, "--start", words="recorded already")
         target.tell("more 3000")
         sites = test.json("profile", target.pid, "--type", "allocations")["call_sites"]
@@ -219,7 +246,10 @@ def test_profile(test):
         test.expect_equal(test.json("profile", target.pid, "--stop"), {
             "pid": target.pid, "recording": False, "sampling_interval_before": "20480", "sampling_interval": "0"}, "--stop")
         run = test.ask("set", target.pid, "sampling=512K", "guarded_sample=100")
-        test.expect_equal(run.stdout, "sampling: 0 -> 524288\nguarded_sample: 0 -> 100\n", "set")
+        test.expect_equal(run.stdout, "sampling: off -> 512.0 KiB\nguarded_sample: 0 -> 100\n", "set")
+        # What was allocated before has no samples.
+        text = test.ask("profile", target.pid).stdout
+        test.expect(re.search(r"\nOnly what was allocated .*: about [\d.]+ \w+ of the 4\d.\d MiB that the program holds. ", text), text)
     # If every object is sampled, no allocation uses the thread's cache.
     with Target(test, **AT_REST, TCMALLOC_SAMPLE_PARAMETER="1") as target:
         test.leave_pending(target.pid)

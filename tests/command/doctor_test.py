@@ -10,9 +10,10 @@ SITUATION is one of doctor_situations.c, or other: a process on another malloc.
 import pathlib
 import os
 import re
+import shutil
 import sys
 
-from harness import AT_REST, OTHER_MALLOC, Process, Skipped, Test, run_test
+from harness import AT_REST, OTHER_MALLOC, Process, Skipped, Test, new_folder, run_test
 
 # The verdict of each situation, the variables of its process, and options of the command.
 SITUATIONS = {
@@ -24,7 +25,9 @@ SITUATIONS = {
     "environment": ("in_use", {"MALLOC_ARENA_MAX": "2", "MALLOC_CONF": "narenas:1", "MIMALLOC_VERBOSE": "0",
                                "GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "HARD_LIMIT": "1G", "SAMPLING": "1",
                                "RETENTION": "1M", "TCMALLOC_RETENTION": "512", "MALLOC_IS": "a name of the program's"}),
-    "program_memory": ("program_memory", {}),
+    # All programs here have the name python3. Where malloc is selected, Python does not map its memory.
+    "python": ("program_memory", {}),
+    "program_memory": ("program_memory", {"PYTHONMALLOC": "malloc"}),
     "shared_memory": ("shared_memory", {}),
     "stacks": ("stacks", {}),
     "retained": ("free_pages", {"TCMALLOC_RELEASE_RATE": "0"}),
@@ -36,7 +39,7 @@ SITUATIONS = {
     "memfs": ("in_use", {"TCMALLOC_MEMFS_MALLOC_PATH": "/dev/shm/tcmalloc-doctor."}),
     "other": (None, {}),
 }
-PREPARED = {"other": "program_memory", "memfs": "held", "environment": "held"}
+PREPARED = {"other": "program_memory", "python": "program_memory", "memfs": "held", "environment": "held"}
 
 HINTS = [
     "Environment: GLIBC_TUNABLES: glibc.malloc.* has no effect here: see docs/migrating-from-glibc.md.",
@@ -81,6 +84,9 @@ def check(test, situation, pid):
     remedies = {share["name"]: share["remedy"] for share in found["shares"]}
     if situation == "survivors":
         test.expect(f"tcmalloc trim {pid}' (carried out when the process allocates next; at once if " in found["remedy"], f"{found}")
+    if situation in ("python", "program_memory"):
+        words = "itself: start it with PYTHONMALLOC=malloc" if situation == "python" else "look for calls of mmap"
+        test.expect(words in found["remedy"], f"the remedy: {found['remedy']}")
     if situation == "stacks":
         test.expect(remedies["thread_caches"].startswith(f"run 'tcmalloc flush {pid}', or lower"), f"{remedies}")
     if situation == "other":
@@ -94,12 +100,14 @@ def main():
         # Each CPU has a shard, and each shard has its own spans. The largest share must not depend on the number of CPUs.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
         library = "linked" if situation == "other" else test.library
-        try:
-            process = Process(library, test.program, PREPARED.get(situation, situation), **SITUATIONS[situation][1])
-        except AssertionError as error:
-            raise Skipped("the kernel cannot prepare the situation") if "with 77" in str(error) else error
-        with process:
-            check(test, situation, process.pid)
+        with new_folder() as folder:
+            program = shutil.copy(test.program, folder / "python3")
+            try:
+                process = Process(library, program, PREPARED.get(situation, situation), **SITUATIONS[situation][1])
+            except AssertionError as error:
+                raise Skipped("the kernel cannot prepare the situation") if "with 77" in str(error) else error
+            with process:
+                check(test, situation, process.pid)
 
     run_test({f"test_{situation}": run}, Test)
 

@@ -69,12 +69,7 @@ def workload(side):
         ("link", [COMPILER, *flags, "large.o", "-o", "large"]),
         ("run", ["./large"]),
     ):
-        outputs.update(
-            {
-                f"{name}, {k}": v
-                for k, v in side.run(argv, timeout=150, stdin=SOURCE.encode()).outputs().items()
-            }
-        )
+        outputs.update({f"{name}, {k}": v for k, v in side.run(argv, timeout=150, stdin=SOURCE.encode()).outputs().items()})
     for file in ("large.ii", "large.o", "large"):
         content = (side.directory / file).read_bytes()
         outputs[file] = f"{len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"

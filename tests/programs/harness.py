@@ -53,11 +53,8 @@ _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
 # A call that is compiled into a program or library requests a version of the symbol. dlsym does not. The
 # library looks `free` up in the C library's own handle, for objects that are not its own, and must
 # find the C library's function.
-_BINDING = re.compile(
-    r"^\s*\d+:\s+binding file (?P<binder>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
-    r"normal symbol `(?P<symbol>malloc|free)' \[",
-    re.MULTILINE,
-)
+_BINDING = re.compile(r"^\s*\d+:\s+binding file (?P<binder>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
+                      r"normal symbol `(?P<symbol>malloc|free)' \[", re.MULTILINE)
 
 _running = set()  # The programs that have been started and not yet waited for.
 
@@ -106,15 +103,8 @@ class Side:
     def environment(self, stats=True, extra=None):
         """A small fixed environment; settings of the library that the caller has set reach its
         own side."""
-        env = {
-            "PATH": SEARCH_PATH,
-            "HOME": str(self.directory),
-            "TMPDIR": str(self.directory),
-            "LC_ALL": "C.UTF-8",
-            "TZ": "UTC",
-            "LD_DEBUG": "bindings",
-            "LD_DEBUG_OUTPUT": str(self._evidence / "bindings"),
-        }
+        env = {"PATH": SEARCH_PATH, "HOME": str(self.directory), "TMPDIR": str(self.directory), "LC_ALL": "C.UTF-8", "TZ": "UTC",
+               "LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(self._evidence / "bindings")}
         if self.preload is not None:
             env["LD_PRELOAD"] = str(self.preload)
         if self.linked is not None and not self.is_reference:
@@ -130,24 +120,15 @@ class Side:
         """Runs `argv` to its end. Any exit status but `status` is a failure; None accepts all of
         them."""
         argv = [str(a) for a in argv]
-        process = subprocess.Popen(
-            argv,
-            cwd=cwd or self.directory,
-            env=self.environment(stats, env),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = subprocess.Popen(argv, cwd=cwd or self.directory, env=self.environment(stats, env), start_new_session=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         _running.add(process)
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
             _kill_group(process)
             stdout, stderr = process.communicate()
-            raise Failure(
-                f"{_short(argv)}: not finished after {timeout} s\n{_tail(stdout, stderr)}"
-            )
+            raise Failure(f"{_short(argv)}: not finished after {timeout} s\n{_tail(stdout, stderr)}")
         except BaseException:
             _kill_group(process)
             process.wait()
@@ -215,26 +196,16 @@ class Side:
             for symbol in ("malloc", "free"):
                 shared = {p for p in providers.get(symbol, ()) if ".so" in p}
                 if shared != {self.provider}:
-                    raise Failure(
-                        f"{record.name}: {symbol} was served by {sorted(shared) or 'nobody'}, "
-                        f"not by {self.provider} alone"
-                    )
+                    raise Failure(f"{record.name}: {symbol} was served by {sorted(shared) or 'nobody'}, not by {self.provider} alone")
             processes += 1
         if processes < min_processes:
-            raise Failure(
-                f"the dynamic linker recorded {processes} processes, "
-                f"expected {min_processes} or more"
-            )
+            raise Failure(f"the dynamic linker recorded {processes} processes, expected {min_processes} or more")
         note = f"{self.name}: malloc and free bound to {self.provider} in {processes} process(es)"
         if not self.is_reference:
             if self.largest_heap < min_heap_mib << 20:
-                raise Failure(
-                    f"the largest heap that {self.provider} reports has {self.largest_heap} bytes "
-                    f"in {self.stats_seen} figures, but the workload needs {min_heap_mib} MiB"
-                )
-            note += (
-                f", {self.stats_seen} figures reported, largest {self.largest_heap / 2**20:.1f} MiB"
-            )
+                raise Failure(f"the largest heap that {self.provider} reports has {self.largest_heap} bytes "
+                              f"in {self.stats_seen} figures, but the workload needs {min_heap_mib} MiB")
+            note += f", {self.stats_seen} figures reported, largest {self.largest_heap / 2**20:.1f} MiB"
         print(note, flush=True)
 
     def _provider(self, path):
@@ -261,15 +232,8 @@ class Server:
         self._side = side
         self.argv = argv
         self._log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            argv,
-            cwd=side.directory,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        self.process = subprocess.Popen(argv, cwd=side.directory, env=env, start_new_session=True,
+                                        stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT)
         _running.add(self.process)
 
     @property
@@ -362,16 +326,9 @@ def main(
     library = options.library.absolute()
     if not library.is_file():
         sys.exit(f"FAIL: there is no library {library}")
-    missing = [
-        p
-        for p in programs
-        if not (os.path.exists(p) if "/" in p else shutil.which(p, path=SEARCH_PATH))
-    ]
+    missing = [p for p in programs if not (os.path.exists(p) if "/" in p else shutil.which(p, path=SEARCH_PATH))]
     if missing:
-        print(
-            f"SKIP: not installed: {', '.join(missing)} "
-            "(scripts/setup.sh installs what the tests need)"
-        )
+        print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh installs what the tests need)")
         sys.exit(SKIPPED)
 
     # Turns both signals into exceptions, so that servers are stopped and files removed before the
@@ -416,15 +373,10 @@ def _compare(workload, top, library, reference_preload, min_heap_mib, min_proces
     reference, preloaded = outputs
     if not reference:
         raise Failure("the workload returned nothing to compare")
-    differences = [
-        _difference(name, reference.get(name), preloaded.get(name))
-        for name in sorted(reference.keys() | preloaded.keys())
-        if reference.get(name) != preloaded.get(name)
-    ]
+    differences = [_difference(name, reference.get(name), preloaded.get(name))
+                   for name in sorted(reference.keys() | preloaded.keys()) if reference.get(name) != preloaded.get(name)]
     if differences:
-        raise Failure(
-            "outputs differ from those on the C library's malloc\n" + "\n".join(differences)
-        )
+        raise Failure("outputs differ from those on the C library's malloc\n" + "\n".join(differences))
     size = sum(len(v) for v in reference.values() if isinstance(v, (bytes, str)))
     print(f"{len(reference)} outputs equal, {size} bytes")
 
@@ -432,17 +384,9 @@ def _compare(workload, top, library, reference_preload, min_heap_mib, min_proces
 def _difference(name, reference, preloaded):
     if not isinstance(reference, (bytes, str)) or not isinstance(preloaded, (bytes, str)):
         return f"{name}: {str(reference)[:2000]} != {str(preloaded)[:2000]}"
-    lines = [
-        (t if isinstance(t, str) else t.decode("utf-8", "backslashreplace")).splitlines()[:20000]
-        for t in (reference, preloaded)
-    ]
-    diff = list(
-        difflib.unified_diff(*lines, f"{name} (C library)", f"{name} (preloaded)", n=0, lineterm="")
-    )[:20]
-    return (
-        "\n".join(line[:200] for line in diff)
-        or f"{name}: {len(reference)} and {len(preloaded)} bytes differ"
-    )
+    lines = [(t if isinstance(t, str) else t.decode("utf-8", "backslashreplace")).splitlines()[:20000] for t in (reference, preloaded)]
+    diff = list(difflib.unified_diff(*lines, f"{name} (C library)", f"{name} (preloaded)", n=0, lineterm=""))[:20]
+    return "\n".join(line[:200] for line in diff) or f"{name}: {len(reference)} and {len(preloaded)} bytes differ"
 
 
 def _largest_figure(stderr):

@@ -158,10 +158,4 @@ def workload(side):
 
 
 if __name__ == "__main__":
-    harness.main(
-        workload,
-        programs=["redis-server", "redis-benchmark"],
-        min_heap_mib=20,
-        min_processes=7,
-        reference_preload="libc.so.6",
-    )
+    harness.main(workload, programs=["redis-server", "redis-benchmark"], min_heap_mib=20, min_processes=7, reference_preload="libc.so.6")

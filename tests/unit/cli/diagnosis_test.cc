@@ -66,6 +66,16 @@ TEST(DiagnosisTest, TheLargestShareIsTheVerdict) {
   }
 }
 
+TEST(DiagnosisTest, ATrimThatReleasesLittleIsNotAdvised) {
+  Facts facts = Plain();
+  facts.heap.fragmentation = 400 * kMiB;
+  facts.heap.whole_free_pages = 20 * kMiB;
+  EXPECT_EQ(Diagnose(facts).remedy, "call malloc_trim(0): it can release 20.0 MiB");
+  facts.heap.whole_free_pages = 244 << 10;
+  EXPECT_EQ(Diagnose(facts).remedy,
+            "the program must free the remaining objects: pages of only 244.0 KiB are wholly free");
+}
+
 TEST(DiagnosisTest, ObjectsInUseAreTheVerdictIfTheyAreMost) {
   Facts facts = Plain();
   facts.target = "7";

@@ -9,6 +9,7 @@
 #include "report/page.h"
 #include "report/profile_formats.h"
 #include "report/profile_report.h"
+#include "report/setting_text.h"
 
 namespace cli {
 namespace {
@@ -68,6 +69,38 @@ size_t CountIn(const std::string& text, const std::string& part) {
   size_t n = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
+}
+
+TEST(ReportTest, SaysThatSamplesLackObjectsUnlessThatCanBeChance) {
+  constexpr uint64_t kInterval = 512 << 10;
+  const auto text = [](size_t samples, uint64_t held_intervals) {
+    Samples all = {.interval = kInterval};
+    all.samples.assign(samples, {.object = 1, .allocated_bytes = 512, .weight = 1024});
+    return ShortfallText(all, held_intervals * kInterval);
+  };
+  EXPECT_NE(text(90, 180).find(" about 45.0 MiB of the 90.0 MiB that "), std::string::npos);
+  // 10 samples are expected, or 100, or 10,000.
+  for (const auto& [least, held] : {std::pair{0, 10}, {59, 100}, {9000, 10'000}}) {
+    EXPECT_NE(text(least, held + 1), "") << least;
+    EXPECT_EQ(text(least + 1, held), "") << least + 1;
+  }
+}
+
+TEST(ReportTest, ValuesOfSettingsHaveUnits) {
+  EXPECT_EQ(SettingText("TCMALLOC_SOFT_LIMIT", "90% (0)"), "90%, off: no limit was found");
+  EXPECT_EQ(SettingText("TCMALLOC_SOFT_LIMIT", "90% (283115520)"), "90% (270.0 MiB)");
+  EXPECT_EQ(SettingText("TCMALLOC_HEAP_LIMIT_MB", "2048"), "2.0 GiB");
+  EXPECT_EQ(SettingText("TCMALLOC_RETENTION", "1048577"), "1.0 MiB (1048577 bytes)");
+  EXPECT_EQ(SettingText("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", "-1 (512)"), "-1 (512 B)");
+  EXPECT_EQ(SettingText("TCMALLOC_RELEASE_RATE", "0.5"), "0.5");
+}
+
+TEST(ReportTest, SaysWhatALimitMeansForTheProcess) {
+  EXPECT_EQ(LimitRemark(2001, 10, 2000),
+            "above the control group's limit of 2.0 KiB: it has no effect there");
+  EXPECT_EQ(LimitRemark(2000, 2048, 2000), "the program already holds 2.0 KiB");
+  EXPECT_EQ(LimitRemark(2000, 2000, 2000), "");
+  EXPECT_EQ(LimitRemark(0, 10, 2000), "");
 }
 
 TEST(ReportTest, StacksThatLookTheSameAreOneRow) {

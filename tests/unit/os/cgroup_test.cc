@@ -139,6 +139,9 @@ TEST_F(CgroupReadTest, FindsTheSmallestLimitOfAllAncestors) {
   Write("/proc/self/cgroup", "0::/a/b/c\n");
   Write("/proc/self/mountinfo", kV2Mount);
   EXPECT_EQ(Read(), kNoCgroupLimit);
+  Write("/proc/7/cgroup", "0::/d\n");
+  Write("/sys/fs/cgroup/d/memory.max", "7000000\n");
+  EXPECT_EQ(ReadCgroupMemoryLimit(tree_.root(), "7"), 7000000u);
   Write("/sys/fs/cgroup/a/b/c/memory.max", "max\n");
   Write("/sys/fs/cgroup/a/b/c/memory.high", "max\n");
   EXPECT_EQ(Read(), kNoCgroupLimit);

@@ -71,6 +71,9 @@ TEST_F(LimitsTest, TheProgramsLimitReplacesAShare) {
   SetMemoryLimit(heap_, LimitKind::kSoft, kNoLimit);
   UpdateShare();
   EXPECT_EQ(SoftLimit(), kNoLimit);
+  SetContainerShare(heap_, 50, tree_.root());
+  EXPECT_EQ(SoftLimit(), 500'000'000u);
+  SetMemoryLimit(heap_, LimitKind::kSoft, kNoLimit);
   // Another thread is updating the share at the moment.
   heap_.container_share.percent.store(80);
   UpdateShare();

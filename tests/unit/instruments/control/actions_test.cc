@@ -81,6 +81,8 @@ TEST_F(ChangeableTest, APercentageOfTheContainerIsReplaced) {
   heap_.container_share.percent.store(80);
   heap_.page_heap.governor()->SetLimit(LimitKind::kSoft, 1000, LimitOrigin::kContainer);
   EXPECT_EQ(Set("TCMALLOC_SOFT_LIMIT=2M"), "80% (1000) -> 2097152");
+  EXPECT_EQ(Set("TCMALLOC_SOFT_LIMIT=70%").find("2097152 -> 70% ("), 0u);
+  EXPECT_EQ(heap_.container_share.percent.load(), 70u);
 }
 
 TEST_F(ChangeableTest, TheTotalOfCachesFollowsItsShareAgain) {
