@@ -138,7 +138,7 @@ std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode,
   mode->registers = true;
   int tries = 0;
   try {
-    return ReadWhileItChanges([&] {
+    return ReadWhileItChanges(process.info.pid, [&] {
       ++tries;
       guards.clear();
       std::unique_ptr<Mirror> mirror = MakeMirror(process, process.info.pid, &guards);
