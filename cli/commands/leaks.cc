@@ -13,6 +13,7 @@
 #include "commands/open_process.h"
 #include "commands/options.h"
 #include "image/forked_copy.h"
+#include "image/memory_room.h"
 #include "image/resident.h"
 #include "image/symbolizer.h"
 #include "image/worker.h"
@@ -183,6 +184,7 @@ FoundLeaks FindLeaksInFork(const LeaksOptions& options, OpenProcess& process) {
                     process.name()));
   }
   const ForkCost cost = FindForkCost(process.info, ReadSmaps(process.info.pid));
+  RequireRoom(cost.shared_bytes, "a copy of " + process.name());
   for (const std::string& line : ForkCostLines(process.info, cost)) {
     fmt::print(stderr, "tcmalloc: {}\n", line);
   }

@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "image/memory_room.h"
 #include "image/process.h"
 #include "image/resident.h"
 
@@ -211,6 +212,10 @@ CopiedImage::Block* CopiedImage::BlockAt(Address start) {
   const auto found = blocks_.find(start);
   if (found != blocks_.end()) return last_ = &found->second;
   if (bytes() >= kMaxBytes) throw BadImage("the heap's records take more than 8 GiB");
+  if (bytes() >= checked_bytes_) {
+    checked_bytes_ = bytes() + kUnchecked;
+    RequireRoom(kUnchecked, "the next part of the copy");
+  }
   Block block;
   if (!Fill(start, &block)) return nullptr;
   complete_ = false;

@@ -69,6 +69,8 @@ class CopiedImage : public Image {
   static constexpr size_t kSmallBlock = size_t{16} << 10;
   // The most bytes of a copy: a damaged target may make the reader follow pointers everywhere.
   static constexpr size_t kMaxBytes = size_t{8} << 30;
+  // The copy grows by this without a check whether there is room for more.
+  static constexpr size_t kUnchecked = size_t{16} << 20;
 
   explicit CopiedImage(Image& source, size_t block_bytes = kBlock)
       : source_(source), block_bytes_(block_bytes) {}
@@ -116,6 +118,7 @@ class CopiedImage : public Image {
   Address last_start_ = 0;
   Block* last_ = nullptr;
   bool complete_ = false;
+  size_t checked_bytes_ = kUnchecked;  // at this size it is checked whether there is room for more
 };
 
 // ForkedImage reads the memory of a process from a fork of it (ForkedCopy). A fork lacks memory

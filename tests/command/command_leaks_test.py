@@ -9,7 +9,7 @@ import pathlib
 import re
 
 from cores import crash
-from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, new_folder, run_test
+from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, namespace, new_folder, run_test
 
 CHECKS, MANY_CHECKS = 25, 200
 # The functions of leaks.cc whose objects are leaked before the end of main, by the rules that need
@@ -143,9 +143,15 @@ def test_busy(test, *options, checks=CHECKS):
 
 
 def test_room(test):
-    with Target(test) as target:
+    with new_folder() as folder, Target(test) as target:
         text = test.ask("leaks", target.pid).stdout
         test.expect("no leaks found" in text and f"'tcmalloc doctor --for 10s {target.pid}'" in text, text)
+        namespace("--mount")
+        (folder / "meminfo").write_text("MemAvailable: 1024 kB\n")
+        for options in (("leaks",), ("leaks", "--no-stop"), ("leaks", "--snapshot"), ("inspect", "0x1000", "--referrers"),
+                        ("snapshot", folder / "snapshot", "--contents")):
+            test.fails("--mount", "sh", "-c", f'mount --bind {folder}/meminfo /proc/meminfo && exec {test.command} "$@"', "sh",
+                       options[0], target.pid, *options[1:], command="unshare", words="the machine has 1.0 MiB available")
 
 
 def test_busy_forked(test):
