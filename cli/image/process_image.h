@@ -24,8 +24,11 @@ namespace cli {
 // stopped nor changed, so parts that are read one after the other may be of different moments.
 class LiveImage : public Image {
  public:
-  // Throws Failure when the process does not exist or its memory may not be read.
-  explicit LiveImage(pid_t pid);
+  // Throws Failure when the process does not exist or its memory may not be read. With `by_file`,
+  // reads /proc/PID/mem. That is for forks: from Linux 5.19 on, process_vm_readv makes a copy of
+  // each page that the process shares with another one until it is written, and charges it to its
+  // control group.
+  explicit LiveImage(pid_t pid, bool by_file = false);
   ~LiveImage() override;
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
@@ -41,6 +44,7 @@ class LiveImage : public Image {
   const pid_t pid_;
   // A thread of the process that has not ended.
   const pid_t thread_;
+  const bool by_file_;
   int memory_ = -1;              // /proc/PID/mem
   int64_t clock_offset_ms_ = 0;  // how far the process's monotonic clocks are ahead of this
                                  // process's
