@@ -2,6 +2,7 @@
 // tcmalloc leaks PROCESS: finds the objects that are unreachable from the process's memory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "commands/open_process.h"
 #include "commands/options.h"
 #include "image/forked_copy.h"
+#include "image/memory_room.h"
 #include "image/resident.h"
 #include "image/symbolizer.h"
 #include "image/worker.h"
@@ -62,20 +64,35 @@ Sums SumOfReachedFar(const std::vector<Leak>& leaks) {
 // The report says what part of the leaked objects of this size the search may miss.
 constexpr uint64_t kExampleBytes = 1024;
 
-// "Missed by chance: at most 6.1% of leaked objects of 1024 bytes (262144 words searched), so about
-// 2 leaked objects may be missing."
+// "A number that looks like a pointer can hide a leaked object: at most 6.1% of those of 1024
+// bytes, so about 2 may be missing."
 std::string MissedText(const FoundLeaks& found, const LeakOptions& options) {
   const double chance = ChanceOfMissing(found.search, options, kExampleBytes);
   const double missed = EstimateMissed(found.search, options);
-  return fmt::format("Missed by chance: {} of leaked objects of {} bytes ({} words searched){}.",
-                     chance < 1e-4   ? "less than 0.01%"
-                     : chance > 0.99 ? "possibly nearly all"
-                                     : fmt::format("at most {:.2g}%", 100 * chance),
-                     kExampleBytes, found.search.words,
-                     missed < 0.5 ? ""
-                     : std::isinf(missed)
-                         ? ", so an unknown number may be missing"
-                         : fmt::format(", so about {:.0f} leaked objects may be missing", missed));
+  return fmt::format(
+      "A number that looks like a pointer can hide a leaked object: {} of those of {} bytes{}.",
+      chance < 1e-4   ? "less than 0.01%"
+      : chance > 0.99 ? "possibly nearly all"
+                      : fmt::format("at most {:.2g}%", 100 * chance),
+      kExampleBytes,
+      missed < 0.5         ? ""
+      : std::isinf(missed) ? ", so an unknown number may be missing"
+                           : fmt::format(", so about {:.0f} may be missing", missed));
+}
+
+// The groups whose stack is known.
+size_t CountSites(const std::vector<LeakGroup>& groups) {
+  return static_cast<size_t>(std::count_if(
+      groups.begin(), groups.end(), [](const LeakGroup& group) { return !group.frames.empty(); }));
+}
+
+// "9 call sites, 2 groups without one"; without stacks "2 groups".
+std::string GroupCountText(const std::vector<LeakGroup>& groups) {
+  const size_t sites = CountSites(groups);
+  const std::string rest = CountOf(groups.size() - sites, "group");
+  if (sites == 0) return rest;
+  const std::string known = CountOf(sites, "call site");
+  return sites == groups.size() ? known : fmt::format("{}, {} without one", known, rest);
 }
 
 void PrintJson(const OpenProcess& process, const LeaksOptions& options, const FoundLeaks& found,
@@ -116,9 +133,9 @@ void PrintText(const OpenProcess& process, const LeaksOptions& options, const Fo
                               : fmt::format("Process {} ({})", process.info.pid, process.info.name);
   const char* const probable = found.probable ? "probably " : "";
   if (sums.objects > 0) {
-    fmt::print("{} {}has leaked {} bytes in {} objects, directly {} bytes in {}; {} call sites\n\n",
-               name, probable, sums.bytes, sums.objects, sums.direct_bytes, sums.direct_objects,
-               found.groups.size());
+    fmt::print("{} {}has leaked {} bytes in {} objects, directly {} bytes in {}; {}\n\n", name,
+               probable, sums.bytes, sums.objects, sums.direct_bytes, sums.direct_objects,
+               GroupCountText(found.groups));
     fmt::print("{}\n", LeakGroupsText(found.groups, options.most, names));
     if (const Sums far = SumOfReachedFar(found.search.leaks); far.objects > 0) {
       fmt::print(
@@ -126,11 +143,22 @@ void PrintText(const OpenProcess& process, const LeaksOptions& options, const Fo
           "probably not leaked: --max-pointer-offset=-1 counts such pointers.\n",
           far.bytes, CountOf(far.objects, "object"), options.search.max_pointer_offset);
     }
+    if (CountSites(found.groups) == 0) {
+      fmt::print(
+          "Call sites come from samples: start the program on libtcmalloc.so.4 with "
+          "TCMALLOC_SAMPLE_PARAMETER=524288, for small leaks with less.\n");
+    }
   } else if (found.search.incomplete.empty()) {
     fmt::print("{}: no leaks found, {} objects, {} bytes checked\n", name,
                found.search.objects_in_use, found.search.bytes_in_use);
   } else {
     fmt::print("{}: none of {} objects is known to be leaked\n", name, found.search.objects_in_use);
+  }
+  if (sums.objects == 0 && process.core == nullptr) {
+    fmt::print(
+        "Objects that are still pointed to do not count. Does it grow? "
+        "'tcmalloc doctor --for 10s {}' says.\n",
+        process.info.pid);
   }
   fmt::print("{}\n", MissedText(found, options.search));
   for (const std::string& reason : found.search.incomplete) fmt::print("incomplete: {}\n", reason);
@@ -156,6 +184,7 @@ FoundLeaks FindLeaksInFork(const LeaksOptions& options, OpenProcess& process) {
                     process.name()));
   }
   const ForkCost cost = FindForkCost(process.info, ReadSmaps(process.info.pid));
+  RequireRoom(cost.shared_bytes, "a copy of " + process.name());
   for (const std::string& line : ForkCostLines(process.info, cost)) {
     fmt::print(stderr, "tcmalloc: {}\n", line);
   }

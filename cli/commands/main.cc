@@ -14,6 +14,7 @@
 #include "commands/commands.h"
 #include "commands/usage.h"
 #include "image/image.h"
+#include "image/memory_room.h"
 #include "image/output.h"
 
 namespace {
@@ -46,6 +47,8 @@ int Run(int argc, char** argv) {
   try {
     cli::CheckCommand(parser, &arguments);
     first = arguments.front();
+    // The program of 'run' would inherit that, and 'run' itself must survive it.
+    if (first != "run") cli::BecomeFirstVictim();
     cli::RemoveSeparatorOfRun(&arguments);
     std::reverse(arguments.begin(), arguments.end());  // parse expects them in reverse order
     parser.parse(std::move(arguments));

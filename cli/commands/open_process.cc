@@ -13,6 +13,7 @@
 
 #include "commands/read_mirror.h"
 #include "heap/statistics.h"
+#include "image/output.h"
 #include "image/process_image.h"
 #include "image/stop.h"
 #include "report/table.h"
@@ -153,8 +154,15 @@ int WithProcess(const ProcessArgument& argument, const std::function<int(OpenPro
     OpenProcess running = OpenProcessFor(*pid);
     running.files = FileSearch(*pid, argument.files);
     warn(running.files);
-    WarnOfOtherHeaps(running);
-    return f(running);
+    try {
+      WarnOfOtherHeaps(running);
+      return f(running);
+    } catch (const OutputFailure&) {
+      throw;
+    } catch (const Failure&) {
+      if (HasEnded(*pid)) throw Failure(fmt::format("{} ended meanwhile", running.name()));
+      throw;
+    }
   }
   OpenProcess file = OpenFile(argument);
   warn(file.files);
@@ -266,7 +274,7 @@ void ReadAtRest(OpenProcess& process, ReadMode* mode, const Reading& read) {
   }
   int tries = 0;
   try {
-    ReadWhileItChanges([&] {
+    ReadWhileItChanges(process.info.pid, [&] {
       ++tries;
       copy.PrepareRefresh(guards);
       RequireFree(CopyBlocks(process.info.pid, copy, mode));
@@ -290,7 +298,7 @@ Pauses MeasurePauses(OpenProcess& process, const Reading& read, size_t n, bool s
   const Target target(copy, *process.root);
   std::vector<Guard> guards;
   int tries = 0;
-  ReadWhileItChanges([&] {
+  ReadWhileItChanges(process.info.pid, [&] {
     // If the heap changed meanwhile, the same blocks are read again.
     if (tries++ > 0) {
       copy.PrepareRefresh({});

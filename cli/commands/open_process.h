@@ -68,6 +68,8 @@ struct ReadMode {
   // For ReadMirror: the process is stopped while it is forked, and the memory of the fork is
   // copied.
   bool fork = false;
+  // For ReadMirror: how many copies of that memory exist at once, for the room that they take.
+  uint64_t copies = 1;
   double pause_ms = 0;     // set: how long it was stopped; the longest of several stops
   size_t threads = 0;      // set: how many threads were stopped
   bool unchanged = false;  // set: nothing changed while it was read, so no stop was needed

@@ -132,7 +132,7 @@ Facts ReadOnce(const OpenProcess& process, const std::optional<Target>& target) 
   if (target.has_value()) {
     facts.stats = ReadStatistics(*target);
     const auto read = [&] { return ReadHeapUse(*target, facts.stats, pages); };
-    facts.heap = facts.is_running ? ReadWhileItChanges(read) : read();
+    facts.heap = facts.is_running ? ReadWhileItChanges(process.info.pid, read) : read();
     AddLacking(process, *target, &facts);
     if (facts.is_running) facts.requests = ReadRequestTime(*target);
     facts.can_sample = ReadSampleLayout(*target).table != 0;

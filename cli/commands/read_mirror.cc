@@ -10,6 +10,7 @@
 
 #include "heap/search_space.h"
 #include "image/forked_copy.h"
+#include "image/memory_room.h"
 #include "image/process.h"
 #include "image/process_image.h"
 #include "image/resident.h"
@@ -103,8 +104,14 @@ void CopyFork(OpenProcess& process, const std::vector<Guard>& guards, Mirror& mi
   mode->fork_ms = existed.count();
 }
 
-// Memory that changes during the copy may be missing; the search notices that.
-std::unique_ptr<Mirror> MakeMirror(OpenProcess& process, pid_t pid, std::vector<Guard>* guards) {
+// The search of a copy takes at most this part of its size in addition, unless it finds many leaks
+// (measured).
+constexpr uint64_t kSearchPart = 6;
+
+// Memory that changes during the copy may be missing; the search notices that. Throws Failure if
+// there is no room for the copy.
+std::unique_ptr<Mirror> PlanMirror(OpenProcess& process, pid_t pid, const ReadMode& mode,
+                                   std::vector<Guard>* guards) {
   auto mirror = std::make_unique<Mirror>(*process.image, pid);
   try {
     mirror->Want(MemoryToSearch(Target(*process.image, *process.root), guards));
@@ -112,6 +119,11 @@ std::unique_ptr<Mirror> MakeMirror(OpenProcess& process, pid_t pid, std::vector<
     throw;
   } catch (const BadImage&) {
   }
+  if (process.core != nullptr && process.core->is_snapshot()) {
+    mirror->SetParts(process.core->Parts());
+  }
+  const uint64_t bytes = mirror->Plan() * mode.copies;
+  RequireRoom(bytes + bytes / kSearchPart, "a copy of " + process.name());
   return mirror;
 }
 
@@ -122,8 +134,7 @@ std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode,
   std::vector<Guard> guards;
   if (process.core != nullptr) {
     mode->file = process.core->path();
-    std::unique_ptr<Mirror> mirror = MakeMirror(process, 0, &guards);
-    if (process.core->is_snapshot()) mirror->SetParts(process.core->Parts());
+    std::unique_ptr<Mirror> mirror = PlanMirror(process, 0, *mode, &guards);
     mirror->SetThreads(process.image->Threads());
     mirror->Copy();
     process.core->ForgetMissing();
@@ -138,10 +149,10 @@ std::unique_ptr<Mirror> ReadMirror(OpenProcess& process, ReadMode* mode,
   mode->registers = true;
   int tries = 0;
   try {
-    return ReadWhileItChanges([&] {
+    return ReadWhileItChanges(process.info.pid, [&] {
       ++tries;
       guards.clear();
-      std::unique_ptr<Mirror> mirror = MakeMirror(process, process.info.pid, &guards);
+      std::unique_ptr<Mirror> mirror = PlanMirror(process, process.info.pid, *mode, &guards);
       if (!mode->stop) {
         mirror->Copy();
       } else if (mode->fork) {

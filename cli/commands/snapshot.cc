@@ -129,7 +129,7 @@ SnapshotFacts FactsOf(const OpenProcess& process, const Saved& saved) {
 
 int Snapshot(const SnapshotOptions& options, OpenProcess& process) {
   RequireHeap(process);
-  ReadMode mode{.stop = !options.no_stop, .registers = true};
+  ReadMode mode{.stop = !options.no_stop, .registers = true, .copies = 2};
   Saved saved;
   if (options.contents) {
     ReadMirror(process, &mode,

@@ -67,7 +67,7 @@ TopData TopSource::ReadProcesses() {
 void TopSource::ReadThreads(Watched& watched) {
   const pid_t pid = watched.process.info.pid;
   std::vector<CacheInfo> caches =
-      ReadWhileItChanges([&watched] { return ReadThreadCaches(*watched.target); });
+      ReadWhileItChanges(pid, [&watched] { return ReadThreadCaches(*watched.target); });
   NameThreads(pid, watched.process.image->Mappings(), StackPointers(pid), &watched.threads,
               &caches);
   watched.view.threads.clear();

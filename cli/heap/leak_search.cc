@@ -16,6 +16,7 @@
 #include "formats/marker/sampled_sites.h"
 #include "heap/search_space.h"
 #include "heap/told_to_checker.h"
+#include "image/memory_room.h"
 
 namespace cli {
 namespace {
@@ -26,6 +27,10 @@ using tcmalloc::RootRange;
 
 // If more objects of a size are missed, those that are found say nothing about their number.
 constexpr double kMostChance = 0.99;
+
+// The memory of the search for each leaked object (measured: 117 bytes). Many small ones take more
+// than their copy.
+constexpr uint64_t kBytesPerLeak = 128;
 
 template <typename Word>
 class Searcher {
@@ -193,6 +198,8 @@ LeakSearch Searcher<Word>::Run() {
   RequireMemory(marker.Prepare());
   AddRoots(&marker);
   RequireMemory(marker.Run());
+  RequireRoom(marker.num_unmarked() * kBytesPerLeak,
+              fmt::format("the list of {} leaked objects", marker.num_unmarked()));
   MarkIgnored(&marker);
   RequireMemory(marker.FindReachedFar() && marker.FindIndirect());
   Collect(&marker);

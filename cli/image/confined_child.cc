@@ -20,6 +20,7 @@
 #include <new>
 
 #include "image/image.h"
+#include "image/memory_room.h"
 #include "image/open_file.h"
 #include "image/process.h"
 
@@ -117,10 +118,7 @@ void Confine(const Confinement& confinement, int socket, pid_t parent) {
     std::signal(signal, SIG_DFL);
   }
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (FILE* const file = fopen("/proc/self/oom_score_adj", "we")) {
-    fputs("1000", file);
-    fclose(file);
-  }
+  BecomeFirstVictim();
   KeepDescriptors(confinement, socket);
   LearnOwnDescriptors();
   const Limits& limits = confinement.limits;

@@ -20,59 +20,13 @@
 #include <sstream>
 #include <thread>
 
+#include "image/memory_room.h"
 #include "image/process.h"
 #include "image/process_image.h"
 #include "image/remote_call.h"
 #include "image/stop.h"
 
 namespace cli {
-namespace {
-
-std::string MiB(uint64_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
-// Returns the figure of that line in bytes (the line has KiB); nullopt when there is no such line.
-std::optional<uint64_t> FigureOf(std::istream& lines, const std::string& key) {
-  for (std::string line; std::getline(lines, line);) {
-    uint64_t kib = 0;
-    if (line.starts_with(key) && std::istringstream(line.substr(key.size())) >> kib) {
-      return kib << 10;
-    }
-  }
-  return std::nullopt;
-}
-
-// Returns nullopt when the file does not exist, or contains "max".
-std::optional<uint64_t> NumberIn(const std::string& path) {
-  std::ifstream file(path);
-  uint64_t number = 0;
-  return file >> number ? std::optional(number) : std::nullopt;
-}
-
-// For version 2 of control groups, as they are mounted on this machine.
-std::optional<uint64_t> GroupRoom(pid_t pid) {
-  std::ifstream groups(fmt::format("/proc/{}/cgroup", pid));
-  std::optional<uint64_t> room;
-  for (std::string line; std::getline(groups, line);) {
-    if (!line.starts_with("0::/")) continue;
-    std::string path = line.substr(3);
-    for (;;) {
-      const std::string directory = "/sys/fs/cgroup" + path;
-      const auto most = NumberIn(directory + "/memory.max");
-      const auto used = NumberIn(directory + "/memory.current");
-      if (most.has_value() && used.has_value()) {
-        room = std::min(room.value_or(UINT64_MAX), *most - std::min(*most, *used));
-      }
-      if (path.empty() || path == "/") break;
-      path.resize(path.rfind('/'));
-    }
-  }
-  return room;
-}
-
-}  // namespace
-
 std::optional<uint64_t> ParseCommitRoom(std::istream& meminfo) {
   const auto limit = FigureOf(meminfo, "CommitLimit:");
   const auto used = FigureOf(meminfo, "Committed_AS:");
@@ -103,7 +57,7 @@ ForkCost FindForkCost(const ProcessInfo& process, const std::vector<MappingUse>&
     std::ifstream meminfo("/proc/meminfo");
     cost.commit_room = ParseCommitRoom(meminfo);
   }
-  cost.group_room = GroupRoom(process.pid);
+  cost.group_room = GroupRoom(std::to_string(process.pid));
   return cost;
 }
 

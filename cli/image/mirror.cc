@@ -167,11 +167,17 @@ std::vector<PageRun> Mirror::SharedPages(const Area& area, const PageSource& tou
   return runs;
 }
 
-void Mirror::Prepare() {
+uint64_t Mirror::Plan() {
   // Memory that an earlier attempt copied must not be mistaken for zeroes.
   Clear();
   Map(source_.Mappings());
   FindRuns(pid_, {});
+  uint64_t bytes = 0;
+  ForEachRun([&bytes](const Range& run) { bytes += run.bytes; });
+  return bytes;
+}
+
+void Mirror::Prepare() {
   for (Area& area : areas_) {
     for (const Range& run : area.runs) {
       // If the call is missing (before Linux 5.14), the copy itself backs the pages.

@@ -30,7 +30,10 @@ class Mirror : public Image {
   // For a snapshot: sets the ranges of addresses that it has, in order. Other pages were not
   // touched.
   void SetParts(std::vector<std::pair<Address, Address>> parts) { parts_ = std::move(parts); }
-  // For a process: maps and backs memory for the present memory of the process, while it runs.
+  // Maps memory for a copy of the present memory of the process; returns how many bytes a copy
+  // would take.
+  uint64_t Plan();
+  // After Plan: backs that memory, while the process runs.
   void Prepare();
   // Copies. Throws Failure when this program has no memory for the copy.
   void Copy() { Copy(source_, pid_, {}); }

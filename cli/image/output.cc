@@ -13,8 +13,6 @@
 #include <cstring>
 #include <utility>
 
-#include "image/image.h"
-
 namespace cli {
 namespace {
 
@@ -38,7 +36,8 @@ void WriteTo(int descriptor, std::string_view text, int* error) {
 std::string NewNameOf(const std::string& path) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-    throw Failure(fmt::format("cannot write {}: no random numbers: {}", path, strerror(errno)));
+    throw OutputFailure(
+        fmt::format("cannot write {}: no random numbers: {}", path, strerror(errno)));
   }
   return fmt::format("{}.{:016x}.new", path, number);
 }
@@ -50,8 +49,8 @@ mode_t Umask() {
 }
 
 [[noreturn]] void FailToWrite(const std::string& path, int error) {
-  throw Failure(fmt::format("cannot write {}: {}", path == "-" ? "to standard output" : path,
-                            strerror(error)));
+  throw OutputFailure(fmt::format("cannot write {}: {}", path == "-" ? "to standard output" : path,
+                                  strerror(error)));
 }
 
 }  // namespace
@@ -136,7 +135,7 @@ void FlushOutput() {
   const bool flushed = fflush(stdout) == 0;
   if (!flushed) FailToWrite("-", errno);
   // The reason of an earlier error is not known by now.
-  if (failed_before) throw Failure("cannot write to standard output");
+  if (failed_before) throw OutputFailure("cannot write to standard output");
 }
 
 }  // namespace cli

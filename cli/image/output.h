@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "image/image.h"
+
 namespace cli {
 
 enum class Readers : bool {
@@ -20,18 +22,23 @@ enum class Readers : bool {
   kOwnerOnly,  // the file has contents of a process's memory
 };
 
+class OutputFailure : public Failure {
+ public:
+  using Failure::Failure;
+};
+
 class Output {
  public:
-  // Throws Failure when the file cannot be created or opened.
+  // Throws OutputFailure when the file cannot be created or opened.
   explicit Output(std::string path, Readers readers = Readers::kAll);
   // Without Finish, a regular file keeps its old contents.
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // Throws Failure when not everything could be written.
+  // Throws OutputFailure when not everything could be written.
   void Write(std::string_view text);
-  // Gives the file its name. Throws Failure.
+  // Gives the file its name. Throws OutputFailure.
   void Finish();
 
  private:
@@ -43,11 +50,11 @@ class Output {
   int descriptor_ = -1;
 };
 
-// Writes a whole file. Throws Failure.
+// Writes a whole file. Throws OutputFailure.
 void WriteOutput(const std::string& path, std::string_view contents);
-// Appends to a file that need not exist; "-" is standard output. Throws Failure.
+// Appends to a file that need not exist; "-" is standard output. Throws OutputFailure.
 void AppendOutput(const std::string& path, std::string_view contents);
-// Flushes the buffers of standard output. Throws Failure when that, or an earlier write,
+// Flushes the buffers of standard output. Throws OutputFailure when that, or an earlier write,
 // failed.
 void FlushOutput();
 

@@ -106,6 +106,11 @@ std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
   return info;
 }
 
+bool HasEnded(pid_t pid) {
+  const std::optional<ProcessInfo> info = ReadProcessInfo(pid);
+  return !info.has_value() || info->is_zombie() || info->memory.peak_resident_bytes == 0;
+}
+
 std::vector<pid_t> AllProcesses() { return NumbersIn("/proc"); }
 
 std::vector<pid_t> ThreadsOf(pid_t pid) { return NumbersIn(fmt::format("/proc/{}/task", pid)); }

@@ -45,6 +45,8 @@ struct ProcessInfo {
 
 // Returns nullopt when there is no such process.
 std::optional<ProcessInfo> ReadProcessInfo(pid_t pid);
+// Whether the process has ended, or is about to: the kernel removes its memory first.
+bool HasEnded(pid_t pid);
 std::vector<pid_t> AllProcesses();
 // Returns the names of entries of `directory` that are numbers, in order.
 std::vector<pid_t> NumbersIn(const std::string& directory);

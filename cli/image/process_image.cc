@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "image/memory_room.h"
 #include "image/process.h"
 #include "image/resident.h"
 
@@ -42,7 +43,8 @@ int64_t ClockOffsetMs(const std::string& process) {
 
 }  // namespace
 
-LiveImage::LiveImage(pid_t pid) : pid_(pid), thread_(ThreadWithMemory(pid)) {
+LiveImage::LiveImage(pid_t pid, bool by_file)
+    : pid_(pid), thread_(ThreadWithMemory(pid)), by_file_(by_file) {
   memory_ = open(fmt::format("/proc/{}/mem", thread_).c_str(), O_RDONLY | O_CLOEXEC);
   if (memory_ < 0) throw Failure(ExplainDenial(pid, errno));
   clock_offset_ms_ = ClockOffsetMs(std::to_string(pid)) - ClockOffsetMs("self");
@@ -56,9 +58,9 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
   while (bytes > 0) {
     iovec local = {next, bytes};
     iovec remote = {reinterpret_cast<void*>(address), bytes};
-    ssize_t n = process_vm_readv(thread_, &local, 1, &remote, 1, 0);
+    ssize_t n = by_file_ ? 0 : process_vm_readv(thread_, &local, 1, &remote, 1, 0);
     // Some sandboxes forbid the system call but not the file.
-    if (n <= 0 && errno != EFAULT) {
+    if (n <= 0 && (by_file_ || errno != EFAULT)) {
       n = pread(memory_, next, bytes, static_cast<off_t>(address));
     }
     if (n <= 0) return false;
@@ -70,6 +72,7 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
 }
 
 size_t LiveImage::ReadRanges(std::span<const Range> ranges) {
+  if (by_file_) return Image::ReadRanges(ranges);
   constexpr size_t kMostInCall = 1024;  // the most ranges in one call
   std::array<iovec, kMostInCall> local;
   std::array<iovec, kMostInCall> remote;
@@ -211,6 +214,10 @@ CopiedImage::Block* CopiedImage::BlockAt(Address start) {
   const auto found = blocks_.find(start);
   if (found != blocks_.end()) return last_ = &found->second;
   if (bytes() >= kMaxBytes) throw BadImage("the heap's records take more than 8 GiB");
+  if (bytes() >= checked_bytes_) {
+    checked_bytes_ = bytes() + kUnchecked;
+    RequireRoom(kUnchecked, "the next part of the copy");
+  }
   Block block;
   if (!Fill(start, &block)) return nullptr;
   complete_ = false;
@@ -293,7 +300,7 @@ void ForkedImage::CopyExcluded() {
   }
 }
 
-void ForkedImage::Open(pid_t fork) { fork_ = std::make_unique<LiveImage>(fork); }
+void ForkedImage::Open(pid_t fork) { fork_ = std::make_unique<LiveImage>(fork, true); }
 
 const ForkedImage::Part* ForkedImage::PartAt(Address address) const {
   for (const Part& part : parts_) {

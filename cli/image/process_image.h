@@ -24,8 +24,11 @@ namespace cli {
 // stopped nor changed, so parts that are read one after the other may be of different moments.
 class LiveImage : public Image {
  public:
-  // Throws Failure when the process does not exist or its memory may not be read.
-  explicit LiveImage(pid_t pid);
+  // Throws Failure when the process does not exist or its memory may not be read. With `by_file`,
+  // reads /proc/PID/mem. That is for forks: from Linux 5.19 on, process_vm_readv makes a copy of
+  // each page that the process shares with another one until it is written, and charges it to its
+  // control group.
+  explicit LiveImage(pid_t pid, bool by_file = false);
   ~LiveImage() override;
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
@@ -41,6 +44,7 @@ class LiveImage : public Image {
   const pid_t pid_;
   // A thread of the process that has not ended.
   const pid_t thread_;
+  const bool by_file_;
   int memory_ = -1;              // /proc/PID/mem
   int64_t clock_offset_ms_ = 0;  // how far the process's monotonic clocks are ahead of this
                                  // process's
@@ -69,6 +73,8 @@ class CopiedImage : public Image {
   static constexpr size_t kSmallBlock = size_t{16} << 10;
   // The most bytes of a copy: a damaged target may make the reader follow pointers everywhere.
   static constexpr size_t kMaxBytes = size_t{8} << 30;
+  // The copy grows by this without a check whether there is room for more.
+  static constexpr size_t kUnchecked = size_t{16} << 20;
 
   explicit CopiedImage(Image& source, size_t block_bytes = kBlock)
       : source_(source), block_bytes_(block_bytes) {}
@@ -116,6 +122,7 @@ class CopiedImage : public Image {
   Address last_start_ = 0;
   Block* last_ = nullptr;
   bool complete_ = false;
+  size_t checked_bytes_ = kUnchecked;  // at this size it is checked whether there is room for more
 };
 
 // ForkedImage reads the memory of a process from a fork of it (ForkedCopy). A fork lacks memory

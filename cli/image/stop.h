@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "image/image.h"
+#include "image/process.h"
 #include "image/remote_call.h"
 #include "image/thread_registers.h"
 
@@ -33,16 +34,16 @@ class Patience {
 };
 
 // Calls `read` until it does not throw BadImage, which it does while the target is in the middle of
-// a change. Between two attempts the target runs.
+// a change. Between two attempts the target runs. Gives up at once when it has ended.
 template <typename Read>
-auto ReadWhileItChanges(const Read& read) {
+auto ReadWhileItChanges(pid_t pid, const Read& read) {
   for (const Patience patience;; std::this_thread::sleep_for(kStopPause)) {
     try {
       return read();
     } catch (const NotPublished&) {
       throw;
     } catch (const BadImage&) {
-      if (patience.IsOver()) throw;
+      if (patience.IsOver() || HasEnded(pid)) throw;
     }
   }
 }

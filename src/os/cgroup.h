@@ -36,7 +36,7 @@ std::optional<uint64_t> ReadCgroupMemoryLimit(std::string_view root = "",
 
 enum class CgroupVersion : uint8_t { kV1, kV2 };
 
-// The functions below are for tests.
+// The functions below are for tests, for the response to pressure, and for the tcmalloc command.
 
 // A line of /proc/self/cgroup: the process's group in one hierarchy.
 struct CgroupMembership {

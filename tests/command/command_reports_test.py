@@ -6,6 +6,7 @@
 """
 
 import json
+import pathlib
 import signal
 import subprocess
 import xml.etree.ElementTree
@@ -105,6 +106,16 @@ def test_ends(test):
         command.send_signal(signal.SIGINT)
         command.communicate(timeout=TIMEOUT_S)
         test.expect_equal(command.returncode, 0, "exit status after Ctrl-C")
+    with test.start("held") as process, subprocess.Popen([test.command, "doctor", str(process.pid), "--for", "6s"], text=True,
+                                                         env=clean_environment(), stderr=subprocess.PIPE) as command:
+        files = pathlib.Path(f"/proc/{command.pid}/fd")
+        wait_until(lambda: any(file.resolve().name == "mem" for file in files.iterdir()), "it reads")
+        test.expect_equal((files / "../oom_score_adj").read_text(), "1000\n", "the kernel kills the command first")
+        process.process.kill()
+        test.expect_equal(command.communicate(timeout=TIMEOUT_S)[1], f"tcmalloc: process {process.pid} (process_doctor) ended meanwhile\n",
+                          "the process ends while it is read")
+    run = test.ask("run", "--quiet", "--library", test.library, "cat", "/proc/self/oom_score_adj")
+    test.expect_equal(run.stdout, pathlib.Path("/proc/self/oom_score_adj").read_text(), "a program of run does not inherit that")
     with test.start("program_memory", preload=False) as process:
         run = test.ask("timeline", process.pid, "--count", 1, status=OTHER_MALLOC)
         test.expect("glibc's malloc" in run.stderr, run.stderr)

@@ -39,7 +39,7 @@ LEVELS = (
 # The folders of the tcmalloc command.
 CLI_FOLDERS = ("image", "heap", "report", "commands")
 # The code that the command shares with the library: the rules of the marker, of near names and of
-# hints about variables, the writers of profiles, plain data, the names of settings.
+# hints about variables, the writers of profiles, plain data, the names of settings, the files of control groups.
 CLI_SHARED = re.compile(r"formats/(marker|profiles)/\w+\.h|base/(address_range|text)\.h"
                         r"|config/(environment_hints|settings_table)\.h|os/cgroup\.h")
 LEVEL = {folder: level for level, folders in enumerate(LEVELS) for folder in folders}

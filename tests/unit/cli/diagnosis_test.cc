@@ -12,6 +12,10 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
+void ExpectHas(const std::string& text, const char* part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
 // Facts about a process that has no remarkable use of memory.
 Facts Plain() {
   Facts facts;
@@ -57,7 +61,7 @@ TEST(DiagnosisTest, TheLargestShareIsTheVerdict) {
     facts.resident_bytes = facts.heap.sum() + facts.process.sum();
     const Diagnosis diagnosis = Diagnose(facts);
     EXPECT_EQ(diagnosis.verdict, situation.verdict);
-    EXPECT_NE(diagnosis.answer.find("50.0 MiB"), std::string::npos) << diagnosis.answer;
+    ExpectHas(diagnosis.answer, "50.0 MiB");
     uint64_t sum = 0;
     for (const ResidentShare& share : diagnosis.shares) sum += share.bytes;
     EXPECT_EQ(sum, facts.resident_bytes);
@@ -83,13 +87,11 @@ TEST(DiagnosisTest, ObjectsInUseAreTheVerdictIfTheyAreMost) {
   facts.process.files = 30 * kMiB;
   const Diagnosis diagnosis = Diagnose(facts);
   EXPECT_EQ(diagnosis.verdict, "in_use");
-  EXPECT_NE(diagnosis.answer.find("30.0 MiB (22.9%), code and data"), std::string::npos)
-      << diagnosis.answer;
-  EXPECT_NE(diagnosis.remedy.find("'tcmalloc doctor --for 10s 7'"), std::string::npos)
-      << diagnosis.remedy;
+  ExpectHas(diagnosis.answer, "30.0 MiB (22.9%), code and data");
+  ExpectHas(diagnosis.remedy, "'tcmalloc doctor --for 10s 7'");
   EXPECT_EQ(diagnosis.remedy.find("profile"), std::string::npos) << diagnosis.remedy;
   facts.sampling_interval = 1000;
-  EXPECT_NE(Diagnose(facts).remedy.find("'tcmalloc profile 7'"), std::string::npos);
+  ExpectHas(Diagnose(facts).remedy, "'tcmalloc profile 7'");
 }
 
 TEST(DiagnosisTest, SteadyGrowthIsNotableIfItIsMuchInAnHour) {
@@ -102,24 +104,18 @@ TEST(DiagnosisTest, SteadyGrowthIsNotableIfItIsMuchInAnHour) {
   facts.growth->in_use_bytes = 45 * kMiB / 10;
   const Diagnosis diagnosis = Diagnose(facts);
   EXPECT_EQ(diagnosis.verdict, "growth");
-  EXPECT_NE(diagnosis.answer.find("grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour"),
-            std::string::npos)
-      << diagnosis.answer;
+  ExpectHas(diagnosis.answer, "grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour");
   facts.growth->steady = false;
   EXPECT_EQ(Diagnose(facts).verdict, "in_use");
-  EXPECT_NE(Diagnose(facts).growth.find("grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an "
-                                        "hour at that rate)."),
-            std::string::npos)
-      << Diagnose(facts).growth;
+  ExpectHas(Diagnose(facts).growth,
+            "grew by 4.5 MiB in 10.0 s (460.8 KiB/s, 1.6 GiB in an hour at that rate).");
   // 45 MiB in an hour.
   facts.growth = Growth{.seconds = 10, .in_use_bytes = kMiB / 8, .steady = true};
   EXPECT_EQ(Diagnose(facts).verdict, "in_use");
   facts.growth->in_use_bytes = -kMiB;
-  EXPECT_NE(Diagnose(facts).growth.find("shrank by 1.0 MiB in 10.0 s (102.4 KiB/s)."),
-            std::string::npos)
-      << Diagnose(facts).growth;
+  ExpectHas(Diagnose(facts).growth, "shrank by 1.0 MiB in 10.0 s (102.4 KiB/s).");
   facts.growth->in_use_bytes = 0;
-  EXPECT_NE(Diagnose(facts).growth.find("did not change in 10.0 s."), std::string::npos);
+  ExpectHas(Diagnose(facts).growth, "did not change in 10.0 s.");
 }
 
 TEST(DiagnosisTest, TheRemedyOfGrowthFitsTheProcess) {

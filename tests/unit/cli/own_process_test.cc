@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs the command's parts on the heap of this process, and on copies of it with wrong bytes.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -122,6 +124,21 @@ TEST(HeapObjectsTest, TheMiddleOfALargeObjectTakesFewReads) {
   EXPECT_EQ(place.object.start, start);
   EXPECT_LT(recording.reads().size() - before, 100u);
   tc_free(object);
+}
+
+// A page that stops being shared is a new page: reading a fork would double the memory.
+TEST(LiveImageTest, PagesOfAForkStayShared) {
+  alignas(4096) static char page[4096];
+  page[0] = 'a';
+  const auto address = reinterpret_cast<Address>(page);
+  const pid_t child = fork();
+  if (child == 0) pause();
+  char byte = 0;
+  EXPECT_TRUE(LiveImage(child, true).ReadValue(address, &byte) && byte == 'a');
+  const auto runs = OpenPagemap(child)(address / kPageBytes, address / kPageBytes + 1);
+  EXPECT_TRUE(runs.size() == 1 && runs[0].possible) << "the page is the child's alone";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST(CopiedImageTest, CopiesNoFurtherThanASetGuard) {

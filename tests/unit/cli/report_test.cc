@@ -24,29 +24,16 @@ const std::vector<SourceFrame>& NamesAt(Address address) {
   return address == 9 ? kInner : address == 19 ? kMiddle : kOuter;
 }
 
+ProfileEntry EntryOf(const std::vector<Address>& frames, uint64_t object_bytes, uint64_t samples,
+                     double objects) {
+  const double bytes = objects * static_cast<double>(object_bytes);
+  return {frames, object_bytes, samples, objects, bytes, objects, bytes};
+}
+
 Profile MadeUp() {
   return {.interval = 1000,
-          .entries = {{.frames = {10, 20, 30},
-                       .object_bytes = 100,
-                       .samples = 2,
-                       .in_use_objects = 20,
-                       .in_use_bytes = 2000,
-                       .allocated_objects = 20,
-                       .allocated_bytes = 2000},
-                      {.frames = {10, 20, 30},
-                       .object_bytes = 50,
-                       .samples = 1,
-                       .in_use_objects = 10,
-                       .in_use_bytes = 500,
-                       .allocated_objects = 10,
-                       .allocated_bytes = 500},
-                      {.frames = {10, 30},
-                       .object_bytes = 4000,
-                       .samples = 1,
-                       .in_use_objects = 1,
-                       .in_use_bytes = 4000,
-                       .allocated_objects = 1,
-                       .allocated_bytes = 4000}}};
+          .entries = {EntryOf({10, 20, 30}, 100, 2, 20), EntryOf({10, 20, 30}, 50, 1, 10),
+                      EntryOf({10, 30}, 4000, 1, 1)}};
 }
 
 std::vector<CallSite> Sites() { return CallSitesOf(MadeUp(), &NamesAt); }

@@ -9,16 +9,15 @@
 #include <sstream>
 #include <vector>
 
+#include "formats/marker/pagemap.h"
 #include "image/thread_places.h"
 
 namespace cli {
 namespace {
 
-constexpr uint64_t kPresent = uint64_t{1} << 63;
-constexpr uint64_t kOfFile = uint64_t{1} << 61;
-constexpr uint64_t kExclusive = uint64_t{1} << 56;
-
-const uint64_t kPage = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+using tcmalloc::pagemap::kExclusive;
+using tcmalloc::pagemap::kOfFileOrShared;
+using tcmalloc::pagemap::kPresent;
 
 // A pagemap with the entries of these pages.
 PageSource SourceOf(std::map<uint64_t, uint64_t> entries) {
@@ -32,8 +31,8 @@ PageSource SourceOf(std::map<uint64_t, uint64_t> entries) {
 }
 
 MappingUse MappingOf(uint64_t first, uint64_t pages, uint64_t resident) {
-  return {.mapping = {.start = first * kPage, .end = (first + pages) * kPage},
-          .resident_bytes = resident * kPage};
+  return {.mapping = {.start = first * kPageBytes, .end = (first + pages) * kPageBytes},
+          .resident_bytes = resident * kPageBytes};
 }
 
 TEST(SmapsTest, ReadsWhatIsKnown) {
@@ -72,15 +71,15 @@ TEST(SmapsTest, ReadsWhatIsKnown) {
 TEST(ResidentPagesTest, CountsPresentPagesOfTheRange) {
   ResidentPages pages(SourceOf({{100, kPresent | kExclusive},
                                 {101, 0},
-                                {102, kPresent | kOfFile},
+                                {102, kPresent | kOfFileOrShared},
                                 {103, kPresent | kExclusive},
                                 {120, kPresent | kExclusive}}),
                       {MappingOf(100, 10, 3), MappingOf(120, 1, 1)});
-  EXPECT_EQ(pages.Count(100 * kPage, 4 * kPage), 3 * kPage);
-  EXPECT_EQ(pages.Count(101 * kPage, 2 * kPage), 1 * kPage);
-  EXPECT_EQ(pages.Count(0, 200 * kPage), 4 * kPage);
-  EXPECT_EQ(pages.Count(110 * kPage, 10 * kPage), 0u);
-  EXPECT_EQ(pages.Count(500 * kPage, 10 * kPage), 0u);
+  EXPECT_EQ(pages.Count(100 * kPageBytes, 4 * kPageBytes), 3 * kPageBytes);
+  EXPECT_EQ(pages.Count(101 * kPageBytes, 2 * kPageBytes), 1 * kPageBytes);
+  EXPECT_EQ(pages.Count(0, 200 * kPageBytes), 4 * kPageBytes);
+  EXPECT_EQ(pages.Count(110 * kPageBytes, 10 * kPageBytes), 0u);
+  EXPECT_EQ(pages.Count(500 * kPageBytes, 10 * kPageBytes), 0u);
 }
 
 TEST(ResidentPagesTest, PagesOfZeroesAreNotResident) {
@@ -88,11 +87,11 @@ TEST(ResidentPagesTest, PagesOfZeroesAreNotResident) {
   ResidentPages pages(
       SourceOf({{100, kPresent | kExclusive}, {101, kPresent}, {102, kPresent}, {103, kPresent}}),
       {MappingOf(100, 10, 1)});
-  EXPECT_EQ(pages.Count(100 * kPage, 10 * kPage), kPage);
-  EXPECT_EQ(pages.Count(101 * kPage, 3 * kPage), 0u);
+  EXPECT_EQ(pages.Count(100 * kPageBytes, 10 * kPageBytes), kPageBytes);
+  EXPECT_EQ(pages.Count(101 * kPageBytes, 3 * kPageBytes), 0u);
   // Pages that are shared with a child are resident.
   ResidentPages shared(SourceOf({{100, kPresent}, {101, kPresent}}), {MappingOf(100, 10, 2)});
-  EXPECT_EQ(shared.Count(100 * kPage, 10 * kPage), 2 * kPage);
+  EXPECT_EQ(shared.Count(100 * kPageBytes, 10 * kPageBytes), 2 * kPageBytes);
 }
 
 Mapping Area(Address start, Address end, bool writable, const char* name = "") {
@@ -117,13 +116,13 @@ TEST(StacksTest, FindsStacksByPointerNameAndGuard) {
 TEST(ResidentPagesTest, BothSourcesFindEachRunOnce) {
   for (const uint64_t wanted : {511, 512, 700, 4095, 4096, 4097, 10000}) {
     SCOPED_TRACE(wanted);
-    const uint64_t bytes = 2 * wanted * kPage;
+    const uint64_t bytes = 2 * wanted * kPageBytes;
     auto* const area = static_cast<char*>(
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(static_cast<void*>(area), MAP_FAILED);
     madvise(area, bytes, MADV_NOHUGEPAGE);
-    for (uint64_t i = 0; i < wanted; ++i) area[2 * i * kPage] = 1;
-    const uint64_t first = reinterpret_cast<Address>(area) / kPage;
+    for (uint64_t i = 0; i < wanted; ++i) area[2 * i * kPageBytes] = 1;
+    const uint64_t first = reinterpret_cast<Address>(area) / kPageBytes;
     for (const PageSource& source : {OpenPages(getpid()), OpenPagemap(getpid())}) {
       const std::vector<PageRun> runs = source(first, first + 2 * wanted);
       ASSERT_EQ(runs.size(), wanted);

@@ -20,12 +20,8 @@ TEST(CleanTextTest, KeepsText) {
 TEST(CleanTextTest, ReplacesWhatControlsATerminal) {
   EXPECT_EQ(CleanText("\033]0;title\007\033[31m"), "?]0;title??[31m");
   EXPECT_EQ(CleanText("a\tb\nc\rd\x7f"), "a?b?c?d?");
-  EXPECT_EQ(CleanText("\xc2\x9b"
-                      "31m"),
-            "?31m");  // the control sequence introducer (CSI) as one character
-  EXPECT_EQ(CleanText("\xe2\x80\xae"
-                      "txt.exe"),
-            "?txt.exe");
+  EXPECT_EQ(CleanText("\302\23331m"), "?31m");  // the control sequence introducer (CSI)
+  EXPECT_EQ(CleanText("\342\200\256txt.exe"), "?txt.exe");
   EXPECT_EQ(CleanText(std::string("a\0b", 3)), "a?b");
 }
 
