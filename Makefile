@@ -121,7 +121,7 @@ lint:
 
 tidy:
 	@scripts/setup.sh lint
-	@cmake --preset clang -B build/tidy -D CMAKE_UNITY_BUILD=OFF --log-level=WARNING >/dev/null
+	@cmake --preset clang -B build/tidy -D CMAKE_BUILD_TYPE=Debug -D CMAKE_DISABLE_PRECOMPILE_HEADERS=ON -D CMAKE_UNITY_BUILD=OFF --log-level=WARNING >/dev/null
 	@run-clang-tidy-19 -quiet -p build/tidy -j $(JOBS) "^$(CURDIR)/(src|instruments|formats)/"
 
 release:

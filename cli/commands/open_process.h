@@ -108,7 +108,8 @@ void WithObjects(OpenProcess& process, ReadMode* mode,
 void RequireHeap(const OpenProcess& process);
 
 // Returns the bytes that the program holds; 0 if that cannot be read, for example because a core
-// file lacks memory, or the process has ended. Requires: the process runs on this allocator and has a heap.
+// file lacks memory, or the process has ended. Requires: the process runs on this allocator and has
+// a heap.
 uint64_t HeldBytes(const OpenProcess& process);
 
 // Describes the reading to the reader of a report.

@@ -33,6 +33,7 @@ size_t ShownLimit(size_t bytes) { return bytes == kNoLimit ? 0 : bytes; }
 
 // Writes a number with up to three decimals.
 void WriteDecimal(double value, TextWriter* out) {
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): lround is in another library.
   auto thousandths = static_cast<uint64_t>(value * 1000 + 0.5);
   out->Number(thousandths / 1000);
   thousandths %= 1000;

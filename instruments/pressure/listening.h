@@ -66,6 +66,6 @@ class Listening {
 };
 
 // Memory for the one of the process.
-extern char listening_storage[];
+alignas(Listening) extern char listening_storage[];
 
 }  // namespace tcmalloc

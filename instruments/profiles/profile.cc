@@ -136,6 +136,7 @@ class ProtoProfile {
   void WriteMappings() {
     const MappedLibrary* const program = libraries_.Find(ProgramEntry());
     if (program != nullptr) WriteMapping(*program);
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an empty list has no elements.
     for (const MappedLibrary& library : libraries_) {
       if (&library != program) WriteMapping(library);
     }

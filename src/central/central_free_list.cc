@@ -208,7 +208,7 @@ void CentralFreeList::ClaimWholeGroupsLocked(Span* span, Claims* claims) {
     const uint64_t whole = WholeGroups(span, w);
     if (whole != 0) {
       if (CountBits(whole) > claims->wanted) {
-        const size_t fitting = claims->wanted - claims->wanted % groups_.size();
+        const size_t fitting = claims->wanted & ~(groups_.size() - 1);
         ClaimBitsLocked(span, w, LowestSetBits(whole, fitting), claims);
         break;
       }

@@ -212,7 +212,7 @@ class alignas(kCacheLineSize) CentralFreeList {
   size_t span_bytes() const { return span_pages().bytes(); }
   // Bytes of the class's spans that are in no object.
   size_t tail_bytes() const {
-    return num_spans() * (span_bytes() - objects_per_span_ * object_size_);
+    return num_spans() * (span_bytes() - objects_per_span() * object_size());
   }
 
   // `p`, an object of the class, is in use according to its bit: a thread or a thread cache has it.

@@ -134,7 +134,7 @@ bool StartJoinableThread(CreateThreadFunction create, Function run, pthread_t* t
 bool IsOwnThreadStart(Function start) { return start == &Begin; }
 
 void SleepMilliseconds(int ms) {
-  const timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1'000'000};
+  const timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1'000'000L};
   nanosleep(&pause, nullptr);
 }
 

@@ -206,6 +206,7 @@ class FreeRuns {
 
   // Lists a run; a span alone is in none.
   void Add(const Run& run) {
+    TC_ASSERT(run.first != nullptr && run.last != nullptr);
     if (run.first == run.last) {
       run.first->in_run = false;
       return;

@@ -124,7 +124,7 @@ bool AddForkHandlers(const ForkHandlers* handlers) {
   return false;
 }
 
-bool HoldHeap() { return *TryHoldHeap(SpinLock::kNever); }
+bool HoldHeap() { return TryHoldHeap(SpinLock::kNever).value_or(false); }
 
 std::optional<bool> TryHoldHeap(int64_t deadline_ms) {
   Heap& heap = GlobalHeap();

@@ -67,7 +67,7 @@ struct Heap {
 
 // The process's heap. Requires: EnsureHeap() has returned once in this thread or before it was
 // started, or the caller holds an object of the heap.
-extern char global_heap_storage[];
+alignas(Heap) extern char global_heap_storage[];
 inline Heap& GlobalHeap() { return *reinterpret_cast<Heap*>(global_heap_storage); }
 
 // True once the heap is built. Written once with release order; read with acquire order before the
