@@ -127,7 +127,7 @@ class HiddenPointer {
 class PERFTOOLS_DLL_DECL HeapCleaner {
  public:
   typedef void (*void_function)(void);
-  HeapCleaner(void_function f);
+  HeapCleaner(void_function f);  // NOLINT(google-explicit-constructor): as in gperftools
   static void RunHeapCleanups();
 };
 
