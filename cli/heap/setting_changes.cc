@@ -11,7 +11,7 @@ namespace cli {
 namespace {
 
 // The sampling interval of guarded samples and of TCMALLOC_PROFILE, without
-// TCMALLOC_SAMPLE_PARAMETER.
+// TCMALLOC_SAMPLE_PARAMETER: kDefaultSamplePeriod of instruments/profiles/sampler.h.
 constexpr uint64_t kDefaultInterval = uint64_t{512} << 10;
 
 // Reads the settings that instruments/control/actions.cc can change.

@@ -80,9 +80,9 @@ constexpr int64_t kReviveAfterMs = 1000;
 constinit PressureListeners listeners;
 
 // The thread at work on the state below (see pressure.h), as an address that belongs to this
-// thread. Null if there is none; the address of `listening_storage` while a thread of the library
-// is being started. Acquire to begin, release to end: the next thread at work sees all changes of
-// the last one.
+// thread. Null if no thread is at work. While a thread of the library is being started, it is the
+// address of `listening_storage`. Acquire to begin, release to end: the next thread at work sees
+// all changes of the last one.
 constinit std::atomic<const void*> at_work{nullptr};
 
 // Null until this process listens. The thread at work writes it before it opens anything, so that a

@@ -18,8 +18,8 @@ class Skipped(Exception):
 
 
 def environment(library=None, **variables):
-    """Returns the environment of a program. Preloads `library`, unless it is None because the program
-    is linked with the library."""
+    """Returns the environment of a program, with `library` as the library to preload. A program that is
+    linked with the library needs none: None."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     preloaded = {"LD_PRELOAD": library, "LIBRARY_UNDER_TEST": library} if library else {}
     return {**kept, **preloaded, **{name: str(value) for name, value in variables.items()}}

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <string>
 
-#include "image/module_files.h"
 #include "testing/fake_tree.h"
 
 namespace cli {
@@ -89,20 +88,6 @@ TEST_F(OpenFileTest, LinksOfTheKernelAreNotNames) {
   close(by_link.descriptor);
   close(outside);
   EXPECT_EQ(OpenLinkOfKernel("/proc/self/cwd").problem, "is not a regular file");
-}
-
-// tests/command/core_files_test.py tests where the command searches for the files of a core.
-TEST(FileSearchTest, ADirectoryOfTooManyFilesHasALine) {
-  constexpr int kMost = 20'000;
-  const tcmalloc::FakeTree tree;
-  const std::string folder = tree.root();
-  for (int i = 0; i < kMost; ++i) tree.Write("/" + std::to_string(i), "");
-  EXPECT_TRUE(FileSearch(0, {folder}).problems().empty());
-  tree.Write("/one_more", "");
-  const FileSearch search(0, {folder, folder + "/0"});
-  ASSERT_EQ(search.problems().size(), 1u);
-  EXPECT_EQ(search.problems()[0].find(folder + " has more than 20000 files: "), 0u)
-      << search.problems()[0];
 }
 
 }  // namespace

@@ -150,9 +150,9 @@ TEST(StoppedThreadsTest, LeakedObjectsAndNoOthersAreUnmarked) {
   Heap& heap = ExistingHeap();
   heap.registry.SetInheritance(true);
   ASSERT_TRUE(SetSamplePeriod(heap, 64 << 10));
-  // The test hides the leaked objects from the stack of the marking thread. It leaks no object that
-  // is the first of a span, or of the objects that share a word of the span's bitmap: the
-  // allocator's own frames contain addresses of such objects.
+  // The test hides the leaked objects from the stack of the marking thread. The allocator's own
+  // frames contain addresses of the first object of a span, and of the first object for each word
+  // of the span's bitmap. The test leaks no such object.
   std::array<uintptr_t, kLost> hidden;
   std::vector<void*> others;
   for (size_t i = 0; i < kLost;) {
