@@ -15,8 +15,8 @@ namespace cli {
 // request: a number, "90% (BYTES)", or "-1 (BYTES)".
 std::string SettingText(std::string_view variable, const std::string& value);
 
-// Returns the memory limit that `value` means, in bytes; 0 if it means no limit, or if `variable` is
-// not a memory limit.
+// Returns the memory limit that `value` means, in bytes; 0 if it means no limit, or if `variable`
+// is not a memory limit.
 uint64_t LimitBytes(std::string_view variable, const std::string& value);
 
 // Says that a memory limit has no effect or is exceeded already; empty if neither is so.

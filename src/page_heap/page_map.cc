@@ -23,7 +23,7 @@ bool PageMap::EnsureLeaves(PageId first, Length n, VirtualMemory& vm) {
       const uintptr_t fresh = DistanceOf(memory);
       if (first_together.compare_exchange_strong(distance, fresh, std::memory_order_acq_rel)) {
         leaf_mappings_.fetch_add(1, std::memory_order_relaxed);
-        distance = fresh;  // NOLINT(clang-analyzer-deadcode.DeadStores): where leaves are together
+        if constexpr (kLeavesAtOnce > 1) distance = fresh;
       } else {
         // Another thread was faster: its mapping is in `distance`.
         static_cast<void>(vm.Unmap(memory, leaf_bytes()));
