@@ -26,6 +26,7 @@ CAMEL = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+\b")
 CALL = re.compile(r"\b(\w+)\(")
 QUALIFIED = re.compile(r"\b\w+(?:::~?\w+)+")
 MEMBER = re.compile(r"\b[a-z]\w*_(?![\w*])")
+CLANG_TIDY = re.compile(r"\bNOLINT\w*\([\w.-]+\)")
 BACKTICKED = re.compile(r"`([^`\n]+)`")
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -68,7 +69,7 @@ class Names:
     def missing_in_comment(self, line):
         """Names in a line of a comment that do not exist."""
         missing = set(self.missing_files(line))
-        plain = FILE.sub(" ", line)
+        plain = CLANG_TIDY.sub(" ", FILE.sub(" ", line))
         for match in QUALIFIED.finditer(plain):
             parts = match[0].split("::")
             if parts[0] != "std" and any(part.lstrip("~") not in self.code for part in parts):
