@@ -25,10 +25,10 @@ class ContentsReader {
     const Address start = address / kBlockBytes * kBlockBytes;
     if (start != start_) {
       start_ = start;
-      readable_ = image_.Read(start, block_.data(), block_.size());
+      readable_ = image_.ReadMuch(start, block_.data(), block_.size());
     }
     if (!readable_ || address + bytes > start + kBlockBytes) {
-      return image_.Read(address, out, bytes);
+      return image_.ReadMuch(address, out, bytes);
     }
     memcpy(out, &block_[address - start], bytes);
     return true;

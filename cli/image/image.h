@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -80,11 +79,10 @@ class Image {
 
   // Copies all `bytes` bytes at `address` to `out`; false when some of them are not readable.
   [[nodiscard]] virtual bool Read(Address address, void* out, size_t bytes) = 0;
-  // Copies the ranges in their order up to the first that is not readable; returns how many.
-  [[nodiscard]] virtual size_t ReadRanges(std::span<const Range> ranges) {
-    size_t n = 0;
-    while (n < ranges.size() && Read(ranges[n].address, ranges[n].out, ranges[n].bytes)) ++n;
-    return n;
+  // Like Read, for much memory that Mappings() calls readable. Pages that a process shares with its
+  // forks stay shared. May also succeed where the memory is protected by now.
+  [[nodiscard]] virtual bool ReadMuch(Address address, void* out, size_t bytes) {
+    return Read(address, out, bytes);
   }
   virtual std::vector<Mapping> Mappings() = 0;
   // Returns the parts of the range [start, end) that a search may read, in order: those with

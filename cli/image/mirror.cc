@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <span>
 
 #include "image/resident.h"
 
@@ -193,13 +192,12 @@ void Mirror::Copy(Image& image, pid_t pid, const std::vector<std::pair<Address, 
   Map(image.Mappings());
   FindRuns(pid, whole);
   for (const Area& area : areas_) {
-    for (size_t at = 0; at < area.runs.size();) {
-      const std::span<const Range> rest(area.runs.data() + at, area.runs.size() - at);
-      const size_t n = image.ReadRanges(rest);
-      for (const Range& run : rest.first(n)) copied_bytes_ += run.bytes;
-      at += n;
-      if (n == rest.size()) break;
-      CopyPages(image, pid, area.runs[at++]);
+    for (const Range& run : area.runs) {
+      if (image.ReadMuch(run.address, run.out, run.bytes)) {
+        copied_bytes_ += run.bytes;
+      } else {
+        CopyPages(image, pid, run);
+      }
     }
   }
 }
@@ -207,7 +205,7 @@ void Mirror::Copy(Image& image, pid_t pid, const std::vector<std::pair<Address, 
 void Mirror::CopyPages(Image& image, pid_t pid, const Range& run) {
   for (size_t offset = 0; offset < run.bytes; offset += kPageBytes) {
     const size_t bytes = std::min<size_t>(kPageBytes, run.bytes - offset);
-    if (image.Read(run.address + offset, run.out + offset, bytes)) {
+    if (image.ReadMuch(run.address + offset, run.out + offset, bytes)) {
       copied_bytes_ += bytes;
     } else if (pid == 0 || !IsGuardPage(pid, run.address + offset)) {
       unread_bytes_ += bytes;

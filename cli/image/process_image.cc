@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -43,8 +42,7 @@ int64_t ClockOffsetMs(const std::string& process) {
 
 }  // namespace
 
-LiveImage::LiveImage(pid_t pid, bool by_file)
-    : pid_(pid), thread_(ThreadWithMemory(pid)), by_file_(by_file) {
+LiveImage::LiveImage(pid_t pid) : pid_(pid), thread_(ThreadWithMemory(pid)) {
   memory_ = open(fmt::format("/proc/{}/mem", thread_).c_str(), O_RDONLY | O_CLOEXEC);
   if (memory_ < 0) throw Failure(ExplainDenial(pid, errno));
   clock_offset_ms_ = ClockOffsetMs(std::to_string(pid)) - ClockOffsetMs("self");
@@ -58,12 +56,9 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
   while (bytes > 0) {
     iovec local = {next, bytes};
     iovec remote = {reinterpret_cast<void*>(address), bytes};
-    ssize_t n = by_file_ ? 0 : process_vm_readv(thread_, &local, 1, &remote, 1, 0);
+    const ssize_t n = process_vm_readv(thread_, &local, 1, &remote, 1, 0);
     // Some sandboxes forbid the system call but not the file.
-    if (n <= 0 && (by_file_ || errno != EFAULT)) {
-      n = pread(memory_, next, bytes, static_cast<off_t>(address));
-    }
-    if (n <= 0) return false;
+    if (n <= 0) return errno != EFAULT && ReadMuch(address, next, bytes);
     next += n;
     address += static_cast<size_t>(n);
     bytes -= static_cast<size_t>(n);
@@ -71,33 +66,16 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
   return true;
 }
 
-size_t LiveImage::ReadRanges(std::span<const Range> ranges) {
-  if (by_file_) return Image::ReadRanges(ranges);
-  constexpr size_t kMostInCall = 1024;  // the most ranges in one call
-  std::array<iovec, kMostInCall> local;
-  std::array<iovec, kMostInCall> remote;
-  size_t done = 0;
-  while (done < ranges.size()) {
-    const size_t n = std::min(ranges.size() - done, kMostInCall);
-    for (size_t i = 0; i < n; ++i) {
-      const Range& range = ranges[done + i];
-      local[i] = {range.out, range.bytes};
-      remote[i] = {reinterpret_cast<void*>(range.address), range.bytes};
-    }
-    ssize_t copied = process_vm_readv(thread_, local.data(), n, remote.data(), n, 0);
-    size_t whole = 0;
-    for (; whole < n && copied >= static_cast<ssize_t>(local[whole].iov_len); ++whole) {
-      copied -= static_cast<ssize_t>(local[whole].iov_len);
-    }
-    // The rest of the range may be readable as well: see Read.
-    if (whole < n) {
-      const Range& range = ranges[done + whole];
-      if (!Read(range.address, range.out, range.bytes)) return done + whole;
-      ++whole;
-    }
-    done += whole;
+bool LiveImage::ReadMuch(Address address, void* out, size_t bytes) {
+  char* next = static_cast<char*>(out);
+  while (bytes > 0) {
+    const ssize_t n = pread(memory_, next, bytes, static_cast<off_t>(address));
+    if (n <= 0) return false;
+    next += n;
+    address += static_cast<size_t>(n);
+    bytes -= static_cast<size_t>(n);
   }
-  return done;
+  return true;
 }
 
 std::vector<Mapping> LiveImage::Mappings() { return ReadMappings(thread_); }
@@ -169,13 +147,10 @@ void CopiedImage::PrepareRefresh(std::vector<Guard> guards) {
 }
 
 void CopiedImage::Copy(size_t begin, size_t end) {
-  const std::span<const Range> all(ranges_);
-  while (begin < end) {
-    begin += source_.ReadRanges(all.subspan(begin, end - begin));
-    if (begin < end) {
-      Fill(all[begin].address, &blocks_.at(all[begin].address));
-      ++begin;
-    }
+  for (; begin < end; ++begin) {
+    const Range& range = ranges_[begin];
+    if (source_.Read(range.address, range.out, range.bytes)) continue;
+    Fill(range.address, &blocks_.at(range.address));
   }
 }
 
@@ -300,7 +275,7 @@ void ForkedImage::CopyExcluded() {
   }
 }
 
-void ForkedImage::Open(pid_t fork) { fork_ = std::make_unique<LiveImage>(fork, true); }
+void ForkedImage::Open(pid_t fork) { fork_ = std::make_unique<LiveImage>(fork); }
 
 const ForkedImage::Part* ForkedImage::PartAt(Address address) const {
   for (const Part& part : parts_) {
@@ -316,13 +291,6 @@ bool ForkedImage::Read(Address address, void* out, size_t bytes) {
   if (part->bytes.size() - offset < bytes) return false;
   memcpy(out, part->bytes.data() + offset, bytes);
   return true;
-}
-
-size_t ForkedImage::ReadRanges(std::span<const Range> ranges) {
-  const bool in_fork = std::none_of(ranges.begin(), ranges.end(), [this](const Range& range) {
-    return PartAt(range.address) != nullptr;
-  });
-  return in_fork ? fork_->ReadRanges(ranges) : Image::ReadRanges(ranges);
 }
 
 std::vector<std::string> ForkedImage::FindLacking(const Mirror& copy) const {

@@ -20,19 +20,22 @@
 
 namespace cli {
 
-// LiveImage: the memory of a running process, read with process_vm_readv. The process is neither
-// stopped nor changed, so parts that are read one after the other may be of different moments.
+// LiveImage: the memory of a running process. The process is neither stopped nor changed, so parts
+// that are read one after the other may be of different moments.
+//
+// Records are read with process_vm_readv, which fails where the process itself could not read. From
+// Linux 5.19 on, that makes a copy of each page that the process shares with another one until it
+// is written, and charges it to its control group. The workers of a server that forks share most
+// pages, so ReadMuch reads /proc/PID/mem. (Measured on Linux 6.18: the file costs 0.26 s per GiB,
+// the call 0.17; for shared pages 0.28 and 3.0.)
 class LiveImage : public Image {
  public:
-  // Throws Failure when the process does not exist or its memory may not be read. With `by_file`,
-  // reads /proc/PID/mem. That is for forks: from Linux 5.19 on, process_vm_readv makes a copy of
-  // each page that the process shares with another one until it is written, and charges it to its
-  // control group.
-  explicit LiveImage(pid_t pid, bool by_file = false);
+  // Throws Failure when the process does not exist or its memory may not be read.
+  explicit LiveImage(pid_t pid);
   ~LiveImage() override;
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
-  [[nodiscard]] size_t ReadRanges(std::span<const Range> ranges) override;
+  [[nodiscard]] bool ReadMuch(Address address, void* out, size_t bytes) override;
   std::vector<Mapping> Mappings() override;
   // None if the kernel has no pagemap for this process.
   std::vector<std::pair<Address, Address>> PartsInMemory(Address start, Address end) override;
@@ -44,7 +47,6 @@ class LiveImage : public Image {
   const pid_t pid_;
   // A thread of the process that has not ended.
   const pid_t thread_;
-  const bool by_file_;
   int memory_ = -1;              // /proc/PID/mem
   int64_t clock_offset_ms_ = 0;  // how far the process's monotonic clocks are ahead of this
                                  // process's
@@ -137,7 +139,10 @@ class ForkedImage : public Image {
   void Open(pid_t fork);
 
   [[nodiscard]] bool Read(Address address, void* out, size_t bytes) override;
-  [[nodiscard]] size_t ReadRanges(std::span<const Range> ranges) override;
+  [[nodiscard]] bool ReadMuch(Address address, void* out, size_t bytes) override {
+    return PartAt(address) == nullptr ? fork_->ReadMuch(address, out, bytes)
+                                      : Read(address, out, bytes);
+  }
   std::vector<Mapping> Mappings() override { return mappings_; }
   int64_t NowMs(int clock) override { return fork_->NowMs(clock); }
 

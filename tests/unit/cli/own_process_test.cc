@@ -134,7 +134,7 @@ TEST(LiveImageTest, PagesOfAForkStayShared) {
   const pid_t child = fork();
   if (child == 0) pause();
   char byte = 0;
-  EXPECT_TRUE(LiveImage(child, true).ReadValue(address, &byte) && byte == 'a');
+  EXPECT_TRUE(LiveImage(child).ReadMuch(address, &byte, 1) && byte == 'a');
   const auto runs = OpenPagemap(child)(address / kPageBytes, address / kPageBytes + 1);
   EXPECT_TRUE(runs.size() == 1 && runs[0].possible) << "the page is the child's alone";
   kill(child, SIGKILL);
