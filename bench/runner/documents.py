@@ -163,6 +163,8 @@ def in_short_part(data, path, folder):
     ours = summary.first_of_ours(data)
     peers = [peer for peer in data["allocators"] if peer["name"] in COMPARED and not peer["missing"]]
     names = [f"{COMPARED[peer['name']]} {re.split(r'[-+ ]', peer['version'])[0]}" for peer in peers]
+    others = [peer["name"] for peer in data["allocators"]
+              if peer["name"] not in COMPARED and not peer["missing"] and not peer["ours"]]
     lines = [f"| time / peak memory, this library's divided by that of | {' | '.join(names)} |", "|---|" + "---|" * len(peers)]
     for groups, what in ((("apps",), "real programs"), (("micro", "programs"), "benchmark programs")):
         rows = [derived["rows"][row["name"]] for row in data["rows"]
@@ -178,7 +180,7 @@ def in_short_part(data, path, folder):
         lines.append(f"| {len(rows)} {what} | {' | '.join(cells)} |")
     timed = [row for row in data["rows"] if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
     lines += ["", f"Below 1 this library needs less. Geometric means of the medians, run of {data['machine']['time'][:10]}, "
-              f"{data['machine']['processors']} CPUs. {losses(timed, derived, ours)} "
+              f"{data['machine']['processors']} CPUs. {losses(timed, derived, ours, others)} "
               f"[All rows]({link(folder, path.parent / report.TABLES)})."]
     return "\n".join(lines)
 
@@ -187,7 +189,7 @@ def cost_of(entry):
     return entry["median"] if entry["better"] == "lower" else 1 / entry["median"]
 
 
-def losses(timed, derived, ours):
+def losses(timed, derived, ours, others):
     """One sentence that compares this library with the best peer of each row."""
     ratios = {row["name"]: ratio for row in timed
               if (entry := derived["rows"][row["name"]].get(ours))
@@ -195,7 +197,8 @@ def losses(timed, derived, ours):
     behind = sorted((name for name, ratio in ratios.items() if ratio.interval.low > 1),
                     key=lambda name: -ratios[name].median)
     ahead = sum(ratio.interval.high < 1 for ratio in ratios.values())
-    text = (f"Compared with the best peer of each row this library is faster in {ahead} rows, "
+    left_out = f", also {', '.join(others)}" if others else ""
+    text = (f"Compared with the best peer of each row (of all that were measured{left_out}) this library is faster in {ahead} rows, "
             f"level in {len(ratios) - ahead - len(behind)} and slower in {len(behind)}")
     most = [f"`{name}` ({ratios[name].median:.2f})" for name in behind[:3]]
     return text + (f". Its largest costs relative to the best peer's: {', '.join(most)}."
@@ -272,8 +275,8 @@ def pauses_part(part):
 
 def pauses_in_words(data, path, folder):
     root = root_of(path)
-    return (f"With 1 GiB and 64 threads, `objects` stops a process for {pauses.objects_pause(root)} ms, `leaks` for "
-            f"{pauses.leaks_pause(root)} ms.")
+    return (f"With 1 GiB, `objects` stops a process of 64 threads for {pauses.objects_pause(root)} ms; `leaks` stops one of two threads for "
+            f"{pauses.leaks_pause(root)} ms, `leaks --snapshot` for {pauses.figure(root, 'snapshot-pauses', pauses.SNAPSHOT, {'heap, GiB': '1'})} ms.")
 
 
 PARTS = {"in-short": in_short_part, "index-build": index_build_part, "pauses-in-words": pauses_in_words,

@@ -9,15 +9,14 @@ FILE = "bench/results/inspection-pauses.txt"
 OWN = "own checker: pause, ms"
 SNAPSHOT = "--snapshot: pause, ms"
 LEAKS = "tcmalloc leaks: pause, ms"
-# Maps a part of a document to the columns that identify its table (one that only this table has,
-# and one that it lacks) and to {column: its name in the document}.
+# Maps a part of a document to a column that only its table has, and to {column: its name in the document}.
 SHOWN = {
-    "pauses": ("99 %, ms", None, {name: name for name in ("command", "threads", "heap, GiB", "copied, MiB", "median, ms", "99 %, ms",
+    "pauses": ("99 %, ms", {name: name for name in ("command", "threads", "heap, GiB", "copied, MiB", "median, ms", "99 %, ms",
                                                           "most, ms")}),
-    "leak-pauses": (OWN, SNAPSHOT, {
+    "leak-pauses": (OWN, {
         "heap, GiB": "heap, GiB", "copied, MiB": "copied, MiB", LEAKS: "pause of `leaks`, ms",
         "whole search, ms": "whole search of `leaks`, ms", OWN: "pause of the library's own checker, ms"}),
-    "snapshot-pauses": (SNAPSHOT, None, {
+    "snapshot-pauses": (SNAPSHOT, {
         "heap, GiB": "heap, GiB", LEAKS: "pause of `leaks`, ms", SNAPSHOT: "pause of `leaks --snapshot`, ms"}),
 }
 
@@ -42,10 +41,10 @@ def tables(text):
 
 def rows_of(root, part):
     """The rows of the table that a part shows."""
-    has, lacks, _ = SHOWN[part]
+    has, _ = SHOWN[part]
     file = root / FILE
     for rows in tables(file.read_text() if file.is_file() else ""):
-        if rows and has in rows[0] and lacks not in rows[0]:
+        if rows and has in rows[0]:
             return rows
     raise BenchError(f"{FILE} has no table with the column '{has}'")
 
@@ -60,7 +59,7 @@ def figure(root, part, column, of_row):
 
 def shown(root, part):
     """Returns the table of a document."""
-    columns = SHOWN[part][2]
+    _, columns = SHOWN[part]
     return "\n".join(report.markdown(list(columns.values()), [[row[name] for name in columns] for row in rows_of(root, part)]))
 
 
