@@ -178,16 +178,30 @@ def measure(options, progress):
     progress.end()
     return {
         "format": 1,
-        "run": {"command_line": peers.portable(shlex.join(["scripts/bench.py", *sys.argv[1:]])),
+        "run": {"command_line": without_folders(peers.portable(shlex.join(["scripts/bench.py", *sys.argv[1:]])), options),
                 "seed": options.seed, "quick": options.quick, "interrupted": interrupted,
                 "schedules": [vars(stage.schedule) | {"deadline": None} for stage in stages],
                 "duration_s": round(time.monotonic() - started, 1)},
         "machine": {**facts, "matplotlib": plots.available() or "none"},
-        "allocators": [vars(allocator) | {"missing": allocator.missing}
-                       for allocator in allocators],
+        "allocators": recorded(allocators, options),
         "rows": run.row_records,
-        "records": run.records,
+        "records": [{name: without_folders(item, options) if name == "malloc_library" else item for name, item in record.items()}
+                    for record in run.records],
     }
+
+
+def recorded(allocators, options):
+    """What the data of a run says of the allocators."""
+    return [without_folders(vars(allocator) | {"missing": allocator.missing}, options) for allocator in allocators]
+
+
+def without_folders(value, options):
+    """The value without the folders of the libraries that the user named."""
+    text = json.dumps(value)
+    for _, path in [*options.ours, *options.peer]:
+        for folder in (os.path.dirname(os.path.abspath(path)), os.path.dirname(os.path.realpath(path))):
+            text = text.replace(f"{folder}/", "")
+    return json.loads(text)
 
 
 def output_folder(options, data):
@@ -273,7 +287,7 @@ def measure_server(options, progress):
         records = server.run(allocators, options.server, options.seed, pathlib.Path(folder), progress)
     progress.end()
     data = {"format": 1, "minutes": options.server, "seed": options.seed, "machine": facts,
-            "allocators": [vars(allocator) for allocator in allocators], "columns": server.COLUMNS, "records": records}
+            "allocators": recorded(allocators, options), "columns": server.COLUMNS, "records": records}
     full = options.server >= server.FULL_MINUTES and not options.without
     folder = options.output or (RESULTS_FOLDER if full else QUICK_FOLDER) / documents.SERVER
     folder.mkdir(parents=True, exist_ok=True)

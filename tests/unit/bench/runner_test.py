@@ -124,12 +124,10 @@ class WholeRun(unittest.TestCase):
         self.assertEqual(entries["mine"]["peak_to_reference"]["median"], 2)
         self.assertEqual(len(data["records"]), 2 * (1 + 1 + 3))
         for made in data["records"]:
-            self.assertEqual(made["malloc_library"],
-                             peers.portable(os.path.realpath(
-                                 SPY if made["allocator"] == "mine" else LIBC)))
+            self.assertEqual(made["malloc_library"], os.path.basename(SPY) if made["allocator"] == "mine" else LIBC)
             self.assertEqual((made["user_s"], made["sys_s"], made["minor_faults"]), (0.5, 0.25, 7))
         self.assertTrue(data["rows"][0]["noise"])
-        # Results say what was measured, not where this repository lies.
+        # Results say what was measured, not where this repository or a named library lies.
         for path in self.output.glob("*.[jm]*"):
             self.assertNotIn(str(peers.ROOT), path.read_text())
 
