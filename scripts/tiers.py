@@ -24,9 +24,9 @@ PRESETS = {
     "asan": "AddressSanitizer and UndefinedBehaviorSanitizer",
     "tsan": "ThreadSanitizer",
     "clang": "a second compiler, thread-safety analysis",
-    "i386": "32-bit words; undefined behaviour in tests traps",
+    "i386": "32-bit words; undefined behaviour ends a test by a trap",
     "musl": "a C library without shared objects, no C++ library",
-    "aarch64": "64-bit ARM, cross-compiled: its instructions; programs that QEMU emulates",
+    "aarch64": "64-bit ARM, cross-compiled: its instructions, as QEMU emulates them",
     "debug": "no optimisation: for debuggers",
     "fuzz": "libFuzzer",
 }
@@ -36,16 +36,16 @@ NOT_FOR_TESTS = {"coverage": "make coverage"}
 
 # The reasons why cells are empty.
 REASONS = {
-    "owned": "the sanitizer owns malloc, so there is no library to preload or to link with",
-    "once": "does not depend on how the library is built: once, where it is built as shipped",
+    "owned": "the sanitizer replaces malloc, so there is no library to preload or to link with",
+    "once": "the result does not depend on how the library is built: the preset release is enough",
     "shipped": "tests what is shipped: files, sizes, figures",
-    "no C++": "GoogleTest and C++ programs need a C++ library",
+    "no C++": "GoogleTest and C++ programs need a C++ library, which this preset lacks",
     "64 bits": "the programs of a 64-bit system cannot load a 32-bit library",
     "asserts": "tests the timing of a protocol, which asserts and missing optimisation change",
-    "fuzzer": "the fuzz preset is asan's for everything but the fuzz targets",
-    "threads": "the fuzz targets have one thread",
-    "bench": "the benchmark programs are built with what is shipped only",
-    "guest": "needs a whole emulated machine, not only emulated programs",
+    "fuzzer": "the preset fuzz differs from asan only in the fuzz targets",
+    "threads": "the fuzz targets have one thread, so they have no races",
+    "bench": "only the preset release builds the benchmark programs",
+    "guest": "needs a whole emulated machine, and QEMU emulates single programs here",
 }
 
 # Kind, which is the label of its tests -> what it is.
@@ -113,23 +113,23 @@ CELLS = {
 
 # (kind, preset) -> (the tests that `make test` runs there, a regular expression for their names; which these are).
 GATE = {
-    ("entry", "release"): (r"entry\.(aligned\.)?tcmalloc$", "the tests of the full library: the debug libraries' run in `check`"),
+    ("entry", "release"): (r"entry\.(aligned\.)?tcmalloc$", "the tests of the full library; those of the debug libraries run in `check`"),
     ("programs", "release"): (
         r"programs\.(perl|memcached|leaks_cxx)$",
-        "one program for each kind of use: an interpreter, a server in C, one in C++ with leaks"),
-    ("packaging", "release"): (r"packaging\.install$", "the installed files"),
+        "one program for each kind of use: an interpreter, a server in C, a C++ program with leaks"),
+    ("packaging", "release"): (r"packaging\.install$", "the test of the installed files"),
     ("unit", "tsan"): (
         r"unit\.(?!Classes/CentralFreeListModelTest|CentralFreeListTest|PageHeapAddressSpaceTest"
         r"|HardwarePages/MetadataArenaPageSizeTest)",
-        "all but the longest tests of one thread"),
+        "the tests other than the longest ones with a single thread"),
 }
 
 # Jobs that belong to no kind and no preset -> (tier, what it is).
 ONCE = {
     "format": ("test", "clang-format would change no file"),
-    "lint": ("all", "no advice on words, comments, lengths of files and places of numbers"),
+    "lint": ("all", "make lint has no advice on words, comments, lengths of files and places of numbers"),
     "tidy": ("all", "clang-tidy over src/ has no warning"),
-    "soak": ("all", "minutes of caches taken from running threads"),
+    "soak": ("all", "for minutes, one thread takes the caches of others while they run"),
     "fuzzing": ("all", "ten minutes of each fuzz target"),
     "clean root": ("all", "the README's commands in a new Debian system (root)"),
 }
@@ -137,7 +137,7 @@ ONCE = {
 # Cells of an earlier tier that a later tier leaves to another preset: (kind, preset, tier) -> (that preset, reason).
 LEFT_TO = {
     ("unit", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
-    ("layout", "check", "test"): ("release", "has more of them"),
+    ("layout", "check", "test"): ("release", "has more of these tests"),
     ("command", "check", "test"): ("release", "has the command as it is shipped"),
     ("fuzz", "check", "test"): ("asan", "has the same asserts and a sanitizer"),
 }
@@ -171,9 +171,9 @@ def runs(tier, preset, name, labels):
 
 def exceptions():
     """Lines about the exceptions, which the table does not show."""
-    lines = [f"{COMMANDS[tier]} leaves `{kind}` of `{preset}` to `{other}`, which {why}"
+    lines = [f"{COMMANDS[tier]} runs `{kind}` not in `{preset}`, but in `{other}`, which {why}"
              for (kind, preset, tier), (other, why) in LEFT_TO.items()]
-    lines += [f"of `{kind}` of `{preset}` {COMMANDS['test']} runs {which}" for (kind, preset), (_, which) in GATE.items()]
+    lines += [f"of `{kind}` in `{preset}` {COMMANDS['test']} runs only {which}" for (kind, preset), (_, which) in GATE.items()]
     return lines + [f"tests labelled `{label}` run from {COMMANDS[first]} on" for label, first in LATER_LABELS.items()]
 
 
@@ -190,9 +190,9 @@ def markdown():
         shown = [cells[preset] if cells[preset] in TIERS else f"({notes[cells[preset]]})"
                  for preset in PRESETS]
         lines.append(f"| `{kind}` | " + " | ".join(shown) + " |")
-    lines += ["", "A cell names the first tier that runs the kind in the preset. Empty cells:", ""]
+    lines += ["", "A cell names the first tier that runs the kind in the preset, or has the number of the reason why none does:", ""]
     lines += [f"{number}. {REASONS[reason]}" for reason, number in notes.items()]
-    lines += ["", "Beside the table:", ""]
+    lines += ["", "Exceptions:", ""]
     lines += [f"* {line}" for line in exceptions()]
     lines += ["", "Kinds:", ""]
     lines += [f"* `{kind}`: {text}" for kind, text in KINDS.items()]
