@@ -85,21 +85,23 @@ consteval SettingRow Row(const char* name, SettingType type, Default default_tex
 inline constexpr SettingRow kSettingRows[] = {
     Row("HEAPCHECK", kWord, "", &Settings::heap_check, kFullLibrary,
         "Check for leaks when the process exits. If there are some, print a report and exit with "
-        "status 1. minimal: only allocations since main began; normal: all, before the "
-        "destructors of the program's global objects; strict: after them; draconian: everything "
-        "that was not freed, reachable or not; as-is: according to the HEAP_CHECK_ variables; "
-        "local: only where the program asks. Records the stack of every allocation. This and the "
-        "next variables: the full library only. See docs/leak-checker.md."),
+        "status 1. minimal: only allocations since main began; normal: all, before the destructors "
+        "of the program's global objects; strict: after them; draconian: everything that was not "
+        "freed, reachable or not; as-is: according to the HEAP_CHECK_ variables; local: only where "
+        "the program asks. Records the stack of every allocation. Only the full library has the "
+        "leak checker. See docs/leak-checker.md."),
     Row("HEAPPROFILE", kText, "", &Settings::heap_profile, kFullLibrary,
         "Record every allocation from the start of the process, and write heap profiles to files "
-        "with this prefix: PREFIX.0001.heap and so on. This and the next variables: the full "
-        "library only. See docs/heap-profiler.md."),
+        "with this prefix: PREFIX.0001.heap and so on. Only the full library has the heap "
+        "profiler. See docs/heap-profiler.md."),
     Row("HEAPPROFILESIGNAL", kInteger, "0", {0, 64}, &Settings::heap_profile_signal, kFullLibrary,
-        "With HEAPPROFILE: the number of a signal at which the next thread that allocates or "
-        "frees writes a profile; 0 for none. A signal that already has a handler is not taken."),
+        "With HEAPPROFILE: the number of a signal at which the next thread that allocates or frees "
+        "writes a profile; 0 for none. The library does not take a signal that the program already "
+        "handles or ignores."),
     Row("HEAPPROFILE_USE_PID", kBoolean, "false", &Settings::heap_profile_use_pid, kFullLibrary,
-        "With HEAPPROFILE: append `_` and the process number to the prefix. Forked children "
-        "always do, and so do programs that the process starts with this variable."),
+        "With HEAPPROFILE: append `_` and the process number to the prefix. A forked child always "
+        "appends its number. So does a program whose parent process was started with the same "
+        "HEAPPROFILE."),
     Row("HEAP_CHECK_AFTER_DESTRUCTORS", kBoolean, "false", &Settings::heap_check_after_destructors,
         kFullLibrary,
         "With HEAPCHECK=as-is: check after the destructors of the program's global objects."),
@@ -128,17 +130,18 @@ inline constexpr SettingRow kSettingRows[] = {
         "anywhere."),
     Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger, 8, {1, 8},
         &Settings::heap_check_pointer_source_alignment, kFullLibrary,
-        "The leak checker looks for pointers at addresses that are multiples of this. Less than "
-        "the size of a pointer is slow, and useful only for programs with packed structures."),
+        "The leak checker looks for pointers at addresses that are multiples of this. A value less "
+        "than the size of a pointer makes checks slow, and helps only programs with packed "
+        "structures."),
     Row("HEAP_CHECK_RUN_UNDER_GDB", kBoolean, "false", &Settings::heap_check_run_under_gdb,
         kFullLibrary,
         "Check for leaks under a debugger too. The debugger keeps the checker from stopping the "
-        "other threads: objects that they hold at that moment may be reported. Without this, the "
-        "checker says that it is off."),
+        "other threads: objects that they hold at that moment may be reported. Otherwise the "
+        "checker does not run under a debugger, and says so."),
     Row("HEAP_CHECK_SHOW_CONTENTS", kBoolean, "false", &Settings::heap_check_show_contents,
         kFullLibrary,
         "Show the first words of one leaked object of each call site in the leak checker's "
-        "reports. They may be the user's secrets."),
+        "reports. These words may be secrets of the user."),
     Row("HEAP_PROFILE_ALLOCATION_INTERVAL", kBytes, 1_GiB, {-kMaxBytes, kMaxBytes},
         &Settings::heap_profile_allocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes were "
@@ -153,7 +156,7 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("HEAP_PROFILE_INUSE_INTERVAL", kBytes, 100_MiB, {-kMaxBytes, kMaxBytes},
         &Settings::heap_profile_inuse_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes are in use "
-        "than ever before; 0 or less for none."),
+        "than at any earlier profile; 0 or less for none."),
     Row("HEAP_PROFILE_TIME_INTERVAL", kInteger, "0", {-kMaxSeconds, kMaxSeconds},
         &Settings::heap_profile_time_interval_seconds, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many seconds have passed, "
@@ -162,15 +165,15 @@ inline constexpr SettingRow kSettingRows[] = {
         "Print statistics of the heap to stderr when the process exits: 1 for the sums, 2 also "
         "for tables of object sizes and of free memory. See docs/statistics.md."),
     Row("OMPI_HOME", kPresence, "", &Settings::has_open_mpi, kNoTraits,
-        "With HEAPPROFILE: if this is set, the same as HEAPPROFILE_USE_PID, since Open MPI starts "
-        "many processes at once."),
+        "With HEAPPROFILE: if this is set, append `_` and the process number to the prefix, since "
+        "Open MPI starts many processes at once. PMIX_RANK and SLURM_JOB_ID take precedence."),
     Row("PMIX_RANK", kText, "", &Settings::pmix_rank, kNoTraits,
-        "With HEAPPROFILE: append `.rank-` and this to the prefix. It is the number of the "
-        "process among those that were started together."),
+        "With HEAPPROFILE: append `.rank-` and the value to the prefix. A launcher sets it to the "
+        "number of the process among those that it starts together."),
     Row("PMI_RANK", kText, "", &Settings::pmi_rank, kNoTraits,
-        "As PMIX_RANK, if no other variable of this kind is set."),
+        "As PMIX_RANK, if PMIX_RANK, SLURM_JOB_ID and OMPI_HOME are not set."),
     Row("PPROF_PATH", kText, "pprof", &Settings::pprof_path, kNoTraits,
-        "The name of pprof in the command that the leak checker prints."),
+        "The name or path of pprof, for the pprof command that the leak checker prints."),
     Row("SLURM_JOB_ID", kPresence, "", &Settings::in_slurm_job, kNoTraits,
         "With HEAPPROFILE: if this is set, append `.slurmid-` and SLURM_PROCID to the prefix, or "
         "the process number if there is no SLURM_PROCID. PMIX_RANK takes precedence."),
@@ -181,9 +184,10 @@ inline constexpr SettingRow kSettingRows[] = {
         "program frees and allocates in turn."),
     Row("TCMALLOC_BACKGROUND", kWord, "auto", &Settings::background, kNoTraits,
         "Whether a thread of the library releases free memory while the program does not call the "
-        "library. auto: from the program's first pthread_create until it has one thread again. 0: "
-        "never; the program's threads release memory when they free and allocate. 1: from the load "
-        "of the library, also in a program with one thread. See docs/system-memory.md."),
+        "library. auto: the thread runs from the program's first pthread_create until the program "
+        "has one thread again. 0: it never runs; the program's threads release memory when they "
+        "free and allocate. 1: it runs from the load of the library on, also in a program with one "
+        "thread. See docs/system-memory.md."),
     Row("TCMALLOC_CHECK", kBoolean, "false", &Settings::check, kNoTraits,
         "Give no thread a cache: every allocation and every free goes to the central free lists, "
         "which check it at once. Slow; use it to find double frees and frees of bad pointers "
@@ -195,7 +199,7 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_DEVMEM_DEVICE", kText, "/dev/mem", &Settings::devmem_device, kNoTraits,
         "The device, or file, for `TCMALLOC_DEVMEM_START`."),
     Row("TCMALLOC_DEVMEM_LIMIT", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_limit_bytes,
-        kNoTraits, "The end of the usable device memory, an address in MiB; 0 for no end."),
+        kNoTraits, "The end of the usable device memory, an address in MiB; 0 for no limit."),
     Row("TCMALLOC_DEVMEM_START", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_start_bytes,
         kNoTraits,
         "Take memory for objects from a device that represents physical memory, from this address "
@@ -204,15 +208,15 @@ inline constexpr SettingRow kSettingRows[] = {
         kNoTraits, "Never release memory to the OS, not even for malloc_trim."),
     Row("TCMALLOC_GUARDED_REPORT", kBoolean, "false", &Settings::guarded_report, kFullLibrary,
         "Handle SIGSEGV and SIGBUS: print a report when the program accesses a guarded sample "
-        "after its free or outside of its bounds, then go on to what handled the signal before. "
-        "Without it, such an access ends the process and nothing is printed. See "
+        "after its free or outside of its bounds, then call the former handler, or let the signal "
+        "end the process. Without it, such an access ends the process and nothing is printed. See "
         "docs/guarded-sampling.md."),
     Row("TCMALLOC_GUARDED_SAMPLE", kInteger, "0", {0, kMaxGuardedSample}, &Settings::guarded_sample,
         kFullLibrary,
-        "Guard each n-th sampled allocation of up to 8 KiB: it gets pages of its own between "
-        "pages without access, so that overflows, uses after free and wrong frees of it end the "
-        "process where they happen. 0 for none. Needs samples: where TCMALLOC_SAMPLE_PARAMETER is "
-        "0, samples are taken each 512 KiB, and 16 guards about one allocation in 8 MiB. Programs "
+        "Guard each n-th sampled allocation of up to 8 KiB: it gets pages of its own between pages "
+        "without access, so that overflows, uses after free and wrong frees of it end the process "
+        "where they happen. 0 for none. If TCMALLOC_SAMPLE_PARAMETER is 0, the library then takes "
+        "a sample each 512 KiB, so the value 16 guards about one allocation in 8 MiB. Programs "
         "change it at run time by the property tcmalloc.guarded_sample. See "
         "docs/guarded-sampling.md."),
     Row("TCMALLOC_HEAP_LIMIT_MB", kMebibytes, "0", {0, kMaxBytes / (1 << 20)},
@@ -224,10 +228,10 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_HINTS", kBoolean, "false", &Settings::hints, kNoTraits,
         "When the process starts, print one line on stderr for each variable that probably does "
         "not do what it seems to: variables of other allocators (MALLOC_CONF, MALLOC_ARENA_MAX, "
-        "MIMALLOC_*), settings of gperftools that have no effect here, settings without the prefix "
-        "TCMALLOC_ or with another name (HARD_LIMIT), and sizes without a unit "
-        "(TCMALLOC_SOFT_LIMIT=512 is 512 bytes). tcmalloc doctor prints the same about a running "
-        "process."),
+        "MIMALLOC_*), settings of gperftools that have no effect here, names that lack the prefix "
+        "TCMALLOC_, other names for a setting (HARD_LIMIT for TCMALLOC_HEAP_LIMIT_MB), and sizes "
+        "without a unit (TCMALLOC_SOFT_LIMIT=512 is 512 bytes). tcmalloc doctor prints the same "
+        "about a running process."),
     Row("TCMALLOC_HUGEPAGES", kBoolean, "true", &Settings::hugepages, kNoTraits,
         "Ask the OS for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
         "for an object of 1 MiB or more, unless the OS has none or the process has disabled them; "
@@ -235,22 +239,22 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kLargeReportBytes, {-kMaxBytes, kMaxBytes},
         &Settings::large_report_threshold_bytes, kZeroIsUnlimited | kLinesWhereSet,
         "Count allocations of this many bytes and more, and report them to the function that the "
-        "program has set (tcmalloc_set_large_allocation_callback). If the variable is set, also "
-        "to its default, each report is a line on stderr as well; otherwise none is written. In "
-        "libtcmalloc a line ends with the addresses of the functions that called the allocator, "
-        "innermost first. Each report raises the threshold by an eighth. 0 or less: no counting "
-        "and no reports."),
+        "program has set (tcmalloc_set_large_allocation_callback). If the variable is set, even to "
+        "its default, the library also writes a line on stderr for each report. In libtcmalloc a "
+        "line ends with the addresses of the functions that called the allocator, innermost first. "
+        "Each report raises the threshold by an eighth. 0 or less: no counting and no reports."),
     Row("TCMALLOC_MAX_FREE_QUEUE_SIZE", kBytes, 10_MiB, {0, kMaxBytes}, &Settings::free_queue_bytes,
         kDebugLibrary,
         "How many bytes of freed objects the debug libraries keep before they use the memory "
-        "again. A write to an object is found when the object leaves the queue, a second free "
-        "while it is in the queue. 0 for no queue. See docs/debugging.md."),
+        "again. They find a write to a freed object when the object leaves the queue, and a second "
+        "free at once while it is in the queue. 0 for no queue. See docs/debugging.md."),
     Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, "-1", {-1, kMaxBytes},
         &Settings::max_total_thread_cache_bytes, kNoTraits,
         "The budget of all thread caches together: free objects and the arrays of pointers to "
-        "them. -1: the share of thread caches in TCMALLOC_RETENTION. Each thread may have 64 KiB "
-        "whatever the budget; beyond that, busy threads take from idle ones. Raise it if many "
-        "threads allocate and free more than that at a time."),
+        "them. -1: the share of thread caches in TCMALLOC_RETENTION. Each cache may have 64 KiB "
+        "whatever the budget is. Caches of busy threads take more, from the rest of the budget or "
+        "from other caches. Raise the budget if many threads each allocate and free more than "
+        "their share at a time."),
     Row("TCMALLOC_MEMBARRIER", kBoolean, "true", &Settings::membarrier, kNoTraits,
         "Call membarrier(2) to empty the caches of sleeping threads. Set it to false if a sandbox "
         "ends processes for unknown system calls; each thread then flushes its cache when it next "
@@ -266,14 +270,14 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kBoolean, "false", &Settings::memfs_ignore_mmap_fail,
         kNoTraits,
         "Try the memory file again after the OS has refused to let it grow. Otherwise a refusal "
-        "ends its use, unless there is no other memory."),
+        "ends the use of the file, unless TCMALLOC_MEMFS_DISABLE_FALLBACK is set."),
     Row("TCMALLOC_MEMFS_LIMIT_MB", kMebibytes, "0", {0, kMaxMebibytes},
         &Settings::memfs_limit_bytes, kNoTraits,
         "The largest size of the memory file, in MiB; 0 for no limit."),
     Row("TCMALLOC_MEMFS_MALLOC_PATH", kText, "", &Settings::memfs_path, kNoTraits,
-        "Take memory for objects from a file on a hugetlbfs or tmpfs file system; this is the "
-        "prefix of its name. The name is removed at once, and the file ends with the process. See "
-        "docs/system-memory.md about fork."),
+        "Take memory for objects from a file on a hugetlbfs or tmpfs file system; the value is the "
+        "prefix of the file's name. The name is removed at once, and the file ends with the "
+        "process. See docs/system-memory.md about fork."),
     Row("TCMALLOC_MEMFS_MAP_PRIVATE", kBoolean, "false", &Settings::memfs_map_private, kNoTraits,
         "Map the memory file so that writes are private to the process, and a forked child gets a "
         "copy. Otherwise parent and child share the memory, and the child may only call exec or "
@@ -289,9 +293,9 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_PAGE_FENCE_READABLE", kBoolean, "false", &Settings::page_fence_readable,
         kDebugLibrary, "With TCMALLOC_PAGE_FENCE: only writes fault. Debug libraries only."),
     Row("TCMALLOC_PRESSURE", kText, "", &Settings::pressure, kFullLibrary,
-        "Respond to memory pressure: empty the allocator's caches by levels, in a thread of the "
-        "library, when the OS reports that memory is short. \"auto\", or a list of sources and "
-        "thresholds (docs/pressure.md). libtcmalloc_minimal does not respond."),
+        "Respond to memory pressure: when the OS reports that memory is short, a thread of the "
+        "library empties caches, then releases free memory, by levels. The value is \"auto\", or a "
+        "list of sources and thresholds (docs/pressure.md). libtcmalloc_minimal does not respond."),
     Row("TCMALLOC_PROFILE", kText, "", &Settings::profile_files, kFullLibrary,
         "Sample allocations and write heap profiles to files: PATH, or PATH and a list of "
         "options, for example `PATH,at=exit,signal=USR1,every=60s,peak` (docs/profiles.md). "
@@ -302,26 +306,26 @@ inline constexpr SettingRow kSettingRows[] = {
         "Debug libraries only."),
     Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kMaxReleaseRate}, &Settings::release_rate,
         kNoTraits,
-        "How fast free memory is released to the OS. At 1, memory that the program needed within "
-        "the last four seconds is kept, and the rest is released, at up to 512 MiB per second, as "
-        "long as page faults on memory released less than a second before take at most 2 % of the "
-        "time; a higher rate keeps memory for a shorter time and multiplies both. 0 never "
-        "releases; reasonable values are up to 10. Locked memory is released too where the kernel "
-        "allows it (Linux "
-        "5.18): a program that calls mlockall to avoid page faults must set this to 0."),
+        "How fast free memory is released to the OS. At 1, the library keeps memory that the "
+        "program needed within the last four seconds. It releases the rest, at up to 512 MiB per "
+        "second, as long as page faults on memory released less than a second before take at most "
+        "2 % of the time. The rate multiplies both bounds; above 1 it also shortens the four "
+        "seconds. 0 never releases; reasonable values are up to 10. Locked memory is released too "
+        "where the kernel allows it (from Linux 5.18 on): a program that calls mlockall to avoid "
+        "page faults must set this to 0."),
     Row("TCMALLOC_REPORT_AT_TERM", kBoolean, "false", &Settings::report_at_term, kNoTraits,
-        "On SIGTERM, write the reports of MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and "
-        "HEAPCHECK that the process writes at exit; then the signal ends the process. Only if the "
-        "program has no handler for SIGTERM when the library is loaded; a handler that the "
-        "program installs later replaces this one. Starts a thread. See docs/statistics.md."),
+        "On SIGTERM, write the reports of MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and HEAPCHECK "
+        "that the process writes at exit; then the signal ends the process. This works only if "
+        "SIGTERM has its default action when the library is loaded. A handler that the program "
+        "installs later replaces the library's. Starts a thread. See docs/statistics.md."),
     Row("TCMALLOC_RETENTION", kBytes, "0", {0, kMaxBytes}, &Settings::retention_bytes, kNoTraits,
         "How much memory the allocator may keep beyond the memory in use: half of it in thread "
         "caches, the rest in inherited caches, free pages, and empty spans. 0: a sixteenth of the "
-        "memory in use, but at least 64 MiB; thread caches may then hold more than half of that, "
-        "up to 256 KiB for each thread, but together at most half of the memory in use. Memory "
-        "limits and memory pressure lower it. It does not count free objects in partially used "
-        "spans, 64 KiB for each thread's cache, and the memory that the program needed within the "
-        "last seconds (TCMALLOC_RELEASE_RATE)."),
+        "memory in use, but at least 64 MiB; thread caches may then hold more than half of that: "
+        "up to 256 KiB for each thread, and together at most half of the memory in use. Memory "
+        "limits and memory pressure lower the total. It does not count free objects in partially "
+        "used spans, 64 KiB for each thread's cache, and the memory that the program needed within "
+        "the last seconds (TCMALLOC_RELEASE_RATE)."),
     Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
         kFullLibrary,
         "Sample allocations for heap profiles (docs/profiles.md). The value is the sampling "
@@ -331,27 +335,29 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_SKIP_MMAP", kBoolean, "false", &Settings::skip_mmap, kNoTraits,
         "Take memory only from sbrk(2), not from mmap(2)."),
     Row("TCMALLOC_SKIP_SBRK", kBoolean, "false", &Settings::skip_sbrk, kNoTraits,
-        "Do not take memory from sbrk(2) when mmap(2) fails. With both skipped every allocation "
-        "fails."),
+        "Do not take memory from sbrk(2) when mmap(2) fails. With TCMALLOC_SKIP_MMAP as well, "
+        "every allocation fails."),
     Row("TCMALLOC_SMALL", kBoolean, "false", &Settings::small, kNoTraits,
         "Trade a little speed for memory: TCMALLOC_RETENTION is 2 MiB, so all thread caches share "
-        "1 MiB; each may have 16 KiB whatever that budget, no hugepages are used, and free memory "
-        "is released within half a second. Other variables that are set take precedence."),
+        "1 MiB, though each may have 16 KiB whatever that budget is. The library requests no "
+        "hugepages and releases free memory within half a second. Other variables that are set "
+        "take precedence."),
     Row("TCMALLOC_SOFT_LIMIT", kBytesOrPercent, "0", {0, kMaxBytes}, &Settings::soft_limit,
         kZeroIsUnlimited,
         "The size that the heap should not exceed, counted like TCMALLOC_HEAP_LIMIT_MB; 0 for no "
-        "limit. The library releases free memory to the OS before the heap grows beyond it, and "
-        "as soon as it is freed while the heap is larger, but no allocation fails. A percentage "
-        "is a share of the memory limit of the control group (container), which is read again "
-        "every few seconds; without such a limit it has no effect."),
+        "limit. The library releases free memory to the OS before the heap grows beyond the limit. "
+        "While the heap is larger, it also releases memory as soon as the program frees it. No "
+        "allocation fails because of this limit. A percentage is a share of the memory limit of "
+        "the control group (container), which is read again every few seconds; without such a "
+        "limit it has no effect."),
     Row("TCMALLOC_STACKTRACE_METHOD", kWord, "auto", &Settings::stack_trace_method, kFullLibrary,
-        "How stack traces are taken, those of gperftools/stacktrace.h included. cfi: by call "
-        "frame information, which compilers write for exceptions and debuggers; the trace ends at "
-        "code that has none. fp: by frame pointers; correct only if all code was compiled with "
-        "-fno-omit-frame-pointer. auto: cfi, and fp from the first code on that has no call frame "
-        "information, or if the C library has no _dl_find_object (before glibc 2.35). none: no "
-        "traces. The other values are gperftools' names for the nearest of these. "
-        "libtcmalloc_minimal has no stack traces."),
+        "How stack traces are taken, those of gperftools/stacktrace.h included. cfi: by call frame "
+        "information, which compilers write for exceptions and debuggers; the trace ends at code "
+        "that has none. fp: by frame pointers; correct only if all code was compiled with "
+        "-fno-omit-frame-pointer. auto: cfi up to the first code that has no call frame "
+        "information, and fp from there on; only fp if the C library has no _dl_find_object "
+        "(before glibc 2.35). none: no traces. The other values are gperftools' names for the "
+        "nearest of these. libtcmalloc_minimal has no stack traces."),
     Row("TCMALLOC_STATS_EVERY", kText, "", &Settings::stats_every, kNoTraits,
         "Write the statistics as a line of JSON at this interval, to stderr, or, with a comma and "
         "a file name after it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
