@@ -290,7 +290,9 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
 bool AddressSpace::BeginMove(const Span* span, const void* p, Length n, MovePlan* plan) {
   bool begun = false;
   const auto begin = [&]() TC_REQUIRES(state_.lock) {
-    begun = state_.moves_in_flight < kMaxMovesAtOnce && span->IsLargeAt(p) &&
+    // Each move in flight may still take one of those that are left.
+    const size_t left = moves_left_.load(std::memory_order_relaxed);
+    begun = state_.moves_in_flight < std::min(kMaxMovesAtOnce, left) && span->IsLargeAt(p) &&
             !span->has_small_object() && PlanMove(*span, n, plan);
     if (!begun) return;
     ++state_.moves_in_flight;

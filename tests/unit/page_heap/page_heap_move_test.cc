@@ -278,16 +278,24 @@ TEST(PageHeapMoveTest, KeepsToTheLimits) {
 TEST(PageHeapMoveTest, MovesAreNumbered) {
   MovingHeap h(HugepageMode::kNever);
   size_t moves = 0;
-  // The heap never has a free span that fits.
+  const auto move = [&](Span*& object) {
+    Span* const moved = h.Move(object, MiB(1) + Length(1));
+    if (moved == nullptr) return;
+    ++moves;
+    object = moved;
+  };
+  // The heap never has a free span that fits. Every second time another thread moves an object
+  // meanwhile, also when one move is left.
   for (size_t i = 0; i < 1100; ++i) {
     Span* object = h.heap.New(MiB(1), SpanState::kLarge);
-    ASSERT_NE(object, nullptr);
-    Span* const moved = h.Move(object, MiB(1) + Length(1));
-    if (moved != nullptr) {
-      ++moves;
-      object = moved;
+    Span* other = h.heap.New(MiB(1), SpanState::kLarge);
+    ASSERT_TRUE(object != nullptr && other != nullptr);
+    if (i % 2 == 0) h.vm.OnNextMap([&] { move(other); });
+    move(object);
+    h.vm.OnNextMap(nullptr);
+    for (Span* each : {object, other}) {
+      ASSERT_TRUE(h.heap.DeleteLargeAt(each, each->start_address()));
     }
-    ASSERT_TRUE(h.heap.DeleteLargeAt(object, object->start_address()));
     h.heap.ReleaseAtLeast(kAllPages);
   }
   EXPECT_EQ(moves, 1000u);
