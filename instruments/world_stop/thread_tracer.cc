@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "instruments/world_stop/thread_state.h"
+#include "os/clock.h"
 
 namespace tcmalloc {
 
@@ -68,7 +69,7 @@ constexpr int kEventStop = 128;
 
 int64_t Nanoseconds() {
   timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  ReadClock(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 

@@ -17,6 +17,7 @@
 #include "instruments/world_stop/memory_reader.h"
 #include "instruments/world_stop/thread_state.h"
 #include "instruments/world_stop/thread_tracer.h"
+#include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 #include "os/memory/virtual_memory.h"
@@ -34,7 +35,7 @@ using WorldFunction = void (*)(void* context, const WorldStop& world);
 
 int64_t MonotonicNs() {
   timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  ReadClock(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 

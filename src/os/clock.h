@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Clocks for policies: cheap, coarse, monotonic. The functions keep errno. Without a vDSO these are
 // system calls; if a sandbox forbids them, the time is 0.
+//
+// They call the kernel's function in the vDSO, not the C library's clock_gettime. Another library
+// may replace that (libfaketime does), allocate in it, and set the time back.
 #pragma once
 
 #include <sys/syscall.h>
@@ -13,29 +16,29 @@
 
 namespace tcmalloc {
 
+// Sets `now` to the time of the clock with that number; leaves it as it is if the kernel refuses.
+void ReadClock(clockid_t clock, timespec* now);
+
 // Milliseconds since some moment before the process started, with the precision of the kernel's
 // clock tick (1 to 10 ms). Cost: a few nanoseconds, no system call where the kernel has a vDSO.
 // Thread safety: any.
 inline int64_t CoarseMilliseconds() {
-  const ErrnoKeeper keeper;
   timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  ReadClock(CLOCK_MONOTONIC_COARSE, &now);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
 // Microseconds since such a moment, with full precision. Cost: some ten nanoseconds more.
 inline int64_t Microseconds() {
-  const ErrnoKeeper keeper;
   timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  ReadClock(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
 // Nanoseconds since 1970.
 inline int64_t WallClockNanoseconds() {
-  const ErrnoKeeper keeper;
   timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
+  ReadClock(CLOCK_REALTIME, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 

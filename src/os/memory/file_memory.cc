@@ -15,6 +15,7 @@
 #include "base/config.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/files.h"
 
@@ -46,7 +47,7 @@ int CreateUnnamedFile(const char* path) {
   for (int i = 0; i < kNameTries; ++i) {
     TextWriter writer(name, sizeof(name));
     writer.Text(path).Text(".");
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    ReadClock(CLOCK_MONOTONIC, &now);
     uint64_t bits = static_cast<uint64_t>(now.tv_nsec) ^ (static_cast<uint64_t>(getpid()) << 20);
     for (size_t j = 0; j < kRandomCharacters; ++j, bits /= 36) {
       const char c = "0123456789abcdefghijklmnopqrstuvwxyz"[bits % 36];
