@@ -3,9 +3,9 @@
 // their tc_ names. Unlike in the ordinary libraries, each form is a separate function, since
 // delete[] must free what new[] allocated.
 //
-// As in the ordinary libraries, the forms other than the four basic ones call the program's basic
-// form where the program has replaced it. The debug library does not know the objects that a basic
-// form of the program allocates.
+// As in the ordinary libraries, the forms other than the basic ones of single objects call the
+// program's basic form where the program has replaced it. The debug library does not know the
+// objects that a basic form of the program allocates.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -85,8 +85,8 @@ void Delete(void* p, size_t size, std::align_val_t alignment, AllocatedBy by, ui
 template <typename... Arguments>
 void* NothrowForm(AllocatedBy by, uintptr_t caller, size_t size, Arguments... alignment) {
   if (ResolveBasicForms()) return NewNothrow(size, alignment..., by, caller);
-  using Basic = void* (*)(size_t, Arguments...);
-  return CallWithoutThrowing(static_cast<Basic>(&::operator new), size, alignment...);
+  return by == kArray ? CallWithoutThrowing(&CallBasicNew<true, Arguments...>, size, alignment...)
+                      : CallWithoutThrowing(&CallBasicNew<false, Arguments...>, size, alignment...);
 }
 
 }  // namespace
@@ -159,13 +159,27 @@ TC_OVERRIDE_OPERATOR(tc_delete_aligned, void operator delete(void*, std::align_v
 
 // The other forms.
 
-TC_REPLACEABLE void* operator new[](size_t size) {
+void* tcmalloc::NewArray(size_t size) {
   return ResolveBasicForms() ? New(size, kArray, Caller()) : ::operator new(size);
 }
-TC_REPLACEABLE void* operator new[](size_t size, std::align_val_t alignment) {
+void* tcmalloc::NewArrayAligned(size_t size, std::align_val_t alignment) {
   return ResolveBasicForms() ? New(size, alignment, kArray, Caller())
                              : ::operator new(size, alignment);
 }
+void tcmalloc::DeleteArray(void* p) noexcept {
+  ResolveBasicForms() ? Delete(p, kArray, Caller()) : ::operator delete(p);
+}
+void tcmalloc::DeleteArrayAligned(void* p, std::align_val_t alignment) noexcept {
+  ResolveBasicForms() ? Delete(p, alignment, kArray, Caller()) : ::operator delete(p, alignment);
+}
+
+TC_OVERRIDE_OPERATOR(_ZN8tcmalloc8NewArrayEv, void* operator new[](size_t))
+TC_OVERRIDE_OPERATOR(_ZN8tcmalloc15NewArrayAlignedEv,
+                     void* operator new[](size_t, std::align_val_t))
+TC_OVERRIDE_OPERATOR(_ZN8tcmalloc11DeleteArrayEv, void operator delete[](void*) noexcept)
+TC_OVERRIDE_OPERATOR(_ZN8tcmalloc18DeleteArrayAlignedEv,
+                     void operator delete[](void*, std::align_val_t) noexcept)
+
 TC_REPLACEABLE void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return NothrowForm(kOne, Caller(), size);
 }
@@ -180,23 +194,17 @@ TC_REPLACEABLE void* operator new[](size_t size, std::align_val_t alignment,
                                     const std::nothrow_t&) noexcept {
   return NothrowForm(kArray, Caller(), size, alignment);
 }
-TC_REPLACEABLE void operator delete[](void* p) noexcept {
-  ResolveBasicForms() ? Delete(p, kArray, Caller()) : ::operator delete(p);
-}
 TC_REPLACEABLE void operator delete(void* p, const std::nothrow_t&) noexcept {
   ResolveBasicForms() ? Delete(p, kOne, Caller()) : ::operator delete(p);
 }
 TC_REPLACEABLE void operator delete[](void* p, const std::nothrow_t&) noexcept {
-  ResolveBasicForms() ? Delete(p, kArray, Caller()) : ::operator delete(p);
+  ResolveBasicForms() ? Delete(p, kArray, Caller()) : ::operator delete[](p);
 }
 TC_REPLACEABLE void operator delete(void* p, size_t size) noexcept {
   ResolveBasicForms() ? Delete(p, size, kOne, Caller()) : ::operator delete(p);
 }
 TC_REPLACEABLE void operator delete[](void* p, size_t size) noexcept {
-  ResolveBasicForms() ? Delete(p, size, kArray, Caller()) : ::operator delete(p);
-}
-TC_REPLACEABLE void operator delete[](void* p, std::align_val_t alignment) noexcept {
-  ResolveBasicForms() ? Delete(p, alignment, kArray, Caller()) : ::operator delete(p, alignment);
+  ResolveBasicForms() ? Delete(p, size, kArray, Caller()) : ::operator delete[](p);
 }
 TC_REPLACEABLE void operator delete(void* p, std::align_val_t alignment,
                                     const std::nothrow_t&) noexcept {
@@ -204,7 +212,7 @@ TC_REPLACEABLE void operator delete(void* p, std::align_val_t alignment,
 }
 TC_REPLACEABLE void operator delete[](void* p, std::align_val_t alignment,
                                       const std::nothrow_t&) noexcept {
-  ResolveBasicForms() ? Delete(p, alignment, kArray, Caller()) : ::operator delete(p, alignment);
+  ResolveBasicForms() ? Delete(p, alignment, kArray, Caller()) : ::operator delete[](p, alignment);
 }
 TC_REPLACEABLE void operator delete(void* p, size_t size, std::align_val_t alignment) noexcept {
   ResolveBasicForms() ? Delete(p, size, alignment, kOne, Caller())
@@ -212,5 +220,5 @@ TC_REPLACEABLE void operator delete(void* p, size_t size, std::align_val_t align
 }
 TC_REPLACEABLE void operator delete[](void* p, size_t size, std::align_val_t alignment) noexcept {
   ResolveBasicForms() ? Delete(p, size, alignment, kArray, Caller())
-                      : ::operator delete(p, alignment);
+                      : ::operator delete[](p, alignment);
 }

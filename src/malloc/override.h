@@ -73,9 +73,20 @@ void tc_delete_aligned(void* p, std::align_val_t alignment) noexcept;
 
 namespace tcmalloc {
 
-// Whether the program replaced one of the four basic forms of operator new and operator delete. The
-// C++ standard defines the other forms by these. If the program replaced one, the other forms must
-// call the program's function, or an object of its operator new would reach our delete.
+// Whether the program replaced one of the eight basic forms of operator new, operator new[] and
+// their operators delete, aligned or not. The C++ standard defines the nothrow and sized forms by
+// these, and the basic array forms by the others. If the program replaced one, the forms that it
+// defines must call the program's function, or an object of its operator new would reach our
+// delete.
+
+// The functions of our basic array forms. Their names in the object file are those of the
+// namespace, the same for 32 and 64 bits, since TC_OVERRIDE_OPERATOR needs such a name.
+void* NewArray(size_t size) __asm__("_ZN8tcmalloc8NewArrayEv");
+void* NewArrayAligned(size_t size,
+                      std::align_val_t alignment) __asm__("_ZN8tcmalloc15NewArrayAlignedEv");
+void DeleteArray(void* p) noexcept __asm__("_ZN8tcmalloc11DeleteArrayEv");
+void DeleteArrayAligned(void* p, std::align_val_t alignment) noexcept
+    __asm__("_ZN8tcmalloc18DeleteArrayAlignedEv");
 
 using BasicNew = void* (*)(size_t);
 using BasicNewAligned = void* (*)(size_t, std::align_val_t);
@@ -108,10 +119,34 @@ inline bool ResolveBasicForms() {
             AddressOf<BasicNewAligned>(&tc_new_aligned) &&
         AddressOf<BasicDelete>(&::operator delete) == AddressOf<BasicDelete>(&tc_delete) &&
         AddressOf<BasicDeleteAligned>(&::operator delete) ==
-            AddressOf<BasicDeleteAligned>(&tc_delete_aligned);
+            AddressOf<BasicDeleteAligned>(&tc_delete_aligned) &&
+        AddressOf<BasicNew>(&::operator new[]) == AddressOf<BasicNew>(&NewArray) &&
+        AddressOf<BasicNewAligned>(&::operator new[]) ==
+            AddressOf<BasicNewAligned>(&NewArrayAligned) &&
+        AddressOf<BasicDelete>(&::operator delete[]) == AddressOf<BasicDelete>(&DeleteArray) &&
+        AddressOf<BasicDeleteAligned>(&::operator delete[]) ==
+            AddressOf<BasicDeleteAligned>(&DeleteArrayAligned);
     basic_forms.store(ours ? Basic::kOurs : Basic::kReplaced, std::memory_order_relaxed);
   }
   return BasicFormsAreOurs();
+}
+
+// Call the basic form of a single object or of an array: the program's where it replaced it.
+template <bool kArray, typename... Alignment>
+void* CallBasicNew(size_t size, Alignment... alignment) {
+  if constexpr (kArray) {
+    return ::operator new[](size, alignment...);
+  } else {
+    return ::operator new(size, alignment...);
+  }
+}
+template <bool kArray, typename... Alignment>
+void CallBasicDelete(void* p, Alignment... alignment) {
+  if constexpr (kArray) {
+    ::operator delete[](p, alignment...);
+  } else {
+    ::operator delete(p, alignment...);
+  }
 }
 
 }  // namespace tcmalloc

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program with its own operator new and delete. It replaces the two basic forms only, and keeps a
-// header before each object. [new.delete] says that the other unaligned forms, also those of a
-// preloaded library, call these two. If one of them freed such an object directly, it would free a
-// pointer into the middle of an object.
+// A program with its own operator new and delete, or with ARRAYS new[] and delete[]. It replaces
+// the two basic forms only, and keeps a header before each object. [new.delete] says that the other
+// unaligned forms, also those of a preloaded library, call these two. If one of them freed such an
+// object directly, it would free a pointer into the middle of an object.
 #include <initializer_list>
 #include <new>
 
 #include "../check.h"
+
+#ifdef ARRAYS
+#define BASIC(name) operator name[]
+#else
+#define BASIC(name) operator name
+#endif
 
 namespace {
 
@@ -17,7 +23,7 @@ long live;
 
 }  // namespace
 
-void* operator new(size_t size) {
+void* BASIC(new)(size_t size) {
   char* object = static_cast<char*>(Malloc(size + kHeader));
   if (object == nullptr) throw std::bad_alloc();
   memcpy(object, &kMagic, sizeof(kMagic));
@@ -25,7 +31,7 @@ void* operator new(size_t size) {
   return object + kHeader;
 }
 
-void operator delete(void* pointer) noexcept {
+void BASIC(delete)(void* pointer) noexcept {
   if (pointer == nullptr) return;
   char* object = static_cast<char*>(pointer) - kHeader;
   CHECK(memcmp(object, &kMagic, sizeof(kMagic)) == 0);
@@ -51,17 +57,16 @@ void GoesThrough(Allocate allocate, Release release) {
 int main() {
   RequireLibraryUnderTest();
   const long at_start = live;
-  auto plain = [](size_t n) { return [n] { return ::operator new(n); }; };
+  auto plain = [](size_t n) { return [n] { return ::BASIC(new)(n); }; };
   auto array = [](size_t n) { return [n] { return ::operator new[](n); }; };
   for (size_t n : {size_t{1}, size_t{100}, size_t{5000}, size_t{300000}}) {
-    GoesThrough(plain(n), [](void* p) { ::operator delete(p); });
-    GoesThrough(plain(n), [n](void* p) { ::operator delete(p, n); });
-    GoesThrough(plain(n), [](void* p) { ::operator delete(p, std::nothrow); });
+    GoesThrough(plain(n), [](void* p) { ::BASIC(delete)(p); });
+    GoesThrough(plain(n), [n](void* p) { ::BASIC(delete)(p, n); });
+    GoesThrough(plain(n), [](void* p) { ::BASIC(delete)(p, std::nothrow); });
     GoesThrough(array(n), [](void* p) { ::operator delete[](p); });
     GoesThrough(array(n), [n](void* p) { ::operator delete[](p, n); });
     GoesThrough(array(n), [](void* p) { ::operator delete[](p, std::nothrow); });
-    GoesThrough([n] { return ::operator new(n, std::nothrow); },
-                [](void* p) { ::operator delete(p); });
+    GoesThrough([n] { return ::BASIC(new)(n, std::nothrow); }, [](void* p) { ::BASIC(delete)(p); });
     GoesThrough([n] { return ::operator new[](n, std::nothrow); },
                 [](void* p) { ::operator delete[](p); });
   }
