@@ -197,8 +197,8 @@ def losses(timed, derived, ours, others):
     behind = sorted((name for name, ratio in ratios.items() if ratio.interval.low > 1),
                     key=lambda name: -ratios[name].median)
     ahead = sum(ratio.interval.high < 1 for ratio in ratios.values())
-    left_out = f", also {', '.join(others)}" if others else ""
-    text = (f"Compared with the best peer of each row (of all that were measured{left_out}) this library is faster in {ahead} rows, "
+    included = f" (including {', '.join(others)})" if others else ""
+    text = (f"Compared with the best peer of each row{included} this library is faster in {ahead} rows, "
             f"level in {len(ratios) - ahead - len(behind)} and slower in {len(behind)}")
     most = [f"`{name}` ({ratios[name].median:.2f})" for name in behind[:3]]
     return text + (f". Its largest costs relative to the best peer's: {', '.join(most)}."
@@ -276,7 +276,7 @@ def pauses_part(part):
 def pauses_in_words(data, path, folder):
     root = root_of(path)
     return (f"With 1 GiB, `objects` stops a process of 64 threads for {pauses.objects_pause(root)} ms; `leaks` stops one of two threads for "
-            f"{pauses.leaks_pause(root)} ms, `leaks --snapshot` for {pauses.figure(root, 'snapshot-pauses', pauses.SNAPSHOT, {'heap, GiB': '1'})} ms.")
+            f"{pauses.leaks_pause(root)} ms, `leaks --snapshot` for {pauses.snapshot_pause(root)} ms.")
 
 
 PARTS = {"in-short": in_short_part, "index-build": index_build_part, "pauses-in-words": pauses_in_words,

@@ -12,7 +12,7 @@ LEAKS = "tcmalloc leaks: pause, ms"
 # Maps a part of a document to a column that only its table has, and to {column: its name in the document}.
 SHOWN = {
     "pauses": ("99 %, ms", {name: name for name in ("command", "threads", "heap, GiB", "copied, MiB", "median, ms", "99 %, ms",
-                                                          "most, ms")}),
+                                                    "most, ms")}),
     "leak-pauses": (OWN, {
         "heap, GiB": "heap, GiB", "copied, MiB": "copied, MiB", LEAKS: "pause of `leaks`, ms",
         "whole search, ms": "whole search of `leaks`, ms", OWN: "pause of the library's own checker, ms"}),
@@ -71,3 +71,8 @@ def objects_pause(root):
 def leaks_pause(root):
     """The pause of `leaks` for 1 GiB, in milliseconds."""
     return figure(root, "leak-pauses", LEAKS, {"heap, GiB": "1"})
+
+
+def snapshot_pause(root):
+    """The pause of `leaks --snapshot` for 1 GiB, in milliseconds."""
+    return figure(root, "snapshot-pauses", SNAPSHOT, {"heap, GiB": "1"})

@@ -67,12 +67,6 @@ constexpr long kSeize = 0x4206;
 constexpr long kInterrupt = 0x4207;
 constexpr int kEventStop = 128;
 
-int64_t Nanoseconds() {
-  timespec now = {};
-  ReadClock(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 // A ptrace request that reads nothing from the thread. Returns 0 or an errno.
 int Ptrace(long request, int thread_id, long data) {
   return syscall(SYS_ptrace, request, thread_id, nullptr, data) == 0 ? 0 : errno;

@@ -33,12 +33,6 @@ constexpr int kSetPtracer = 0x59616d61;
 
 using WorldFunction = void (*)(void* context, const WorldStop& world);
 
-int64_t MonotonicNs() {
-  timespec now = {};
-  ReadClock(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 // TaskStack is the stack of a task that the library starts. It has a guard page, the stack, and
 // above it the stack of the task's fault handlers (instruments/world_stop/memory_reader.h).
 //
@@ -193,7 +187,7 @@ void Attempt::RunTaskAndWait(const TaskStack& stack, int64_t patience_ns) {
 
 // From here until the task has ended, it uses errno and all other thread-local storage.
 void Attempt::AwaitTask(int task, int64_t patience_ns) {
-  const int64_t deadline = MonotonicNs() + patience_ns;
+  const int64_t deadline = Nanoseconds() + patience_ns;
   phase_.Set(StopPhase::kStopping);
   phase_.Wake();
   int status = 0;
@@ -201,7 +195,7 @@ void Attempt::AwaitTask(int task, int64_t patience_ns) {
   for (;;) {
     const StopPhase::Value phase = phase_.Get();
     if (phase != StopPhase::kStopping && phase != StopPhase::kAwaiting) break;
-    const int64_t left = deadline - MonotonicNs();
+    const int64_t left = deadline - Nanoseconds();
     if (left <= 0 && phase_.Change(StopPhase::kAwaiting, StopPhase::kAbandoned)) {
       // The kernel resumes the threads to which the task is attached.
       RawCall(SYS_kill, task, SIGKILL);
@@ -247,7 +241,7 @@ bool Attempt::RunTask() {
   if (!HandleFaults(fault_stack_, kFaultStackBytes, phase_.fatal_signal())) {
     return Fail(StopOutcome::kForbidden, errno);
   }
-  const int64_t begin_ns = MonotonicNs();
+  const int64_t begin_ns = Nanoseconds();
   if (kind_ != Kind::kCallerOnly && !StopOthers()) {
     Fail(tracer_.outcome(), tracer_.error());
     tracer_.ResumeAll();
@@ -262,7 +256,7 @@ bool Attempt::RunTask() {
   }
   function_(context_, world);
   tracer_.ResumeAll();
-  result_ = {StopOutcome::kDone, 0, MonotonicNs() - begin_ns, 0};
+  result_ = {StopOutcome::kDone, 0, Nanoseconds() - begin_ns, 0};
   return true;
 }
 

@@ -36,14 +36,14 @@ TC_SLOW_PATH void DeleteArrayBySingleForm(void* p, std::align_val_t alignment) {
 template <AllocationKind kKind>
 TC_SLOW_PATH void* NewNothrowByBasicForm(size_t size) {
   if (ResolveBasicForms()) return NewNothrowSlow<kKind>(size);
-  return CallWithoutThrowing(&CallBasicNew < kKind == kArray >, size);
+  return CallWithoutThrowing(&CallBasicNew<(kKind == kArray)>, size);
 }
 template <AllocationKind kKind>
 TC_SLOW_PATH void* NewNothrowByBasicForm(size_t size, std::align_val_t alignment) {
   if (ResolveBasicForms()) {
     return NewAlignedNothrow(size, static_cast<size_t>(alignment), kKind);
   }
-  return CallWithoutThrowing(&CallBasicNew < kKind == kArray, std::align_val_t >, size, alignment);
+  return CallWithoutThrowing(&CallBasicNew<(kKind == kArray), std::align_val_t>, size, alignment);
 }
 template <AllocationKind kKind>
 TC_SLOW_PATH void DeleteByBasicForm(void* p) {

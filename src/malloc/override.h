@@ -73,12 +73,6 @@ void tc_delete_aligned(void* p, std::align_val_t alignment) noexcept;
 
 namespace tcmalloc {
 
-// Whether the program replaced one of the eight basic forms of operator new, operator new[] and
-// their operators delete, aligned or not. The C++ standard defines the nothrow and sized forms by
-// these, and the basic array forms by the others. If the program replaced one, the forms that it
-// defines must call the program's function, or an object of its operator new would reach our
-// delete.
-
 // The functions of our basic array forms. Their names in the object file are those of the
 // namespace, the same for 32 and 64 bits, since TC_OVERRIDE_OPERATOR needs such a name.
 void* NewArray(size_t size) __asm__("_ZN8tcmalloc8NewArrayEv");
@@ -87,6 +81,12 @@ void* NewArrayAligned(size_t size,
 void DeleteArray(void* p) noexcept __asm__("_ZN8tcmalloc11DeleteArrayEv");
 void DeleteArrayAligned(void* p, std::align_val_t alignment) noexcept
     __asm__("_ZN8tcmalloc18DeleteArrayAlignedEv");
+
+// Whether the program replaced one of the eight basic forms of operator new, operator new[] and
+// their operators delete, aligned or not. The C++ standard defines the nothrow and sized forms by
+// these, and the basic array forms by the others. If the program replaced one, the forms that it
+// defines must call the program's function, or an object of its operator new would reach our
+// delete.
 
 using BasicNew = void* (*)(size_t);
 using BasicNewAligned = void* (*)(size_t, std::align_val_t);

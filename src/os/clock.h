@@ -35,6 +35,13 @@ inline int64_t Microseconds() {
   return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
 }
 
+// Nanoseconds since such a moment, with full precision.
+inline int64_t Nanoseconds() {
+  timespec now = {};
+  ReadClock(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 // Nanoseconds since 1970.
 inline int64_t WallClockNanoseconds() {
   timespec now = {};

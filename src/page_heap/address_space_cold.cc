@@ -346,7 +346,6 @@ Span* AddressSpace::ReplaceBy(Span* added, PageId place, const MovePlan& plan, S
 }
 
 Span* AddressSpace::Move(Span* span, const void* p, Length n, void** sample, Length* freed) {
-  if (moves_left_.load(std::memory_order_relaxed) == 0) return nullptr;
   MovePlan plan;
   if (!BeginMove(span, p, n, &plan)) return nullptr;
   Mapping mapping = MapForMove(*span, plan);

@@ -43,12 +43,10 @@ uint64_t FileSizeLimit() {
 // to guess: an existing file or link is never opened.
 int CreateUnnamedFile(const char* path) {
   char name[kMaxName];
-  timespec now = {};
   for (int i = 0; i < kNameTries; ++i) {
     TextWriter writer(name, sizeof(name));
     writer.Text(path).Text(".");
-    ReadClock(CLOCK_MONOTONIC, &now);
-    uint64_t bits = static_cast<uint64_t>(now.tv_nsec) ^ (static_cast<uint64_t>(getpid()) << 20);
+    uint64_t bits = static_cast<uint64_t>(Nanoseconds()) ^ (static_cast<uint64_t>(getpid()) << 20);
     for (size_t j = 0; j < kRandomCharacters; ++j, bits /= 36) {
       const char c = "0123456789abcdefghijklmnopqrstuvwxyz"[bits % 36];
       writer.Text({&c, 1});

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <time.h>
 
 #include <new>
@@ -20,8 +21,8 @@ void free_aligned_sized(void* object, size_t alignment, size_t size) noexcept __
 void cfree(void* object) noexcept __attribute__((weak));
 }
 
-// The C library's functions as they behave if neither a vDSO nor the kernel serves them. This
-// program exports them, so they are found before the C library's.
+// The C library's function as it behaves if neither a vDSO nor the kernel serves it. This program
+// exports it, so it is found before the C library's.
 static int processor_calls;
 static int clock_calls;
 
@@ -31,8 +32,7 @@ extern "C" __attribute__((visibility("default"))) int sched_getcpu() noexcept {
   return -1;
 }
 
-// A clock that another library replaced may allocate, as libfaketime's does: the allocator must not
-// call it.
+// The allocator must not call a replaced clock, since that may allocate (libfaketime's does).
 extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t, timespec*) noexcept {
   __atomic_fetch_add(&clock_calls, 1, __ATOMIC_RELAXED);
   errno = EPERM;
@@ -93,6 +93,8 @@ int main() {
   UseAll();
   FreeInThread();
   CHECK(processor_calls > 0);
+  // The time comes from the vDSO, not from a system call.
+  RefuseCalls(getauxval(AT_SYSINFO_EHDR) != 0 ? "clock_gettime=kill" : "clock_gettime=EPERM");
   RefuseCalls("madvise=EPERM membarrier=EPERM getcpu=EPERM rt_sigprocmask=EPERM");
   UseAll();
   FreeInThread();
