@@ -108,9 +108,9 @@ def test_ends(test):
         test.expect_equal(command.returncode, 0, "exit status after Ctrl-C")
     with test.start("held") as process, subprocess.Popen([test.command, "doctor", str(process.pid), "--for", "6s"], text=True,
                                                          env=clean_environment(), stderr=subprocess.PIPE) as command:
-        files = pathlib.Path(f"/proc/{command.pid}/fd")
-        wait_until(lambda: any(file.resolve().name == "mem" for file in files.iterdir()), "it reads")
-        test.expect_equal((files / "../oom_score_adj").read_text(), "1000\n", "the kernel kills the command first")
+        folder = f"/proc/{command.pid}/"
+        wait_until(lambda: "/mem\n" in subprocess.run(["ls", "-l", folder + "fd"], capture_output=True, text=True).stdout, "it reads")
+        test.expect_equal(pathlib.Path(folder + "oom_score_adj").read_text(), "1000\n", "the kernel kills the command first")
         process.process.kill()
         test.expect_equal(command.communicate(timeout=TIMEOUT_S)[1], f"tcmalloc: process {process.pid} (process_doctor) ended meanwhile\n",
                           "the process ends while it is read")
