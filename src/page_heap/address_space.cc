@@ -58,10 +58,12 @@ bool AddressSpace::GrowBy(Length n, bool hugepages, HugepageMode mode) {
 Mapping AddressSpace::MapNew(Length n, size_t alignment) {
   Mapping mapping = vm_.Map(n.bytes(), alignment);
   if (mapping.start == nullptr) {
+    const int64_t now_ms = now_ms_();
     // The refusal of more than the heap ever had shows no shortage: unmapping could not serve it.
     const SpinLockHolder holder(state_.lock);
     if (unmap_when_short_ && n.bytes() <= state_.store.counts.peak_system_bytes) {
       state_.hints.address_space_is_short.Set(true);
+      refused_ms_ = now_ms;
     }
     return mapping;
   }
@@ -109,19 +111,29 @@ void AddressSpace::StopHugepagesAt(PageId page, bool in_used_span) {
   PageRange range = {HugepageStart(page), HugepageEnd(page)};
   {
     const SpinLockHolder holder(state_.lock);
+    Hugepage& hugepage = state_.store.hugepages().Of(page);
+    hugepage.holes |= in_used_span;
+    if (!hugepage.advised) return;
+  }
+  // Makes room to remember this one.
+  ResumeHugepages();
+  {
+    const SpinLockHolder holder(state_.lock);
     HugepageCounts& hugepages = state_.store.hugepages();
-    hugepages.Of(page).holes |= in_used_span;
     if (!hugepages.Of(page).advised) return;
-    // The hugepages around it in its block that were asked for. A block lies in one leaf of the
-    // page map.
-    const PageId begin(page.index() & ~(kStoppedAtOnce.pages() - 1));
-    const PageId end = begin + kStoppedAtOnce;
-    while (range.first > begin && hugepages.Of(range.first - Length(1)).advised) {
-      range.first = range.first - kHugepagePages;
+    if (num_stopped_ == kStoppedRemembered) {
+      // The hugepages around it in its block that were asked for. A block lies in one leaf of the
+      // page map.
+      const PageId begin(page.index() & ~(kStoppedAtOnce.pages() - 1));
+      const PageId end = begin + kStoppedAtOnce;
+      while (range.first > begin && hugepages.Of(range.first - Length(1)).advised) {
+        range.first = range.first - kHugepagePages;
+      }
+      while (range.end < end && hugepages.Of(range.end).advised) range.end += kHugepagePages;
+    } else {
+      stopped_[num_stopped_++] = range;
     }
-    while (range.end < end && hugepages.Of(range.end).advised) range.end += kHugepagePages;
     hugepages.MarkAdvised(range, false);
-    if (num_stopped_ < kStoppedRemembered) stopped_[num_stopped_++] = range;
   }
   vm_.AdviseHugepages(range.start_address(), range.bytes(), false);
 }

@@ -26,8 +26,11 @@
 
 namespace tcmalloc {
 
-// After splitting a hugepage, the heap advises the OS against hugepages in this much memory around
-// it, a power of two. Each advice may cost two mappings.
+// After splitting a hugepage, the heap advises the OS against it. Each advice may cost two
+// mappings, so it remembers no more than kStoppedRemembered hugepages, to ask for them again later.
+// With more it advises against all hugepages in this much memory around the split one, a power of
+// two, for good.
+inline constexpr size_t kStoppedRemembered = 256;
 inline constexpr Length kStoppedAtOnce = Length::ForBytes(64_MiB);
 static_assert(std::has_single_bit(kStoppedAtOnce.pages()));
 
@@ -53,12 +56,14 @@ inline constexpr size_t kMaxMovesAtOnce = 8;
 
 class AddressSpace {
  public:
-  AddressSpace(PageState& state, VirtualMemory& vm, PageMap& page_map, bool unmap_when_short)
+  AddressSpace(PageState& state, VirtualMemory& vm, PageMap& page_map,
+               const PageHeapOptions& options)
       : state_(state),
         vm_(vm),
         page_map_(page_map),
         granule_(Length::ForBytes(vm.hardware_page_size())),
-        unmap_when_short_(unmap_when_short) {}
+        unmap_when_short_(options.unmap_when_short),
+        now_ms_(options.now_ms) {}
 
   // Gets memory from the OS, enough for a request of `n` pages at a multiple of `alignment`.
   [[nodiscard]] bool Grow(Length n, Length alignment) TC_EXCLUDES(state_.lock);
@@ -91,10 +96,10 @@ class AddressSpace {
   // forked in the middle of a pass or a move of this thread, which goes on.
   void RestoreAfterForkInChild();
 
-  // Advises the OS against hugepages around `page`, which is about to be released while other pages
+  // Advises the OS against the hugepage of `page`, which is about to be released while other pages
   // of its hugepage stay in use. Else khugepaged would make the hugepage whole again (unless its
   // max_ptes_none is 0), and so would the first write to any other page of it that was never
-  // written to. Works in blocks of kStoppedAtOnce, because each advice may cost two mappings.
+  // written to. First takes back the advice that is no longer needed.
   // `in_used_span`: the page is a free one inside a used span; then the OS is asked for hugepages
   // again only after no page of the hugepage is in use any more.
   void StopHugepagesAt(PageId page, bool in_used_span) TC_EXCLUDES(state_.lock);
@@ -103,8 +108,10 @@ class AddressSpace {
   // refused `max_refusals` spans. It refuses memory from sbrk, and any when there are too many
   // mappings.
   void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(state_.lock);
-  // To be called once the OS has refused a mapping: unmaps free memory when it is more than half of
-  // the heap. The rest of the process needs address space too, for example for thread stacks.
+  // To be called after a free while address space is short: unmaps free memory when it is more than
+  // half of the heap. The rest of the process needs address space too, for example for thread
+  // stacks. Address space is short until kReleaseMemoryMs after the OS has last refused a mapping:
+  // a limit may have been raised, and memory that is mapped anew each time costs page faults.
   void UnmapWhenShort() TC_EXCLUDES(state_.lock);
 
   // See PageHeap::MoveLargeAt. `*freed`: what Governor::NoteFreed returned.
@@ -115,8 +122,6 @@ class AddressSpace {
   bool is_moving() const TC_NO_THREAD_SAFETY_ANALYSIS { return state_.moves_in_flight > 0; }
 
  private:
-  static constexpr size_t kStoppedRemembered = 64;
-
   // Which parts of an object are copied and which are moved. In the order of addresses, the old
   // place has a head, which is copied, a part that is moved, and the rest, which is copied. The new
   // mapping has `front` free pages and then the same three parts. Hugepages are moved whole.
@@ -190,6 +195,7 @@ class AddressSpace {
   PageMap& page_map_;
   const Length granule_;  // pages of ours in a hardware page, at least 1
   const bool unmap_when_short_;
+  int64_t (*const now_ms_)();
 
   // On their way to the OS.
   IntrusiveList<Span> in_flight_ TC_GUARDED_BY(state_.lock);
@@ -200,6 +206,8 @@ class AddressSpace {
   std::array<uint32_t, kMaxMovesAtOnce> moving_threads_ TC_GUARDED_BY(state_.lock) = {};
   uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
   size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
+  // When the OS last refused a mapping that set PageHints::address_space_is_short.
+  int64_t refused_ms_ TC_GUARDED_BY(state_.lock) = 0;
   // Where the OS was advised against hugepages, as far as there is room to remember it.
   std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(state_.lock) = {};
   size_t num_stopped_ TC_GUARDED_BY(state_.lock) = 0;

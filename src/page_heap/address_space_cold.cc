@@ -190,10 +190,15 @@ void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void AddressSpace::UnmapWhenShort() {
+  const int64_t now_ms = now_ms_();
   size_t free_bytes;
   size_t system_bytes;
   {
     const SpinLockHolder holder(state_.lock);
+    if (now_ms - refused_ms_ > kReleaseMemoryMs) {
+      state_.hints.address_space_is_short.Set(false);
+      return;
+    }
     system_bytes = state_.store.counts.system_bytes;
     free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
   }

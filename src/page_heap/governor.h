@@ -55,8 +55,8 @@ struct PageHints {
   // As ReleasePolicy::rate().
   Relaxed<double> release_rate{kDefaultReleaseRate};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
-  // The OS has refused a mapping that was no longer than the heap has been, so free memory may be
-  // unmapped.
+  // Within the last kReleaseMemoryMs the OS has refused a mapping that was no longer than the heap
+  // has been, so free memory may be unmapped.
   Relaxed<bool> address_space_is_short{false};
   // No thread runs idle release, so threads of the program do it: PageHeap::ReleaseIdle.
   Relaxed<bool> unattended{false};

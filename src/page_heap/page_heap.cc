@@ -30,7 +30,7 @@ PageHeap::PageHeap(VirtualMemory& vm, PageMap& page_map, MetadataArena& arena,
       unmap_when_short_(options.unmap_when_short),
       page_map_(page_map),
       state_(page_map, arena, granule_, options),
-      address_space_(state_, vm, page_map, options.unmap_when_short) {}
+      address_space_(state_, vm, page_map, options) {}
 
 template <typename Decide>
 bool PageHeap::WithinLimits(LimitPass& pass, Decide decide) {
@@ -239,7 +239,7 @@ void PageHeap::ReleaseAfterFreeing(Length freed) {
     // Only memory that was freed since the last release is still backed.
     address_space_.Release({.length = SpanStore::kMaxLength});
   } else if (freed > Length(0)) {
-    ReleaseDue(kReleaseSlice, false);
+    ReleaseDue(kReleaseSlice);
   }
   if (hints().near_soft_limit.value()) ReleaseAboveSoftLimit();
   if (hints().address_space_is_short.value()) address_space_.UnmapWhenShort();
@@ -252,7 +252,7 @@ TC_SLOW_PATH void PageHeap::ReleaseIdleSlow() {
   const int64_t now_ms = now_ms_();
   if (now_ms - looked_ms_.value() < kLookEveryMs) return;
   // Slice by slice, one in each call, so that no call takes long.
-  if (ReleaseDue(kReleaseSlice, false) == Length(0)) looked_ms_.Set(now_ms);
+  if (ReleaseDue(kReleaseSlice) == Length(0)) looked_ms_.Set(now_ms);
 }
 
 TC_SLOW_PATH void PageHeap::ReleaseAboveSoftLimit() {
@@ -329,9 +329,8 @@ Length PageHeap::ReleaseAtLeast(Length n) {
   return address_space_.Release({.length = n, .max_refusals = SIZE_MAX});
 }
 
-Length PageHeap::ReleaseDue(Length most, bool idle) {
+Length PageHeap::ReleaseDue(Length most) {
   const int64_t now_ms = now_ms_();
-  if (idle) DrainSpanCaches();
   ReleasePlan plan;
   {
     const SpinLockHolder holder(state_.lock);

@@ -106,8 +106,8 @@ class PageHeap {
   Length ReleaseAtLeast(Length n);
   // Makes one decision about release and releases what is due now, at most `most` pages, rounded;
   // returns the number of pages. Delete does this by itself, a slice at a time; other callers do it
-  // for times when no thread frees. With `idle`, it drains the kept spans first.
-  Length ReleaseDue(Length most, bool idle);
+  // for times when no thread frees.
+  Length ReleaseDue(Length most);
   // To be called on slow paths, without locks. Where no thread runs idle release, this releases
   // a slice of what has become due, after a look at the clock.
   void ReleaseIdle() {

@@ -76,8 +76,8 @@ struct PageState {
             .backed_bytes = store.counts.system_bytes - store.free(SpanStore::kReleased).bytes() +
                             arena.mapped_bytes()};
   }
-  // More is in use, and `fresh` pages of it were not backed. Where there are any, the free backed
-  // memory counts as needed too: no part of it was long enough. `now_ms`: 0 if it is not known.
+  // More is in use, and `fresh` pages of it were not backed. Where there are any, no part of the
+  // free backed memory was long enough: see DemandHistory. `now_ms`: 0 if it is not known.
   void NoteDemand(Length fresh, int64_t now_ms = 0) TC_REQUIRES(lock) {
     const Length in_use = store.NoteInUse();
     hints.in_use_bytes.Set(in_use.bytes());

@@ -49,13 +49,19 @@ inline constexpr size_t kReleasePart = 8;
 inline constexpr Length kMaxReleasePart = Length::ForBytes(1_GiB);
 static_assert(kMaxReleasePart >= kReleaseSlice && kMaxReleasePart.bytes() % 2_MiB == 0);
 
-// DemandHistory: the most that was in use at once during the last kDemandWindows windows of time.
+// DemandHistory: the most that was in use at once during the last kDemandWindows windows of time,
+// with the free memory that was in pieces too short to be used. Of this it counts no more than the
+// window's fresh pages: they are what the short pieces cost. Else one request for a long piece
+// would keep all of a fragmented heap's free memory for the next seconds.
+//
 // Pure arithmetic: the caller brings the time. Thread safety: none.
 class DemandHistory {
  public:
-  // `in_use` pages are in use. To be called when there are more than before.
-  void Record(Length in_use) {
-    if (in_use > recorded_) recorded_ = in_use;
+  // `in_use` pages are in use, and `unfit` free backed pages could not serve the last request,
+  // which took `fresh` pages that were not backed. To be called when one of them may have grown.
+  void Record(Length in_use, Length unfit = Length(0), Length fresh = Length(0)) {
+    fresh_ += fresh;
+    recorded_ = std::max(recorded_, in_use + std::min(unfit, fresh_));
   }
 
   // The time is `now_ms`, and `in_use` pages are in use. A peak that was recorded since the last
@@ -70,6 +76,7 @@ class DemandHistory {
         current_ = (current_ + 1) % kDemandWindows;
         peaks_[current_] = in_use;
       }
+      fresh_ = Length(0);
     }
     Record(in_use);
     if (recorded_ > peaks_[current_]) peaks_[current_] = recorded_;
@@ -88,6 +95,8 @@ class DemandHistory {
   std::array<Length, kDemandWindows> peaks_{};
   // The most since the last Advance.
   Length recorded_;
+  // Since the last window ended.
+  Length fresh_;
   size_t current_ = 0;
   int64_t window_start_ms_ = 0;
 };
@@ -180,12 +189,10 @@ class ReleasePolicy {
   double rate() const { return rate_; }
   void SetRate(double rate) { rate_ = rate; }
 
-  // `in_use` pages are in use, and `unfit` free backed pages could not serve the last request,
-  // which took `fresh` pages that were not backed. To be called when one of them may have grown.
-  // `now_ms`: 0 if it is not known.
+  // See DemandHistory::Record. `now_ms`: 0 if it is not known.
   void Demand(Length in_use, Length unfit = Length(0), Length fresh = Length(0),
               int64_t now_ms = 0) {
-    history_.Record(in_use + unfit);
+    history_.Record(in_use, unfit, fresh);
     if (fresh == Length(0)) return;
     if (now_ms > 0) budget_.Advance(now_ms, rate_);
     budget_.Fault(fresh);
@@ -224,7 +231,6 @@ class ReleasePolicy {
   }
 
   double rate_ = kDefaultReleaseRate;
-  // The demand, with free memory that was too short to serve it.
   DemandHistory history_;
   RegretBudget budget_;
   Length freed_;

@@ -42,13 +42,17 @@ bool IdleRelease::RunPass(Heap& heap, uint32_t frees) {
   const double rate = heap.page_heap.governor()->release_rate();
   bool released = false;
   heap.registry.FollowRetention();
-  // A flush may be what makes a release pending.
-  const bool in_use = idle && rate > 0 && heap.registry.FlushIdle().in_use;
+  bool in_use = false;
+  if (idle && rate > 0) {
+    // These may be what makes a release pending.
+    in_use = heap.registry.FlushIdle().in_use;
+    heap.page_heap.DrainSpanCaches();
+  }
   if (IsReleasePending(heap.page_heap)) {
     // Pages are released slice by slice. For each slice the pages due are computed again, so that a
     // program that starts to allocate again keeps the rest.
     while ((stop_ == nullptr || stop_->load(std::memory_order_relaxed) == 0) &&
-           heap.page_heap.ReleaseDue(kReleaseSlice, idle) > Length(0)) {
+           heap.page_heap.ReleaseDue(kReleaseSlice) > Length(0)) {
       released = true;
     }
   }

@@ -169,7 +169,7 @@ TEST(PageHeapHugepagesTest, AFewFreePagesStayInHugepagesThatAreInUse) {
     }
     for (size_t i = 0; i < spans.size(); i += in_use_pages > 100 ? 4 : 1) h.heap.Delete(spans[i]);
     for (HugeHeap::clock_ms = 1; HugeHeap::clock_ms < 60'000; HugeHeap::clock_ms += 100) {
-      h.heap.ReleaseDue(kAllPages, true);
+      h.heap.ReleaseDue(kAllPages);
     }
     // In one case 280 pages are free and 4,840 in use, in the other 4,320 are free and 800 in use.
     EXPECT_EQ(h.heap.GetStats().hugepages_split > 0, in_use_pages < 100) << in_use_pages;
@@ -200,6 +200,30 @@ TEST(PageHeapHugepagesTest, SplitHugepagesStaySplitUntilTheHeapGrows) {
   h.New(kHugePages);
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, h.heap.GetStats().system_bytes);
   EXPECT_EQ(h.Count(Kind::kHugepages), 4u);
+  h.CheckResidency();
+}
+
+TEST(PageHeapHugepagesTest, OnlySplitHugepagesStopBeingOnes) {
+  HugeHeap h(Length(0));
+  std::vector<Span*> spans;
+  for (int i = 0; i < 20; ++i) spans.push_back(h.New(kHugePages));
+  // The end of every fourth one stays in use.
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (i % 4 == 0) {
+      EXPECT_TRUE(h.heap.ResizeLargeAt(spans[i], spans[i]->start_address(), Length(10)));
+    } else {
+      h.heap.Delete(spans[i]);
+    }
+  }
+  h.heap.ReleaseAtLeast(kAllPages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 15 * kHugepageSize);
+  // They are asked for again before another one is split: all of them are in use, or released.
+  Span* other = nullptr;
+  for (size_t i = 0; i < spans.size(); i += 4) other = h.New(4 * kHugePages - 10);
+  ASSERT_EQ(h.heap.GetStats().system_bytes, spans.size() * kHugepageSize) << "it did not grow";
+  EXPECT_TRUE(h.heap.ResizeLargeAt(other, other->start_address(), Length(kHugePages)));
+  h.heap.ReleaseAtLeast(kAllPages);
+  EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 19 * kHugepageSize);
   h.CheckResidency();
 }
 
@@ -317,7 +341,7 @@ TEST_P(PageHeapHugepagesFuzzTest, ReleasedPagesAreNotBacked) {
     } else if (what < 98) {
       HugeHeap::clock_ms += static_cast<int64_t>(random.Below(3000));
       h.heap.governor()->SetReleaseRate(static_cast<double>(random.Below(3)));
-      h.heap.ReleaseDue(Length(random.Between(1, 4000)), random.OneIn(2));
+      h.heap.ReleaseDue(Length(random.Between(1, 4000)));
     } else {
       h.vm.FailRelease(random.Between(1, 3));
       h.vm.FailMap(random.Between(1, 3), random.Between(1, 3));

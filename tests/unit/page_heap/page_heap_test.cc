@@ -85,9 +85,9 @@ TEST_F(PageHeapTest, ADueReleaseEndsAfterSomeRefusals) {
   for (Span* const span : spans) heap_.Delete(span);
   heap_.governor()->SetReleaseRate(1);
   clock_ms_ = 100'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages), Length(0));
   clock_ms_ = 200'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAllPages, false), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages), Length(0));
   EXPECT_GT(vm_.release_calls(), 0u);
   EXPECT_LE(vm_.release_calls(), 64u);
   heap_.store()->CheckInvariants();
@@ -475,9 +475,9 @@ TEST_F(PageHeapTest, WithoutReleasingNothingIsReleased) {
   New(1);
   heap_.Delete(a);
   clock_ms_ = 100'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAllPages, true), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages), Length(0));
   clock_ms_ = 200'000;
-  EXPECT_EQ(heap_.ReleaseDue(kAllPages, true), Length(0));
+  EXPECT_EQ(heap_.ReleaseDue(kAllPages), Length(0));
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(0));
   EXPECT_EQ(vm_.release_calls(), 0u);
   EXPECT_FALSE(IsReleasePending(heap_));
@@ -555,6 +555,17 @@ TEST_F(PageHeapUnmapTest, ARequestForMoreThanTheHeapEverHadShowsNoShortage) {
   EXPECT_EQ(heap_.New(Length(300), SpanState::kLarge), nullptr);
   EXPECT_TRUE(hints.address_space_is_short.value());
   heap_.Delete(most);
+}
+
+TEST_F(PageHeapUnmapTest, AShortageEndsSomeTimeAfterTheLastRefusal) {
+  for (const int64_t passed_ms : {kReleaseMemoryMs, kReleaseMemoryMs + 1}) {
+    Span* const most = New(400);
+    EXPECT_EQ(heap_.New(Length(300), SpanState::kLarge), nullptr);
+    clock_ms_ += passed_ms;
+    heap_.Delete(most);
+    EXPECT_EQ(vm_.mapped_bytes() > 0, passed_ms > kReleaseMemoryMs);
+    EXPECT_EQ(heap_.hints().address_space_is_short.value(), passed_ms <= kReleaseMemoryMs);
+  }
 }
 
 }  // namespace

@@ -49,6 +49,22 @@ TEST(DemandHistoryTest, AgreesWithAList) {
   }
 }
 
-}  // namespace
+// Of free memory in pieces that were too short, as much counts as the window's fresh pages.
+TEST(DemandHistoryTest, UnfitMemoryCountsUpToWhatItCost) {
+  DemandHistory history;
+  history.Record(Length(100), Length(1000), Length(10));
+  EXPECT_EQ(history.Peak(), Length(110));
+  history.Record(Length(100), Length(1000), Length(20));
+  EXPECT_EQ(history.Peak(), Length(130));
+  history.Record(Length(150), Length(5), Length(1));
+  EXPECT_EQ(history.Peak(), Length(155));
+  // Another window.
+  history.Advance(kWindowMs, kWindowMs, Length(100));
+  history.Record(Length(150), Length(1000), Length(1));
+  EXPECT_EQ(history.Peak(), Length(155));
+  history.Advance(kMemoryMs + kWindowMs, kWindowMs, Length(100));
+  EXPECT_EQ(history.Peak(), Length(151));
+}
 
+}  // namespace
 }  // namespace tcmalloc

@@ -204,6 +204,18 @@ TEST(IdleReleaseTest, WhatIsDueIsReleased) {
   heap.CheckInvariants();
 }
 
+TEST(IdleReleaseTest, KeptSpansAreReleasedThoughNothingElseIsFree) {
+  Heap& heap = NewHeap();
+  SpanHome& home = heap.central.shards().Ensure(0).home();
+  Span* const span = heap.page_heap.New(kPoolChunk, SpanState::kLarge);
+  ASSERT_TRUE(heap.page_heap.DeleteLargeAt(span, span->start_address(), nullptr, &home));
+  IdleRelease passes;
+  passes.RunPass(heap, 1);
+  EXPECT_EQ(home.pool.bytes(), kPoolChunk.bytes());
+  passes.RunPass(heap, 1);
+  EXPECT_EQ(home.pool.bytes(), 0u);
+}
+
 // The caches of threads of a heap that has nothing to release.
 class IdleReleaseCachesTest : public testing::Test {
  protected:
