@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program of a user who has installed the library: compiled as C and, once more, as C++. It
 // prints "client ok" if malloc is the library's, which it checks by the library's own figures.
 #include <pthread.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Shared by the small programs of this folder: a check that ends the program, a check that the
 // program runs on the library under test, and objects with contents that are checked. C and C++;
 // needs _GNU_SOURCE and libc alone.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Forks a program whose threads are all inside the allocator: each child can allocate, free what
 // the parent allocated, start threads, fork again and exit.
 //

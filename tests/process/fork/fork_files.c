@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Threads fork, flush all files, and read lines into buffers which grow, all at once. The flushing
 // thread holds the C library's list of files and waits for the file that is being read; the reading
 // thread allocates; fork waits for both. Each child uses files and allocates, and then forks.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests fork() with handlers of other libraries that allocate. glibc runs prepare handlers in
 // reverse order of their registration. Handlers registered before the allocator's own therefore run
 // between its prepare handler and the fork, when they must not wait for another thread's unfinished

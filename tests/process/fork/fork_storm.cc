@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Signal handlers of several threads fork, whatever the threads were doing in the allocator. Two
 // handlers fork at once: one has interrupted a critical section of the allocator, and the other one
 // waits for that section in fork. Meanwhile another thread

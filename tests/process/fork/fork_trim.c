@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests fork() while another thread is in malloc_trim and has claimed megabytes of free objects to
 // release their memory: the child, which lacks that thread, has those objects again, and starts
 // threads. Also linked statically, compiled as C and as C++.

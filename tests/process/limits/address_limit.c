@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program with 400 MiB of address space (first argument "as", RLIMIT_AS), or of private memory
 // ("data", RLIMIT_DATA): it starts, gets most of that, gets ENOMEM when it is used up, and works as
 // before once it has freed. With the second argument "start" the limit holds from the start of the

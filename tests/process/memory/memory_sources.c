@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program whose heap takes memory from the source that the environment selects.
 //
 //   memory_sources work PLACE SHARED   checks that objects lie in PLACE: the beginning of the name

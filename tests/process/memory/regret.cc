@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // regret WORKLOAD: what a program frees and needs again at once costs hardly more page faults than
 // in a process that releases nothing.
 //   growth   a block grows by realloc to 32 MiB, again and again

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // retention WORKLOAD [hugepages]: runs the workload, and becomes idle. Then the allocator releases
 // memory until, by its own statistics, it keeps no more than the retention total and its shares,
 // and what the statistics call fragmentation:

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Memory bugs by name: `bugs NAME` runs one, `bugs NAME wait` then waits for a
 // line on stdin, `bugs
 // --list` lists them. Each prints on stdout which pointer is about to be

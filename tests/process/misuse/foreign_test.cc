@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Objects that came from the C library's own malloc reach this library's free,
 // realloc and malloc_usable_size, and are forwarded to the C library.
 #include <dlfcn.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Programs with one bug each, for guarded samples. The argument names the
 // bug; without one the program lists them. Each bug touches memory outside of
 // an object, after its free, or frees it wrongly. Exits with 3 if the bug was

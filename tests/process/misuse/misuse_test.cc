@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Misuses pointers on purpose, of every size class and of large objects, each
 // case in a child of its own. The child must die of SIGABRT, with exactly one
 // line on stderr that names the pointer; a child that continues, crashes

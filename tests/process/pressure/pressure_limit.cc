@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Strands memory in thread caches: one thread after the other fills and empties its cache with
 // objects of many sizes, sleeps for a moment, and then waits for the others. The program needs a
 // few MiB at any time; its caches grow from thread to thread.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Allocates from functions whose names and sizes heap_profiler_test.py knows, while the heap
 // profiler runs.
 #include <dlfcn.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A library that allocates in its first constructor, before or after the allocator's own
 // constructors have run, keeps an object for its last destructor, and hands one to the program.
 #define _GNU_SOURCE

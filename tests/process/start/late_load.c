@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Loads the allocator late: by dlopen, in a program that has been running on the C library's
 // malloc, which stays in use. The late allocator may then get objects that are older than it.
 // Argument: "local" or "global". LIBRARY_UNDER_TEST names the library.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Unloads a plugin that contains the allocator, while threads that used it go on and end later, and
 // loads it again. The program itself runs on the C library's malloc. Arguments: what to do, and the
 // path of the plugin.

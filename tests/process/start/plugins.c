@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Loads and unloads libraries with and without RTLD_DEEPBIND, in a loop, while threads allocate and
 // load others. Arguments: the path of plugin_c and of a copy of it.
 //

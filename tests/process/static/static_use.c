@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Linked statically with the allocator; compiled as C and, once more, as C++.
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program that stops where debugging_test.py looks at its heap with a debugger.
 #define _GNU_SOURCE
 

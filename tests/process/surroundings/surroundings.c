@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program that uses everything the library has, in a sandbox: see system_calls_test.py.
 //
 // usage: surroundings [STEP...]   the names of kSteps; without one all but `crowded`

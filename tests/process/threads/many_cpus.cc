@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Many threads on many CPUs, for a machine that has them (scripts/test_many_cpus.py). Linked with
 // the static library, whose invariants it checks once its threads have ended.
 //
