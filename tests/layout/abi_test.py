@@ -58,8 +58,7 @@ class Test:
 
 
 def readelf(option, path):
-    run = subprocess.run(["readelf", "-W", option, path], check=True, stdout=subprocess.PIPE,
-                         text=True)
+    run = subprocess.run(["readelf", "-W", option, path], check=True, stdout=subprocess.PIPE, text=True)
     return run.stdout
 
 
@@ -90,8 +89,7 @@ def dynamic_symbols(test):
         if len(words) >= 8 and words[0].rstrip(":").isdigit():
             kind, binding, visibility, section, name = words[3:8]
             name, _, version = name.partition("@")
-            symbols.append((binding, visibility, kind, section, test.listed(name),
-                            version.lstrip("@")))
+            symbols.append((binding, visibility, kind, section, test.listed(name), version.lstrip("@")))
     return symbols
 
 
@@ -124,20 +122,16 @@ def check_symbols(test, build, full):
                      "undefined symbol")
     for name, (binding, _, _, _, _, version) in undefined.items():
         kind = listed.get(name, ("strong", True))[0]
-        test.expect(binding == ("WEAK" if kind == "weak" else "GLOBAL"),
-                    f"{name} is to be {kind} and is {binding}")
+        test.expect(binding == ("WEAK" if kind == "weak" else "GLOBAL"), f"{name} is to be {kind} and is {binding}")
         if binding == "GLOBAL":
             number = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?: \(\d+\))?", version)
-            test.expect(number, f"{name} is strong and comes from {version or 'nowhere'}, "
-                        "not from the C library")
-            test.expect(not number or (int(number[1]), int(number[2])) <= NEWEST_GLIBC,
-                        f"{name} needs {version}")
+            test.expect(number, f"{name} is strong and comes from {version or 'nowhere'}, not from the C library")
+            test.expect(not number or (int(number[1]), int(number[2])) <= NEWEST_GLIBC, f"{name} needs {version}")
     print(f"{test.library.name}: {len(exported)} symbols exported, {len(undefined)} undefined")
 
 
 def check_file(test):
-    dynamic = re.findall(r"^\s*0x[0-9a-f]+ \((\w+)\)\s+(.*?)\s*$", readelf("-d", test.library),
-                         re.MULTILINE)
+    dynamic = re.findall(r"^\s*0x[0-9a-f]+ \((\w+)\)\s+(.*?)\s*$", readelf("-d", test.library), re.MULTILINE)
     entries = {}
     for tag, value in dynamic:
         entries.setdefault(tag, []).append(value)
@@ -184,8 +178,7 @@ def check_archive(test, full):
     for line in readelf("-s", test.library).split("\n"):
         words = line.split()
         if len(words) >= 8 and words[0].rstrip(":").isdigit() and words[4] != "LOCAL":
-            (undefined if words[6] == "UND" else defined).add(
-                (test.listed(words[7]), words[4], words[5]))
+            (undefined if words[6] == "UND" else defined).add((test.listed(words[7]), words[4], words[5]))
     # Other names are functions of the compiler itself, for processors without an instruction that reads the program
     # counter.
     own = re.compile(r"_Z(N[KO]?|T[VISH]|TWN|THN|GV)*N?8tcmalloc|_ZZN[KO]?8tcmalloc"

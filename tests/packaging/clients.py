@@ -75,8 +75,7 @@ class Clients:
         options.setdefault("env", environment())
         run = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              timeout=500, **options)
-        good = self.expect(run.returncode == 0,
-                           f"{' '.join(arguments)}\nstatus {run.returncode}\n{run.stdout}")
+        good = self.expect(run.returncode == 0, f"{' '.join(arguments)}\nstatus {run.returncode}\n{run.stdout}")
         return run.stdout if good else None
 
     def pkg_config(self, folder, library, *options):
@@ -96,8 +95,7 @@ class Clients:
         found = [line.strip() for line in needed.split("\n") if "tcmalloc" in line]
         if folder:
             wanted = f"lib{library}.so.4 => {folder}/lib{library}.so.4 "
-            self.expect(len(found) == 1 and found[0].startswith(wanted),
-                        f"{program} is to need {wanted}\n{needed}")
+            self.expect(len(found) == 1 and found[0].startswith(wanted), f"{program} is to need {wanted}\n{needed}")
         else:
             self.expect(not found, f"{program} is to need no library of ours\n{needed}")
         for complaint in who_serves(program, folder):

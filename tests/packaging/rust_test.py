@@ -75,8 +75,7 @@ class Packages:
     def pack(self, crate):
         """Packs a crate into the registry. Returns its folder there."""
         # cargo need not verify the archive, since it is built below.
-        output = self.cargo("package", "--offline", "--no-verify", "--allow-dirty", "-p", crate,
-                            folder=self.workspace)
+        output = self.cargo("package", "--offline", "--no-verify", "--allow-dirty", "-p", crate, folder=self.workspace)
         expect("warning" not in output, f"cargo package has something to say about {crate}")
         archive = self.work / "target/package" / f"{crate}-{self.version}.crate"
         with tarfile.open(archive) as packed:

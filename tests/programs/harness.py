@@ -81,8 +81,7 @@ class Completed:
 class Side:
     """One of the two runs: the preloaded malloc, the folder of the run and its evidence."""
 
-    def __init__(self, is_reference, provider, preload, directory, evidence, linked=None,
-                 binder=None):
+    def __init__(self, is_reference, provider, preload, directory, evidence, linked=None, binder=None):
         self.is_reference = is_reference
         self.name = "C library" if is_reference else provider
         # The beginning of the library's name, if programs are linked with it; the same on both sides.
@@ -149,9 +148,7 @@ class Side:
         deadline = time.monotonic() + timeout
         while not ready():
             if server.process.poll() is not None:
-                raise ServerDidNotStart(
-                    f"{_short(argv)}: {_status(server.process.returncode)}\n{server.output()}"
-                )
+                raise ServerDidNotStart(f"{_short(argv)}: {_status(server.process.returncode)}\n{server.output()}")
             if time.monotonic() > deadline:
                 raise Failure(f"{_short(argv)}: not ready after {timeout} s\n{server.output()}")
             time.sleep(0.02)  # The pause only limits the CPU time; `ready` decides.
@@ -164,16 +161,12 @@ class Side:
 
     def servers_that_ended(self):
         ended = [s for s in self._servers if s.process.poll() not in (None, 0)]
-        return "".join(
-            f"\n{_short(s.argv)}: {_status(s.process.returncode)}\n{s.output()}" for s in ended
-        )
+        return "".join(f"\n{_short(s.argv)}: {_status(s.process.returncode)}\n{s.output()}" for s in ended)
 
     def check_maps(self, pids):
         """Checks by the kernel's figures that the provider is mapped into each of these live processes."""
         # The kernel names the target of a symbolic link.
-        file_name = (
-            self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
-        )
+        file_name = self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
         for pid in pids:
             maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
             if file_name not in {os.path.basename(line) for line in maps.splitlines()}:
@@ -307,21 +300,11 @@ def user_name():
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def main(
-    workload,
-    programs,
-    min_heap_mib,
-    min_processes=1,
-    reference_preload=None,
-    deadline_s=540,
-    linked=None,
-):
+def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=None, deadline_s=540, linked=None):
     """Runs `workload` on both sides. `linked` is the beginning of the name of the object that is itself linked with a
     library of this name."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument(
-        "--library", required=True, type=pathlib.Path, help="the shared library to preload"
-    )
+    parser.add_argument("--library", required=True, type=pathlib.Path, help="the shared library to preload")
     options = parser.parse_args()
     library = options.library.absolute()
     if not library.is_file():
@@ -424,7 +407,5 @@ def _short(argv):
 
 
 def _tail(stdout, stderr, limit=4000):
-    text = (
-        _STATS_LINE.sub(b"", stdout)[-limit:] + b"\n" + _STATS_LINE.sub(b"", stderr)[-limit:]
-    ).strip()
+    text = (_STATS_LINE.sub(b"", stdout)[-limit:] + b"\n" + _STATS_LINE.sub(b"", stderr)[-limit:]).strip()
     return text.decode("utf-8", "backslashreplace")

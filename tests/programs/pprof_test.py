@@ -32,8 +32,7 @@ STACKS = (("DirectSite", *BASE),
           ("InnerSite", "InlinedCaller", "CallerOfInlined", *BASE),
           ("CallbackSite", "LibraryInner", "LibraryOuter", *BASE))
 # (site, size, live objects, allocated objects), as in write_profiles.cc.
-ENTRIES = ((0, 1000, 3, 5), (0, 2000000, 2, 2), (1, 64, 7, 11), (3, 300000, 1, 4), (3, 48, 0, 9),
-           (2, 4096, 10, 12))
+ENTRIES = ((0, 1000, 3, 5), (0, 2000000, 2, 2), (1, 64, 7, 11), (3, 300000, 1, 4), (3, 48, 0, 9), (2, 4096, 10, 12))
 
 TOTAL = "(total)"
 
@@ -91,8 +90,7 @@ def compare(what, found, wanted, demand_all=True):
         figure = wanted.get(function, 0)
         entries = sum(function in (*STACKS[entry[0]], TOTAL) for entry in ENTRIES)
         if abs(found.get(function, 0) - figure) > (0 if figure == int(figure) else entries):
-            raise Failure(f"{what}: {function}: found {found.get(function, 0)}, "
-                          f"not {wanted.get(function, 0)}")
+            raise Failure(f"{what}: {function}: found {found.get(function, 0)}, not {wanted.get(function, 0)}")
 
 
 def compare_report(what, pattern, report, total, wanted):
@@ -103,8 +101,7 @@ def compare_report(what, pattern, report, total, wanted):
     compare(f"{what}, flat", flat, wanted[0])
     # The reports have further functions below main.
     compare(f"{what}, cumulative", cumulative, wanted[1], demand_all=False)
-    compare(f"{what}, total", {TOTAL: int(total.search(report)[1])},
-            {TOTAL: sum(wanted[0].values())})
+    compare(f"{what}, total", {TOTAL: int(total.search(report)[1])}, {TOTAL: sum(wanted[0].values())})
 
 
 def sample_types(allocated):
@@ -129,8 +126,7 @@ def check_go(pprof, folder):
                 kind = counted or sample_types(allocated)[-1]
                 if f"Type: {kind}\n" not in done.stdout:
                     raise Failure(f"{profile}: the type is not {kind}:\n{done.stdout}")
-                compare_report(f"{profile.name}, {kind}", GO_LINE, done.stdout, total,
-                               expected(kind, period))
+                compare_report(f"{profile.name}, {kind}", GO_LINE, done.stdout, total, expected(kind, period))
 
 
 def check_perl(program, folder):
@@ -147,8 +143,7 @@ def check_perl(program, folder):
             # It looks up an innermost return address unchanged, which is after the inlined function.
             flat["CallerOfInlined"] = flat.pop("InlinedSite")
             del cumulative["InlinedSite"]
-            compare_report(f"google-pprof, {name}.legacy, {kind}", PERL_LINE, done.stdout, total,
-                           (flat, cumulative))
+            compare_report(f"google-pprof, {name}.legacy, {kind}", PERL_LINE, done.stdout, total, (flat, cumulative))
 
 
 def main():

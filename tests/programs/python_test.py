@@ -43,9 +43,7 @@ def suite(side, name, tests, selection=()):
         [PYTHON, "-m", "test", "-W", "--tempdir", directory, "--junit-xml", report, *selection, *tests],
         cwd=directory, timeout=480, stats=False, env=ENVIRONMENT)
     cases = xml.etree.ElementTree.parse(report).iter("testcase")
-    results = sorted(
-        (c.get("name"), c.get("status"), c.get("result"), *sorted(e.tag for e in c)) for c in cases
-    )
+    results = sorted((c.get("name"), c.get("status"), c.get("result"), *sorted(e.tag for e in c)) for c in cases)
     return "".join(" ".join(map(str, r)) + "\n" for r in results)
 
 

@@ -108,9 +108,7 @@ def wait_for_save(client):
 
 
 def info(client, section, field):
-    return dict(
-        line.split(":", 1) for line in client("INFO", section).decode().splitlines() if ":" in line
-    )[field]
+    return dict(line.split(":", 1) for line in client("INFO", section).decode().splitlines() if ":" in line)[field]
 
 
 def workload(side):

@@ -84,8 +84,7 @@ class Test(process_test.Test):
                 continue
             entry = [int(figure) for figure in match.groups()[:4]]
             sums = [a + b for a, b in zip(sums, entry)]
-            self.expect(entry[0] <= entry[2] and entry[1] <= entry[3] and entry[2] > 0,
-                        f"{name}: {line!r}")
+            self.expect(entry[0] <= entry[2] and entry[1] <= entry[3] and entry[2] > 0, f"{name}: {line!r}")
             # Return addresses, which may lie after a function's last instruction.
             names = [next((function for function, (start, size) in self.functions.items()
                            if base + start < int(frame, 16) <= base + start + size), None)
@@ -177,8 +176,7 @@ def test_signal(test):
     test.expect_equal(test.files(), numbered(2), "files")
     test.expect(".0001.heap (signal, " in run.stderr, "the reason")
     for bad in (int(signal.SIGKILL), 64 - 32):
-        test.run("nothing", {"HEAPPROFILESIGNAL": bad},
-                 stderr=r"tcmalloc: HEAPPROFILESIGNAL is ignored: .*")
+        test.run("nothing", {"HEAPPROFILESIGNAL": bad}, stderr=r"tcmalloc: HEAPPROFILESIGNAL is ignored: .*")
 
 
 def test_cleanup(test):
@@ -219,8 +217,7 @@ def test_failures(test):
     # The library does not try to write a file for each period, which would fail each time.
     test.run("sites", {"HEAPPROFILE": missing, "HEAP_PROFILE_ALLOCATION_INTERVAL": 1},
              stderr=r"tcmalloc: HEAPPROFILE: cannot create .*/missing/p\.0001\.heap: No such file or directory")
-    test.run("nothing", {"HEAPPROFILE": 300 * "x"},
-             stderr=r"tcmalloc: HEAPPROFILE=x+ is ignored: .*")
+    test.run("nothing", {"HEAPPROFILE": 300 * "x"}, stderr=r"tcmalloc: HEAPPROFILE=x+ is ignored: .*")
     test.run("nothing", {"HEAP_PROFILE_INUSE_INTERVAL": "100XB"},
              stderr=r"tcmalloc: HEAP_PROFILE_INUSE_INTERVAL=100XB is ignored: .*")
     test.run("nothing", {"HEAPPROFILE": test.folder / "full"}, file_bytes=100,

@@ -86,10 +86,8 @@ def list_test(page, root, symbols):
                 needed.setdefault(call, name)
         elif not WITHOUT_CALLS.fullmatch(name):
             problems.append(f"which system calls {name} makes is not listed in this test: CALLS_OF")
-    problems += [f"{page} does not have {call}, of {place}"
-                 for call, place in needed.items() if call not in calls]
-    problems += [f"{page} has {call}, which the library does not make"
-                 for call in sorted(calls - needed.keys())]
+    problems += [f"{page} does not have {call}, of {place}" for call, place in needed.items() if call not in calls]
+    problems += [f"{page} has {call}, which the library does not make" for call in sorted(calls - needed.keys())]
     return fail(problems)
 
 
