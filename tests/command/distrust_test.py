@@ -4,8 +4,7 @@
 
   distrust_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
 
-PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of
-hostile.c.
+PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of hostile.c.
 """
 
 import os
@@ -55,8 +54,7 @@ def test_link(test):
 
 
 def test_split(test):
-    """Reads the other part of split debug information, and then a pipe with the name of its
-    file."""
+    """Reads the other part of split debug information, and then a pipe with the name of its file."""
     needs("cc")
     with new_folder() as folder:
         subprocess.run(["cc", "-g", "-gsplit-dwarf", "-O0", "-fno-builtin", f"-I{HERE.parents[1]}/include", "-pthread",
@@ -161,8 +159,7 @@ def test_outputs(test):
         os.mkfifo(pipe)
         old = folder / "old"
         old.write_text("old")
-        # The test makes its own device: a wrong command, run by root, would replace the device of
-        # the machine.
+        # The test makes its own device: a wrong command, run by root, would replace the device of the machine.
         device = folder / "device"
         try:
             os.mknod(device, stat.S_IFCHR | 0o600, os.stat("/dev/full").st_rdev)

@@ -34,8 +34,7 @@ PART_OF_LINE = re.compile(r"^void Write\w+\(TextWriter& line, const DebugObject&
 OTHER_END = re.compile(r"\b(abort|__builtin_trap)\(\)")
 WORD = re.compile(r"[a-z]{3}")
 
-# The places where documents state the size of a tuning constant: the file, the words around the
-# size, and the constant.
+# The places where documents state the size of a tuning constant: the file, the words around the size, and the constant.
 CITED = (
     ("docs/drawings/malloc_and_free.dot", "Requests above<br align=\"left\"/>    SIZE start here", "kMaxSmallSize"),
     ("docs/drawings/malloc_and_free.svg", "&#160;SIZE start here", "kMaxSmallSize"),

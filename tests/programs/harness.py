@@ -5,8 +5,7 @@ Each *_test.py beside this file has one function `workload(side)`, which runs pr
 `side` and returns a dictionary {name: output}. `main` calls it once per side, in a directory of the
 same path, and demands that the two dictionaries are equal.
 
-It also requires evidence that the right library served malloc in the processes of each side, from
-three sources:
+It also requires evidence that the right library served malloc in the processes of each side, from three sources:
 
   the dynamic linker   LD_DEBUG=bindings records each symbol that it binds. In every process
                        `malloc` and `free` must be bound to the library (other side: to the C
@@ -15,10 +14,9 @@ three sources:
                        largest figure in them must reach the heap that the workload needs.
   the kernel           /proc/<pid>/maps of each server process must show the library.
 
-For a program that is linked with gperftools' library of the same name (main's `linked`), our library
-is not preloaded: LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then
-only the bindings of the object of that name count, and the path shows which of the two libraries it
-is.
+For a program that is linked with gperftools' library of the same name (main's `linked`), our library is not preloaded:
+LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then only the bindings of the object of that
+name count, and the path shows which of the two libraries it is.
 
 Exit status: 0 equal and proved, 1 anything else, 77 a program that the test needs is not installed.
 """
@@ -50,9 +48,8 @@ _STATS_LINE = re.compile(
     re.MULTILINE,
 )
 _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
-# A call that is compiled into a program or library requests a version of the symbol. dlsym does not. The
-# library looks `free` up in the C library's own handle, for objects that are not its own, and must
-# find the C library's function.
+# A call that is compiled into a program or library requests a version of the symbol. dlsym does not. The library looks
+# `free` up in the C library's own handle, for objects that are not its own, and must find the C library's function.
 _BINDING = re.compile(r"^\s*\d+:\s+binding file (?P<binder>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
                       r"normal symbol `(?P<symbol>malloc|free)' \[", re.MULTILINE)
 
@@ -64,8 +61,7 @@ class Failure(Exception):
 
 
 class Completed:
-    """The result of a finished program: exit status and output, with the library's own report removed
-    from stderr."""
+    """The result of a finished program: exit status and output, with the library's own report removed from stderr."""
 
     def __init__(self, argv, returncode, stdout, stderr):
         self.argv = argv
@@ -100,8 +96,7 @@ class Side:
         self.stats_seen = 0
 
     def environment(self, stats=True, extra=None):
-        """A small fixed environment; settings of the library that the caller has set reach its
-        own side."""
+        """A small fixed environment; settings of the library that the caller has set reach its own side."""
         env = {"PATH": SEARCH_PATH, "HOME": str(self.directory), "TMPDIR": str(self.directory), "LC_ALL": "C.UTF-8", "TZ": "UTC",
                "LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(self._evidence / "bindings")}
         if self.preload is not None:
@@ -116,8 +111,7 @@ class Side:
         return env
 
     def run(self, argv, timeout=120, stdin=b"", stats=True, env=None, cwd=None, status=0):
-        """Runs `argv` to its end. Any exit status but `status` is a failure; None accepts all of
-        them."""
+        """Runs `argv` to its end. Any exit status but `status` is a failure; None accepts all of them."""
         argv = [str(a) for a in argv]
         process = subprocess.Popen(argv, cwd=cwd or self.directory, env=self.environment(stats, env), start_new_session=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -141,8 +135,7 @@ class Side:
         return done
 
     def start(self, argv, ready, timeout=30, env=None):
-        """Starts a server and returns once `ready()` is true. It is stopped at the latest when the
-        side ends."""
+        """Starts a server and returns once `ready()` is true. It is stopped at the latest when the side ends."""
         server = Server(self, [str(a) for a in argv], self.environment(extra=env))
         self._servers.append(server)
         deadline = time.monotonic() + timeout
@@ -286,8 +279,7 @@ def accepts(port):
 
 
 def start_on_free_port(start, attempts=5):
-    """Calls `start(port)` until the server starts: another process may take a free port before the
-    server does."""
+    """Calls `start(port)` until the server starts: another process may take a free port before the server does."""
     for attempt in range(attempts):
         try:
             return start(free_port())
@@ -377,8 +369,7 @@ def _largest_figure(stderr):
 
 
 def _fail_on_signal(text):
-    """A handler that ends the running programs, so that no thread of the test waits for them, and
-    then ends the test."""
+    """A handler that ends the running programs, so that no thread of the test waits for them, and then ends the test."""
 
     def handler(signum, frame):
         for process in list(_running):

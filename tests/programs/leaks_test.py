@@ -206,8 +206,7 @@ def compare(program, name, command):
 
 def main():
     name, command, library, check_inside, *rest = sys.argv[1:]
-    # If the preloaded library does not exist, the program runs without it, and then there would be
-    # no answer.
+    # If the preloaded library does not exist, the program runs without it, and then there would be no answer.
     if not pathlib.Path(check_inside).is_file():
         print(f"FAILED: {check_inside} is not built")
         return 1

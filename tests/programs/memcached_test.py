@@ -60,8 +60,7 @@ class Client:
 
 
 def client_run(port, number, start_line):
-    """Random commands on this client's keys, many in one write; every answer is known
-    beforehand."""
+    """Random commands on this client's keys, many in one write; every answer is known beforehand."""
     rng = random.Random(number)
     client, model = Client(port), {}
     start_line.wait(timeout=60)
@@ -94,8 +93,7 @@ def client_run(port, number, start_line):
                 keys = [b"c%d-%d" % (number, rng.randrange(120)) for _ in range(rng.randrange(1, 30))]
                 requests.append(b"get %s\r\n" % b" ".join(keys))
                 answers.append({k: model[k] for k in keys if k in model})
-        # One thread writes and another one reads, so that neither side waits for the other with full
-        # buffers.
+        # One thread writes and another one reads, so that neither side waits for the other with full buffers.
         writer = threading.Thread(target=client.send, args=(b"".join(requests),))
         writer.start()
         for request, expected in zip(requests, answers):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the HTML page of tcmalloc profile in a headless Chromium, with the contents that its script
-makes of the data.
+"""Tests the HTML page of tcmalloc profile in a headless Chromium, with the contents that its script makes of the data.
 
 With --screenshot FILE it also takes a picture, for docs/.
 """

@@ -98,8 +98,7 @@ TEST_F(Foreign, ReallocKeepsContents) {
   }
 }
 
-// glibc gives other threads arenas of their own, whose objects it recognises by
-// address.
+// glibc gives other threads arenas of their own, whose objects it recognises by address.
 TEST_F(Foreign, ObjectsOfSecondaryArenas) {
   struct Object {
     char* address;
@@ -129,9 +128,8 @@ TEST_F(Foreign, ObjectsOfSecondaryArenas) {
   }
 }
 
-// Once the C library has allocated objects of its own, the library can only
-// forward a wild pointer to it. A pointer into a stack or a module's image is
-// still refused here, with the library's line.
+// Once the C library has allocated objects of its own, the library can only forward a wild pointer
+// to it. A pointer into a stack or a module's image is still refused here, with the library's line.
 TEST_F(Foreign, StackAndGlobalsAreRefusedAllTheSame) {
   static int global[16];
   char* object = Allocate(100, 9);

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the heap profiler as programs and the environment use it: files, their names, and exact
-figures.
+"""Tests the heap profiler as programs and the environment use it: files, their names, and exact figures.
 
 usage: heap_profiler_test.py WHAT HEAP_PROFILER LIBRARY MINIMAL_LIBRARY
 """
@@ -225,8 +224,7 @@ def test_failures(test):
 
 
 def test_planted(test):
-    """Names of files are predictable. The library does not write through a file that another user
-    may have put there."""
+    """Names of files are predictable. The library does not write through a file that another user may have put there."""
     precious = test.folder / "precious"
     precious.write_text("precious")
     for cleanup in (1, 0):

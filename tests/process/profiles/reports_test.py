@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the reports that a process writes because its environment requests them: profiles to files,
-statistics.
+"""Tests the reports that a process writes because its environment requests them: profiles to files, statistics.
 
 usage: reports_test.py WHAT REPORTS LIBRARY MINIMAL_LIBRARY
 
-Each process waits without allocating while the test looks at it, so that only the library's own
-thread can write.
+Each process waits without allocating while the test looks at it, so that only the library's own thread can write.
 """
 
 import json

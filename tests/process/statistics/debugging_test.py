@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the commands of docs/tcmalloc.gdb find out where objects are, in a live process and in
-its core.
+"""Tests that the commands of docs/tcmalloc.gdb find out where objects are, in a live process and in its core.
 
 usage: debugging_test.py PROGRAM LIBRARY SCRIPT
 

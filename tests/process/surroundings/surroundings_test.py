@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the rows of docs/compatibility.md: sandboxes, old kernels, limits, and other surroundings
-of a process.
+"""Tests the rows of docs/compatibility.md: sandboxes, old kernels, limits, and other surroundings of a process.
 
 usage: surroundings_test.py WHAT PROGRAM LIBRARY STATIC REFUSE SETTINGS_MD
 
