@@ -62,16 +62,14 @@ def readelf(option, path):
     return run.stdout
 
 
-def read_list(name):
-    """[(symbol, words after it)]"""
-    entries = []
-    for line in (HERE / name).read_text().split("\n"):
-        words = line.split("#")[0].split()
-        if words:
-            entries.append((words[0], words[1:]))
+def read_list():
+    """[(symbol, the words before it)] of undefined_symbols.txt."""
+    lines = (HERE / "undefined_symbols.txt").read_text().split("\n")
+    entries = [(symbol, line.partition(":")[0].split()) for line in lines if not line.startswith("#")
+               for symbol in line.partition(":")[2].split()]
     names = [symbol for symbol, _ in entries]
     for symbol in sorted({symbol for symbol in names if names.count(symbol) > 1}):
-        sys.exit(f"{name}: {symbol} is there twice")
+        sys.exit(f"undefined_symbols.txt: {symbol} is there twice")
     return entries
 
 
@@ -107,7 +105,7 @@ def check_symbols(test, build, full):
             test.expect(kind in ("FUNC", "OBJECT"), f"{name} is exported as a {kind}")
 
     listed = {}
-    for name, words in read_list("undefined_symbols.txt"):
+    for name, words in read_list():
         if not full and "full" in words:
             continue
         builds = [word for word in words[1:] if word != "full"]
@@ -117,9 +115,7 @@ def check_symbols(test, build, full):
             continue
         listed[name] = (words[0], build != "debug" or builds == ["debug"])
     undefined = {s[4]: s for s in symbols if s[3] == "UND" and s[4]}
-    test.expect_same(set(undefined), {name for name in listed
-                                      if listed[name][1] or name in undefined},
-                     "undefined symbol")
+    test.expect_same(set(undefined), {name for name in listed if listed[name][1] or name in undefined}, "undefined symbol")
     for name, (binding, _, _, _, _, version) in undefined.items():
         kind = listed.get(name, ("strong", True))[0]
         test.expect(binding == ("WEAK" if kind == "weak" else "GLOBAL"), f"{name} is to be {kind} and is {binding}")
@@ -172,7 +168,7 @@ def check_file(test):
 def check_archive(test, full):
     """A static library must define no name outside the namespace except the entry points."""
     wanted = exported_names(full) - SHARED
-    listed = {name for name, _ in read_list("undefined_symbols.txt")}
+    listed = {name for name, _ in read_list()}
     defined = set()
     undefined = set()
     for line in readelf("-s", test.library).split("\n"):
