@@ -99,7 +99,6 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   spans.push_back(New(Length(1)));
   EXPECT_NE(spans.back(), nullptr);
   for (Span* const span : spans) heap_.Delete(span);
-  heap_.store()->CheckInvariants();
 }
 
 // Free memory in pieces that are too short is released, and the same number of bytes is taken
@@ -167,7 +166,6 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard) + kArenaChunkBytes);
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   EXPECT_NE(New(MiB(10)), nullptr);
-  heap_.store()->CheckInvariants();
 }
 
 // A release by another thread, which the test can hold up in the system call.
@@ -463,7 +461,6 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
   EXPECT_GT(Counts(LimitKind::kHard).released_bytes, 0u);
   EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 0u);
   for (Span* const span : spans) heap_.Delete(span);
-  heap_.store()->CheckInvariants();
 }
 
 // ThreadSanitizer runs this, too.
