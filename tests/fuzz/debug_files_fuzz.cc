@@ -3,7 +3,6 @@
 // debug information. The child that parses them may crash or give up; this program answers
 // nevertheless, with names that may be shown. The files are those of debug_files.cc, changed.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -11,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include "changes.h"
 #include "image/module_files.h"

@@ -10,7 +10,6 @@
 #include <tcmalloc/malloc_extension.h>
 
 #include <new>
-#include <stdexcept>
 #include <string>
 #endif
 

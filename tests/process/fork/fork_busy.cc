@@ -4,7 +4,6 @@
 //
 //   fork_busy [THREADS CHILDREN]   default: 4 and 120
 #include <malloc.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <thread>

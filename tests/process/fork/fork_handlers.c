@@ -11,7 +11,6 @@
 // The busy threads also call the library, which allocates under its own lock: the library's prepare
 // handler then waits for a thread that is inside the allocator.
 #define _GNU_SOURCE
-#include <signal.h>
 
 #include "atfork_handlers.h"
 

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>

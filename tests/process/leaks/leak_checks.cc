@@ -8,7 +8,6 @@
 //   leak_checks moving N   N checks while threads grow large objects
 //   leak_checks threads N plain|recorded
 //                          N checks in a row while 8 threads allocate, start and end
-#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

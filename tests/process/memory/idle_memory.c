@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { kMiB = 1 << 20, kObjects = 100 * 1024, kFewObjects = 4 * 1024, kSeconds = 8 };

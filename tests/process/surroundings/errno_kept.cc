@@ -7,7 +7,6 @@
 #include <sys/auxv.h>
 #include <time.h>
 
-#include <new>
 #include <thread>
 #include <vector>
 

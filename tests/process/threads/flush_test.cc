@@ -3,11 +3,9 @@
 // ever, that work, that end; with and without membarrier(2); across fork.
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <atomic>
 #include <barrier>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -12,7 +12,6 @@
 #include <linux/membarrier.h>
 #include <malloc.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
@@ -23,7 +22,6 @@
 #include <chrono>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include "../check.h"
 #include "central/shard.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -206,17 +205,9 @@ TEST_F(PageHeapLimitsTest, ManyThreadsWaitForOneRelease) {
   ReachTheHardLimit();
   HeldUpRelease other(heap_, vm_, MiB(8));
   std::atomic<int> served{0};
-  std::array<std::atomic<pid_t>, 8> ids{};
   std::vector<std::thread> threads;
-  for (std::atomic<pid_t>& id : ids) {
-    threads.emplace_back([&] {
-      id = ThisThreadId();
-      served += New(MiB(1)) != nullptr ? 1 : 0;
-    });
-  }
-  for (const std::atomic<pid_t>& id : ids) {
-    while (id == 0) std::this_thread::yield();
-    WaitUntilAsleep(id);
+  for (int i = 0; i < 8; ++i) {
+    threads.push_back(StartUntilAsleep([&] { served += New(MiB(1)) != nullptr ? 1 : 0; }));
   }
   other.GoOn();
   for (std::thread& thread : threads) thread.join();
@@ -270,14 +261,8 @@ TEST_F(PageHeapLimitsTest, WaitsOnlyForReleasesUnderWay) {
   ASSERT_NE(New(MiB(16)), nullptr);
   heap_.Delete(freed);
   HeldUpRelease first(heap_, vm_, MiB(8));
-  std::atomic<pid_t> waiter_id{0};
   std::atomic<bool> served{true};
-  std::thread waiter([&] {
-    waiter_id = ThisThreadId();
-    served = New(MiB(6)) != nullptr;
-  });
-  while (waiter_id == 0) std::this_thread::yield();
-  WaitUntilAsleep(waiter_id);
+  std::thread waiter = StartUntilAsleep([&] { served = New(MiB(6)) != nullptr; });
   heap_.Delete(later);
   HeldUpRelease second(heap_, vm_, MiB(8));
   vm_.FailRelease(1);

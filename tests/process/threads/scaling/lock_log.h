@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
 #include <vector>
 
 #include "os/spinlock.h"
