@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcmalloc leaks on processes and core files: finds what leaks.cc leaks, as leaks_test.py expects of the library's checker.
-
-  command_leaks_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""tcmalloc leaks on processes and core files: finds what leaks.cc leaks, as leaks_test.py expects of the library's checker."""
 
 import pathlib
 import re

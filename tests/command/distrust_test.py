@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the tcmalloc command on processes of a malicious user, and its output.
 
-  distrust_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-
 PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of hostile.c.
 """
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """All reports of how much the program holds agree: held and requested bytes of docs/statistics.md.
 
-  held_bytes_test.py WHAT COMMAND PROGRAM LIBRARY
-
 PROGRAM is held_objects.c, which knows its objects. It is stopped while the command reads it.
 
   unsampled  no object is sampled

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """'tcmalloc inspect --referrers' on referrers.cc, which makes objects with known chains of pointers.
 
-  referrers_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-
 core_matrix_test.py has other cores, also truncated ones.
 """
 
