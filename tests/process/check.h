@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -127,6 +128,13 @@ static inline void AwaitChild(pid_t child) {
   }
   CHECK(status == 0);
 }
+
+static inline pthread_t StartThread(void* (*run)(void*), void* argument) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, run, argument) == 0);
+  return thread;
+}
+static inline void JoinThread(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
 
 static inline void SleepMs(long ms) {
   const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};

@@ -7,7 +7,6 @@
 // process, including the upper half.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <sys/resource.h>
 
 #include "../check.h"
@@ -87,12 +86,10 @@ static void UseUpTheLimit(void) {
     CHECK(second >= first / 20 * 19);
   }
   // Other users of memory get some again: a thread's stack is 8 MiB.
-  pthread_t thread;
   void* const large = Malloc(200 * kMiB);
   CHECK(large != NULL);
   Free(large);
-  CHECK(pthread_create(&thread, NULL, InThread, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
+  JoinThread(StartThread(InThread, NULL));
 }
 
 // Sizes that need much memory in one piece come after those that left smaller pieces, but not after

@@ -3,7 +3,6 @@
 // one. main returns 3. Only the last destructor of all, after checking that every other one ran,
 // ends the process with 0.
 #include <malloc.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <memory>

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 
 #include <malloc.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "../check.h"
