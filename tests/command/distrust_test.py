@@ -124,8 +124,7 @@ def test_escapes(test):
 def test_memory(test):
     with tempfile.TemporaryFile(dir="/dev/shm") as file:
         file.truncate(SPARSE_BYTES)
-        code = ("import mmap, sys; memory = mmap.mmap(int(sys.argv[1]), 0); "
-                "print('ready', flush=True); sys.stdin.read()")
+        code = "import mmap, sys; memory = mmap.mmap(int(sys.argv[1]), 0); print('ready', flush=True); sys.stdin.read()"
         with subprocess.Popen([sys.executable, "-c", code, str(file.fileno())], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, pass_fds=[file.fileno()], env=clean_environment()) as process:
             process.stdout.readline()
@@ -146,8 +145,7 @@ def test_full(test):
             run = subprocess.run([test.command, *map(str, arguments)], stdout=device, stderr=subprocess.PIPE, text=True,
                                  check=False, env=clean_environment())
             test.expect(run.returncode == 1, f"{arguments}: exit status {run.returncode}")
-            test.expect(re.fullmatch("tcmalloc: cannot write to standard output.*\n", run.stderr),
-                        f"{arguments}: {run.stderr}")
+            test.expect(re.fullmatch("tcmalloc: cannot write to standard output.*\n", run.stderr), f"{arguments}: {run.stderr}")
 
 
 def test_outputs(test):

@@ -150,8 +150,7 @@ def check_file(test):
         match = re.match(r"\s+([A-Z_]+)\s+0x\w+ 0x\w+ 0x\w+ 0x(\w+) 0x(\w+) ([RWE ]{3})", line)
         if match:
             segments.setdefault(match[1], []).append((int(match[3], 16), match[4]))
-    test.expect(all("E" not in flags for _, flags in segments.get("GNU_STACK", [(0, "E")])),
-                "asks for an executable stack")
+    test.expect(all("E" not in flags for _, flags in segments.get("GNU_STACK", [(0, "E")])), "asks for an executable stack")
     test.expect("GNU_RELRO" in segments, "leaves relocated data writable (no GNU_RELRO)")
     test.expect(not any("W" in flags and "E" in flags for _, flags in segments.get("LOAD", [])),
                 "has a segment that is both writable and executable")
@@ -186,8 +185,7 @@ def check_archive(test, full):
         if name not in wanted and not own.match(name):
             # These are instances of templates of the C++ library and the like. They must not replace those of other
             # files.
-            test.expect(binding in ("WEAK", "UNIQUE") and visibility == "HIDDEN",
-                        f"defines {name} ({binding}, {visibility})")
+            test.expect(binding in ("WEAK", "UNIQUE") and visibility == "HIDDEN", f"defines {name} ({binding}, {visibility})")
         elif name not in wanted:
             test.expect(visibility == "HIDDEN", f"{name} is not hidden")
     for name, binding, _ in sorted(undefined):

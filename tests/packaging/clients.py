@@ -9,8 +9,7 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal", "tcmalloc_debug", "tcmalloc_minimal_debug")
 # Variables of the environment that would change which library is found.
-UNWANTED = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH",
-            "PKG_CONFIG_LIBDIR", "CMAKE_PREFIX_PATH")
+UNWANTED = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "CMAKE_PREFIX_PATH")
 
 
 def environment(**more):
@@ -73,8 +72,7 @@ class Clients:
         """Runs a command and returns its output, or None after a failure, which is noted."""
         arguments = [str(argument) for argument in arguments]
         options.setdefault("env", environment())
-        run = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             timeout=500, **options)
+        run = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500, **options)
         good = self.expect(run.returncode == 0, f"{' '.join(arguments)}\nstatus {run.returncode}\n{run.stdout}")
         return run.stdout if good else None
 

@@ -91,8 +91,7 @@ class Packages:
 
 def has_all_sources(source, folder):
     for part, patterns in crates.SOURCES:
-        wanted = {str(path.relative_to(source / part)) for pattern in patterns
-                  for path in (source / part).rglob(pattern)}
+        wanted = {str(path.relative_to(source / part)) for pattern in patterns for path in (source / part).rglob(pattern)}
         found = {str(path.relative_to(folder / "native" / part))
                  for path in (folder / "native" / part).rglob("*") if path.is_file()}
         expect(wanted and wanted == found, f"the archive and {part}/ differ in {sorted(wanted ^ found)[:9]}")

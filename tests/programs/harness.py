@@ -243,10 +243,7 @@ class Server:
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise Failure(
-                f"{_short(self.argv)}: still running {timeout} s after it was asked to stop\n"
-                f"{self.output()}"
-            )
+            raise Failure(f"{_short(self.argv)}: still running {timeout} s after it was asked to stop\n{self.output()}")
         self._side._count_stats(self._raw_log())
         if status != 0:
             raise Failure(f"{_short(self.argv)}: {_status(status)}\n{self.output()}")

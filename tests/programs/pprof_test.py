@@ -52,6 +52,27 @@ def run(argv, **options):
     return done
 
 
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def need(*programs):
+    """Skips the test unless each of the programs or files is installed."""
+    missing = [name for name in programs if not shutil.which(name) and not os.path.isfile(name)]
+    if missing:
+        print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh test)")
+        sys.exit(SKIPPED)
+
+
+def parse_arguments(*names):
+    """The script's options, each of which is a path."""
+    parser = argparse.ArgumentParser()
+    for name in names:
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    return parser.parse_args()
+
+
 def build_go_pprof(folder):
     """The program, which is compiled if it does not exist."""
     program = folder / "pprof"
@@ -119,8 +140,7 @@ def check_go(pprof, folder):
             for counted in (None, *sample_types(allocated)):
                 chosen = [f"-sample_index={counted}"] if counted else []
                 # The text has no names of symbols; both readers find the files by themselves.
-                done = run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=local", *chosen,
-                            profile], env=environment)
+                done = run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=local", *chosen, profile], env=environment)
                 if done.stderr:
                     raise Failure(f"{profile}: pprof complains: {done.stderr}")
                 kind = counted or sample_types(allocated)[-1]
@@ -147,15 +167,8 @@ def check_perl(program, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", type=pathlib.Path, required=True)
-    parser.add_argument("--tools", type=pathlib.Path, required=True)
-    arguments = parser.parse_args()
-    needed = (GO, f"{GO_SOURCES}/src/{GO_PPROF}/pprof.go", "google-pprof")
-    missing = [name for name in needed if not shutil.which(name) and not os.path.isfile(name)]
-    if missing:
-        print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh test)")
-        sys.exit(SKIPPED)
+    arguments = parse_arguments("program", "tools")
+    need(GO, f"{GO_SOURCES}/src/{GO_PPROF}/pprof.go", "google-pprof")
     pprof = build_go_pprof(arguments.tools)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

@@ -67,8 +67,7 @@ def main():
             link = pathlib.Path(folder) / LINKED_NAME
             link.symlink_to(library)
             sys.argv[at] = str(link)
-        harness.main(workload, programs=["swipl", str(TESTS / "test.pl")], min_heap_mib=20,
-                     min_processes=2, linked="libswipl.so")
+        harness.main(workload, programs=["swipl", str(TESTS / "test.pl")], min_heap_mib=20, min_processes=2, linked="libswipl.so")
 
 
 if __name__ == "__main__":
