@@ -66,7 +66,7 @@ def need(*programs):
 
 
 def parse_arguments(*names):
-    """The script's options, each of which is a path."""
+    """The script's options, which are paths."""
     parser = argparse.ArgumentParser()
     for name in names:
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
