@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tcmalloc leaks on processes and core files: finds what leaks.cc leaks, as leaks_test.py expects of the library's checker.
-
-  command_leaks_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""tcmalloc leaks on processes and core files: finds what leaks.cc leaks, as leaks_test.py expects of the library's checker."""
 
 import pathlib
 import re
@@ -12,9 +9,8 @@ from cores import crash
 from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, namespace, new_folder, run_test
 
 CHECKS, MANY_CHECKS = 25, 200
-# The functions of leaks.cc whose objects are leaked before the end of main, by the rules that need
-# no records. Objects that it allocates while the checker is disabled count as leaked: only records
-# show that they are not.
+# The functions of leaks.cc whose objects are leaked before the end of main, by the rules that need no records. Objects
+# that it allocates while the checker is disabled count as leaked: only records show that they are not.
 LOST = ("Lose", "Far", "Early", "HoldToldDisabled")
 LOST_WITH_RECORDS = ("Lose", "Far", "Early")
 

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests tcmalloc timeline and diff on a process of doctor_situations.c.
-
-  command_reports_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""Tests tcmalloc timeline and diff on a process of doctor_situations.c."""
 
 import json
 import pathlib

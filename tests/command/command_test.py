@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the tcmalloc command on processes that run on the library, and on others.
-
-  command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""Tests the tcmalloc command on processes that run on the library, and on others."""
 
 import collections
 import json

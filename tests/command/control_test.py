@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests requests of the tcmalloc command to running processes: flush, release, trim, set, profile
---start and --stop.
-
-  control_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+--start and --stop."""
 
 import contextlib
 import json

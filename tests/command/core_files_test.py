@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests core files of another machine: the program and the library are found by build id.
-
-  core_files_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""Tests core files of another machine: the program and the library are found by build id."""
 
 import os
 import re

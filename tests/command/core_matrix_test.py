@@ -26,8 +26,7 @@ RIGHT, MISSING, REFUSED = "right", "incomplete", "refuses"
 # Commands that read no process that exists already.
 NO_PROCESS = ("run", "ps")
 
-# The forms of core files, which are the columns of the table. TABLE has the answers that each
-# column permits.
+# The forms of core files, which are the columns of the table. TABLE has the answers that each column permits.
 WHOLE, FILES, TRUNCATED, CHANGING, DEVICE = (
     "kernel (0x33, 0x37), gcore; PIE, no PIE, static", "another machine, with `--files`", "truncated", "lock held, or in a change",
     "heap in a device or hugetlbfs")

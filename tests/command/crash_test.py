@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""'tcmalloc explain' on the cores of programs that crash.
-
-  crash_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""'tcmalloc explain' on the cores of programs that crash."""
 
 import os
 import re

@@ -2,10 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the tcmalloc command on processes of a malicious user, and its output.
 
-  distrust_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-
-PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of
-hostile.c.
+PROGRAM is the program of observed_program.c, with debug information; for "hostile" that of hostile.c.
 """
 
 import os
@@ -55,8 +52,7 @@ def test_link(test):
 
 
 def test_split(test):
-    """Reads the other part of split debug information, and then a pipe with the name of its
-    file."""
+    """Reads the other part of split debug information, and then a pipe with the name of its file."""
     needs("cc")
     with new_folder() as folder:
         subprocess.run(["cc", "-g", "-gsplit-dwarf", "-O0", "-fno-builtin", f"-I{HERE.parents[1]}/include", "-pthread",
@@ -128,8 +124,7 @@ def test_escapes(test):
 def test_memory(test):
     with tempfile.TemporaryFile(dir="/dev/shm") as file:
         file.truncate(SPARSE_BYTES)
-        code = ("import mmap, sys; memory = mmap.mmap(int(sys.argv[1]), 0); "
-                "print('ready', flush=True); sys.stdin.read()")
+        code = "import mmap, sys; memory = mmap.mmap(int(sys.argv[1]), 0); print('ready', flush=True); sys.stdin.read()"
         with subprocess.Popen([sys.executable, "-c", code, str(file.fileno())], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, pass_fds=[file.fileno()], env=clean_environment()) as process:
             process.stdout.readline()
@@ -150,8 +145,7 @@ def test_full(test):
             run = subprocess.run([test.command, *map(str, arguments)], stdout=device, stderr=subprocess.PIPE, text=True,
                                  check=False, env=clean_environment())
             test.expect(run.returncode == 1, f"{arguments}: exit status {run.returncode}")
-            test.expect(re.fullmatch("tcmalloc: cannot write to standard output.*\n", run.stderr),
-                        f"{arguments}: {run.stderr}")
+            test.expect(re.fullmatch("tcmalloc: cannot write to standard output.*\n", run.stderr), f"{arguments}: {run.stderr}")
 
 
 def test_outputs(test):
@@ -161,8 +155,7 @@ def test_outputs(test):
         os.mkfifo(pipe)
         old = folder / "old"
         old.write_text("old")
-        # The test makes its own device: a wrong command, run by root, would replace the device of
-        # the machine.
+        # The test makes its own device: a wrong command, run by root, would replace the device of the machine.
         device = folder / "device"
         try:
             os.mknod(device, stat.S_IFCHR | 0o600, os.stat("/dev/full").st_rdev)

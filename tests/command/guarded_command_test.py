@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the tcmalloc command on guarded samples.
 
-  guarded_command_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-
 PROGRAM is the program of guarded_bugs.cc; for "signals" and "figures" that of observed_program.c.
 """
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """All reports of how much the program holds agree: held and requested bytes of docs/statistics.md.
 
-  held_bytes_test.py WHAT COMMAND PROGRAM LIBRARY
-
 PROGRAM is held_objects.c, which knows its objects. It is stopped while the command reads it.
 
   unsampled  no object is sampled
@@ -123,8 +121,7 @@ def expect_classes(test, rows, stats, target):
 
 
 def rounded(text, pattern):
-    """Returns the bytes that the text has in the place of the pattern's group, and the value of the
-    last digit."""
+    """Returns the bytes that the text has in the place of the pattern's group, and the value of the last digit."""
     number, unit = re.search(pattern, text)[1].split()
     unit_bytes = 1 << 10 * ("B KiB MiB GiB".split().index(unit.replace("bytes", "B")))
     return float(number) * unit_bytes, unit_bytes / 10
@@ -171,8 +168,7 @@ def requested_by_command(test, pid):
     profile = test.json("profile", pid)
     by_site = test.json("objects", pid, "--by", "site")
     folded = test.ask("profile", pid, "--format", "folded").stdout.splitlines()
-    # The figure of each call site is rounded, since objects of the C library may be smaller than
-    # those of the program.
+    # The figure of each call site is rounded, since objects of the C library may be smaller than those of the program.
     rounding = len(profile["call_sites"])
     return {
         "profile": profile["estimated_bytes"],

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the names of functions that a process compiled at run time, from /tmp/perf-PID.map.
 
-  jit_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-
 PROGRAM is the program of jit_code.c.
 """
 

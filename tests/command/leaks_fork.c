@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/userfaultfd.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -199,8 +198,7 @@ static void Sequence(void) {
   struct rseq* const rseq = (struct rseq*)((char*)__builtin_thread_pointer() + __rseq_offset);
   CHECK(__rseq_size > 0);
   PinToProcessor0();
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, Count, NULL) == 0);
+  const pthread_t thread = StartThread(Count, NULL);
   while (!go_on) {
     uint64_t first = 0;
     uint64_t last = 0;
@@ -231,7 +229,7 @@ static void Sequence(void) {
     CHECK(first == last);
     ++committed;
   }
-  CHECK(pthread_join(thread, NULL) == 0);
+  JoinThread(thread);
   CHECK(committed > 0);
 #endif
 }
@@ -338,11 +336,7 @@ static void HoldMuch(void) {
   excluded = memory;
 }
 
-static void InThread(void* (*function)(void*)) {
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, function, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
-}
+static void InThread(void* (*function)(void*)) { JoinThread(StartThread(function, NULL)); }
 
 static void HandleFaults(void) {
   const int file = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
@@ -384,8 +378,7 @@ int main(int argc, char** argv) {
     CHECK(prctl(PR_SET_SECCOMP, 2, &program) == 0);
   }
   if (is("userfault")) HandleFaults();
-  pthread_t commands;
-  CHECK(pthread_create(&commands, NULL, Command, NULL) == 0);
+  const pthread_t commands = StartThread(Command, NULL);
   if (is("limit")) {
     const struct rlimit none = {1, 1};
     CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
@@ -402,7 +395,7 @@ int main(int argc, char** argv) {
     if (is(kCalls[i].name)) run = kCalls[i].run;
   }
   run();
-  CHECK(pthread_join(commands, NULL) == 0);
+  JoinThread(commands);
 
   CHECK(ended_children == (child != 0));
   sigset_t pending;

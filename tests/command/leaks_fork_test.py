@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests what a program notices if tcmalloc leaks --snapshot forks it (leaks_fork.c).
-
-  leaks_fork_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""Tests what a program notices if tcmalloc leaks --snapshot forks it (leaks_fork.c)."""
 
 import contextlib
 import os

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the call sites that the tcmalloc command shows: tcmalloc profile, objects --by site, run.
 
-  profile_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-
 PROGRAM is the program of profile_names.cc.
 """
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """'tcmalloc inspect --referrers' on referrers.cc, which makes objects with known chains of pointers.
 
-  referrers_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-
 core_matrix_test.py has other cores, also truncated ones.
 """
 
@@ -149,8 +147,7 @@ def test_records(test):
                 text = text_of(test, file, program.objects[name], status=INCOMPLETE)
                 test.expect(f"incomplete: a snapshot has no variables, stacks, registered roots ({len(roots)}) and" in text and
                             "leaked" not in text, text)
-            # The file has all private memory and the registers.
-            # Each of the many objects of 128 MiB has one word.
+            # The file has all private memory and the registers. Each of the many objects of 128 MiB has one word.
             test.ask("snapshot", program.pid, file, "--contents")
             test.expect(file.stat().st_size < 1 << 29, f"a snapshot of {file.stat().st_size} bytes")
             text = text_of(test, file, program.objects["hidden"])

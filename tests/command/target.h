@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Shared by programs that the tests of the tcmalloc command look at. They obey lines on stdin, and
 // do not allocate between a line and its answer: they do not use stdio.
 #pragma once

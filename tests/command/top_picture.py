@@ -83,15 +83,13 @@ def main():
     missing = [name for name in ("tmux", "redis-server", "redis-benchmark") if shutil.which(name) is None]
     if missing:
         sys.exit(f"not installed: {', '.join(missing)}")
-    environment = clean_environment(LD_PRELOAD=str(pathlib.Path(library).resolve()),
-                                             TCMALLOC_SAMPLE_PARAMETER="262144")
+    environment = clean_environment(LD_PRELOAD=str(pathlib.Path(library).resolve()), TCMALLOC_SAMPLE_PARAMETER="262144")
     with tempfile.TemporaryDirectory() as folder, \
             subprocess.Popen(["redis-server", "--port", str(PORT), "--save", "", "--dir", folder], env=environment,
                              stdout=subprocess.DEVNULL) as server:
         try:
             time.sleep(1)
-            with Terminal(str(pathlib.Path(command).resolve()), "top", str(server.pid),
-                                   "--every", "500ms") as terminal:
+            with Terminal(str(pathlib.Path(command).resolve()), "top", str(server.pid), "--every", "500ms") as terminal:
                 terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(LINES))
                 terminal.wait_for(rf"process {server.pid}")
                 with subprocess.Popen(["redis-benchmark", "-p", str(PORT), "-q", "-r", "200000", "-n", "100000000", "-d",

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A process with a second allocator, for two_allocators_test.py.
 //
 // usage: two_allocators own             it has 1000 objects of its own malloc

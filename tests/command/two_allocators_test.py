@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests two allocators in a process: each serves its own objects, and the tools name what they
-leave out.
+"""Tests two allocators in a process: each serves its own objects, and the tools name what they leave out.
 
 usage: two_allocators_test.py WHAT PROGRAM OWN LIBRARY SECOND COMMAND
 

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""'tcmalloc types' on types.cc, whose types and counts are known.
-
-  types_test.py WHAT COMMAND PROGRAM LIBRARY    WHAT: see the functions test_WHAT
-"""
+"""'tcmalloc types' on types.cc, whose types and counts are known."""
 
 from harness import Process, gcore, new_folder, run_test
 

@@ -2,10 +2,8 @@
 // Compares the walk over all objects with programs that record their objects.
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <barrier>
 #include <cstdio>
 #include <cstdlib>

@@ -3,7 +3,6 @@
 // bytes.
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "base/config.h"

@@ -3,21 +3,19 @@
 // debug information. The child that parses them may crash or give up; this program answers
 // nevertheless, with names that may be shown. The files are those of debug_files.cc, changed.
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include "changes.h"
 #include "image/module_files.h"
 #include "image/modules.h"
 #include "image/open_file.h"
 #include "image/symbolizer.h"
+#include "testing/fake_tree.h"
 
 namespace {
 
@@ -43,28 +41,11 @@ constexpr Form kForms[] = {
     {"/split", "/split/shop.so", "/split/shop.dwo"},
 };
 
-// The folder of the changed files, which ends with the program.
-class Folder {
- public:
-  Folder() {
-    setenv("DEBUGINFOD_URLS", "", 1);
-    for (const Form& form : kForms) std::filesystem::create_directories(path_ + form.folder);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  void Write(const std::string& name, const std::string& contents) const {
-    std::ofstream(path_ + name, std::ios::binary) << contents;
-  }
-
- private:
-  const std::string path_ = std::filesystem::temp_directory_path().string() + "/debug_files_fuzz." +
-                            std::to_string(getpid());
-};
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Folder folder;
+  static const tcmalloc::FakeTree folder;  // of the changed files
+  setenv("DEBUGINFOD_URLS", "", 1);
   const Form& form = kForms[size > 0 ? data[0] % 4 : 0];
   const bool changes_other = size > 0 && *form.other != '\0' && (data[0] / 4) % 2 == 1;
   std::string library = Contents(std::string(DEBUG_FILES) + form.library);
@@ -75,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   folder.Write(form.library, library);
   if (*form.other != '\0') folder.Write(form.other, other);
 
-  const std::string path = folder.path() + form.library;
+  const std::string path = folder.root() + form.library;
   const OpenedFile opened = OpenRegularFile(AT_FDCWD, path, Resolve::kAnywhere);
   if (opened.descriptor < 0) abort();
   Module module{.start = kBias, .end = kBias + 0x10000, .bias = kBias, .path = path};
@@ -84,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                                             std::min<size_t>(library.size(), 64)));
   static_cast<void>(HasCode(opened.descriptor));
   close(opened.descriptor);
-  const FileSearch files(0, {folder.path() + form.folder});
+  const FileSearch files(0, {folder.root() + form.folder});
   DebugInfo info(module, files);
   bool has_line = false;
   for (Address at = 0x1000; at < 0x1200; at += 0x20) {

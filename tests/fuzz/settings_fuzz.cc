@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Any name and value of a variable is read, or causes a complaint of one line.
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "base/config.h"

@@ -58,21 +58,18 @@ class Test:
 
 
 def readelf(option, path):
-    run = subprocess.run(["readelf", "-W", option, path], check=True, stdout=subprocess.PIPE,
-                         text=True)
+    run = subprocess.run(["readelf", "-W", option, path], check=True, stdout=subprocess.PIPE, text=True)
     return run.stdout
 
 
-def read_list(name):
-    """[(symbol, words after it)]"""
-    entries = []
-    for line in (HERE / name).read_text().split("\n"):
-        words = line.split("#")[0].split()
-        if words:
-            entries.append((words[0], words[1:]))
+def read_list():
+    """[(symbol, the words before it)] of undefined_symbols.txt."""
+    lines = (HERE / "undefined_symbols.txt").read_text().split("\n")
+    entries = [(symbol, line.partition(":")[0].split()) for line in lines if not line.startswith("#")
+               for symbol in line.partition(":")[2].split()]
     names = [symbol for symbol, _ in entries]
     for symbol in sorted({symbol for symbol in names if names.count(symbol) > 1}):
-        sys.exit(f"{name}: {symbol} is there twice")
+        sys.exit(f"undefined_symbols.txt: {symbol} is there twice")
     return entries
 
 
@@ -90,8 +87,7 @@ def dynamic_symbols(test):
         if len(words) >= 8 and words[0].rstrip(":").isdigit():
             kind, binding, visibility, section, name = words[3:8]
             name, _, version = name.partition("@")
-            symbols.append((binding, visibility, kind, section, test.listed(name),
-                            version.lstrip("@")))
+            symbols.append((binding, visibility, kind, section, test.listed(name), version.lstrip("@")))
     return symbols
 
 
@@ -109,7 +105,7 @@ def check_symbols(test, build, full):
             test.expect(kind in ("FUNC", "OBJECT"), f"{name} is exported as a {kind}")
 
     listed = {}
-    for name, words in read_list("undefined_symbols.txt"):
+    for name, words in read_list():
         if not full and "full" in words:
             continue
         builds = [word for word in words[1:] if word != "full"]
@@ -119,25 +115,19 @@ def check_symbols(test, build, full):
             continue
         listed[name] = (words[0], build != "debug" or builds == ["debug"])
     undefined = {s[4]: s for s in symbols if s[3] == "UND" and s[4]}
-    test.expect_same(set(undefined), {name for name in listed
-                                      if listed[name][1] or name in undefined},
-                     "undefined symbol")
+    test.expect_same(set(undefined), {name for name in listed if listed[name][1] or name in undefined}, "undefined symbol")
     for name, (binding, _, _, _, _, version) in undefined.items():
         kind = listed.get(name, ("strong", True))[0]
-        test.expect(binding == ("WEAK" if kind == "weak" else "GLOBAL"),
-                    f"{name} is to be {kind} and is {binding}")
+        test.expect(binding == ("WEAK" if kind == "weak" else "GLOBAL"), f"{name} is to be {kind} and is {binding}")
         if binding == "GLOBAL":
             number = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?: \(\d+\))?", version)
-            test.expect(number, f"{name} is strong and comes from {version or 'nowhere'}, "
-                        "not from the C library")
-            test.expect(not number or (int(number[1]), int(number[2])) <= NEWEST_GLIBC,
-                        f"{name} needs {version}")
+            test.expect(number, f"{name} is strong and comes from {version or 'nowhere'}, not from the C library")
+            test.expect(not number or (int(number[1]), int(number[2])) <= NEWEST_GLIBC, f"{name} needs {version}")
     print(f"{test.library.name}: {len(exported)} symbols exported, {len(undefined)} undefined")
 
 
 def check_file(test):
-    dynamic = re.findall(r"^\s*0x[0-9a-f]+ \((\w+)\)\s+(.*?)\s*$", readelf("-d", test.library),
-                         re.MULTILINE)
+    dynamic = re.findall(r"^\s*0x[0-9a-f]+ \((\w+)\)\s+(.*?)\s*$", readelf("-d", test.library), re.MULTILINE)
     entries = {}
     for tag, value in dynamic:
         entries.setdefault(tag, []).append(value)
@@ -160,8 +150,7 @@ def check_file(test):
         match = re.match(r"\s+([A-Z_]+)\s+0x\w+ 0x\w+ 0x\w+ 0x(\w+) 0x(\w+) ([RWE ]{3})", line)
         if match:
             segments.setdefault(match[1], []).append((int(match[3], 16), match[4]))
-    test.expect(all("E" not in flags for _, flags in segments.get("GNU_STACK", [(0, "E")])),
-                "asks for an executable stack")
+    test.expect(all("E" not in flags for _, flags in segments.get("GNU_STACK", [(0, "E")])), "asks for an executable stack")
     test.expect("GNU_RELRO" in segments, "leaves relocated data writable (no GNU_RELRO)")
     test.expect(not any("W" in flags and "E" in flags for _, flags in segments.get("LOAD", [])),
                 "has a segment that is both writable and executable")
@@ -178,14 +167,13 @@ def check_file(test):
 def check_archive(test, full):
     """A static library must define no name outside the namespace except the entry points."""
     wanted = exported_names(full) - SHARED
-    listed = {name for name, _ in read_list("undefined_symbols.txt")}
+    listed = {name for name, _ in read_list()}
     defined = set()
     undefined = set()
     for line in readelf("-s", test.library).split("\n"):
         words = line.split()
         if len(words) >= 8 and words[0].rstrip(":").isdigit() and words[4] != "LOCAL":
-            (undefined if words[6] == "UND" else defined).add(
-                (test.listed(words[7]), words[4], words[5]))
+            (undefined if words[6] == "UND" else defined).add((test.listed(words[7]), words[4], words[5]))
     # Other names are functions of the compiler itself, for processors without an instruction that reads the program
     # counter.
     own = re.compile(r"_Z(N[KO]?|T[VISH]|TWN|THN|GV)*N?8tcmalloc|_ZZN[KO]?8tcmalloc"
@@ -197,8 +185,7 @@ def check_archive(test, full):
         if name not in wanted and not own.match(name):
             # These are instances of templates of the C++ library and the like. They must not replace those of other
             # files.
-            test.expect(binding in ("WEAK", "UNIQUE") and visibility == "HIDDEN",
-                        f"defines {name} ({binding}, {visibility})")
+            test.expect(binding in ("WEAK", "UNIQUE") and visibility == "HIDDEN", f"defines {name} ({binding}, {visibility})")
         elif name not in wanted:
             test.expect(visibility == "HIDDEN", f"{name} is not hidden")
     for name, binding, _ in sorted(undefined):

@@ -71,14 +71,12 @@ def straight_path(code, start, machine=X86):
 
 
 def calls_in(code, start, size, machine):
-    return [text for address, (text, _) in code.items()
-            if start <= address < start + size and machine.is_call(text)]
+    return [text for address, (text, _) in code.items() if start <= address < start + size and machine.is_call(text)]
 
 
 def symbols(library):
     found = {}
-    run = subprocess.run(["readelf", "-W", "--dyn-syms", library], check=True,
-                         stdout=subprocess.PIPE, text=True)
+    run = subprocess.run(["readelf", "-W", "--dyn-syms", library], check=True, stdout=subprocess.PIPE, text=True)
     for line in run.stdout.split("\n"):
         words = line.split()
         if len(words) >= 8 and words[3] == "FUNC" and words[6] != "UND":
@@ -117,8 +115,7 @@ def check_static(compiler, library):
         complaints = [complaint] if complaint else []
         if len(path) > limit:
             complaints.append("is too long")
-        complaints += [f"'{text}' calls off the straight path"
-                       for text in calls_in(code, *addresses[name], machine)]
+        complaints += [f"'{text}' calls off the straight path" for text in calls_in(code, *addresses[name], machine)]
         if complaints:
             failed += 1
             print(f"{name}: FAILED: {'; '.join(complaints)}")
@@ -163,8 +160,7 @@ def check_executed(compiler, library, program, stub):
             per_pair[kind] = (executed(*files, kind, 2 * n) - executed(*files, kind, n)) / n
     stub_code = disassemble(stub)
     stub_symbols = symbols(stub)
-    in_stub = sum(len(straight_path(stub_code, stub_symbols[name][0])[0])
-                  for name in ("stub_malloc", "stub_free"))
+    in_stub = sum(len(straight_path(stub_code, stub_symbols[name][0])[0]) for name in ("stub_malloc", "stub_free"))
     measured = per_pair["real"] - per_pair["stub"] + in_stub
     code = disassemble(library)
     addresses = symbols(library)

@@ -34,8 +34,7 @@ PART_OF_LINE = re.compile(r"^void Write\w+\(TextWriter& line, const DebugObject&
 OTHER_END = re.compile(r"\b(abort|__builtin_trap)\(\)")
 WORD = re.compile(r"[a-z]{3}")
 
-# The places where documents state the size of a tuning constant: the file, the words around the
-# size, and the constant.
+# The places where documents state the size of a tuning constant: the file, the words around the size, and the constant.
 CITED = (
     ("docs/drawings/malloc_and_free.dot", "Requests above<br align=\"left\"/>    SIZE start here", "kMaxSmallSize"),
     ("docs/drawings/malloc_and_free.svg", "&#160;SIZE start here", "kMaxSmallSize"),
@@ -50,8 +49,7 @@ CITED = (
 
 def prose(text):
     """Returns the text of a page with code replaced by spaces, so that nothing in it is taken for a link."""
-    return INLINE_CODE.sub(lambda m: source.blank(m[0]),
-                           FENCE.sub(lambda m: source.blank(m[0]), text))
+    return INLINE_CODE.sub(lambda m: source.blank(m[0]), FENCE.sub(lambda m: source.blank(m[0]), text))
 
 
 def one_line(text):
@@ -177,8 +175,7 @@ def check_abort_lines(root, pages, complaints):
     text = one_line(" ".join(lines))
     for fragment, (path, line) in sorted(fragments.items()):
         if fragment not in text:
-            complaints.add(path, line, f"aborts with a line that {page.name} does not have",
-                           fragment)
+            complaints.add(path, line, f"aborts with a line that {page.name} does not have", fragment)
     for shown in lines:
         rest = one_line(re.sub(r"<[^>]*>", " ", shown))
         for fragment in sorted(fragments, key=len, reverse=True):

@@ -52,8 +52,7 @@ class Test:
 
 
 def exported(library):
-    run = subprocess.run(["nm", "-D", "--defined-only", library], check=True, text=True,
-                         stdout=subprocess.PIPE)
+    run = subprocess.run(["nm", "-D", "--defined-only", library], check=True, text=True, stdout=subprocess.PIPE)
     return {line.split()[2] for line in run.stdout.split("\n") if line}
 
 

@@ -72,9 +72,7 @@ EXCEPTIONS = {
 }
 
 # (header, header that it must not include, not even by a detour, with the reason).
-NOT_INCLUDED = {
-    ("malloc/fast_path.h", "process/heap.h"): "the fast path needs three variables, not all tiers",
-}
+NOT_INCLUDED = {("malloc/fast_path.h", "process/heap.h"): "the fast path needs three variables, not all tiers"}
 
 # Forbidden in every file of the project, documentation and scripts included.
 FORBIDDEN_EVERYWHERE = (
@@ -133,8 +131,7 @@ class Checker:
         self.check_includes(path, name, folder, code)
         if LEVEL[folder] < LEVEL["process"]:
             for match in PROCESS_HEAP.finditer(bare):
-                self.complain(path, match,
-                              f"{folder}/ is below process/ and must not name the process's heap")
+                self.complain(path, match, f"{folder}/ is below process/ and must not name the process's heap")
             if not SYSTEM_HEADERS_IN.fullmatch(name):
                 for match in VIRTUAL.finditer(bare):
                     self.complain(path, match, "virtual functions below process/ are for os/ alone")
@@ -170,13 +167,11 @@ class Checker:
             if target_folder not in LEVEL:
                 continue  # reported with that folder's files
             if target_folder != folder and LEVEL[target_folder] >= LEVEL[folder]:
-                self.complain(path, match, f"{folder}/ must not include {target_folder}/, "
-                              "which is not below it")
+                self.complain(path, match, f"{folder}/ must not include {target_folder}/, which is not below it")
 
     def check_minimal(self):
         """Code of src/ uses only functions of instruments/ that a file named no_* defines for the minimal library, too."""
-        answered = {target for name, arrows in self.includes.items() if "/no_" in name
-                    for _, target, _ in arrows}
+        answered = {target for name, arrows in self.includes.items() if "/no_" in name for _, target, _ in arrows}
         for name, arrows in sorted(self.includes.items()):
             if name.startswith("instruments/"):
                 continue
@@ -204,8 +199,7 @@ class Checker:
                 if target not in CLI_FOLDERS or not (cli / match[2]).is_file():
                     self.complain(path, match, "cli/ includes its own headers only")
                 elif CLI_FOLDERS.index(target) > CLI_FOLDERS.index(folder):
-                    self.complain(path, match, f"cli/{folder} must not include {target}/, "
-                                  "which is not below it")
+                    self.complain(path, match, f"cli/{folder} must not include {target}/, which is not below it")
         return len(files)
 
     def check_cycles(self):
@@ -216,8 +210,7 @@ class Checker:
             for line, target, text in self.includes.get(name, ()):
                 if state.get(target) == "open":
                     loop = trail[trail.index(target):] + [target]
-                    self.complain(source.place_of(self.root, name), line, "closes a cycle: " + " -> ".join(loop),
-                                  text)
+                    self.complain(source.place_of(self.root, name), line, "closes a cycle: " + " -> ".join(loop), text)
                 elif target not in state:
                     visit(target, trail + [target])
             state[name] = "done"

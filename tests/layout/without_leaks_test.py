@@ -40,8 +40,7 @@ def main():
         subprocess.run(["cmake", "-S", copy, "-B", build, "-G", "Ninja", "--log-level=WARNING",
                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_UNITY_BUILD=ON",
                         "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0", "-DTCMALLOC_BENCH=OFF"], check=True)
-        subprocess.run(["cmake", "--build", build, "-j2", "--target", *TARGETS], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--build", build, "-j2", "--target", *TARGETS], check=True, stdout=subprocess.DEVNULL)
         names = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True,
                                text=True, stdout=subprocess.PIPE).stdout
         if re.search(r"instruments/leaks/|tcmalloc_leaks", names, re.MULTILINE):

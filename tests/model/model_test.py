@@ -22,11 +22,9 @@ SKIPPED = 77
 def search(model, compiler, defines, folder):
     """Returns the output of the checker."""
     shutil.copy(model, folder)
-    subprocess.run(["spin", "-a", *(f"-D{name}" for name in defines), model.name],
-                   cwd=folder, check=True)
+    subprocess.run(["spin", "-a", *(f"-D{name}" for name in defines), model.name], cwd=folder, check=True)
     # Compiles without cycle checks, because only assertions and end states are checked.
-    subprocess.run([compiler, "-O1", "-w", "-DSAFETY", "-o", "pan", "pan.c"],
-                   cwd=folder, check=True)
+    subprocess.run([compiler, "-O1", "-w", "-DSAFETY", "-o", "pan", "pan.c"], cwd=folder, check=True)
     run = subprocess.run(["./pan", f"-m{DEPTH_LIMIT}"], cwd=folder, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(run.stdout)
@@ -56,8 +54,7 @@ def complaints(output, expected):
         found.append("this was no full search")
     unreached = re.findall(r"^\s+\S+:(\d+), state \d+, \"(.*)\"", output, re.MULTILINE)
     # The processes of the store buffers never end, so their ends are unreachable.
-    found += [f"line {line} was never reached: {text}" for line, text in unreached
-              if text != "-end-"]
+    found += [f"line {line} was never reached: {text}" for line, text in unreached if text != "-end-"]
     return found
 
 

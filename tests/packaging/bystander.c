@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program that calls neither malloc nor any function of the library: only the C library allocates
 // for it. It prints "client ok" if the library serves these allocations, too.
 #include <stddef.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program of a user who has installed the library: compiled as C and, once more, as C++. It
 // prints "client ok" if malloc is the library's, which it checks by the library's own figures.
 #include <pthread.h>
@@ -11,7 +10,6 @@
 #include <tcmalloc/malloc_extension.h>
 
 #include <new>
-#include <stdexcept>
 #include <string>
 #endif
 

@@ -9,8 +9,7 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARIES = ("tcmalloc", "tcmalloc_minimal", "tcmalloc_debug", "tcmalloc_minimal_debug")
 # Variables of the environment that would change which library is found.
-UNWANTED = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH",
-            "PKG_CONFIG_LIBDIR", "CMAKE_PREFIX_PATH")
+UNWANTED = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "CMAKE_PREFIX_PATH")
 
 
 def environment(**more):
@@ -73,10 +72,8 @@ class Clients:
         """Runs a command and returns its output, or None after a failure, which is noted."""
         arguments = [str(argument) for argument in arguments]
         options.setdefault("env", environment())
-        run = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             timeout=500, **options)
-        good = self.expect(run.returncode == 0,
-                           f"{' '.join(arguments)}\nstatus {run.returncode}\n{run.stdout}")
+        run = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500, **options)
+        good = self.expect(run.returncode == 0, f"{' '.join(arguments)}\nstatus {run.returncode}\n{run.stdout}")
         return run.stdout if good else None
 
     def pkg_config(self, folder, library, *options):
@@ -96,8 +93,7 @@ class Clients:
         found = [line.strip() for line in needed.split("\n") if "tcmalloc" in line]
         if folder:
             wanted = f"lib{library}.so.4 => {folder}/lib{library}.so.4 "
-            self.expect(len(found) == 1 and found[0].startswith(wanted),
-                        f"{program} is to need {wanted}\n{needed}")
+            self.expect(len(found) == 1 and found[0].startswith(wanted), f"{program} is to need {wanted}\n{needed}")
         else:
             self.expect(not found, f"{program} is to need no library of ours\n{needed}")
         for complaint in who_serves(program, folder):

@@ -26,12 +26,10 @@ def install_conan(folder):
         shutil.rmtree(folder, ignore_errors=True)
         for command in ([sys.executable, "-m", "venv", folder],
                         [folder / "bin/pip", "install", "--quiet", "-r", REQUIREMENTS]):
-            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 text=True)
+            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             if run.returncode != 0:
                 print(run.stdout)
-                print("SKIP: conan cannot be installed with pip:",
-                      (run.stdout.strip() or "no output").splitlines()[-1])
+                print("SKIP: conan cannot be installed with pip:", (run.stdout.strip() or "no output").splitlines()[-1])
                 sys.exit(77)
         done.write_text(REQUIREMENTS.read_text())
     return folder / "bin/conan"

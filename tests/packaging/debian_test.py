@@ -89,8 +89,7 @@ def check_package(test, build, package, file):
         return
     test.expect(re.fullmatch(r"libc6 \(>= 2\.\d\d\)", depends), f"{package} depends on {depends}")
     test.expect(len(re.findall(r"\.so", contents)) == 2, f"{package} has\n{contents}")
-    control = subprocess.run(["dpkg-deb", "--ctrl-tarfile", file], check=True,
-                             stdout=subprocess.PIPE).stdout
+    control = subprocess.run(["dpkg-deb", "--ctrl-tarfile", file], check=True, stdout=subprocess.PIPE).stdout
     shlibs = subprocess.run(["tar", "-xOf", "-", "./shlibs"], input=control, check=True,
                             stdout=subprocess.PIPE).stdout.decode().strip()
     library = f"lib{package.replace('-', '_')}"
@@ -125,10 +124,8 @@ def main():
     folder = folders[0]
     for library in LIBRARIES:
         test.build("pkg_config", library, test.pkg_config(folder, library), folder, ("c", "cc"))
-        test.build("static", library, ["-static", *(test.pkg_config(folder, library, "--static")
-                                                    or [])], None, ("c",))
-    test.build_with_cmake("find_package", root / "usr", folder, *compilers,
-                          [*LIBRARIES, "tcmalloc_minimal_static"])
+        test.build("static", library, ["-static", *(test.pkg_config(folder, library, "--static") or [])], None, ("c",))
+    test.build_with_cmake("find_package", root / "usr", folder, *compilers, [*LIBRARIES, "tcmalloc_minimal_static"])
     print(f"{test.built} programs")
     test.expect(test.built == len(LIBRARIES) * 3 + (len(LIBRARIES) + 1) * 3, "programs are missing")
     sys.exit(1 if test.failures else 0)

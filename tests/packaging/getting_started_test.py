@@ -4,11 +4,10 @@
 
 Usage: getting_started_test.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER PRESET
 
-A block of C, C++ or CMake is a file whose name is in its first line, a comment. A block of shell
-commands is run, in the source folder if it names the build folder, else in a folder of its
-own; a block of text after it is what it must print. In each program that a block makes, malloc and
-operator new must be the allocator's. With the preset musl, only the section about musl is run, else all
-other sections.
+A block of C, C++ or CMake is a file whose name is in its first line, a comment. A block of shell commands is run, in
+the source folder if it names the build folder, else in a folder of its own; a block of text after it is what it must
+print. In each program that a block makes, malloc and operator new must be the allocator's. With the preset musl, only
+the section about musl is run, else all other sections.
 
 The commands that show whether the allocator is this one are run again with gperftools' library, by the
 name that both libraries have, and must fail.

@@ -49,8 +49,7 @@ def check_files(test, build, prefix, cxx_compiler):
         link = prefix / f"lib/lib{library}.so"
         test.expect(link.is_symlink() and str(link.readlink()) == f"lib{library}.so.4",
                     f"{link} is to be a link to lib{library}.so.4")
-        dynamic = subprocess.run(["readelf", "-d", link], check=True, text=True,
-                                 stdout=subprocess.PIPE).stdout
+        dynamic = subprocess.run(["readelf", "-d", link], check=True, text=True, stdout=subprocess.PIPE).stdout
         test.expect(f"Library soname: [lib{library}.so.4]" in dynamic, f"{link}: soname")
         test.expect("RPATH" not in dynamic and "RUNPATH" not in dynamic, f"{link}: a run path")
     if command:

@@ -8,11 +8,10 @@ The library and the command are installed into the home folder, as README.md say
 process of each command; it holds a tenth of the keys that it once had. your-program, server and app are perl. `core` is a
 snapshot of the server, which is a core file.
 
-Commands are in blocks of sh, and in lines that begin with "$ " of blocks without a language. A block of text after one of
-sh is what it prints: numbers may differ, and a line "..." stands for any lines. The output after a
-"$ " line is that of another process, and is not compared; if it is a message of the command, the
-command must fail. In the table of questions of README.md each command is run. A command that is not
-run here is in ELSEWHERE or NOT_RUN.
+Commands are in blocks of sh, and in lines that begin with "$ " of blocks without a language. A block of text after one
+of sh is what it prints: numbers may differ, and a line "..." stands for any lines. The output after a "$ " line is that
+of another process, and is not compared; if it is a message of the command, the command must fail. In the table of
+questions of README.md each command is run. A command that is not run here is in ELSEWHERE or NOT_RUN.
 """
 
 import os

@@ -75,8 +75,7 @@ class Packages:
     def pack(self, crate):
         """Packs a crate into the registry. Returns its folder there."""
         # cargo need not verify the archive, since it is built below.
-        output = self.cargo("package", "--offline", "--no-verify", "--allow-dirty", "-p", crate,
-                            folder=self.workspace)
+        output = self.cargo("package", "--offline", "--no-verify", "--allow-dirty", "-p", crate, folder=self.workspace)
         expect("warning" not in output, f"cargo package has something to say about {crate}")
         archive = self.work / "target/package" / f"{crate}-{self.version}.crate"
         with tarfile.open(archive) as packed:
@@ -92,8 +91,7 @@ class Packages:
 
 def has_all_sources(source, folder):
     for part, patterns in crates.SOURCES:
-        wanted = {str(path.relative_to(source / part)) for pattern in patterns
-                  for path in (source / part).rglob(pattern)}
+        wanted = {str(path.relative_to(source / part)) for pattern in patterns for path in (source / part).rglob(pattern)}
         found = {str(path.relative_to(folder / "native" / part))
                  for path in (folder / "native" / part).rglob("*") if path.is_file()}
         expect(wanted and wanted == found, f"the archive and {part}/ differ in {sorted(wanted ^ found)[:9]}")

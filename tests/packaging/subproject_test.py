@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks what the library adds to a CMake project that contains it, and that it builds without the
-command.
+"""Checks what the library adds to a CMake project that contains it, and that it builds without the command.
 
   subproject_test.py SOURCE WORK C_COMPILER CXX_COMPILER
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Shared by the small programs of this folder: a check that ends the program, a check that the
 // program runs on the library under test, and objects with contents that are checked. C and C++;
 // needs _GNU_SOURCE and libc alone.
@@ -8,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -128,6 +128,13 @@ static inline void AwaitChild(pid_t child) {
   }
   CHECK(status == 0);
 }
+
+static inline pthread_t StartThread(void* (*run)(void*), void* argument) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, run, argument) == 0);
+  return thread;
+}
+static inline void JoinThread(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
 
 static inline void SleepMs(long ms) {
   const struct timespec pause = {ms / 1000, ms % 1000 * 1000000};

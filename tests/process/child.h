@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Runs a piece of the test in a forked child and reports how it ended and what it wrote to stderr.
 #pragma once
 

@@ -19,12 +19,9 @@ function(add_linked_process_test name)
       -fno-builtin
       $<$<CXX_COMPILER_ID:GNU>:-Wno-alloc-size-larger-than -Wno-free-nonheap-object>
       -Wno-mismatched-new-delete)
-    target_link_libraries(${target} PRIVATE
-      ${library} GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
+    target_link_libraries(${target} PRIVATE ${library} GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
     add_test(NAME process.${name}.${library} COMMAND ${target})
-    set_tests_properties(process.${name}.${library} PROPERTIES
-      LABELS process
-      TIMEOUT 180
+    set_tests_properties(process.${name}.${library} PROPERTIES LABELS process TIMEOUT 180
       ENVIRONMENT "LIBRARY_UNDER_TEST=$<TARGET_FILE:${library}>;${ARGN}")
   endforeach()
 endfunction()
@@ -57,8 +54,7 @@ function(add_preloaded_process_test name)
     endif()
     list(APPEND environment ${test_ENVIRONMENT})
     add_test(NAME ${test} COMMAND process_${name} ${test_ARGUMENTS})
-    set_tests_properties(${test} PROPERTIES
-      LABELS process TIMEOUT 120 ENVIRONMENT "${environment}")
+    set_tests_properties(${test} PROPERTIES LABELS process TIMEOUT 120 ENVIRONMENT "${environment}")
     if(test_SKIPS)
       set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77)
     endif()
@@ -68,11 +64,9 @@ endfunction()
 # Adds the program of such tests. The C compiler links C sources, without the C++ library.
 function(add_process_program name source)
   add_executable(process_${name} ${source})
-  target_compile_options(process_${name} PRIVATE
-    -fno-builtin
+  target_compile_options(process_${name} PRIVATE -fno-builtin
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-alloc-size-larger-than -Wno-mismatched-new-delete>
-    $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than>
-    -Wno-unused-function -Wno-unused-variable)
+    $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than> -Wno-unused-function -Wno-unused-variable)
   target_link_libraries(process_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 
@@ -86,8 +80,7 @@ function(add_script_test name script)
   if(NOT test_LABEL)
     set(test_LABEL process)
   endif()
-  add_test(NAME ${name}
-    COMMAND ${TCMALLOC_SYSTEM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${test_ARGUMENTS})
+  add_test(NAME ${name} COMMAND ${TCMALLOC_SYSTEM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${test_ARGUMENTS})
   set_tests_properties(${name} PROPERTIES LABELS ${test_LABEL} TIMEOUT ${test_TIMEOUT}
     ENVIRONMENT PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/process)
   if(test_SKIPS)

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A seccomp filter from words, for programs of these folders. A rule is CALL=ANSWER, or
 // CALL@ARGUMENT:VALUE=ANSWER for calls whose argument of that number (0 to 5) has this value. CALL
 // is a name of kCalls, "named" for all of these, or * for all calls. ANSWER is allow, kill

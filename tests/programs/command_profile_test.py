@@ -1,31 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Profiles of the tcmalloc command: Go's pprof and gperftools' must find the functions and bytes that its own report has."""
 
-import argparse
 import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 
 import pprof_test
+from pprof_test import expect
 
-SKIPPED = 77
 INTERVAL = 65536
 HIDDEN = "(anonymous namespace)::Hidden"
 HIDDEN_BYTES = 3 << 20
-
-
-class Failure(Exception):
-    pass
-
-
-def expect(condition, message):
-    if not condition:
-        raise Failure(message)
 
 
 class Program:
@@ -58,8 +46,7 @@ def check_readers(arguments, folder):
     pprof = pprof_test.build_go_pprof(arguments.tools)
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PPROF_TMPDIR": str(folder)}
     # pprof runs without the program's files, so that all names come from the profile.
-    text = pprof_test.run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=none", proto],
-                          env=environment).stdout
+    text = pprof_test.run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=none", proto], env=environment).stdout
     found = int(re.search(r"of (\d+)B total", text)[1])
     expect(abs(found - total) <= len(report["call_sites"]), f"pprof: {found} bytes, not {total}\n{text}")
     expect(re.search(rf"^ *{HIDDEN_BYTES}B .* {re.escape(HIDDEN)}$", text, re.MULTILINE), text)
@@ -73,15 +60,8 @@ def check_readers(arguments, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    for name in ("library", "command", "program", "tools"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    arguments = parser.parse_args()
-    needed = (pprof_test.GO, "google-pprof")
-    missing = [name for name in needed if not shutil.which(name) and not os.path.isfile(name)]
-    if missing:
-        print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh test)")
-        sys.exit(SKIPPED)
+    arguments = pprof_test.parse_arguments("library", "command", "program", "tools")
+    pprof_test.need(pprof_test.GO, "google-pprof")
     with tempfile.TemporaryDirectory() as folder:
         check_readers(arguments, pathlib.Path(folder))
     print("every reader: the known functions, and the bytes")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """g++ and clang++: compile, link and run a C++ file.
 
-All files that the compiler writes are compared byte by byte. The compiler's name is the first
-argument.
+All files that the compiler writes are compared byte by byte. The compiler's name is the first argument.
 """
 
 import hashlib
@@ -82,6 +81,5 @@ def workload(side):
 
 if __name__ == "__main__":
     COMPILER = sys.argv.pop(1)
-    # There are six commands; g++ starts the compiler proper, the assembler and the linker as further
-    # processes.
+    # There are six commands; g++ starts the compiler proper, the assembler and the linker as further processes.
     harness.main(workload, programs=[COMPILER], min_heap_mib=60, min_processes=6)

@@ -5,8 +5,7 @@ Each *_test.py beside this file has one function `workload(side)`, which runs pr
 `side` and returns a dictionary {name: output}. `main` calls it once per side, in a directory of the
 same path, and demands that the two dictionaries are equal.
 
-It also requires evidence that the right library served malloc in the processes of each side, from
-three sources:
+It also requires evidence that the right library served malloc in the processes of each side, from three sources:
 
   the dynamic linker   LD_DEBUG=bindings records each symbol that it binds. In every process
                        `malloc` and `free` must be bound to the library (other side: to the C
@@ -15,10 +14,9 @@ three sources:
                        largest figure in them must reach the heap that the workload needs.
   the kernel           /proc/<pid>/maps of each server process must show the library.
 
-For a program that is linked with gperftools' library of the same name (main's `linked`), our library
-is not preloaded: LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then
-only the bindings of the object of that name count, and the path shows which of the two libraries it
-is.
+For a program that is linked with gperftools' library of the same name (main's `linked`), our library is not preloaded:
+LD_LIBRARY_PATH leads to it, and the other side uses the system's library. Then only the bindings of the object of that
+name count, and the path shows which of the two libraries it is.
 
 Exit status: 0 equal and proved, 1 anything else, 77 a program that the test needs is not installed.
 """
@@ -50,9 +48,8 @@ _STATS_LINE = re.compile(
     re.MULTILINE,
 )
 _STATS_FIGURE = re.compile(rb"^MALLOC:[ =+]*(\d+) \(", re.MULTILINE)
-# A call that is compiled into a program or library requests a version of the symbol. dlsym does not. The
-# library looks `free` up in the C library's own handle, for objects that are not its own, and must
-# find the C library's function.
+# A call that is compiled into a program or library requests a version of the symbol. dlsym does not. The library looks
+# `free` up in the C library's own handle, for objects that are not its own, and must find the C library's function.
 _BINDING = re.compile(r"^\s*\d+:\s+binding file (?P<binder>.+?) \[\d+\] to (?P<provider>.+?) \[\d+\]: "
                       r"normal symbol `(?P<symbol>malloc|free)' \[", re.MULTILINE)
 
@@ -64,8 +61,7 @@ class Failure(Exception):
 
 
 class Completed:
-    """The result of a finished program: exit status and output, with the library's own report removed
-    from stderr."""
+    """The result of a finished program: exit status and output, with the library's own report removed from stderr."""
 
     def __init__(self, argv, returncode, stdout, stderr):
         self.argv = argv
@@ -81,8 +77,7 @@ class Completed:
 class Side:
     """One of the two runs: the preloaded malloc, the folder of the run and its evidence."""
 
-    def __init__(self, is_reference, provider, preload, directory, evidence, linked=None,
-                 binder=None):
+    def __init__(self, is_reference, provider, preload, directory, evidence, linked=None, binder=None):
         self.is_reference = is_reference
         self.name = "C library" if is_reference else provider
         # The beginning of the library's name, if programs are linked with it; the same on both sides.
@@ -101,8 +96,7 @@ class Side:
         self.stats_seen = 0
 
     def environment(self, stats=True, extra=None):
-        """A small fixed environment; settings of the library that the caller has set reach its
-        own side."""
+        """A small fixed environment; settings of the library that the caller has set reach its own side."""
         env = {"PATH": SEARCH_PATH, "HOME": str(self.directory), "TMPDIR": str(self.directory), "LC_ALL": "C.UTF-8", "TZ": "UTC",
                "LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(self._evidence / "bindings")}
         if self.preload is not None:
@@ -117,8 +111,7 @@ class Side:
         return env
 
     def run(self, argv, timeout=120, stdin=b"", stats=True, env=None, cwd=None, status=0):
-        """Runs `argv` to its end. Any exit status but `status` is a failure; None accepts all of
-        them."""
+        """Runs `argv` to its end. Any exit status but `status` is a failure; None accepts all of them."""
         argv = [str(a) for a in argv]
         process = subprocess.Popen(argv, cwd=cwd or self.directory, env=self.environment(stats, env), start_new_session=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -142,16 +135,13 @@ class Side:
         return done
 
     def start(self, argv, ready, timeout=30, env=None):
-        """Starts a server and returns once `ready()` is true. It is stopped at the latest when the
-        side ends."""
+        """Starts a server and returns once `ready()` is true. It is stopped at the latest when the side ends."""
         server = Server(self, [str(a) for a in argv], self.environment(extra=env))
         self._servers.append(server)
         deadline = time.monotonic() + timeout
         while not ready():
             if server.process.poll() is not None:
-                raise ServerDidNotStart(
-                    f"{_short(argv)}: {_status(server.process.returncode)}\n{server.output()}"
-                )
+                raise ServerDidNotStart(f"{_short(argv)}: {_status(server.process.returncode)}\n{server.output()}")
             if time.monotonic() > deadline:
                 raise Failure(f"{_short(argv)}: not ready after {timeout} s\n{server.output()}")
             time.sleep(0.02)  # The pause only limits the CPU time; `ready` decides.
@@ -164,16 +154,12 @@ class Side:
 
     def servers_that_ended(self):
         ended = [s for s in self._servers if s.process.poll() not in (None, 0)]
-        return "".join(
-            f"\n{_short(s.argv)}: {_status(s.process.returncode)}\n{s.output()}" for s in ended
-        )
+        return "".join(f"\n{_short(s.argv)}: {_status(s.process.returncode)}\n{s.output()}" for s in ended)
 
     def check_maps(self, pids):
         """Checks by the kernel's figures that the provider is mapped into each of these live processes."""
         # The kernel names the target of a symbolic link.
-        file_name = (
-            self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
-        )
+        file_name = self.provider if self.is_reference else os.path.basename(os.path.realpath(self.preload))
         for pid in pids:
             maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
             if file_name not in {os.path.basename(line) for line in maps.splitlines()}:
@@ -257,10 +243,7 @@ class Server:
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise Failure(
-                f"{_short(self.argv)}: still running {timeout} s after it was asked to stop\n"
-                f"{self.output()}"
-            )
+            raise Failure(f"{_short(self.argv)}: still running {timeout} s after it was asked to stop\n{self.output()}")
         self._side._count_stats(self._raw_log())
         if status != 0:
             raise Failure(f"{_short(self.argv)}: {_status(status)}\n{self.output()}")
@@ -293,8 +276,7 @@ def accepts(port):
 
 
 def start_on_free_port(start, attempts=5):
-    """Calls `start(port)` until the server starts: another process may take a free port before the
-    server does."""
+    """Calls `start(port)` until the server starts: another process may take a free port before the server does."""
     for attempt in range(attempts):
         try:
             return start(free_port())
@@ -307,21 +289,11 @@ def user_name():
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def main(
-    workload,
-    programs,
-    min_heap_mib,
-    min_processes=1,
-    reference_preload=None,
-    deadline_s=540,
-    linked=None,
-):
+def main(workload, programs, min_heap_mib, min_processes=1, reference_preload=None, deadline_s=540, linked=None):
     """Runs `workload` on both sides. `linked` is the beginning of the name of the object that is itself linked with a
     library of this name."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument(
-        "--library", required=True, type=pathlib.Path, help="the shared library to preload"
-    )
+    parser.add_argument("--library", required=True, type=pathlib.Path, help="the shared library to preload")
     options = parser.parse_args()
     library = options.library.absolute()
     if not library.is_file():
@@ -394,8 +366,7 @@ def _largest_figure(stderr):
 
 
 def _fail_on_signal(text):
-    """A handler that ends the running programs, so that no thread of the test waits for them, and
-    then ends the test."""
+    """A handler that ends the running programs, so that no thread of the test waits for them, and then ends the test."""
 
     def handler(signum, frame):
         for process in list(_running):
@@ -424,7 +395,5 @@ def _short(argv):
 
 
 def _tail(stdout, stderr, limit=4000):
-    text = (
-        _STATS_LINE.sub(b"", stdout)[-limit:] + b"\n" + _STATS_LINE.sub(b"", stderr)[-limit:]
-    ).strip()
+    text = (_STATS_LINE.sub(b"", stdout)[-limit:] + b"\n" + _STATS_LINE.sub(b"", stderr)[-limit:]).strip()
     return text.decode("utf-8", "backslashreplace")

@@ -126,8 +126,7 @@ def start_cxx(start, folder, server):
     def client():
         connection = Connection(port)
         for _ in range(20):
-            connection.ask(*(f"{rng.choice(('set', 'get'))} key{rng.randrange(500)} {rng.randrange(5000)}"
-                             for _ in range(50)))
+            connection.ask(*(f"{rng.choice(('set', 'get'))} key{rng.randrange(500)} {rng.randrange(5000)}" for _ in range(50)))
     # The server leaks the objects before other threads have had memory at their addresses, which may still be on their stacks.
     # The connection's thread stays, so the words that are still on its stack are the same in all checks.
     program.losing = Connection(port)
@@ -206,8 +205,7 @@ def compare(program, name, command):
 
 def main():
     name, command, library, check_inside, *rest = sys.argv[1:]
-    # If the preloaded library does not exist, the program runs without it, and then there would be
-    # no answer.
+    # If the preloaded library does not exist, the program runs without it, and then there would be no answer.
     if not pathlib.Path(check_inside).is_file():
         print(f"FAILED: {check_inside} is not built")
         return 1

@@ -60,8 +60,7 @@ class Client:
 
 
 def client_run(port, number, start_line):
-    """Random commands on this client's keys, many in one write; every answer is known
-    beforehand."""
+    """Random commands on this client's keys, many in one write; every answer is known beforehand."""
     rng = random.Random(number)
     client, model = Client(port), {}
     start_line.wait(timeout=60)
@@ -71,9 +70,7 @@ def client_run(port, number, start_line):
             key = b"c%d-%d" % (number, rng.randrange(120))
             kind = rng.randrange(8)
             if kind <= 1:
-                size = rng.choice(
-                    [10, 100, 1_000, 8_000, 8_000, 100_000 if rng.randrange(8) == 0 else 50]
-                )
+                size = rng.choice([10, 100, 1_000, 8_000, 8_000, 100_000 if rng.randrange(8) == 0 else 50])
                 model[key] = rng.randbytes(size)
                 requests.append(b"set %s 0 0 %d\r\n%s\r\n" % (key, size, model[key]))
                 answers.append(b"STORED")
@@ -93,21 +90,16 @@ def client_run(port, number, start_line):
                 answers.append(b"NOT_STORED" if key in model else b"STORED")
                 model.setdefault(key, b"123")
             else:
-                keys = [
-                    b"c%d-%d" % (number, rng.randrange(120)) for _ in range(rng.randrange(1, 30))
-                ]
+                keys = [b"c%d-%d" % (number, rng.randrange(120)) for _ in range(rng.randrange(1, 30))]
                 requests.append(b"get %s\r\n" % b" ".join(keys))
                 answers.append({k: model[k] for k in keys if k in model})
-        # One thread writes and another one reads, so that neither side waits for the other with full
-        # buffers.
+        # One thread writes and another one reads, so that neither side waits for the other with full buffers.
         writer = threading.Thread(target=client.send, args=(b"".join(requests),))
         writer.start()
         for request, expected in zip(requests, answers):
             answer = client.values() if isinstance(expected, dict) else client.line()
             if answer != expected:
-                raise harness.Failure(
-                    f"{request[:100]!r}: answered {str(answer)[:200]}, not {str(expected)[:200]}"
-                )
+                raise harness.Failure(f"{request[:100]!r}: answered {str(answer)[:200]}, not {str(expected)[:200]}")
         writer.join()
         if batch % 10 == 9:
             client.reconnect()
@@ -140,9 +132,7 @@ def workload(side):
         Client(port) for _ in range(CONNECTIONS_HELD)
     ]  # memcached calls malloc for its connections.
     for i, client in enumerate(held):
-        client.send(
-            b"set held%d 0 0 %d\r\n%s\r\nget held%d\r\n" % (i, 5_000 + i, b"h" * (5_000 + i), i)
-        )
+        client.send(b"set held%d 0 0 %d\r\n%s\r\nget held%d\r\n" % (i, 5_000 + i, b"h" * (5_000 + i), i))
     for i, client in enumerate(held):
         if client.line() != b"STORED" or client.values() != {b"held%d" % i: b"h" * (5_000 + i)}:
             raise harness.Failure(f"connection {i} read back something else")

@@ -11,9 +11,7 @@ SCRIPT = pathlib.Path(__file__).parent / "workloads" / "strings.pl"
 def workload(side):
     # Perl orders its hashes by a random seed. The script sorts wherever the order is visible, and the
     # fixed seed makes both sides allocate alike.
-    return side.run(
-        ["perl", SCRIPT], env={"PERL_HASH_SEED": "1", "PERL_PERTURB_KEYS": "0"}
-    ).outputs()
+    return side.run(["perl", SCRIPT], env={"PERL_HASH_SEED": "1", "PERL_PERTURB_KEYS": "0"}).outputs()
 
 
 if __name__ == "__main__":

@@ -32,8 +32,7 @@ STACKS = (("DirectSite", *BASE),
           ("InnerSite", "InlinedCaller", "CallerOfInlined", *BASE),
           ("CallbackSite", "LibraryInner", "LibraryOuter", *BASE))
 # (site, size, live objects, allocated objects), as in write_profiles.cc.
-ENTRIES = ((0, 1000, 3, 5), (0, 2000000, 2, 2), (1, 64, 7, 11), (3, 300000, 1, 4), (3, 48, 0, 9),
-           (2, 4096, 10, 12))
+ENTRIES = ((0, 1000, 3, 5), (0, 2000000, 2, 2), (1, 64, 7, 11), (3, 300000, 1, 4), (3, 48, 0, 9), (2, 4096, 10, 12))
 
 TOTAL = "(total)"
 
@@ -51,6 +50,27 @@ def run(argv, **options):
     if done.returncode != 0:
         raise Failure(f"{argv} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def need(*programs):
+    """Skips the test unless each of the programs or files is installed."""
+    missing = [name for name in programs if not shutil.which(name) and not os.path.isfile(name)]
+    if missing:
+        print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh test)")
+        sys.exit(SKIPPED)
+
+
+def parse_arguments(*names):
+    """The script's options, which are paths."""
+    parser = argparse.ArgumentParser()
+    for name in names:
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    return parser.parse_args()
 
 
 def build_go_pprof(folder):
@@ -91,8 +111,7 @@ def compare(what, found, wanted, demand_all=True):
         figure = wanted.get(function, 0)
         entries = sum(function in (*STACKS[entry[0]], TOTAL) for entry in ENTRIES)
         if abs(found.get(function, 0) - figure) > (0 if figure == int(figure) else entries):
-            raise Failure(f"{what}: {function}: found {found.get(function, 0)}, "
-                          f"not {wanted.get(function, 0)}")
+            raise Failure(f"{what}: {function}: found {found.get(function, 0)}, not {wanted.get(function, 0)}")
 
 
 def compare_report(what, pattern, report, total, wanted):
@@ -103,8 +122,7 @@ def compare_report(what, pattern, report, total, wanted):
     compare(f"{what}, flat", flat, wanted[0])
     # The reports have further functions below main.
     compare(f"{what}, cumulative", cumulative, wanted[1], demand_all=False)
-    compare(f"{what}, total", {TOTAL: int(total.search(report)[1])},
-            {TOTAL: sum(wanted[0].values())})
+    compare(f"{what}, total", {TOTAL: int(total.search(report)[1])}, {TOTAL: sum(wanted[0].values())})
 
 
 def sample_types(allocated):
@@ -122,15 +140,13 @@ def check_go(pprof, folder):
             for counted in (None, *sample_types(allocated)):
                 chosen = [f"-sample_index={counted}"] if counted else []
                 # The text has no names of symbols; both readers find the files by themselves.
-                done = run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=local", *chosen,
-                            profile], env=environment)
+                done = run([pprof, "-top", "-unit=B", "-nodefraction=0", "-symbolize=local", *chosen, profile], env=environment)
                 if done.stderr:
                     raise Failure(f"{profile}: pprof complains: {done.stderr}")
                 kind = counted or sample_types(allocated)[-1]
                 if f"Type: {kind}\n" not in done.stdout:
                     raise Failure(f"{profile}: the type is not {kind}:\n{done.stdout}")
-                compare_report(f"{profile.name}, {kind}", GO_LINE, done.stdout, total,
-                               expected(kind, period))
+                compare_report(f"{profile.name}, {kind}", GO_LINE, done.stdout, total, expected(kind, period))
 
 
 def check_perl(program, folder):
@@ -147,20 +163,12 @@ def check_perl(program, folder):
             # It looks up an innermost return address unchanged, which is after the inlined function.
             flat["CallerOfInlined"] = flat.pop("InlinedSite")
             del cumulative["InlinedSite"]
-            compare_report(f"google-pprof, {name}.legacy, {kind}", PERL_LINE, done.stdout, total,
-                           (flat, cumulative))
+            compare_report(f"google-pprof, {name}.legacy, {kind}", PERL_LINE, done.stdout, total, (flat, cumulative))
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--program", type=pathlib.Path, required=True)
-    parser.add_argument("--tools", type=pathlib.Path, required=True)
-    arguments = parser.parse_args()
-    needed = (GO, f"{GO_SOURCES}/src/{GO_PPROF}/pprof.go", "google-pprof")
-    missing = [name for name in needed if not shutil.which(name) and not os.path.isfile(name)]
-    if missing:
-        print(f"SKIP: not installed: {', '.join(missing)} (scripts/setup.sh test)")
-        sys.exit(SKIPPED)
+    arguments = parse_arguments("program", "tools")
+    need(GO, f"{GO_SOURCES}/src/{GO_PPROF}/pprof.go", "google-pprof")
     pprof = build_go_pprof(arguments.tools)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the HTML page of tcmalloc profile in a headless Chromium, with the contents that its script
-makes of the data.
+"""Tests the HTML page of tcmalloc profile in a headless Chromium, with the contents that its script makes of the data.
 
 With --screenshot FILE it also takes a picture, for docs/.
 """
@@ -16,6 +15,7 @@ import tempfile
 
 import command_profile_test
 import pprof_test
+from pprof_test import expect
 
 SKIPPED = 77
 BROWSERS = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome")
@@ -27,8 +27,8 @@ def browse(browser, folder, *arguments):
         [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/browser",
          "--hide-scrollbars", "--window-size=1400,1000", "--virtual-time-budget=5000", *map(str, arguments)],
         capture_output=True, text=True, timeout=240, check=False)
-    command_profile_test.expect(done.returncode == 0, done.stderr[-2000:])
-    command_profile_test.expect("Uncaught" not in done.stderr, done.stderr[-2000:])
+    expect(done.returncode == 0, done.stderr[-2000:])
+    expect("Uncaught" not in done.stderr, done.stderr[-2000:])
     return done.stdout
 
 
@@ -59,7 +59,6 @@ class Dom(html.parser.HTMLParser):
 
 
 def check(page, browser, folder, program):
-    expect = command_profile_test.expect
     url = page.as_uri()
     plain = Dom(browse(browser, folder, "--dump-dom", url))
     expect(plain.boxes and plain.boxes[0][0].startswith("all: "), f"boxes: {plain.boxes[:5]}")

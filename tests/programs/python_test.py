@@ -25,9 +25,8 @@ STRESSING = """
     test_zlib""".split()
 THREADS_AND_FORK = ["test_threading", "test_fork1"]
 
-# Tests that depend on the time are left out: on a busy machine they fail on any malloc. So are
-# test.lock_tests, from which test_threading derives: they give other threads only 10 ms to get where
-# the test expects them.
+# Tests that depend on the time are left out: on a busy machine they fail on any malloc. So are test.lock_tests, from
+# which test_threading derives: they give other threads only 10 ms to get where the test expects them.
 NOT_IN_ONE_PROCESS = ["*test_search_anchor_at_beginning", "*NoQuadraticComplexity"]
 LOCKS = "Lock PyRLock CRLock Event ConditionAsRLock Condition Semaphore BoundedSemaphore Barrier".split()
 NOT = ["*timeout*", "*test_map_no_failfast*", *(f"test.test_threading.{name}Tests.*" for name in LOCKS)]
@@ -43,9 +42,7 @@ def suite(side, name, tests, selection=()):
         [PYTHON, "-m", "test", "-W", "--tempdir", directory, "--junit-xml", report, *selection, *tests],
         cwd=directory, timeout=480, stats=False, env=ENVIRONMENT)
     cases = xml.etree.ElementTree.parse(report).iter("testcase")
-    results = sorted(
-        (c.get("name"), c.get("status"), c.get("result"), *sorted(e.tag for e in c)) for c in cases
-    )
+    results = sorted((c.get("name"), c.get("status"), c.get("result"), *sorted(e.tag for e in c)) for c in cases)
     return "".join(" ".join(map(str, r)) + "\n" for r in results)
 
 

@@ -108,9 +108,7 @@ def wait_for_save(client):
 
 
 def info(client, section, field):
-    return dict(
-        line.split(":", 1) for line in client("INFO", section).decode().splitlines() if ":" in line
-    )[field]
+    return dict(line.split(":", 1) for line in client("INFO", section).decode().splitlines() if ":" in line)[field]
 
 
 def workload(side):
@@ -124,8 +122,7 @@ def workload(side):
     if client("DEBUG", "DIGEST") != outputs["digest"]:
         raise harness.Failure("DEBUG RELOAD changed the data")
 
-    # redis-benchmark uses random keys and prints rates, so only the tests' names in its output are
-    # compared.
+    # redis-benchmark uses random keys and prints rates, so only the tests' names in its output are compared.
     for name, options in (
         ("large", ["-n", 10_000, "-c", 20, "-d", 16_000, "-r", 2_000, "-t", "set,get"]),
         ("small", ["-n", 30_000, "-c", 50, "-P", 16, "-d", 300, "-r", 20_000, "-t", BENCHMARKS]),

@@ -43,8 +43,7 @@ def workload(side):
     leave_out(side.directory / "test" / TABLE_TESTS, NOT_REPEATABLE)
 
     def suite(*options):
-        done = side.run(["swipl", "-q", "test.pl", "--no-packages", *options],
-                        cwd=side.directory / "test", timeout=500)
+        done = side.run(["swipl", "-q", "test.pl", "--no-packages", *options], cwd=side.directory / "test", timeout=500)
         text = (done.stdout + done.stderr).decode("utf-8", "replace")
         if "All tests passed" not in text:
             raise harness.Failure(f"swipl test.pl {options}:\n{text[-3000:]}")
@@ -53,10 +52,7 @@ def workload(side):
     figures = properties(side)
     if not figures["generic.heap_size"] >= figures["generic.current_allocated_bytes"] > 1 << 20:
         raise harness.Failure(f"figures that cannot be: {figures}")
-    outputs = {
-        "properties": " ".join(sorted(figures)),
-        "version": side.run(["swipl", "--version"]).stdout,
-    }
+    outputs = {"properties": " ".join(sorted(figures)), "version": side.run(["swipl", "--version"]).stdout}
     if not side.is_reference:
         suite("--no-subdirs")
         suite("--no-core")
@@ -71,8 +67,7 @@ def main():
             link = pathlib.Path(folder) / LINKED_NAME
             link.symlink_to(library)
             sys.argv[at] = str(link)
-        harness.main(workload, programs=["swipl", str(TESTS / "test.pl")], min_heap_mib=20,
-                     min_processes=2, linked="libswipl.so")
+        harness.main(workload, programs=["swipl", str(TESTS / "test.pl")], min_heap_mib=20, min_processes=2, linked="libswipl.so")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A set of pthread_atfork handlers that allocate and free in all three places and count themselves.
 // Each file that includes this gets a set of its own.
 #pragma once

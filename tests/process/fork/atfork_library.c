@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A library whose constructor registers fork handlers that allocate and that take the library's
 // lock, under which the library allocates as well.
 #define _GNU_SOURCE

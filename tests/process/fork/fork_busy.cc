@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Forks a program whose threads are all inside the allocator: each child can allocate, free what
 // the parent allocated, start threads, fork again and exit.
 //
 //   fork_busy [THREADS CHILDREN]   default: 4 and 120
 #include <malloc.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <thread>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Threads fork, flush all files, and read lines into buffers which grow, all at once. The flushing
 // thread holds the C library's list of files and waits for the file that is being read; the reading
 // thread allocates; fork waits for both. Each child uses files and allocates, and then forks.
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <sched.h>
 
 #include "../check.h"
@@ -79,10 +77,9 @@ static void RunChild(int i) {
   alarm(kSecondsWithoutFork);
   if (i % 20 == 0) {
     UseFiles();
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, UseFilesInThread, NULL) == 0);
+    const pthread_t thread = StartThread(UseFilesInThread, NULL);
     UseFiles();
-    CHECK(pthread_join(thread, NULL) == 0);
+    JoinThread(thread);
     const pid_t grandchild = fork();
     if (grandchild == 0) {
       UseFiles();
@@ -97,9 +94,9 @@ int main(void) {
   RequireLibraryUnderTest();
   MakeTexts();
   pthread_t threads[3];
-  CHECK(pthread_create(&threads[0], NULL, ReadLines, texts[0]) == 0);
-  CHECK(pthread_create(&threads[1], NULL, ReadLines, texts[1]) == 0);
-  CHECK(pthread_create(&threads[2], NULL, FlushAll, NULL) == 0);
+  threads[0] = StartThread(ReadLines, texts[0]);
+  threads[1] = StartThread(ReadLines, texts[1]);
+  threads[2] = StartThread(FlushAll, NULL);
   for (int i = 0; i < kForks; ++i) {
     alarm(kSecondsWithoutFork);  // SIGALRM ends the process when a fork hangs.
     const pid_t child = fork();
@@ -108,6 +105,6 @@ int main(void) {
   }
   alarm(kSecondsWithoutFork);
   stop = 1;
-  for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < 3; ++i) JoinThread(threads[i]);
   return 0;
 }

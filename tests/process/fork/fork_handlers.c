@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests fork() with handlers of other libraries that allocate. glibc runs prepare handlers in
 // reverse order of their registration. Handlers registered before the allocator's own therefore run
 // between its prepare handler and the fork, when they must not wait for another thread's unfinished
@@ -12,7 +11,6 @@
 // The busy threads also call the library, which allocates under its own lock: the library's prepare
 // handler then waits for a thread that is inside the allocator.
 #define _GNU_SOURCE
-#include <signal.h>
 
 #include "atfork_handlers.h"
 
@@ -63,9 +61,7 @@ int main(void) {
   CHECK(use_library != NULL);
   CHECK(pthread_atfork(LockPrepare, LockRelease, LockRelease) == 0);
   pthread_t threads[kThreads];
-  for (size_t i = 0; i < kThreads; ++i) {
-    CHECK(pthread_create(&threads[i], NULL, Busy, (void*)(i * 1000)) == 0);
-  }
+  for (size_t i = 0; i < kThreads; ++i) threads[i] = StartThread(Busy, (void*)(i * 1000));
   for (int i = 1; i <= kForks; ++i) {
     alarm(kChildSeconds);  // This process needs it, too: prepare handlers may hang.
     pid_t child = fork();
@@ -73,10 +69,9 @@ int main(void) {
       alarm(kChildSeconds);
       CHECK(child_runs == 1 && prepare_runs == i && lock_runs == i);
       CHECK(library_runs() == i * 1000000 + (i - 1) * 1000 + 1);
-      pthread_t thread;
-      CHECK(pthread_create(&thread, NULL, ExerciseThread, NULL) == 0);
+      const pthread_t thread = StartThread(ExerciseThread, NULL);
       Exercise(66);
-      CHECK(pthread_join(thread, NULL) == 0);
+      JoinThread(thread);
       exit(0);
     }
     AwaitChild(child);
@@ -84,6 +79,6 @@ int main(void) {
   }
   alarm(0);
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
-  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < kThreads; ++i) JoinThread(threads[i]);
   return 0;
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests a signal handler that forks, whatever the interrupted thread was doing in the allocator.
 // fork must return, in the parent and in the child. When the handler returns, the parent continues,
 // and so does every second child. SIGALRM ends a process that hangs. fork_storm.cc has processes

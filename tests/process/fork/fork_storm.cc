@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Signal handlers of several threads fork, whatever the threads were doing in the allocator. Two
 // handlers fork at once: one has interrupted a critical section of the allocator, and the other one
 // waits for that section in fork. Meanwhile another thread
@@ -14,11 +13,9 @@
 // kForksOfEach times. SIGALRM ends a process in which no fork returns for kSecondsWithoutFork.
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <atomic>
@@ -103,11 +100,7 @@ void* Allocate(void*) {
   return nullptr;
 }
 
-void StartThread() {
-  pthread_t thread;
-  CHECK(pthread_create(&thread, nullptr, Allocate, nullptr) == 0);
-  CHECK(pthread_join(thread, nullptr) == 0);
-}
+void UseThread() { JoinThread(StartThread(Allocate, nullptr)); }
 
 void UseFiles() {
   FILE* files[20];
@@ -157,7 +150,7 @@ struct Variant {
   void (*step)();
 };
 constexpr Variant kVariants[] = {
-    {"alone", nullptr},       {"threads", StartThread}, {"files", UseFiles},
+    {"alone", nullptr},       {"threads", UseThread}, {"files", UseFiles},
     {"spawn", StartPrograms}, {"mutex", ForkOnce},
 };
 
@@ -184,14 +177,12 @@ int main(int argc, char** argv) {
   alarm(kSecondsWithoutFork);
   pthread_t threads[kThreads];
   for (uintptr_t i = 0; i < kThreads; ++i) {
-    CHECK(pthread_create(&threads[i], nullptr, Work, reinterpret_cast<void*>(i + 1)) == 0);
+    threads[i] = StartThread(Work, reinterpret_cast<void*>(i + 1));
   }
-  pthread_t other;
-  if (variant->step != nullptr) {
-    CHECK(pthread_create(&other, nullptr, Repeat, const_cast<Variant*>(variant)) == 0);
-  }
-  for (pthread_t& thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+  pthread_t other{};
+  if (variant->step != nullptr) other = StartThread(Repeat, const_cast<Variant*>(variant));
+  for (pthread_t& thread : threads) JoinThread(thread);
   stop = true;
-  if (variant->step != nullptr) CHECK(pthread_join(other, nullptr) == 0);
+  if (variant->step != nullptr) JoinThread(other);
   return 0;
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests fork() while another thread is in malloc_trim and has claimed megabytes of free objects to
 // release their memory: the child, which lacks that thread, has those objects again, and starts
 // threads. Also linked statically, compiled as C and as C++.
 #define _GNU_SOURCE
 #include <malloc.h>
-#include <pthread.h>
 
 #include "../check.h"
 
@@ -63,23 +61,20 @@ static void Child(void) {
     _exit(1);
   }
   Exercise(1);
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, ExerciseInThread, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
+  JoinThread(StartThread(ExerciseInThread, NULL));
   _exit(0);
 }
 
 int main(void) {
   RequireLibraryUnderTest();
   for (int i = 0; i < kObjects; ++i) objects[i] = NewMarked(kSize, 1);
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, TrimAgainAndAgain, NULL) == 0);
+  const pthread_t thread = StartThread(TrimAgainAndAgain, NULL);
   for (int i = 0; i < kChildren; ++i) {
     const pid_t child = fork();
     if (child == 0) Child();
     AwaitChild(child);
   }
   stop = 1;
-  CHECK(pthread_join(thread, NULL) == 0);
+  JoinThread(thread);
   return 0;
 }

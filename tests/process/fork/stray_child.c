@@ -5,8 +5,6 @@
 // and ends by exit or _exit.
 #define _GNU_SOURCE
 #include <malloc.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -107,11 +105,8 @@ static void RunChild(int i) {
     AwaitChild(grandchild);
   }
   if (i % 10 == 1) exit(0);
-  if (i % 10 == 2) {
-    // Threads of the child, and their ends.
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, UseInThread, NULL) == 0 && pthread_join(thread, NULL) == 0);
-  }
+  // Threads of the child, and their ends.
+  if (i % 10 == 2) JoinThread(StartThread(UseInThread, NULL));
   _exit(0);
 }
 
@@ -119,9 +114,7 @@ int main(void) {
   RequireLibraryUnderTest();
   Inherit();
   pthread_t threads[kThreads];
-  for (intptr_t i = 0; i < kThreads; ++i) {
-    CHECK(pthread_create(&threads[i], NULL, Busy, (void*)(i + 1)) == 0);
-  }
+  for (intptr_t i = 0; i < kThreads; ++i) threads[i] = StartThread(Busy, (void*)(i + 1));
   for (int i = 0; i < kChildren; ++i) {
     const pid_t child =
         _Fork != NULL && i % 3 == 0 ? _Fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
@@ -129,7 +122,7 @@ int main(void) {
     AwaitChild(child);
   }
   stop = 1;
-  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < kThreads; ++i) JoinThread(threads[i]);
   // The parent's heap is intact.
   UseMemory();
   printf("%d children beside %d threads\n", kChildren, kThreads);

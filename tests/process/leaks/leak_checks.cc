@@ -8,8 +8,6 @@
 //   leak_checks moving N   N checks while threads grow large objects
 //   leak_checks threads N plain|recorded
 //                          N checks in a row while 8 threads allocate, start and end
-#include <malloc.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,7 +232,7 @@ void* Grow(void*) {
 
 void CheckMoving(int checks) {
   pthread_t threads[4];
-  for (pthread_t& thread : threads) CHECK(pthread_create(&thread, nullptr, &Grow, nullptr) == 0);
+  for (pthread_t& thread : threads) thread = StartThread(&Grow, nullptr);
   for (int i = 0; i < checks; ++i) {
     const LeakReport report = CheckLeaks();
     CHECK(report.GetOutcome() == LeakReport::Outcome::kDone);
@@ -310,9 +308,7 @@ void CheckAmongThreads(int checks, bool recorded) {
   });
   const uint64_t bytes = recorded ? kBytes : kObjectBytes;
   pthread_t threads[8];
-  for (uintptr_t i = 0; i < 8; ++i) {
-    CHECK(pthread_create(&threads[i], nullptr, &Threads, reinterpret_cast<void*>(i)) == 0);
-  }
+  for (uintptr_t i = 0; i < 8; ++i) threads[i] = StartThread(&Threads, reinterpret_cast<void*>(i));
   int most_threads = 0;
   int complete = 0;
   int i = 0;

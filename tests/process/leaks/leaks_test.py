@@ -34,16 +34,14 @@ class Program:
 
     def __init__(self, path):
         self.path = str(pathlib.Path(path).resolve())
-        run = subprocess.run(["nm", "-S", "--defined-only", path], check=True, text=True,
-                             stdout=subprocess.PIPE)
+        run = subprocess.run(["nm", "-S", "--defined-only", path], check=True, text=True, stdout=subprocess.PIPE)
         self.functions = []
         for line in run.stdout.split("\n"):
             words = line.split()
             if len(words) == 4 and words[2] in "tT":
                 start = int(words[0], 16)
                 self.functions.append((start, start + int(words[1], 16), words[3]))
-        headers = subprocess.run(["readelf", "-lW", path], check=True, text=True,
-                                 stdout=subprocess.PIPE).stdout
+        headers = subprocess.run(["readelf", "-lW", path], check=True, text=True, stdout=subprocess.PIPE).stdout
         load = re.search(r"LOAD\s+0x\w+ 0x(\w+)", headers)
         self.first_address = int(load[1], 16)
 
@@ -61,8 +59,7 @@ def read_profile(test, path, program):
     match = re.fullmatch(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapprofile", header)
     test.expect(match, f"the header is {header!r}")
     rows, _, maps = rest.partition("\nMAPPED_LIBRARIES:\n")
-    starts = [int(line.split("-")[0], 16) for line in maps.split("\n")
-              if line.rstrip().endswith(program.path)]
+    starts = [int(line.split("-")[0], 16) for line in maps.split("\n") if line.rstrip().endswith(program.path)]
     test.expect(starts, "the profile does not list the program")
     bias = min(starts) - program.first_address
     entries = []
@@ -123,8 +120,7 @@ def check_mode(test, mode, lost=None, extra_allowed=False, **variables):
         test.expect(found.get(name, (0, 0)) == expected,
                     f"{mode}: {name}: found (bytes, objects) {found.get(name)}, expected {expected}\n{run.err}")
     test.expect(extra_allowed or not others, f"{mode}: also found {others}\n{run.err}")
-    sums = re.search(r"Leak check _main_ detected leaks of (\d+) bytes in (\d+) objects\b",
-                     run.err)
+    sums = re.search(r"Leak check _main_ detected leaks of (\d+) bytes in (\d+) objects\b", run.err)
     test.expect(sums, f"no line with the sums: {run.err}")
     total = (sum(f[0] for f in found.values()) + sum(o[1] for o in others),
              sum(f[1] for f in found.values()) + sum(o[0] for o in others))
@@ -155,8 +151,7 @@ def test_modes(test):
     # The C library's and the C++ library's own objects are not freed either.
     check_mode(test, "draconian", extra_allowed=True)
     check_mode(test, "as-is")
-    check_mode(test, "as-is", (*LOST["as-is"], "HoldThread"),
-               extra_allowed=True, HEAP_CHECK_IGNORE_THREAD_LIVE="0")
+    check_mode(test, "as-is", (*LOST["as-is"], "HoldThread"), extra_allowed=True, HEAP_CHECK_IGNORE_THREAD_LIVE="0")
     check_mode(test, "as-is", LOST["strict"], HEAP_CHECK_AFTER_DESTRUCTORS="1")
 
 
@@ -164,19 +159,16 @@ def test_offset(test):
     lost = tuple(name for name in LOST["normal"] if name != "Far")
     # A pointer to any byte holds an object here. A stray word points into a large object too often (docs/leak-checker.md):
     # with 32 bits any word may, with 64 one that is half overwritten. So the largest leaked object has 5000 bytes.
-    check_mode(test, "normal", lost, HEAP_CHECK_MAX_POINTER_OFFSET="-1",
-               LEAKS_LARGE_BYTES="5000")
+    check_mode(test, "normal", lost, HEAP_CHECK_MAX_POINTER_OFFSET="-1", LEAKS_LARGE_BYTES="5000")
     check_mode(test, "normal", lost, HEAP_CHECK_MAX_POINTER_OFFSET="2000")
     run = check_mode(test, "normal", HEAP_CHECK_MAX_POINTER_OFFSET="1999")
     test.expect("  of these, 4000 bytes in 1 object are reachable by pointers beyond byte 1999 of " in run.err,
                 f"no line about the pointer to byte 2000: {run.err}")
-    check_mode(test, "normal", (*LOST["normal"], "HoldInterior"),
-               HEAP_CHECK_MAX_POINTER_OFFSET="0", extra_allowed=True)
+    check_mode(test, "normal", (*LOST["normal"], "HoldInterior"), HEAP_CHECK_MAX_POINTER_OFFSET="0", extra_allowed=True)
 
 
 def test_settings(test):
-    run = Run(test, "normal", HEAP_CHECK_MAX_LEAKS="2",
-              PPROF_PATH="/opt/my/pprof", HEAP_CHECK_SHOW_CONTENTS="1")
+    run = Run(test, "normal", HEAP_CHECK_MAX_LEAKS="2", PPROF_PATH="/opt/my/pprof", HEAP_CHECK_SHOW_CONTENTS="1")
     places = re.findall(r"^  \d+ bytes? in \d+ object", run.err, re.M)
     test.expect(len(places) == 2, f"not two places: {run.err}")
     test.expect(re.search(r"^  and \d+ more$", run.err, re.M), f"no line about the others: {run.err}")
@@ -246,8 +238,7 @@ def test_debugger(test):
     status, err = under_gdb(test, ["7"])
     line = ("tcmalloc: HEAPCHECK is ignored: a debugger traces the program "
             "(set HEAP_CHECK_RUN_UNDER_GDB=1 to check anyway)\n")
-    test.expect(status == 7 and err.count(line) == 1 and "leak check" not in err,
-                f"under gdb: {status} {err}")
+    test.expect(status == 7 and err.count(line) == 1 and "leak check" not in err, f"under gdb: {status} {err}")
     test.expect(not list(test.folder.glob("*.heap")), "under gdb: there is a profile")
     status, err = under_gdb(test, ["7"], HEAP_CHECK_RUN_UNDER_GDB="1")
     # A thread can have only one debugger.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program with 400 MiB of address space (first argument "as", RLIMIT_AS), or of private memory
 // ("data", RLIMIT_DATA): it starts, gets most of that, gets ENOMEM when it is used up, and works as
 // before once it has freed. With the second argument "start" the limit holds from the start of the
@@ -8,7 +7,6 @@
 // process, including the upper half.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <sys/resource.h>
 
 #include "../check.h"
@@ -88,12 +86,10 @@ static void UseUpTheLimit(void) {
     CHECK(second >= first / 20 * 19);
   }
   // Other users of memory get some again: a thread's stack is 8 MiB.
-  pthread_t thread;
   void* const large = Malloc(200 * kMiB);
   CHECK(large != NULL);
   Free(large);
-  CHECK(pthread_create(&thread, NULL, InThread, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
+  JoinThread(StartThread(InThread, NULL));
 }
 
 // Sizes that need much memory in one piece come after those that left smaller pieces, but not after

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Releases all free memory of a fragmented heap: that must not split its mappings. Linux lets a
 // process have 65,530 mappings (vm.max_map_count). With the argument "TOTAL_MIB" the heap has that
 // many MiB of objects; run it where a mapping for each free range would be too many.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // The program of docs/system-memory.md: allocates 100 MiB, frees them, waits for 8 seconds without
 // calling the allocator, then allocates and frees 4 MiB. After each step it prints how much more
 // memory is resident than when it began.
@@ -11,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { kMiB = 1 << 20, kObjects = 100 * 1024, kFewObjects = 4 * 1024, kSeconds = 8 };

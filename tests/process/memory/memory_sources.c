@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program whose heap takes memory from the source that the environment selects.
 //
 //   memory_sources work PLACE SHARED   checks that objects lie in PLACE: the beginning of the name
@@ -14,7 +13,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include "../check.h"
@@ -73,10 +71,9 @@ static void* AllocateAtRandom(void* seed) {
 }
 
 static void AllocateInThreads(unsigned seed) {
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, &AllocateAtRandom, (void*)(uintptr_t)(seed + 1)) == 0);
+  const pthread_t thread = StartThread(&AllocateAtRandom, (void*)(uintptr_t)(seed + 1));
   AllocateAtRandom((void*)(uintptr_t)seed);
-  CHECK(pthread_join(thread, NULL) == 0);
+  JoinThread(thread);
 }
 
 static void CheckPlace(void) {

@@ -67,8 +67,7 @@ def memory_file(case, folder):
     line = (f"tcmalloc: TCMALLOC_MEMFS_MALLOC_PATH: cannot open {folder}/nowhere/heap: "
             "No such file or directory; allocating nothing from it\n")
     case.run("falls back without a file", nowhere, ["work", "", 0], stderr=line)
-    case.run("fails without a file", {**nowhere, "MEMFS_DISABLE_FALLBACK": 1}, ["nothing"],
-             stderr=line)
+    case.run("fails without a file", {**nowhere, "MEMFS_DISABLE_FALLBACK": 1}, ["nothing"], stderr=line)
     case.run("aborts without a file", {**nowhere, "MEMFS_ABORT_ON_FAIL": 1}, ["fill", ""],
              status=-signal.SIGABRT, stderr=line + abort_line)
     other = pathlib.Path(folder) / "other"
@@ -87,13 +86,11 @@ def device(case, folder):
     # The device has contents already, which calloc must clear.
     case.run("device", device, ["work", path, 1])
     path.write_bytes(old)
-    case.run("device up to its limit", {**device, "DEVMEM_LIMIT": 9}, ["fill", path],
-             stdout=(7, 8))
+    case.run("device up to its limit", {**device, "DEVMEM_LIMIT": 9}, ["fill", path], stdout=(7, 8))
     contents = path.read_bytes()
     case.expect(contents[:MIB] == old[:MIB] and contents[9 * MIB:] == old[9 * MIB:] and
                 contents[MIB:9 * MIB].count(b"\xdd") < MIB, "what is used of the device")
-    memory = {**device, "DEVMEM_LIMIT": 9, "MEMFS_MALLOC_PATH": f"{folder}/heap",
-              "MEMFS_LIMIT_MB": 8}
+    memory = {**device, "DEVMEM_LIMIT": 9, "MEMFS_MALLOC_PATH": f"{folder}/heap", "MEMFS_LIMIT_MB": 8}
     case.run("the memory file comes first", memory, ["fill", f"{folder}/heap"], stdout=(7, 8))
     case.run("then the device", memory, ["fill", path], stdout=(6, 8))
     path.unlink()
@@ -134,12 +131,10 @@ def hugepages(case, folder):
             case.run("hugepages", file, ["work", path, 1])
             case.run("private hugepages", {**file, "MEMFS_MAP_PRIVATE": 1}, ["work", path, 1])
             # With an odd limit the heap takes whole hugepages below it.
-            case.run("hugepages up to a limit", {**file, "MEMFS_LIMIT_MB": 9}, ["fill", path],
-                     stdout=(7, 8))
+            case.run("hugepages up to a limit", {**file, "MEMFS_LIMIT_MB": 9}, ["fill", path], stdout=(7, 8))
             HUGEPAGES.write_text("6")
             case.run("falls back without hugepages", file, ["fill", path], stdout=(9, 12))
-            case.run("fails without hugepages", {**file, **KEPT}, ["exhaust", path],
-                     stdout=(9, 12))
+            case.run("fails without hugepages", {**file, **KEPT}, ["exhaust", path], stdout=(9, 12))
             case.expect_equal(os.listdir(folder), [], "files that are left")
         finally:
             subprocess.run(["umount", folder], check=True)

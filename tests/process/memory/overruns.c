@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program that writes past the end of its memory does not reach the records of the allocator:
 // after the heap comes a page without access. The program runs itself; each run has other addresses
 // and another number of objects, fills its heap until the last object ends where the mapping ends,

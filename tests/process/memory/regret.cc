@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // regret WORKLOAD: what a program frees and needs again at once costs hardly more page faults than
 // in a process that releases nothing.
 //   growth   a block grows by realloc to 32 MiB, again and again
@@ -9,7 +8,6 @@
 // The program runs the workload in a child process without release, then in itself, and compares:
 // at most 1.05 times the page faults, and those that take 2 % of the time. Hugepages are off, so
 // that the numbers do not depend on what the kernel has.
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -95,9 +93,9 @@ void* Teeth(void* thread) {
 void OnThreads(void* (*run)(void*), uintptr_t num_threads) {
   pthread_t threads[8];
   for (uintptr_t i = 0; i < num_threads; ++i) {
-    CHECK(pthread_create(&threads[i], nullptr, run, reinterpret_cast<void*>(i)) == 0);
+    threads[i] = StartThread(run, reinterpret_cast<void*>(i));
   }
-  for (uintptr_t i = 0; i < num_threads; ++i) CHECK(pthread_join(threads[i], nullptr) == 0);
+  for (uintptr_t i = 0; i < num_threads; ++i) JoinThread(threads[i]);
 }
 
 void Run(const char* workload) {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests which memory is released, the limits and the hugepages, with each setting: the program
 // executes itself anew with each one. Memory is counted by the library, hugepages by the kernel.
 #define _GNU_SOURCE

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // retention WORKLOAD [hugepages]: runs the workload, and becomes idle. Then the allocator releases
 // memory until, by its own statistics, it keeps no more than the retention total and its shares,
 // and what the statistics call fragmentation:
@@ -15,7 +14,6 @@
 //
 // With `hugepages` only this second bound holds. Otherwise the process has no hugepages, and its
 // resident memory shows that the memory was released.
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
@@ -151,12 +149,12 @@ void* ReplaceAndSleep(void* thread) {
 
 void Create(void* (*run)(void*), size_t num_threads) {
   for (size_t i = 0; i < num_threads; ++i) {
-    CHECK(pthread_create(&threads[i], nullptr, run, reinterpret_cast<void*>(i)) == 0);
+    threads[i] = StartThread(run, reinterpret_cast<void*>(i));
   }
 }
 
 void JoinAll() {
-  for (size_t i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], nullptr) == 0);
+  for (size_t i = 0; i < kThreads; ++i) JoinThread(threads[i]);
 }
 
 void StartSleepers(void* (*run)(void*), size_t num_threads = kThreads) {

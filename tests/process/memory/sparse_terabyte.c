@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // The program of docs/system-memory.md: takes a terabyte in objects of 4 GiB, writes a
 // few bytes into them, with small objects among them, trims, frees the large objects and trims
 // again. It prints how long each step takes, and checks what does not depend on the machine: how

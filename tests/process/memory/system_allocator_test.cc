@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests programs that provide the memory of the heap themselves. Each test runs in a child: the
 // heap keeps the memory that it has got.
 #include <errno.h>

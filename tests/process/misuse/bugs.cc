@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Memory bugs by name: `bugs NAME` runs one, `bugs NAME wait` then waits for a line on stdin,
+// `bugs --list` lists them. Each prints on stdout which pointer is about to be misused
+// ("misuses 0x..."), and "survived" after the misuse. Each test that uses this program has its own
+// table of the report that it expects for each bug.
 //
-// Memory bugs by name: `bugs NAME` runs one, `bugs NAME wait` then waits for a
-// line on stdin, `bugs
-// --list` lists them. Each prints on stdout which pointer is about to be
-// misused ("misuses 0x..."), and "survived" after the misuse. Each test that
-// uses this program has its own table of the report that it expects for each
-// bug.
-//
-// AllocateIt and FreeIt allocate and free the object, so that a test can look
-// for their names in a report.
+// AllocateIt and FreeIt allocate and free the object, so that a test can look for their names in a
+// report.
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +33,7 @@ void (*volatile DeleteSized)(void*, size_t) = ::operator delete;
 void* (*volatile NewAligned)(size_t, std::align_val_t) = ::operator new;
 void (*volatile DeleteAligned)(void*, std::align_val_t) = ::operator delete;
 
-// A used return value keeps the call from becoming a jump, so the function
-// stays on the stack.
+// A used return value keeps the call from becoming a jump, so the function stays on the stack.
 volatile char last;
 
 OUT_OF_LINE char* AllocateIt(size_t size) {

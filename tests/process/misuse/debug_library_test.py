@@ -141,8 +141,7 @@ def test_fence(test):
         if name == "none":
             test.expect(result.returncode == 0 and result.stderr == "", f"{name}: {result}")
         elif name in FAULTS:
-            test.expect(result.returncode == -signal.SIGSEGV and "survived" not in result.stdout,
-                        f"{name}: {result}")
+            test.expect(result.returncode == -signal.SIGSEGV and "survived" not in result.stdout, f"{name}: {result}")
         elif name in REPORTS:
             call, pattern, has_free = REPORTS[name]
             # The library may find this free by the protection of the page, without the offset in the object.

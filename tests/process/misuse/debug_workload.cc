@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Threads that allocate, write all bytes of their objects, pass them on and
-// free them, without a bug, on a debug library: a check of the heap meanwhile
-// must find no damage.
+// Threads that allocate, write all bytes of their objects, pass them on and free them, without a
+// bug, on a debug library: a check of the heap meanwhile must find no damage.
 //
 //   debug_workload verify [THREADS]   checks the heap itself, by
 //   MallocExtension, until the threads

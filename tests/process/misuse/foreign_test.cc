@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Objects that came from the C library's own malloc reach this library's free,
 // realloc and malloc_usable_size, and are forwarded to the C library.
 #include <dlfcn.h>
@@ -99,8 +98,7 @@ TEST_F(Foreign, ReallocKeepsContents) {
   }
 }
 
-// glibc gives other threads arenas of their own, whose objects it recognises by
-// address.
+// glibc gives other threads arenas of their own, whose objects it recognises by address.
 TEST_F(Foreign, ObjectsOfSecondaryArenas) {
   struct Object {
     char* address;
@@ -130,9 +128,8 @@ TEST_F(Foreign, ObjectsOfSecondaryArenas) {
   }
 }
 
-// Once the C library has allocated objects of its own, the library can only
-// forward a wild pointer to it. A pointer into a stack or a module's image is
-// still refused here, with the library's line.
+// Once the C library has allocated objects of its own, the library can only forward a wild pointer
+// to it. A pointer into a stack or a module's image is still refused here, with the library's line.
 TEST_F(Foreign, StackAndGlobalsAreRefusedAllTheSame) {
   static int global[16];
   char* object = Allocate(100, 9);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Programs with one bug each, for guarded samples. The argument names the
-// bug; without one the program lists them. Each bug touches memory outside of
-// an object, after its free, or frees it wrongly. Exits with 3 if the bug was
-// not noticed. With CORES the program writes a core, and prints which process writes it if that is
-// a child.
+// Programs with one bug each, for guarded samples. The argument names the bug; without one the
+// program lists them. Each bug touches memory outside of an object, after its free, or frees it
+// wrongly. Exits with 3 if the bug was not noticed. With CORES the program writes a core, and
+// prints which process writes it if that is a child.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

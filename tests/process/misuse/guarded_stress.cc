@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Tests guarded samples around fork. Threads allocate and free objects, also
-// each other's, which are all guarded as far as the pool has room, while the
-// main thread forks. Each child can allocate guarded objects, free those of the
-// parent, start a thread and fork again.
+// Tests guarded samples around fork. Threads allocate and free objects, also each other's, which
+// are all guarded as far as the pool has room, while the main thread forks. Each child can allocate
+// guarded objects, free those of the parent, start a thread and fork again.
 
 #include <atomic>
 #include <thread>

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Misuses pointers on purpose, of every size class and of large objects, each
-// case in a child of its own. The child must die of SIGABRT, with exactly one
-// line on stderr that names the pointer; a child that continues, crashes
-// otherwise or writes more fails the test.
+// Misuses pointers on purpose, of every size class and of large objects, each case in a child of
+// its own. The child must die of SIGABRT, with exactly one line on stderr that names the pointer; a
+// child that continues, crashes otherwise or writes more fails the test.
 //
 // Some misuse is found at once; some only when the object leaves the thread's
 // cache, so these cases end with malloc_trim, which flushes it.
@@ -132,8 +130,7 @@ class Misuse : public testing::Test {
     return testing::AssertionFailure() << problem << "; stderr: \"" << child.err << "\"";
   }
 
-  // True if `text` has `pointer` as a whole number, not as the beginning of a
-  // longer one.
+  // True if `text` has `pointer` as a whole number, not as the beginning of a longer one.
   static bool NamesPointer(const std::string& text, const std::string& pointer) {
     for (size_t at = text.find(pointer); at != std::string::npos; at = text.find(pointer, at + 1)) {
       const size_t end = at + pointer.size();

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests memory pressure in a process of its own, from sources to which the test writes. It tests
 // that there is no action where pressure is off; events over a FIFO and over a socket, as systemd
 // sends them; the program's own loop; forked children; listeners that fork; and threads that fork

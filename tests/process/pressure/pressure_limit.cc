@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Strands memory in thread caches: one thread after the other fills and empties its cache with
 // objects of many sizes, sleeps for a moment, and then waits for the others. The program needs a
 // few MiB at any time; its caches grow from thread to thread.
 //
 //   pressure_limit THREADS   prints the largest resident memory, in bytes, when all had their turn
-#include <pthread.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -55,11 +53,9 @@ int main(int argc, char** argv) {
   CHECK(threads > 0 && threads <= 1000);
   CHECK(pthread_barrier_init(&all_done, nullptr, threads + 1) == 0);
   std::vector<pthread_t> started(threads);
-  for (pthread_t& thread : started) {
-    CHECK(pthread_create(&thread, nullptr, &FillAndEmpty, nullptr) == 0);
-  }
+  for (pthread_t& thread : started) thread = StartThread(&FillAndEmpty, nullptr);
   pthread_barrier_wait(&all_done);
-  for (const pthread_t thread : started) CHECK(pthread_join(thread, nullptr) == 0);
+  for (const pthread_t thread : started) JoinThread(thread);
   printf("%zu\n", most_resident);
   return 0;
 }

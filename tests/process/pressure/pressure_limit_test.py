@@ -3,7 +3,7 @@
 """A program whose threads strand more memory in their caches than its control group may have: it is
 killed, and with TCMALLOC_PRESSURE=auto it lives.
 
-  pressure_limit_test.py PROGRAM LIBRARY
+  pressure_limit_test.py limit PROGRAM LIBRARY
 
 The test first measures how much the program strands without a limit; three quarters of that are the limit.
 Needs root, and a hierarchy of control groups (version 1 or 2) in which memory can be limited.
@@ -13,21 +13,16 @@ import contextlib
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 
-SKIPPED = 77
+import process_test
+from process_test import Skipped
+
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 THREADS = 64
 # The budget of all caches together.
 CACHE_BYTES = 1 << 30
 # A run takes 20 s as shipped, and above 100 s without optimisation on a busy machine.
-LONGEST_RUN_S = 280
-
-
-def skip(why):
-    print(f"SKIP: {why}")
-    sys.exit(SKIPPED)
+process_test.TIMEOUT_S = 280
 
 
 def own_group(version_1):
@@ -61,7 +56,7 @@ def subtree_control(directory):
 @contextlib.contextmanager
 def limited_group(limit):
     if os.geteuid() != 0:
-        skip("only root can make control groups")
+        raise Skipped("only root can make control groups")
     for parent, (memory, swap) in places():
         group = parent / f"tcmalloc-test-{os.getpid()}"
         try:
@@ -77,52 +72,30 @@ def limited_group(limit):
         finally:
             group.rmdir()
         return
-    skip("no control group can be made in which memory is limited")
+    raise Skipped("no control group can be made in which memory is limited")
 
 
-def run(program, library, pressure, group=None):
-    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C",
-                   "LIBRARY_UNDER_TEST": library, "LD_PRELOAD": library, "MALLOCSTATS": "1",
-                   "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES": str(CACHE_BYTES)}
-    if pressure:
-        environment["TCMALLOC_PRESSURE"] = pressure
+def test_limit(test):
 
-    def enter():
-        if group is not None:
-            (group / "cgroup.procs").write_text("0")
+    def run(group=None, **variables):
+        def enter():
+            if group is not None:
+                (group / "cgroup.procs").write_text("0")
+        # Only the program must reach the limits, not the interpreter.
+        return test.run(THREADS, prepare=enter, MALLOCSTATS=1, TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=CACHE_BYTES, **variables)
 
-    # Only the program must reach the limits, not the interpreter.
-    return subprocess.run([program, str(THREADS)], env=environment, preexec_fn=enter, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LONGEST_RUN_S)
-
-
-def report(stderr):
-    print("".join(f"    {line}\n" for line in stderr.splitlines() if "ressure" in line), end="")
-
-
-def main(program, library):
-    free = run(program, library, "")
-    if free.returncode != 0:
-        print(f"FAILED without a limit: {free.returncode}\n{free.stderr}")
-        return 1
+    free = run()
+    test.expect_equal(free.returncode, 0, f"status without a limit ({free.stderr})")
     stranded = int(free.stdout)
     limit = stranded // 4 * 3
     print(f"resident without a limit: {stranded >> 20} MiB; limit {limit >> 20} MiB")
     with limited_group(limit) as group:
-        without = run(program, library, "", group)
-        print(f"without listening: status {without.returncode}")
-        if without.returncode != -signal.SIGKILL:
-            print("FAILED: the limit has no effect")
-            return 1
-        listening = run(program, library, "auto", group)
-        print(f"with TCMALLOC_PRESSURE=auto: status {listening.returncode}, at most "
-              f"{int(listening.stdout or 0) >> 20} MiB resident")
-        report(listening.stderr)
-        if listening.returncode != 0:
-            print(f"FAILED: it is to live\n{listening.stderr}")
-            return 1
-    return 0
+        test.expect_equal(run(group).returncode, -signal.SIGKILL, "status at the limit, without listening")
+        listening = run(group, TCMALLOC_PRESSURE="auto")
+        print(f"with TCMALLOC_PRESSURE=auto at most {int(listening.stdout or 0) >> 20} MiB resident")
+        print("".join(f"    {line}\n" for line in listening.stderr.splitlines() if "ressure" in line), end="")
+        test.expect_equal(listening.returncode, 0, f"status at the limit, with TCMALLOC_PRESSURE=auto ({listening.stderr})")
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    process_test.main(globals())

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Allocates from functions whose names and sizes heap_profiler_test.py knows, while the heap
 // profiler runs.
 #include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -96,9 +94,9 @@ void RunThreads() {
   int numbers[kThreads];
   for (int i = 0; i < kThreads; ++i) {
     numbers[i] = i;
-    CHECK(pthread_create(&threads[i], nullptr, &WorkOfThread, &numbers[i]) == 0);
+    threads[i] = StartThread(&WorkOfThread, &numbers[i]);
   }
-  for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+  for (pthread_t thread : threads) JoinThread(thread);
   for (int i = 0; i < 3; ++i) Free(OuterOne());
   OuterOne();
   for (int i = 0; i < 5; ++i) OuterTwo();
@@ -154,9 +152,7 @@ void* KeepDumping(void*) {
 
 void ForkBusy() {
   pthread_t threads[4];
-  for (int i = 0; i < 4; ++i) {
-    CHECK(pthread_create(&threads[i], nullptr, i == 0 ? &KeepDumping : &KeepBusy, nullptr) == 0);
-  }
+  for (int i = 0; i < 4; ++i) threads[i] = StartThread(i == 0 ? &KeepDumping : &KeepBusy, nullptr);
   for (int i = 0; i < 100; ++i) {
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -179,7 +175,7 @@ void ForkBusy() {
     }
   }
   stop.store(true);
-  for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+  for (pthread_t thread : threads) JoinThread(thread);
 }
 
 void Freed() {
@@ -212,15 +208,11 @@ void* KeepChanging(void* prefix) {
 void Changes(char* prefix) {
   pthread_t busy[2];
   pthread_t changing[3];
-  for (pthread_t& thread : busy) {
-    CHECK(pthread_create(&thread, nullptr, &KeepBusy, nullptr) == 0);
-  }
-  for (pthread_t& thread : changing) {
-    CHECK(pthread_create(&thread, nullptr, &KeepChanging, prefix) == 0);
-  }
-  for (pthread_t thread : changing) CHECK(pthread_join(thread, nullptr) == 0);
+  for (pthread_t& thread : busy) thread = StartThread(&KeepBusy, nullptr);
+  for (pthread_t& thread : changing) thread = StartThread(&KeepChanging, prefix);
+  for (pthread_t thread : changing) JoinThread(thread);
   stop.store(true);
-  for (pthread_t thread : busy) CHECK(pthread_join(thread, nullptr) == 0);
+  for (pthread_t thread : busy) JoinThread(thread);
   CHECK(Running() == 0);
   Start(prefix);
   for (int i = 0; i < 3; ++i) SiteSmall();

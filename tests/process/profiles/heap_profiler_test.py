@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the heap profiler as programs and the environment use it: files, their names, and exact
-figures.
+"""Tests the heap profiler as programs and the environment use it: files, their names, and exact figures.
 
 usage: heap_profiler_test.py WHAT HEAP_PROFILER LIBRARY MINIMAL_LIBRARY
 """
@@ -84,8 +83,7 @@ class Test(process_test.Test):
                 continue
             entry = [int(figure) for figure in match.groups()[:4]]
             sums = [a + b for a, b in zip(sums, entry)]
-            self.expect(entry[0] <= entry[2] and entry[1] <= entry[3] and entry[2] > 0,
-                        f"{name}: {line!r}")
+            self.expect(entry[0] <= entry[2] and entry[1] <= entry[3] and entry[2] > 0, f"{name}: {line!r}")
             # Return addresses, which may lie after a function's last instruction.
             names = [next((function for function, (start, size) in self.functions.items()
                            if base + start < int(frame, 16) <= base + start + size), None)
@@ -177,8 +175,7 @@ def test_signal(test):
     test.expect_equal(test.files(), numbered(2), "files")
     test.expect(".0001.heap (signal, " in run.stderr, "the reason")
     for bad in (int(signal.SIGKILL), 64 - 32):
-        test.run("nothing", {"HEAPPROFILESIGNAL": bad},
-                 stderr=r"tcmalloc: HEAPPROFILESIGNAL is ignored: .*")
+        test.run("nothing", {"HEAPPROFILESIGNAL": bad}, stderr=r"tcmalloc: HEAPPROFILESIGNAL is ignored: .*")
 
 
 def test_cleanup(test):
@@ -219,8 +216,7 @@ def test_failures(test):
     # The library does not try to write a file for each period, which would fail each time.
     test.run("sites", {"HEAPPROFILE": missing, "HEAP_PROFILE_ALLOCATION_INTERVAL": 1},
              stderr=r"tcmalloc: HEAPPROFILE: cannot create .*/missing/p\.0001\.heap: No such file or directory")
-    test.run("nothing", {"HEAPPROFILE": 300 * "x"},
-             stderr=r"tcmalloc: HEAPPROFILE=x+ is ignored: .*")
+    test.run("nothing", {"HEAPPROFILE": 300 * "x"}, stderr=r"tcmalloc: HEAPPROFILE=x+ is ignored: .*")
     test.run("nothing", {"HEAP_PROFILE_INUSE_INTERVAL": "100XB"},
              stderr=r"tcmalloc: HEAP_PROFILE_INUSE_INTERVAL=100XB is ignored: .*")
     test.run("nothing", {"HEAPPROFILE": test.folder / "full"}, file_bytes=100,
@@ -228,8 +224,7 @@ def test_failures(test):
 
 
 def test_planted(test):
-    """Names of files are predictable. The library does not write through a file that another user
-    may have put there."""
+    """Names of files are predictable. The library does not write through a file that another user may have put there."""
     precious = test.folder / "precious"
     precious.write_text("precious")
     for cleanup in (1, 0):

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // probes FILE: allocates and frees large objects, which are all sampled, and writes their addresses
 // to the file.
 #define _GNU_SOURCE

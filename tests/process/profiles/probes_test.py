@@ -41,8 +41,7 @@ continue
 
 
 def notes(library):
-    text = subprocess.run(["readelf", "-n", library], check=True, stdout=subprocess.PIPE,
-                          text=True).stdout
+    text = subprocess.run(["readelf", "-n", library], check=True, stdout=subprocess.PIPE, text=True).stdout
     return sorted((match[1], match[2] != "0" * 16) for match in re.finditer(
         r"Provider: otel_memory\s+Name: (\w+)\s+Location: \w+, Base: \w+, Semaphore: 0x(\w+)",
         text))
@@ -70,8 +69,7 @@ def main():
             return 77
         with open(output) as file:
             told = file.read().splitlines()
-    seen = [line.removeprefix("probe ") for line in run.stdout.splitlines()
-            if line.startswith("probe ")]
+    seen = [line.removeprefix("probe ") for line in run.stdout.splitlines() if line.startswith("probe ")]
     # The weight of an object this large is its size.
     expected = [f"{line} {line.split()[2]}" if line.startswith("alloc") else line for line in told]
     failed = sum(seen.count(line) != 1 for line in expected) + (len(told) != 6)

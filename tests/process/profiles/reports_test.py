@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the reports that a process writes because its environment requests them: profiles to files,
-statistics.
+"""Tests the reports that a process writes because its environment requests them: profiles to files, statistics.
 
 usage: reports_test.py WHAT REPORTS LIBRARY MINIMAL_LIBRARY
 
-Each process waits without allocating while the test looks at it, so that only the library's own
-thread can write.
+Each process waits without allocating while the test looks at it, so that only the library's own thread can write.
 """
 
 import json
@@ -136,8 +134,7 @@ def test_signal(test):
 
 
 def test_peak(test):
-    run = test.profiled(",peak", "hold:40", "keep:5", "wait", "hold:80", "keep:5", "wait",
-                        "hold:82", "keep:0")
+    run = test.profiled(",peak", "hold:40", "keep:5", "wait", "hold:80", "keep:5", "wait", "hold:82", "keep:0")
     run.see("hold:40"), run.see("keep:5")
     name = f"p.{run.pid}.peak.heap"
     # The file is always a complete profile.
@@ -166,10 +163,8 @@ def test_fork(test):
     test.expect(re.match(rf"tcmalloc: TCMALLOC_PROFILE: wrote {test.base}\.{child}\.\d+\.heap ",
                          line), f"the child says what it wrote: {line}")
     test.expect_equal(run.end(), "", "rest of stderr")
-    last = {pid: [name for name in test.files() if name.startswith(f"p.{pid}.")][-1]
-            for pid in (run.pid, child)}
-    test.expect_equal([test.objects(last[run.pid]), test.objects(last[child])], [10, 2],
-                      "objects at exit")
+    last = {pid: [name for name in test.files() if name.startswith(f"p.{pid}.")][-1] for pid in (run.pid, child)}
+    test.expect_equal([test.objects(last[run.pid]), test.objects(last[child])], [10, 2], "objects at exit")
 
 
 def test_terminate(test):
@@ -211,8 +206,7 @@ def test_mistakes(test):
                       "File too large\n", "stderr")
     test.expect_equal(test.files(), [], "files")
     # A signal that is ignored is not taken.
-    run = test.profiled(",signal=HUP", "wait",
-                        limit=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    run = test.profiled(",signal=HUP", "wait", limit=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     err = run.end()
     test.expect("the process already handles or ignores the signal; no profiles" in err, err)
 
@@ -233,8 +227,7 @@ def test_at_term(test):
     test.expect(f"Process {run.pid}, {test.program}, " in err, "the banner")
     # The stack may still have some of the last pointers.
     leak = re.search(r"(\d+) bytes in (\d+) objects", err)
-    test.expect(leak and 7 <= int(leak[2]) <= 10 and int(leak[1]) == int(leak[2]) * 100000,
-                f"the leak: {err}")
+    test.expect(leak and 7 <= int(leak[2]) <= 10 and int(leak[1]) == int(leak[2]) * 100000, f"the leak: {err}")
     test.expect_equal(test.objects(f"p.{run.pid}.0001.heap"), 10, "objects in the profile")
 
 
@@ -264,8 +257,7 @@ def read_series(text):
 def test_series(test):
     file = test.folder / "stats.jsonl"
     for library in test.library, test.minimal:
-        run = test.start("hold:20", "fork", "keep:5", "wait", library=library,
-                         TCMALLOC_STATS_EVERY=f"50ms,{file}")
+        run = test.start("hold:20", "fork", "keep:5", "wait", library=library, TCMALLOC_STATS_EVERY=f"50ms,{file}")
         run.see("hold:20")
         child = int(run.see("child").split()[1])
         run.see("fork"), run.see("keep:5")

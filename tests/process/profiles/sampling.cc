@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // The C++ interface of profiles. The environment sets an interval so short that each object of
 // kSize is sampled.
 #include <cmath>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A plugin that a static library of the allocator is linked into, hidden from the program.
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A library that allocates in its first constructor, before or after the allocator's own
 // constructors have run, keeps an object for its last destructor, and hands one to the program.
 #define _GNU_SOURCE
-#include <pthread.h>
 
 #include "../check.h"
 
@@ -24,9 +22,7 @@ __attribute__((constructor(101))) static void FirstConstructor(void) {
   Exercise(10);
   kept = NewMarked(100000, 0x21);
   early_object = NewMarked(777, 0x22);
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, InThread, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
+  JoinThread(StartThread(InThread, NULL));
   early_library_runs = 1;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Uses the allocator first before main: from the program's preinit array, which runs before every
 // constructor of every library, and from the constructor of early_library.c, which ctest preloads
 // before or after the allocator, or finds as a dependency of this program.

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Loads the allocator late: by dlopen, in a program that has been running on the C library's
 // malloc, which stays in use. The late allocator may then get objects that are older than it.
 // Argument: "local" or "global". LIBRARY_UNDER_TEST names the library.
 #define _GNU_SOURCE
 #include <malloc.h>
-#include <pthread.h>
 
 #include "../check.h"
 
@@ -72,8 +70,7 @@ int main(int argc, char** argv) {
   CHECK(!IsMapped("libtcmalloc"));
   char* old_objects[3] = {NewMarked(20, 0xa5), NewMarked(3000, 0xa6), NewMarked(1 << 20, 0xa7)};
   CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
-  pthread_t older;
-  CHECK(pthread_create(&older, NULL, OlderThread, NULL) == 0);
+  const pthread_t older = StartThread(OlderThread, NULL);
   pthread_barrier_wait(&both);
 
   void* handle = dlopen(library, RTLD_NOW | visibility);
@@ -95,8 +92,8 @@ int main(int argc, char** argv) {
   pthread_barrier_wait(&both);
 
   pthread_t younger[3];
-  for (int i = 0; i < 3; ++i) CHECK(pthread_create(&younger[i], NULL, YoungerThread, NULL) == 0);
-  for (int i = 0; i < 3; ++i) CHECK(pthread_join(younger[i], NULL) == 0);
+  for (int i = 0; i < 3; ++i) younger[i] = StartThread(YoungerThread, NULL);
+  for (int i = 0; i < 3; ++i) JoinThread(younger[i]);
   char* from_late = (char*)late.allocate(1000);
   memset(from_late, 1, 1000);
   pthread_barrier_wait(&both);
@@ -105,7 +102,7 @@ int main(int argc, char** argv) {
   CHECK(dlclose(handle) == 0);
   Exercise(16);
   pthread_barrier_wait(&both);
-  CHECK(pthread_join(older, NULL) == 0);
+  JoinThread(older);
 
   // Loads it once more; this time it stays until the process exits.
   handle = dlopen(library, RTLD_NOW | visibility);

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // The allocator serves a thread until its very last destructor, and the process until its very last
 // one. main returns 3. Only the last destructor of all, after checking that every other one ran,
 // ends the process with 0.
 #include <malloc.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "../check.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // The program of messages_test.py. usage: messages [fail]
 //   fail  makes two allocations that exceed every limit of the test
 #define _GNU_SOURCE

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A single-threaded C program: the library must bring neither the C++ library nor the compiler's
 // unwinder into it, start no thread and print nothing.
 #define _GNU_SOURCE

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A library in C that allocates, frees and passes objects in both directions. Loaded with and
 // without RTLD_DEEPBIND.
 #define _GNU_SOURCE

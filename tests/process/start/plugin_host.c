@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Unloads a plugin that contains the allocator, while threads that used it go on and end later, and
 // loads it again. The program itself runs on the C library's malloc. Arguments: what to do, and the
 // path of the plugin.
 #define _GNU_SOURCE
-#include <pthread.h>
 
 #include "../check.h"
 
@@ -71,13 +69,13 @@ static void ThreadsOutlive(const char* path) {
   memset(outlives, 0x51, 5000);
   pthread_t threads[kThreads];
   for (int i = 0; i < kThreads; ++i) {
-    CHECK(pthread_create(&threads[i], NULL, i % 2 == 0 ? UsesAndOutlives : UsesAtEnd, &key) == 0);
+    threads[i] = StartThread(i % 2 == 0 ? UsesAndOutlives : UsesAtEnd, &key);
   }
   pthread_barrier_wait(&everybody);
   CHECK(dlclose(plugin.handle) == 0);
   CheckMarked(outlives, 5000, 0x51);
   pthread_barrier_wait(&everybody);
-  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < kThreads; ++i) JoinThread(threads[i]);
   CheckMarked(outlives, 5000, 0x51);
   plugin.release(outlives);
 }
@@ -102,12 +100,11 @@ static void LoadOften(const char* path) {
     CHECK(plugin.use == first);
     outlives = plugin.allocate(300);
     memset(outlives, round, 300);
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, Uses, NULL) == 0);
-    if (round % 2 == 0) CHECK(pthread_join(thread, NULL) == 0);
+    const pthread_t thread = StartThread(Uses, NULL);
+    if (round % 2 == 0) JoinThread(thread);
     CHECK(plugin.use());
     CHECK(dlclose(plugin.handle) == 0);
-    if (round % 2 != 0) CHECK(pthread_join(thread, NULL) == 0);
+    if (round % 2 != 0) JoinThread(thread);
   }
   Exercise(2);
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A C++ library for a C program, in which `new` works, and fails as the C++ standard says.
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A C program without C++ loads a C++ plugin with RTLD_LOCAL: the C++ library
 // comes with it and stays out of the global scope. When `new` fails in the plugin, it must still
 // throw bad_alloc. Argument: the path of plugin_new.

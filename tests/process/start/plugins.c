@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Loads and unloads libraries with and without RTLD_DEEPBIND, in a loop, while threads allocate and
 // load others. Arguments: the path of plugin_c and of a copy of it.
 //
 // This does not test the free of an object of this allocator inside a library that is bound with
 // RTLD_DEEPBIND, which no allocator can see.
 #define _GNU_SOURCE
-#include <pthread.h>
 
 #include "../check.h"
 
@@ -90,9 +88,9 @@ int main(int argc, char** argv) {
   pthread_t threads[4];
   for (int i = 0; i < 4; ++i) {
     ways[i % 2].path = argv[1 + i % 2];
-    CHECK(pthread_create(&threads[i], NULL, InALoop, &ways[i % 2]) == 0);
+    threads[i] = StartThread(InALoop, &ways[i % 2]);
   }
-  for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < 4; ++i) JoinThread(threads[i]);
   Exercise(7);
   return 0;
 }

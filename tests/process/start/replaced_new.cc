@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program with its own operator new and delete, or with ARRAYS new[] and delete[]. It replaces
 // the two basic forms only, and keeps a header before each object. [new.delete] says that the other
 // unaligned forms, also those of a preloaded library, call these two. If one of them freed such an

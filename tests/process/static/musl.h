@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Included first. Declares what the programs take from glibc's <malloc.h> and other C libraries
 // lack, and checks that the program was linked with the C library that it was compiled for.
 #pragma once

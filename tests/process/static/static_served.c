@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Programs that static_served_test.py links with an archive. A macro selects the references to the
 // allocator:
 //

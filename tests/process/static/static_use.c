@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Linked statically with the allocator; compiled as C and, once more, as C++.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
 
 #include "../check.h"
 
@@ -44,8 +42,8 @@ int main(void) {
   CHECK(Malloc(PTRDIFF_MAX) == NULL && errno == ENOMEM);
   Work(NULL);
   pthread_t threads[4];
-  for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, Work, NULL) == 0);
-  for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < 4; ++i) threads[i] = StartThread(Work, NULL);
+  for (int i = 0; i < 4; ++i) JoinThread(threads[i]);
 #ifdef __cplusplus
   int* volatile numbers = new int[1000];
   CHECK(tc_malloc_size(numbers) >= 1000 * sizeof(int));

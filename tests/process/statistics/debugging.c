@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program that stops where debugging_test.py looks at its heap with a debugger.
 #define _GNU_SOURCE
 
 #include <malloc.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "../check.h"

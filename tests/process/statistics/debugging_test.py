@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the commands of docs/tcmalloc.gdb find out where objects are, in a live process and in
-its core.
+"""Tests that the commands of docs/tcmalloc.gdb find out where objects are, in a live process and in its core.
 
 usage: debugging_test.py PROGRAM LIBRARY SCRIPT
 
@@ -36,9 +35,7 @@ EXPECTED = {
     "tc-locks": "0 locks held\n",
 }
 # If every object is sampled, a small one has pages of its own.
-SAMPLED = {
-    "tc-object in_use": rf"tcmalloc::SpanState::kLarge: .*\nin use by the program, 112 bytes at {ADDRESS}\n",
-}
+SAMPLED = {"tc-object in_use": rf"tcmalloc::SpanState::kLarge: .*\nin use by the program, 112 bytes at {ADDRESS}\n"}
 # The debugger sets these in the live process only: a lock that is held, and an object that was freed twice.
 DAMAGE = {
     "set var $tc_heap->page_heap.state_.lock.state_._M_i = 65": "",

@@ -45,16 +45,14 @@ def test_large(test):
             test.expect_equal(
                 re.search(rf"^    main\+0x[0-9a-f]+ \({program}\+0x[0-9a-f]+\)$", names,
                           re.MULTILINE) is not None, full, f"main is named: {names}")
-        test.expect_equal([int(n) for n, *_ in written], REPORTED if lines else [],
-                          f"lines with {variables}")
+        test.expect_equal([int(n) for n, *_ in written], REPORTED if lines else [], f"lines with {variables}")
         threshold = GIB
         for _, following, *_ in written:
             threshold += threshold // 8
             test.expect_equal(int(following), threshold, "the next threshold")
         figures = json.loads(done.stdout[done.stdout.index("{"):])
         test.expect_equal(figures["large_allocations_total"], COUNTED if told else 0, "counted")
-        test.expect_equal(figures["large_allocation_reports_total"], len(REPORTED) if told else 0,
-                          "reported")
+        test.expect_equal(figures["large_allocation_reports_total"], len(REPORTED) if told else 0, "reported")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
  * that writes "callback BYTES" to stdout; then writes JSON
  */
 #define _GNU_SOURCE
-#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

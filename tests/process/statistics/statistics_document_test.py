@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the example of docs/statistics.md builds and runs, and that the page explains
-everything that is written.
+"""Tests that the example of docs/statistics.md builds and runs, and that the page explains everything that is written.
 
 usage: statistics_document_test.py names|example PROGRAM LIBRARY DOCUMENT INCLUDE_FOLDER
 

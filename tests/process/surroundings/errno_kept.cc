@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests that frees keep errno, also where a sandbox refuses the allocator's system calls: for the
 // CPU, the time, a barrier, the release of memory.
 #include <errno.h>
@@ -8,7 +7,6 @@
 #include <sys/auxv.h>
 #include <time.h>
 
-#include <new>
 #include <thread>
 #include <vector>
 

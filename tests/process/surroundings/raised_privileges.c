@@ -3,7 +3,6 @@
 // that deserves a report, and leaks one. With the argument `misuse` it frees an object twice.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void* volatile leaked;
 

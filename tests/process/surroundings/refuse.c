@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Runs a program in a sandbox from its start: refuse RULES PROGRAM ARGUMENT...
 // refuse_calls.h describes RULES. The exit status is 77 if no sandbox can be set up. PRELOAD in the
 // environment becomes LD_PRELOAD of the program.

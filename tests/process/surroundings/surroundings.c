@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A program that uses everything the library has, in a sandbox: see system_calls_test.py.
 //
 // usage: surroundings [STEP...]   the names of kSteps; without one all but `crowded`
@@ -9,7 +8,6 @@
 // the library does wrongly ends the program with status 1.
 #define _GNU_SOURCE
 #include <malloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -107,7 +105,7 @@ static const char* Threads(void) {
   tcmalloc_flush_thread_caches();
   tcmalloc_flush_central_caches();
   pthread_barrier_wait(&barrier);
-  for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < kThreads; ++i) JoinThread(threads[i]);
   return NULL;
 }
 
@@ -295,9 +293,7 @@ int main(int argc, char** argv) {
   const char* const rules = getenv("REFUSE_LATER");
   if (rules != NULL) {
     Exercise(1);
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, &Nothing, NULL) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
+    JoinThread(StartThread(&Nothing, NULL));
     Enter(rules);
   }
   for (unsigned i = 0; i < sizeof(kSteps) / sizeof(kSteps[0]); ++i) {

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the rows of docs/compatibility.md: sandboxes, old kernels, limits, and other surroundings
-of a process.
+"""Tests the rows of docs/compatibility.md: sandboxes, old kernels, limits, and other surroundings of a process.
 
 usage: surroundings_test.py WHAT PROGRAM LIBRARY STATIC REFUSE SETTINGS_MD
 
@@ -83,8 +82,7 @@ class Surroundings(process_test.Test):
 
     def run_from_start(self, name, rules, arguments=(), **options):
         """Runs the program in a sandbox from its start."""
-        return self.run(name, [self.refuse, rules, self.program, *arguments],
-                        PRELOAD=self.library, **options)
+        return self.run(name, [self.refuse, rules, self.program, *arguments], PRELOAD=self.library, **options)
 
     def run_static_from_start(self, name, rules, arguments=(), **options):
         return self.run(name, [self.refuse, rules, self.static, *arguments], **options)
@@ -124,8 +122,7 @@ def test_sandbox(s):
 
 
 def test_docker(s):
-    for name, how in (("preloaded", s.run_from_start), ("static", s.run_static_from_start),
-                      ("later", s.run_later)):
+    for name, how in (("preloaded", s.run_from_start), ("static", s.run_static_from_start), ("later", s.run_later)):
         how(f"docker, {name}", DOCKER, steps=STEPS)
         how(f"old docker, {name}", OLD_DOCKER + (" rseq=allow" if name == "later" else ""),
             arguments=without("threads", "fork", "pressure"),
@@ -166,8 +163,7 @@ def test_kernels(s):
         s.run_from_start(f"Linux {name}, reports", rules, steps=STEPS, MALLOCSTATS="1",
                          TCMALLOC_SAMPLE_PARAMETER="200000", TCMALLOC_GUARDED_SAMPLE="2",
                          TCMALLOC_PROFILE=f"{s.folder}/{name}.pb,at=exit")
-    s.run_from_start("no getcpu, clock", "getcpu=ENOSYS", steps=STEPS,
-                     GLIBC_TUNABLES="glibc.pthread.rseq=0")
+    s.run_from_start("no getcpu, clock", "getcpu=ENOSYS", steps=STEPS, GLIBC_TUNABLES="glibc.pthread.rseq=0")
 
 
 def test_no_proc(s):
@@ -194,8 +190,7 @@ def test_no_proc(s):
 def test_mappings(s):
     """vm.max_map_count is used up."""
     s.run_preloaded("no mappings left", ["crowded"], steps=["crowded"])
-    s.run_preloaded("no mappings left, background thread", ["crowded"], steps=["crowded"],
-                    TCMALLOC_BACKGROUND="1")
+    s.run_preloaded("no mappings left, background thread", ["crowded"], steps=["crowded"], TCMALLOC_BACKGROUND="1")
 
 
 def limit_of(kind, limit):
@@ -205,15 +200,13 @@ def limit_of(kind, limit):
 def test_limits(s):
     stack = resource.RLIMIT_STACK
     # All mappings are placed in another order, bottom up.
-    s.run_preloaded("unlimited stack", steps=STEPS,
-                    prepare=limit_of(stack, resource.RLIM_INFINITY))
+    s.run_preloaded("unlimited stack", steps=STEPS, prepare=limit_of(stack, resource.RLIM_INFINITY))
     s.run_preloaded("small stack", steps=STEPS, prepare=limit_of(stack, 256 << 10))
     files = resource.RLIMIT_NOFILE
     s.run_preloaded("no files left", without("leaks", "profile", "heap-profile", "pressure"),
                     steps=without("leaks", "profile", "heap-profile", "pressure"),
                     prepare=lambda: resource.setrlimit(files, (4, 4)))
-    s.run_preloaded("no core, no locked memory", steps=STEPS,
-                    prepare=limit_of(resource.RLIMIT_MEMLOCK, 0))
+    s.run_preloaded("no core, no locked memory", steps=STEPS, prepare=limit_of(resource.RLIMIT_MEMLOCK, 0))
 
 
 def test_valgrind(s):
@@ -221,8 +214,7 @@ def test_valgrind(s):
         raise Skipped("there is no valgrind")
     steps = ["allocate", "threads", "fork", "release"]
     # The library itself runs; with the option, memcheck replaces the library's functions by its own.
-    text = s.run("valgrind", ["valgrind", "-q", "--tool=none", s.program, *steps], steps=steps,
-                 LD_PRELOAD=s.library)
+    text = s.run("valgrind", ["valgrind", "-q", "--tool=none", s.program, *steps], steps=steps, LD_PRELOAD=s.library)
     s.expect(not re.search("^--", text, re.M), "valgrind does not know a system call")
     s.run("memcheck, by name", ["valgrind", "-q", "--soname-synonyms=somalloc=*tcmalloc*",
                                 "--error-exitcode=9", s.program, "fork", "release"],

@@ -77,19 +77,15 @@ def list_test(page, root, symbols):
     for path in source.library_files(pathlib.Path(root)):
         for name in re.findall(r"\bSYS_(\w+)", path.read_text(encoding="utf-8")):
             needed[OTHER_NAMES.get(name, name)] = path
-    for line in pathlib.Path(symbols).read_text(encoding="utf-8").splitlines():
-        if not line or line.startswith("#"):
-            continue
-        name = line.split()[0]
+    lists = re.findall(r"^(?:strong|weak)[a-z ]*: (.*)", pathlib.Path(symbols).read_text(encoding="utf-8"), re.MULTILINE)
+    for name in " ".join(lists).split():
         if name in CALLS_OF:
             for call in CALLS_OF[name].split():
                 needed.setdefault(call, name)
         elif not WITHOUT_CALLS.fullmatch(name):
             problems.append(f"which system calls {name} makes is not listed in this test: CALLS_OF")
-    problems += [f"{page} does not have {call}, of {place}"
-                 for call, place in needed.items() if call not in calls]
-    problems += [f"{page} has {call}, which the library does not make"
-                 for call in sorted(calls - needed.keys())]
+    problems += [f"{page} does not have {call}, of {place}" for call, place in needed.items() if call not in calls]
+    problems += [f"{page} has {call}, which the library does not make" for call in sorted(calls - needed.keys())]
     return fail(problems)
 
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests the library's background thread from outside.
 //
 //   background_thread started     with TCMALLOC_BACKGROUND=1: there is exactly one, which no signal

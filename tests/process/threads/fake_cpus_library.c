@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // A library to preload: it makes the allocator see a machine of 20 CPUs on which threads often
 // migrate.
 #include <stdatomic.h>

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests the functions of tcmalloc/tcmalloc.h in a real process: with threads that are blocked for
 // ever, that work, that end; with and without membarrier(2); across fork.
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <atomic>
 #include <barrier>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests a thread that first allocates in the last round of the destructors of its pthread keys, on
 // a stack that the program provides and unmaps after joining the thread. Its cache must not remain:
 // the allocator would read and write the thread's own memory, which is unmapped.

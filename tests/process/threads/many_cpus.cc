@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Many threads on many CPUs, for a machine that has them (scripts/test_many_cpus.py). Linked with
 // the static library, whose invariants it checks once its threads have ended.
 //
@@ -13,7 +12,6 @@
 #include <linux/membarrier.h>
 #include <malloc.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <sys/rseq.h>
 #include <sys/syscall.h>
@@ -24,7 +22,6 @@
 #include <chrono>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include "../check.h"
 #include "central/shard.h"

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests locks, memory and long loops with 512 threads on 256 CPUs of 4 nodes, which only the
-library sees.
+"""Tests locks, memory and long loops with 512 threads on 256 CPUs of 4 nodes, which only the library sees.
 
   scaling_test.py PROGRAM PROJECT_FOLDER
 
@@ -20,8 +19,7 @@ sys.path.insert(0, str(pathlib.Path(PROJECT, "bench", "model")))
 import contention  # noqa: E402
 
 PROCESSORS, NODES, THREADS, SEED = 256, 4, 512, 1
-# The rounds that the model needs for each row: with fewer rounds, warming up has an effect on the
-# result.
+# The rounds that the model needs for each row: with fewer rounds, warming up has an effect on the result.
 ROUNDS = {"small": 200, "fill": 60, "bursts": 120, "handed-over": 120}
 SKIPPED = 77
 # Nanoseconds for which each lock is held, as process_fake_processors measured them on a quiet machine, since this

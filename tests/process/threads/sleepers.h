@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Threads that sleep with full caches.
 #pragma once
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Threads with the smallest stack that the OS allows allocate, free and exit: no entry point
-// may want more than a few KiB of stack, not even at a thread's first use or when it empties its
-// cache.
+// Threads with the smallest stack that the OS allows allocate, free and exit: no entry point may
+// want more than a few KiB of stack, not even at a thread's first use or when it empties its cache.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Threads that never allocate. While they live, the library has its thread. When they have ended,
 // in whatever way, the process has one thread again, and may make calls that need a process with
 // one thread (unshare). The program cannot see how the library notices the ends: the C library

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Threads that pass objects to each other, end, and are replaced by new ones.
 #pragma once
 

@@ -26,8 +26,7 @@ from runner import apps, peers, process, programs, statistics, verdict  # noqa: 
 from runner.statistics import Interval, Ratio  # noqa: E402
 
 LIBC = peers.c_library_path()
-PEERS = [name for name, _, _ in peers.PACKAGED] + [
-    "mimalloc3", "snmalloc", "rpmalloc", "google", "google-percpu"]
+PEERS = [name for name, _, _ in peers.PACKAGED] + ["mimalloc3", "snmalloc", "rpmalloc", "google", "google-percpu"]
 
 
 class Arithmetic(unittest.TestCase):
@@ -61,15 +60,13 @@ class Verdicts(unittest.TestCase):
         for noise in (lambda: math.exp(generator.gauss(0, 0.05)), lambda: wild(generator)):
             for _ in range(1200):
                 ratio = verdict.signed_rank_ratio([noise() / noise() for _ in range(20)], alarm)
-                self.assertIn(verdict.word_for(ratio, verdict.COST_MARGIN),
-                              (verdict.SAME, verdict.UNKNOWN))
+                self.assertIn(verdict.word_for(ratio, verdict.COST_MARGIN), (verdict.SAME, verdict.UNKNOWN))
 
     def test_what_decides_a_row(self):
         def ratio(low, high):
             return Ratio((low + high) / 2, Interval(low, high), 20)
 
-        better, worse, same, unknown = (ratio(*ends) for ends in (
-            (0.90, 0.92), (1.08, 1.10), (0.99, 1.01), (0.8, 1.2)))
+        better, worse, same, unknown = (ratio(*ends) for ends in ((0.90, 0.92), (1.08, 1.10), (0.99, 1.01), (0.8, 1.2)))
         for cost, peak, counted, word, measures in (
                 (same, same, None, verdict.SAME, ["cost", "peak"]),
                 (worse, same, better, verdict.WORSE, ["cost"]),

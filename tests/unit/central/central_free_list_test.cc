@@ -588,6 +588,8 @@ TEST_F(CentralFreeListPrefaultTest, MemoryThatWasUsedBeforeShowsNothing) {
 // order of the shards matters.
 class CentralFreeListShardsTest : public testing::Test {
  protected:
+  ~CentralFreeListShardsTest() override { list_.CheckInvariants(); }
+
   // Takes all objects of a new span of the shard.
   std::vector<void*> NewSpan(size_t shard) {
     const size_t spans = list_.num_spans();
@@ -640,7 +642,6 @@ TEST_F(CentralFreeListShardsTest, OthersLastObjectsWhenTheOsGivesNothing) {
   list_.CheckInvariants();
   heap_.vm.StopFailing();
   EXPECT_EQ(heap_.ShardOf(Remove(list_, 1, 11).at(0)), 11u);
-  list_.CheckInvariants();
 }
 
 // Holds the lock of the class in a shard, in a thread of its own, until `done()` is true. A test
@@ -676,7 +677,6 @@ TEST_F(CentralFreeListShardsTest, TheNextShardInThePlaceOfABusyOne) {
     done = true;
   }
   EXPECT_EQ(Remove(list_, 1, 0), First(first, 1));
-  list_.CheckInvariants();
 }
 
 // A thread that passes over a busy shard does not adopt it.
@@ -709,7 +709,6 @@ TEST_F(CentralFreeListShardsTest, TheOnlyShardWithObjectsIsWaitedFor) {
   std::thread thread = StartUntilAsleep([&] { EXPECT_EQ(Remove(list_, 1, 0), First(ended, 1)); });
   done = true;
   thread.join();
-  list_.CheckInvariants();
 }
 
 // Objects return first to the shards that no other thread is using. Without that rule neither
@@ -733,7 +732,6 @@ TEST_F(CentralFreeListShardsTest, ObjectsOfABusyShardReturnLast) {
     thread.join();
   }
   EXPECT_EQ(list_.free_objects(), 3u);
-  list_.CheckInvariants();
 }
 
 // Objects of several shards return to their shards in one call, in any order, no matter which shard
@@ -778,7 +776,6 @@ TEST_F(CentralFreeListShardsTest, ObjectsComeBackToTheirShards) {
   }
   EXPECT_EQ(list_.num_spans(), 0u);
   EXPECT_EQ(list_.free_objects(), 0u);
-  list_.CheckInvariants();
 }
 
 // The thread that allocated the objects runs on the same CPU, whose caches already have the lines.
@@ -802,9 +799,8 @@ TEST_F(CentralFreeListShardsDeathTest, DoubleFreesOfOthersFarObjects) {
   const std::vector<void*> gone = NewSpan(1);
   Shard& own = list_.shards().Ensure(0);
   const auto expect_death = [&](const std::vector<void*>& freed, const std::string& what) {
-    EXPECT_EXIT(list_.Insert(own, freed.data(), freed.size(), Origin::kOtherThreads),
-                testing::KilledBySignal(SIGABRT),
-                testing::Eq("tcmalloc: free of " + PointerText(freed.back()) + ": " + what + "\n"));
+    EXPECT_MISUSE(list_.Insert(own, freed.data(), freed.size(), Origin::kOtherThreads),
+                  FreeLine(freed.back(), what));
   };
   list_.Insert(own, &objects[5], 1, Origin::kOtherThreads);
   expect_death({objects[4], objects[5]}, "double free, the object of 1024 bytes is already free");
@@ -821,17 +817,12 @@ class CentralFreeListDeathTest : public testing::Test {
  protected:
   CentralFreeListDeathTest() : objects_(Remove(list_, 100)) {}
 
-  std::string Line(const void* p, const std::string& what) {
-    return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";
-  }
-  std::string DoubleFree(const void* p) {
-    return Line(p, "double free, the object of 48 bytes is already free");
-  }
+  std::string DoubleFree(const void* p) { return DoubleFreeLine(p, 48); }
   std::string NotAStart(const void* p) {
-    return Line(p, "not the start of an object, but a pointer into one of 48 bytes");
+    return FreeLine(p, "not the start of an object, but a pointer into one of 48 bytes");
   }
   std::string NotInUse(const void* p) {
-    return Line(p, "no object is in use there (freed before, or never the start of one)");
+    return FreeLine(p, "no object is in use there (freed before, or never the start of one)");
   }
   // The objects of the first span; allocates those that are left.
   std::vector<void*> AllOfTheSpan() {
@@ -841,8 +832,7 @@ class CentralFreeListDeathTest : public testing::Test {
   }
   // Inserting `objects` writes exactly `line` and aborts.
   void ExpectDeath(const std::vector<void*>& objects, const std::string& line) {
-    EXPECT_EXIT(Insert(list_, objects), testing::KilledBySignal(SIGABRT),
-                testing::Eq<std::string>(line));
+    EXPECT_MISUSE(Insert(list_, objects), line);
   }
 
   TestHeap heap_;
@@ -892,8 +882,7 @@ TEST_F(CentralFreeListDeathTest, TheSpanGoesWhileACallWaits) {
   };
   const std::string line = NotInUse(objects_[7]);
   const auto expect_death = [&](void (*change)(Span*)) {
-    EXPECT_EXIT(change_while(free_it, change), testing::KilledBySignal(SIGABRT),
-                testing::Eq<std::string>(line));
+    EXPECT_MISUSE(change_while(free_it, change), line);
   };
   expect_death([](Span* span) { SpanOwner(SizeClass::kNone, 0).StoreIn(span); });
   expect_death([](Span* span) { span->first_page += Length(8); });
@@ -914,8 +903,7 @@ TEST_F(CentralFreeListDeathTest, DoubleFreeAcrossShards) {
   ASSERT_EQ(list_.num_spans(), 2u);
   const auto expect_death = [&](const std::vector<void*>& objects, const std::string& line) {
     for (const size_t own : {0, 9, 4}) {
-      EXPECT_EXIT(Insert(list_, objects, own), testing::KilledBySignal(SIGABRT),
-                  testing::Eq<std::string>(line));
+      EXPECT_MISUSE(Insert(list_, objects, own), line);
     }
   };
   expect_death({second[5], first[5], second[5]}, DoubleFree(second[5]));

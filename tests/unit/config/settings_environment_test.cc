@@ -8,7 +8,6 @@
 #include <string>
 
 #include "config/settings.h"
-#include "testing/same_settings.h"
 
 namespace tcmalloc {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "base/config.h"
 #include "malloc/program.h"
-#include "malloc/slow_path.h"
 #include "malloc/tc_names.h"
 #include "process/current_thread.h"
 

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -21,27 +20,20 @@
 namespace tcmalloc {
 namespace {
 
-std::string Line(const void* p, const std::string& what) {
-  return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";
-}
-
-#define EXPECT_MISUSE(statement, line) \
-  EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line))
-
 TEST(SlowPathDeathTest, WrongSizes) {
   void* const small = tc_malloc(100);
   const std::string size = std::to_string(tc_malloc_size(small));
   const std::string wrong_size = "the object has " + size + " bytes, but the sized free says ";
-  EXPECT_MISUSE(tc_free_sized(small, 10), Line(small, wrong_size + "10"));
-  EXPECT_MISUSE(tc_delete_sized(small, 1000000), Line(small, wrong_size + "1000000"));
+  EXPECT_MISUSE(tc_free_sized(small, 10), FreeLine(small, wrong_size + "10"));
+  EXPECT_MISUSE(tc_delete_sized(small, 1000000), FreeLine(small, wrong_size + "1000000"));
   EXPECT_MISUSE(tc_free_aligned_sized(small, 8, 1000),
-                Line(small, wrong_size + "1000 with alignment 8"));
+                FreeLine(small, wrong_size + "1000 with alignment 8"));
   tc_free(small);
   void* const large = tc_malloc(1000000);
   const std::string wrong_large_size = "the object has " + std::to_string(tc_malloc_size(large)) +
                                        " bytes, but the sized free says ";
-  EXPECT_MISUSE(tc_free_sized(large, 100), Line(large, wrong_large_size + "100"));
-  EXPECT_MISUSE(tc_free_sized(large, 2000000), Line(large, wrong_large_size + "2000000"));
+  EXPECT_MISUSE(tc_free_sized(large, 100), FreeLine(large, wrong_large_size + "100"));
+  EXPECT_MISUSE(tc_free_sized(large, 2000000), FreeLine(large, wrong_large_size + "2000000"));
   tc_free_sized(large, 1000000);
 }
 
@@ -64,8 +56,8 @@ TEST(SlowPathDeathTest, SizedFreesThatLeaveOutTheAlignment) {
   char* const pages = static_cast<char*>(tc_memalign(2 * kPageSize, 4 * kPageSize));
   const std::string four_pages =
       "the object has " + std::to_string(4 * kPageSize) + " bytes, but the sized free says ";
-  EXPECT_MISUSE(tc_free_sized(pages, kPageSize), Line(pages, four_pages + "8192"));
-  EXPECT_MISUSE(tc_free_sized(pages, 5 * kPageSize), Line(pages, four_pages + "40960"));
+  EXPECT_MISUSE(tc_free_sized(pages, kPageSize), FreeLine(pages, four_pages + "8192"));
+  EXPECT_MISUSE(tc_free_sized(pages, 5 * kPageSize), FreeLine(pages, four_pages + "40960"));
   tc_free(pages);
   // The smallest object whose class the alignment changes, and that is not aligned to pages.
   size_t size = 1;
@@ -77,8 +69,8 @@ TEST(SlowPathDeathTest, SizedFreesThatLeaveOutTheAlignment) {
   const std::string bytes = std::to_string(tc_malloc_size(held.back()));
   EXPECT_MISUSE(
       tc_free_sized(held.back(), size),
-      Line(held.back(), "the object has " + bytes + " bytes, but the sized free says " +
-                            std::to_string(size) + " without the alignment of the allocation"));
+      FreeLine(held.back(), "the object has " + bytes + " bytes, but the sized free says " +
+                                std::to_string(size) + " without the alignment of the allocation"));
   for (void* const p : held) tc_free_aligned_sized(p, 256, size);
 }
 

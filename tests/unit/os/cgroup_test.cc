@@ -142,25 +142,21 @@ TEST_F(CgroupReadTest, FindsTheSmallestLimitOfAllAncestors) {
   Write("/proc/7/cgroup", "0::/d\n");
   Write("/sys/fs/cgroup/d/memory.max", "7000000\n");
   EXPECT_EQ(ReadCgroupMemoryLimit(tree_.root(), "7"), 7000000u);
-  Write("/sys/fs/cgroup/a/b/c/memory.max", "max\n");
-  Write("/sys/fs/cgroup/a/b/c/memory.high", "max\n");
-  EXPECT_EQ(Read(), kNoCgroupLimit);
-  Write("/sys/fs/cgroup/a/b/c/memory.max", "5000000\n");
-  EXPECT_EQ(Read(), 5000000u);
-  Write("/sys/fs/cgroup/a/b/c/memory.high", "4000000\n");
-  EXPECT_EQ(Read(), 4000000u);
-  Write("/sys/fs/cgroup/a/memory.max", "3000000\n");
-  EXPECT_EQ(Read(), 3000000u);
-  Write("/sys/fs/cgroup/a/b/memory.high", "2000000\n");
-  EXPECT_EQ(Read(), 2000000u);
-  Write("/sys/fs/cgroup/memory.max", "1000000\n");
-  EXPECT_EQ(Read(), 1000000u);
+  for (const char* const file : {"max", "high"}) {
+    Write(std::string("/sys/fs/cgroup/a/b/c/memory.") + file, "max\n");
+    EXPECT_EQ(Read(), kNoCgroupLimit);
+  }
+  uint64_t limit = 6'000'000;
+  for (const char* const file :
+       {"a/b/c/memory.max", "a/b/c/memory.high", "a/memory.max", "a/b/memory.high", "memory.max"}) {
+    Write(std::string("/sys/fs/cgroup/") + file, std::to_string(--limit) + "\n");
+    EXPECT_EQ(Read(), limit) << file;
+  }
   // Limits of siblings and of groups above the mount have no effect.
-  Write("/sys/fs/cgroup/a/b/x/memory.max", "1\n");
-  Write("/sys/fs/cgroup/x/memory.max", "1\n");
-  Write("/sys/fs/memory.max", "1\n");
-  Write("/memory.max", "1\n");
-  EXPECT_EQ(Read(), 1000000u);
+  for (const char* const file : {"/sys/fs/cgroup/a/b/x", "/sys/fs/cgroup/x", "/sys/fs", ""}) {
+    Write(std::string(file) + "/memory.max", "1\n");
+  }
+  EXPECT_EQ(Read(), limit);
 }
 
 TEST_F(CgroupReadTest, InContainers) {

@@ -27,34 +27,30 @@ namespace {
 // spin, sleep and need a wake-up. If a wake-up is lost, the test hangs. If two threads hold the
 // lock at once, additions are lost, and ThreadSanitizer reports the race.
 TEST(SpinLockTest, ExcludesWithManyMoreThreadsThanCores) {
-  constexpr int kThreads = 32;
-  constexpr int kRounds = 3000;
+  constexpr size_t kThreads = 32;
+  constexpr size_t kRounds = 3000;
   SpinLock lock(LockRank::kShard);
-  uint64_t counter = 0;
+  size_t counter = 0;
   int inside = 0;
-  uint64_t tried = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < kRounds; ++i) {
-        if (t % 4 == 3 && lock.TryLock()) {
-          EXPECT_EQ(++inside, 1);
-          ++counter;
-          ++tried;
-          --inside;
-          lock.Unlock();
-          continue;
-        }
-        const SpinLockHolder holder(lock);
+  size_t tried = 0;
+  RunThreads(kThreads, [&](size_t t) {
+    for (size_t i = 0; i < kRounds; ++i) {
+      if (t % 4 == 3 && lock.TryLock()) {
         EXPECT_EQ(++inside, 1);
         ++counter;
-        if ((i + t) % 100 == 0) sched_yield();
+        ++tried;
         --inside;
+        lock.Unlock();
+        continue;
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(counter, uint64_t{kThreads} * kRounds);
+      const SpinLockHolder holder(lock);
+      EXPECT_EQ(++inside, 1);
+      ++counter;
+      if ((i + t) % 100 == 0) sched_yield();
+      --inside;
+    }
+  });
+  EXPECT_EQ(counter, kThreads * kRounds);
   EXPECT_GT(tried, 0u);
 }
 

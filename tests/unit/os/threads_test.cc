@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "testing/run_threads.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -22,15 +24,11 @@ TEST(ThreadNumberTest, LivingThreadsHaveDifferentNumbers) {
   constexpr size_t kThreads = 100;
   std::vector<uint32_t> numbers(kThreads);
   std::latch all_have_one(kThreads);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      numbers[t] = ThisThreadNumber();
-      all_have_one.arrive_and_wait();
-      EXPECT_EQ(ThisThreadNumber(), numbers[t]);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(kThreads, [&](size_t t) {
+    numbers[t] = ThisThreadNumber();
+    all_have_one.arrive_and_wait();
+    EXPECT_EQ(ThisThreadNumber(), numbers[t]);
+  });
   numbers.push_back(ThisThreadNumber());
   for (const uint32_t number : numbers) {
     EXPECT_NE(number, 0u);

@@ -280,6 +280,9 @@ class ZeroModel {
     ASSERT_EQ(stats.system_bytes, vm_.mapped_bytes());
     ASSERT_EQ(stats.free_backed_bytes + stats.free_released_bytes + stats.large_span_bytes,
               stats.system_bytes);
+    ASSERT_EQ(stats.large_spans, live_.size());
+    ASSERT_EQ(stats.kept_span_bytes,
+              under_test_.homes[0].pool.bytes() + under_test_.homes[1].pool.bytes());
     ForEachSpan(heap_, [](const SpanView& span) {
       if (span.state != SpanState::kFreeReleased) return;
       char* const start = static_cast<char*>(span.first_page.start_address());

@@ -75,7 +75,8 @@ inline void CheckReleasedPagesAreNotBacked(PageHeapUnderTest& under_test) {
   });
 }
 
-// A page heap that releases nothing unasked, and whose clock the test sets.
+// A page heap that releases nothing unasked, and whose clock the test sets. At the end of each test
+// the invariants of its spans are checked.
 class PageHeapFixture : public testing::Test {
  protected:
   explicit PageHeapFixture(
@@ -85,6 +86,7 @@ class PageHeapFixture : public testing::Test {
     clock_ms_ = 0;
     heap_.governor()->SetReleaseRate(0);
   }
+  ~PageHeapFixture() override { heap_.store()->CheckInvariants(); }
 
   Span* New(size_t pages, SpanState use = SpanState::kLarge) {
     Span* const span = heap_.New(Length(pages), use);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -99,7 +98,6 @@ TEST_F(PageHeapLimitsTest, TheHardLimitIsReachedAndNotExceeded) {
   spans.push_back(New(Length(1)));
   EXPECT_NE(spans.back(), nullptr);
   for (Span* const span : spans) heap_.Delete(span);
-  heap_.store()->CheckInvariants();
 }
 
 // Free memory in pieces that are too short is released, and the same number of bytes is taken
@@ -167,7 +165,6 @@ TEST_F(PageHeapLimitsTest, RecordsAreNotRefused) {
   EXPECT_LE(heap_.GetStats().backed_bytes, LimitOf(heap_, LimitKind::kHard) + kArenaChunkBytes);
   for (size_t i = 0; i < spans.size(); i += 2) heap_.Delete(spans[i]);
   EXPECT_NE(New(MiB(10)), nullptr);
-  heap_.store()->CheckInvariants();
 }
 
 // A release by another thread, which the test can hold up in the system call.
@@ -208,17 +205,9 @@ TEST_F(PageHeapLimitsTest, ManyThreadsWaitForOneRelease) {
   ReachTheHardLimit();
   HeldUpRelease other(heap_, vm_, MiB(8));
   std::atomic<int> served{0};
-  std::array<std::atomic<pid_t>, 8> ids{};
   std::vector<std::thread> threads;
-  for (std::atomic<pid_t>& id : ids) {
-    threads.emplace_back([&] {
-      id = ThisThreadId();
-      served += New(MiB(1)) != nullptr ? 1 : 0;
-    });
-  }
-  for (const std::atomic<pid_t>& id : ids) {
-    while (id == 0) std::this_thread::yield();
-    WaitUntilAsleep(id);
+  for (int i = 0; i < 8; ++i) {
+    threads.push_back(StartUntilAsleep([&] { served += New(MiB(1)) != nullptr ? 1 : 0; }));
   }
   other.GoOn();
   for (std::thread& thread : threads) thread.join();
@@ -272,14 +261,8 @@ TEST_F(PageHeapLimitsTest, WaitsOnlyForReleasesUnderWay) {
   ASSERT_NE(New(MiB(16)), nullptr);
   heap_.Delete(freed);
   HeldUpRelease first(heap_, vm_, MiB(8));
-  std::atomic<pid_t> waiter_id{0};
   std::atomic<bool> served{true};
-  std::thread waiter([&] {
-    waiter_id = ThisThreadId();
-    served = New(MiB(6)) != nullptr;
-  });
-  while (waiter_id == 0) std::this_thread::yield();
-  WaitUntilAsleep(waiter_id);
+  std::thread waiter = StartUntilAsleep([&] { served = New(MiB(6)) != nullptr; });
   heap_.Delete(later);
   HeldUpRelease second(heap_, vm_, MiB(8));
   vm_.FailRelease(1);
@@ -463,7 +446,6 @@ TEST_F(PageHeapLimitsTest, RandomWorkUnderLimitsWhereTheOsRefuses) {
   EXPECT_GT(Counts(LimitKind::kHard).released_bytes, 0u);
   EXPECT_GT(Counts(LimitKind::kSoft).released_bytes, 0u);
   for (Span* const span : spans) heap_.Delete(span);
-  heap_.store()->CheckInvariants();
 }
 
 // ThreadSanitizer runs this, too.

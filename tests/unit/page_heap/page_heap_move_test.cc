@@ -38,6 +38,7 @@ struct MovingHeap {
     heap.governor()->SetHugepages({mode});
     vm.RecordCalls();
   }
+  ~MovingHeap() { Check(); }
 
   Span* New(Length n, uint64_t object) {
     Span* const span = heap.New(n, SpanState::kLarge);
@@ -106,7 +107,6 @@ TEST(PageHeapMoveTest, MovesInsteadOfTakingFreshMemoryForACopy) {
   // The moved span is like any other.
   EXPECT_TRUE(h.heap.DeleteLargeAt(moved, moved->start_address()));
   EXPECT_EQ(h.heap.ReleaseAtLeast(kAllPages), MiB(5));
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, DoesNotMoveShortObjectsOrWhereFreeMemoryFits) {
@@ -122,7 +122,6 @@ TEST(PageHeapMoveTest, DoesNotMoveShortObjectsOrWhereFreeMemoryFits) {
   EXPECT_EQ(h.Move(large, MiB(6)), nullptr) << "6 MiB are free";
   EXPECT_EQ(h.Count(Kind::kMove), 0u);
   EXPECT_NE(h.Move(last, MiB(7)), nullptr) << "7 are not";
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, NotALargeObjectOfThisHeap) {
@@ -148,7 +147,6 @@ TEST(PageHeapMoveTest, LockedMemoryIsNotMoved) {
   EXPECT_EQ(h.Move(object, MiB(90)), nullptr);
   EXPECT_EQ(h.Count(Kind::kMove), 0u);
   EXPECT_EQ(h.vm.mapped_bytes(), mapped);
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {
@@ -170,7 +168,6 @@ TEST(PageHeapMoveTest, WithoutAddressSpaceOrRecordsItIsCopied) {
   EXPECT_EQ(h.vm.mapped_bytes(), mapped);
   h.under_test.metadata_vm.StopFailing();
   EXPECT_NE(h.Move(object, MiB(90)), nullptr) << "no record was lost";
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, MemoryThatIsNotZeroFilledIsNotMoved) {
@@ -188,7 +185,6 @@ TEST(PageHeapMoveTest, MemoryThatIsNotZeroFilledIsNotMoved) {
   const size_t mapped = h.vm.mapped_bytes();
   EXPECT_NE(h.heap.New(MiB(90), SpanState::kLarge), nullptr);
   EXPECT_EQ(h.vm.mapped_bytes(), mapped);
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
@@ -227,7 +223,6 @@ TEST(PageHeapMoveTest, WholeHugepagesAreMovedAndTheEndsCopied) {
   Span* const again = h.Move(moved, MiB(60));
   ASSERT_NE(again, nullptr);
   MovingHeap::ExpectHolds(again, MiB(40), 1);
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, NotInSmallPagesWhereTheHeapGrowsByHugepages) {
@@ -237,7 +232,6 @@ TEST(PageHeapMoveTest, NotInSmallPagesWhereTheHeapGrowsByHugepages) {
   EXPECT_EQ(h.heap.GetStats().hugepage_bytes, 0u);
   h.New(MiB(20), 3);
   EXPECT_EQ(h.Move(object, MiB(60)), nullptr);
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, NotWhereOnlyAPartHasHugepages) {
@@ -257,7 +251,6 @@ TEST(PageHeapMoveTest, AdviceThatComesMeanwhileDoesNotMatter) {
   Span* const moved = h.Move(object, MiB(40));
   ASSERT_NE(moved, nullptr);
   h.Fill(moved, MiB(20), 1);
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, KeepsToTheLimits) {
@@ -272,7 +265,6 @@ TEST(PageHeapMoveTest, KeepsToTheLimits) {
   EXPECT_EQ(h.Move(object, MiB(30)), nullptr) << "40 in all";
   EXPECT_NE(h.Move(object, MiB(24)), nullptr) << "34, and never both places";
   EXPECT_LE(h.heap.GetStats().backed_bytes, LimitOf(h.heap, LimitKind::kSoft));
-  h.Check();
 }
 
 TEST(PageHeapMoveTest, MovesAreNumbered) {
@@ -366,7 +358,6 @@ TEST_P(PageHeapMoveRandomTest, ObjectsHoldWhatWasWritten) {
   }
   for (const Live& object : live) MovingHeap::ExpectHolds(object.span, object.n, object.number);
   EXPECT_GE(moves, GetParam().least_moves);
-  ASSERT_NO_FATAL_FAILURE(h.Check());
 }
 
 INSTANTIATE_TEST_SUITE_P(

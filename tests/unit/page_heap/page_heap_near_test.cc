@@ -59,7 +59,6 @@ TEST_F(PageHeapNearTest, ShardsThatTakeTurnsHaveRunsOfTheirOwn) {
   }
   const std::vector<size_t> stretches = Stretches();
   EXPECT_LT(stretches.size() * kRunPages, 2 * owner_.size()) << stretches.size();
-  heap_.store()->CheckInvariants();
 }
 
 // Backed memory is used before fresh memory, even if it is not in the shard's near run.
@@ -69,7 +68,6 @@ TEST_F(PageHeapNearTest, BackedMemoryComesFirst) {
   heap_.Delete(spans[2]);
   EXPECT_EQ(NewNear(3, 1)->first_page, spans[2]->first_page);
   EXPECT_EQ(NewNear(1, 1)->first_page, spans[2]->first_page + Length(3));
-  heap_.store()->CheckInvariants();
 }
 
 // If the tightest fit belongs to the near run of another shard, other fits are still found. Each
@@ -83,7 +81,6 @@ TEST_F(PageHeapNearTest, LooserFitsAreFoundBesideAnotherShardsRun) {
   EXPECT_EQ(NewNear(1, 3)->first_page, spans[5]->first_page);
   EXPECT_EQ(NewNear(2, 0)->first_page, spans[1]->first_page + Length(1));
   EXPECT_EQ(NewNear(2, 1)->first_page, spans[3]->first_page + Length(1));
-  heap_.store()->CheckInvariants();
 }
 
 // The shard's own kept spans, of any lengths, are used before fresh memory.
@@ -108,7 +105,6 @@ TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsComeNextSeveralAtOnce) {
   }
   EXPECT_TRUE(NewNear(8, 4)->zeroed());
   EXPECT_EQ(NewFromCache(heap_, Length(8), under_test_.homes[3]), nullptr);
-  heap_.store()->CheckInvariants();
 }
 
 // A request for backed memory gets free and kept spans. If the heap would have to use unbacked
@@ -130,7 +126,6 @@ TEST_F(PageHeapNearTest, BackedMemoryOnly) {
   // The only kept span is drained, and then the free spans are searched again.
   EXPECT_EQ(new_backed(16, 4)->first_page, first);
   EXPECT_EQ(new_backed(1, 4), nullptr);
-  heap_.store()->CheckInvariants();
 }
 
 // When the OS refuses, any free memory serves: first near runs of other shards, then their kept
@@ -143,7 +138,6 @@ TEST_F(PageHeapNearTest, KeptSpansOfOtherShardsServeWhenTheOsRefuses) {
   Keep(spans[0], 0);
   EXPECT_EQ(NewNear(8, 1)->first_page, spans[0]->first_page);
   EXPECT_EQ(heap_.NewNear(Length(8), under_test_.homes[1]), nullptr);
-  heap_.store()->CheckInvariants();
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -39,7 +38,6 @@ TEST_F(PageHeapTest, RefusesMoreThanAnyAddressSpace) {
     EXPECT_EQ(heap_.New(Length(SIZE_MAX - 5), SpanState::kLarge, Length(64)), nullptr);
   }
   EXPECT_EQ(vm_.mapped_bytes(), 0u);
-  heap_.store()->CheckInvariants();
 }
 
 // One fake OS for records, leaves and pages refuses the nth mapping and all later ones. Nothing
@@ -160,7 +158,6 @@ TEST_F(PageHeapTest, MetadataTakesAWholeSpanWhereRecordsAreShort) {
   size_t bytes = kPageSize;
   while (bytes == kPageSize) ASSERT_NE(heap_.TakeForMetadata(&bytes), nullptr);
   EXPECT_GT(bytes, kPageSize);
-  heap_.store()->CheckInvariants();
 }
 
 using PageHeapMemoryTest = PageHeapFixture;
@@ -234,7 +231,6 @@ TEST_F(PageHeapMemoryTest, UsesTheWholeMapping) {
   EXPECT_EQ(heap_.GetStats().system_bytes, 2 * kMiB + 3 * kPageSize);
   EXPECT_NE(heap_.New(Length::ForBytes(2 * kMiB) + Length(2), SpanState::kLarge), nullptr);
   EXPECT_EQ(vm_.map_calls(), 1u);
-  heap_.store()->CheckInvariants();
 }
 
 // Growth in advance stops at the known limit of the source, so that the limit can be reached
@@ -423,7 +419,6 @@ TEST_F(PageHeapForkTest, RefusedSpansAreFreeInTheChild) {
   EXPECT_EQ(heap_.ReleaseAtLeast(kAllPages), Length(32));
   EXPECT_TRUE(right);
   EXPECT_EQ(heap_.GetStats().releasing_bytes, 0u);
-  heap_.store()->CheckInvariants();
 }
 
 // Where no thread runs idle release, slow paths release what has become due, a slice at a time.
@@ -538,7 +533,6 @@ TEST_F(PageHeapUnmapTest, SpansThatCannotBeUnmappedAreSkipped) {
   EXPECT_EQ(heap_.GetStats().system_bytes, (512 - 150) * kPageSize);
   EXPECT_EQ(vm_.mapped_bytes(), (512 - 150) * kPageSize);
   EXPECT_EQ(New(200)->first_page, longer);
-  heap_.store()->CheckInvariants();
 }
 
 TEST_F(PageHeapUnmapTest, ARequestForMoreThanTheHeapEverHadShowsNoShortage) {

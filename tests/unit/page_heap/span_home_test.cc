@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageHeapFuzzTest compares the span caches of a page heap with a model.
+// PageHeapFuzzTest compares the span caches of a page heap with a model, PageHeapZeroTest its
+// pools.
 #include "page_heap/span_home.h"
 
 #include <gtest/gtest.h>
@@ -7,18 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <map>
 #include <vector>
 
 #include "page_heap/page_heap.h"
 #include "span_pool_fixture.h"
-#include "testing/random.h"
 #include "testing/sizes.h"
 
 namespace tcmalloc {
-namespace {}  // namespace
 namespace {
 
 constexpr size_t kLongestPooled = kPoolChunk.pages();
@@ -38,7 +34,6 @@ TEST_F(SpanPoolTest, ServesWhatWasFreedHereLast) {
   EXPECT_EQ(a->sample, nullptr);
   EXPECT_EQ(Pool().bytes(), 0u);
   EXPECT_TRUE(Free(between));
-  heap_.store()->CheckInvariants();
 }
 
 TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
@@ -55,7 +50,6 @@ TEST_F(SpanPoolTest, CutsTheShortestThatIsLongEnough) {
   EXPECT_EQ(rest->first_page, shorter->end());
   EXPECT_EQ(New(50), longer);
   EXPECT_EQ(Pool().bytes(), 0u);
-  heap_.store()->CheckInvariants();
 }
 
 // A request that the free memory cannot serve takes one kept span that is long enough, of any home.
@@ -162,7 +156,6 @@ TEST_F(SpanPoolTest, TakesChunksFromTheHeap) {
   Span* const other = New(10, 1);
   EXPECT_EQ(New(10)->first_page, b->end());
   EXPECT_NE(other->first_page, b->end());
-  heap_.store()->CheckInvariants();
 }
 
 TEST_F(SpanPoolTest, WhatWasNeverWrittenReadsAsZeroes) {
@@ -180,7 +173,6 @@ TEST_F(SpanPoolTest, WhatWasNeverWrittenReadsAsZeroes) {
   EXPECT_EQ(joined->first_page, begin_of_b - Length(5));
   EXPECT_EQ(joined->in_use.written, Length(15));
   EXPECT_TRUE(New(10)->zeroed());
-  heap_.store()->CheckInvariants();
 }
 
 TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
@@ -209,7 +201,6 @@ TEST_F(SpanPoolTest, AnObjectGrowsIntoWhatFollowsIt) {
   // Grows the object into pages that were written to.
   ASSERT_TRUE(Resize(a, 12));
   EXPECT_EQ(a->in_use.written, Length(12));
-  heap_.store()->CheckInvariants();
 }
 
 // A sampled small object counts apart from large ones, until it is freed. It keeps its pages.
@@ -259,59 +250,6 @@ TEST_F(SpanPoolTest, RecordsAreExchangedWithThePageHeap) {
   heap_.store()->CheckInvariants();
   EXPECT_EQ(under_test_.arena.mapped_bytes(), warm_bytes);
 }
-
-class SpanPoolModelTest : public SpanPoolTest {
- protected:
-  using SpanPoolTest::SpanPoolTest;
-  void CompareWithAModel();
-};
-
-void SpanPoolModelTest::CompareWithAModel() {
-  SeededRandom random(20261125);
-  // Start address -> pages of the objects in use.
-  std::map<uintptr_t, Span*> objects;
-  size_t pages_in_use = 0;
-  for (int step = 0; step < 40'000; ++step) {
-    const size_t home = random.Below(3);
-    if (pages_in_use < 4000 && (objects.empty() || random.OneIn(2))) {
-      Span* const span = New(random.Between(1, random.OneIn(20) ? 2 * kLongestPooled : 64), home);
-      const uintptr_t start = span->first_page.start_uintptr();
-      const auto after = objects.lower_bound(start);
-      if (after != objects.end()) {
-        ASSERT_LE(span->end(), after->second->first_page);
-      }
-      if (after != objects.begin()) {
-        ASSERT_LE(std::prev(after)->second->end(), span->first_page);
-      }
-      objects.emplace_hint(after, start, span);
-      pages_in_use += span->num_pages.pages();
-    } else {
-      auto victim = std::next(objects.begin(), static_cast<long>(random.Below(objects.size())));
-      pages_in_use -= victim->second->num_pages.pages();
-      ASSERT_TRUE(Free(victim->second, home));
-      objects.erase(victim);
-    }
-    if (random.OneIn(500)) heap_.DrainSpanCaches();
-    if (random.OneIn(100)) {
-      heap_.store()->CheckInvariants();
-      const PageStats stats = heap_.GetStats();
-      ASSERT_EQ(stats.large_spans, objects.size());
-      ASSERT_EQ(stats.large_span_bytes, pages_in_use * kPageSize);
-      ASSERT_EQ(stats.kept_span_bytes, Pool(0).bytes() + Pool(1).bytes() + Pool(2).bytes());
-      ASSERT_EQ(stats.large_span_bytes + stats.free_backed_bytes + stats.free_released_bytes,
-                stats.system_bytes);
-    }
-  }
-}
-
-TEST_F(SpanPoolModelTest, AgreesWithAModel) { CompareWithAModel(); }
-
-class SpanPoolOnLongPagesTest : public SpanPoolModelTest {
- protected:
-  SpanPoolOnLongPagesTest() : SpanPoolModelTest(size_t{64} << 10) {}
-};
-
-TEST_F(SpanPoolOnLongPagesTest, AgreesWithAModel) { CompareWithAModel(); }
 
 // The page before the heap's first one was unmapped. Its entry names a record that is now in use
 // for a span far away, which the pool keeps.

@@ -3,8 +3,10 @@
 // and central cache on fake memory, with a hardware page size of the test's choice.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <csignal>
 #include <cstddef>
 #include <set>
 #include <string>
@@ -116,5 +118,15 @@ inline std::string PointerText(const void* p) {
   char buffer[32];
   return std::string(TextWriter(buffer, sizeof(buffer)).Pointer(p).text());
 }
+// The line with which a wrong free aborts.
+inline std::string FreeLine(const void* p, const std::string& what) {
+  return "tcmalloc: free of " + PointerText(p) + ": " + what + "\n";
+}
+inline std::string DoubleFreeLine(const void* p, size_t size) {
+  return FreeLine(p,
+                  "double free, the object of " + std::to_string(size) + " bytes is already free");
+}
+#define EXPECT_MISUSE(statement, line) \
+  EXPECT_EXIT(statement, testing::KilledBySignal(SIGABRT), testing::Eq<std::string>(line))
 
 }  // namespace tcmalloc

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -296,8 +295,7 @@ TEST(ThreadCacheTest, OutOfMemoryAtEveryMapping) {
 }
 
 std::string DoubleFree(SizeClass c, const void* object) {
-  return "tcmalloc: free of " + PointerText(object) + ": double free, the object of " +
-         std::to_string(kSizeClasses.size(c)) + " bytes is already free\n";
+  return DoubleFreeLine(object, kSizeClasses.size(c));
 }
 
 TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
@@ -309,8 +307,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFree) {
     thread.EarnBin(c);
     void* const object = thread.Allocate(c);
     thread.Free(c, object);
-    EXPECT_EXIT(thread.Free(c, object), testing::KilledBySignal(SIGABRT),
-                testing::Eq(DoubleFree(c, object)));
+    EXPECT_MISUSE(thread.Free(c, object), DoubleFree(c, object));
   }
 }
 
@@ -426,8 +423,7 @@ TEST(ThreadCacheDeathTest, ASecondFreeOfWhatWentPastTheBin) {
     thread.Take();
     thread.Free(c, object);
     thread.PutBack();
-    EXPECT_EXIT(thread.Free(c, object), testing::KilledBySignal(SIGABRT),
-                testing::Eq(DoubleFree(c, object)));
+    EXPECT_MISUSE(thread.Free(c, object), DoubleFree(c, object));
     thread.Free(c, in_use);
     EXPECT_EQ(thread.CachedObjects(c), 1u);
   }
@@ -451,8 +447,7 @@ TEST(ThreadCacheDeathTest, AnImmediateSecondFreeAfterACollection) {
   thread.cache()->SetMaxBytes(0);
   thread.Free(c, objects.back());
   ASSERT_GT(thread.cache()->max_bytes(), 0u) << "no collection";
-  EXPECT_EXIT(thread.Free(c, objects.back()), testing::KilledBySignal(SIGABRT),
-              testing::Eq(DoubleFree(c, objects.back())));
+  EXPECT_MISUSE(thread.Free(c, objects.back()), DoubleFree(c, objects.back()));
 }
 
 // A second free that is not immediate is found when the second copy reaches the bitmap.
@@ -467,8 +462,7 @@ TEST(ThreadCacheDeathTest, ALaterSecondFreeIsFoundByTheFlush) {
   thread.Free(c, twice);
   thread.Free(c, other);
   thread.Free(c, twice);
-  EXPECT_EXIT(thread.cache()->Flush(), testing::KilledBySignal(SIGABRT),
-              testing::Eq(DoubleFree(c, twice)));
+  EXPECT_MISUSE(thread.cache()->Flush(), DoubleFree(c, twice));
 }
 
 std::string NameOf(const testing::TestParamInfo<size_t>& parameter) {

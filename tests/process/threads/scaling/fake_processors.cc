@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // fake_processors ROW PROCESSORS NODES THREADS ROUNDS SEED pinned|moving [LOG]
 //
 // Runs a row of rows.h with THREADS threads on PROCESSORS fake CPUs of NODES nodes. Only the

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // LockLog records what the locks of the library did while a program ran, by thread. It counts
 // acquisitions, contended ones, and those of a lock that another (fake) CPU had last. On request it
 // also records each acquisition and each release with the number of operations that the thread had
@@ -10,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
 #include <vector>
 
 #include "os/spinlock.h"

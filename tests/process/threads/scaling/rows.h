@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // The rows of fake_processors: what each thread does in a round. All threads do a round, then all
 // wait for each other, so that all threads progress at the same pace even on two CPUs. An operation
 // is one allocation or one free.

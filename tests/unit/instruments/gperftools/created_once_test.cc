@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <gtest/gtest.h>
 
-#include <thread>
-#include <vector>
-
 #include "instruments/gperftools/system_allocator.h"
+#include "testing/run_threads.h"
 
 namespace tcmalloc {
 namespace {
@@ -20,15 +18,11 @@ struct Derived final : Base {
 TEST(CreatedOnceTest, IsOneObjectForManyThreads) {
   for (int round = 0; round < 50; ++round) {
     CreatedOnce<Derived> once;
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&once] {
-        const Base* const object = once.get();
-        EXPECT_EQ(object->number(), 2);
-        EXPECT_EQ(once.get(), object);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(4, [&](size_t) {
+      const Base* const object = once.get();
+      EXPECT_EQ(object->number(), 2);
+      EXPECT_EQ(once.get(), object);
+    });
   }
 }
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <vector>
 
-#include "base/config.h"
 #include "base/size_classes.h"
 
 namespace {

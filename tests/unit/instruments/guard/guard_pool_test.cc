@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "testing/run_threads.h"
+
 namespace tcmalloc {
 namespace {
 
@@ -154,24 +156,20 @@ TEST_F(GuardPoolTest, ThreadsShareIt) {
   std::array<std::atomic<void*>, 16> exchange{};
   std::atomic<size_t> allocated{0};
   std::atomic<size_t> freed{0};
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(20261125 + t);
-      for (int i = 0; i < kOperations; ++i) {
-        std::atomic<void*>& place = exchange[random() % exchange.size()];
-        if (GuardSlot* const slot = pool_->Take(random() % 9000, 1)) {
-          slot->kind = AllocationKind::kMalloc;  // the owner may write to its slot
-          void* const p = ObjectOf(slot);
-          pool_->Publish(slot);
-          ++allocated;
-          if (void* const former = place.exchange(p)) freed += Free(former);
-        }
-        if (void* const some = place.load()) freed += Free(some);
+  RunThreads(kThreads, [&](size_t t) {
+    std::mt19937_64 random(20261125 + t);
+    for (int i = 0; i < kOperations; ++i) {
+      std::atomic<void*>& place = exchange[random() % exchange.size()];
+      if (GuardSlot* const slot = pool_->Take(random() % 9000, 1)) {
+        slot->kind = AllocationKind::kMalloc;  // the owner may write to its slot
+        void* const p = ObjectOf(slot);
+        pool_->Publish(slot);
+        ++allocated;
+        if (void* const former = place.exchange(p)) freed += Free(former);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      if (void* const some = place.load()) freed += Free(some);
+    }
+  });
   for (std::atomic<void*>& place : exchange) {
     if (void* const p = place.load()) freed += Free(p);
   }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // Tests the roots of this process. Its malloc is that of the C library, and the heap that is
 // checked serves the tc_ functions.
 #include <gtest/gtest.h>

@@ -56,13 +56,16 @@ class PressureMonitorTest : public testing::Test {
     for (const int fd : fds_) close(fd);
   }
 
-  // Adds a pipe as a source and returns the end to write to.
-  int AddStream() {
+  struct Pipe {
+    Pipe() { EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0); }
+    int operator[](size_t i) const { return ends[i]; }
     int ends[2];
-    EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  };
+  // Adds a pipe as a source; keeps the end to write to.
+  void AddStream() {
+    const Pipe ends;
     EXPECT_TRUE(monitor_.AddSource(ends[0], PressureSource::kStream));
     fds_.push_back(ends[1]);
-    return ends[1];
   }
   static void Tell(int fd) { EXPECT_EQ(write(fd, "x", 1), 1); }
   // Handles events without waiting. The alarm may be among them.
@@ -109,8 +112,7 @@ TEST_F(PressureMonitorTest, AStallIsAnEventThatNobodyReads) {
 
 // The counter of a removed group reports an event forever, but nothing can be read.
 TEST_F(PressureMonitorTest, ACounterThatCannotBeReadIsDropped) {
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  const Pipe ends;
   close(ends[0]);
   ASSERT_TRUE(monitor_.AddSource(ends[1], PressureSource::kHighCount));
   EXPECT_EQ(monitor_.Handle(-1), 0);
@@ -122,15 +124,13 @@ TEST_F(PressureMonitorTest, ACounterThatCannotBeReadIsDropped) {
 
 // The program closed a source's descriptor and uses the number for a file of its own.
 TEST_F(PressureMonitorTest, WhatGotASourcesNumberIsNotRead) {
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  const Pipe ends;
   // Another descriptor of the same file exists, so the kernel continues to report its events.
   const int copy = dup(ends[0]);
   const int number = MoveDescriptorUp(ends[0]);
   ASSERT_TRUE(monitor_.AddSource(number, PressureSource::kStream));
   EXPECT_EQ(monitor_.Handle(-1), 0);
-  int theirs[2];
-  ASSERT_EQ(pipe2(theirs, O_NONBLOCK | O_CLOEXEC), 0);
+  const Pipe theirs;
   ASSERT_EQ(dup2(theirs[0], number), number);
   Tell(ends[1]);
   Tell(theirs[1]);
@@ -150,10 +150,8 @@ TEST_F(PressureMonitorTest, AStormIsOneActionAnInterval) {
   PressureMonitor monitor(world_.World(), kHourMs, counts_);
   ASSERT_TRUE(monitor.Open());
   EXPECT_EQ(monitor.Handle(-1), 0);
-  int storm[2];
-  int other[2];
-  ASSERT_EQ(pipe2(storm, O_NONBLOCK | O_CLOEXEC), 0);
-  ASSERT_EQ(pipe2(other, O_NONBLOCK | O_CLOEXEC), 0);
+  const Pipe storm;
+  const Pipe other;
   ASSERT_TRUE(monitor.AddSource(storm[0], PressureSource::kStream));
   ASSERT_TRUE(monitor.AddSource(other[0], PressureSource::kThreshold));
   for (uint64_t round = 1; round <= 5; ++round) {

@@ -12,6 +12,7 @@
 #include "os/memory/anonymous_memory.h"
 #include "os/stack_trace.h"
 #include "testing/fake_virtual_memory.h"
+#include "testing/run_threads.h"
 
 namespace tcmalloc {
 namespace {
@@ -195,23 +196,19 @@ TEST_F(SampleTableTest, ManyThreads) {
       if (!table_.BeginRecording()) table_.EndRecording();
     }
   });
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(t);
-      std::vector<Sample*> live;
-      for (int i = 0; i < 5000; ++i) {
-        if (live.size() < 100 && random() % 2 == 0) {
-          live.push_back(Add(t, 1 + random() % 1000, 1, 1 + random() % 30));
-        } else if (!live.empty()) {
-          table_.Remove(live.back());
-          live.pop_back();
-        }
+  RunThreads(4, [&](size_t t) {
+    std::mt19937_64 random(t);
+    std::vector<Sample*> live;
+    for (int i = 0; i < 5000; ++i) {
+      if (live.size() < 100 && random() % 2 == 0) {
+        live.push_back(Add(t, 1 + random() % 1000, 1, 1 + random() % 30));
+      } else if (!live.empty()) {
+        table_.Remove(live.back());
+        live.pop_back();
       }
-      for (Sample* const sample : live) table_.Remove(sample);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+    }
+    for (Sample* const sample : live) table_.Remove(sample);
+  });
   done = true;
   looks.join();
   EXPECT_EQ(table_.GetTotals().samples, 0u);

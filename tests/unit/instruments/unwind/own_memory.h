@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
 // CanReadOwnMemory: false on a system without process_vm_readv, by which the library reads memory
 // that may be unmapped. User-mode emulators have none.
 #pragma once

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "instruments/world_stop/world_stop.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -17,6 +16,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -133,12 +133,8 @@ class Counters {
   std::vector<std::thread> threads_;
 };
 
-size_t CountEntries(const char* directory) {
-  DIR* const entries = opendir(directory);
-  size_t n = 0;
-  while (readdir(entries) != nullptr) ++n;
-  closedir(entries);
-  return n;
+auto CountEntries(const char* directory) {
+  return std::distance(std::filesystem::directory_iterator(directory), {});
 }
 
 class WorldStopTest : public ::testing::Test {
@@ -219,8 +215,8 @@ TEST_F(WorldStopTest, LeavesTheProcessUnchanged) {
   FakeVirtualMemory vm;
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, nullptr, &before);
-  const size_t files = CountEntries("/proc/self/fd");
-  const size_t tasks = CountEntries("/proc/self/task");
+  const auto files = CountEntries("/proc/self/fd");
+  const auto tasks = CountEntries("/proc/self/task");
   for (int i = 0; i < 20; ++i) {
     errno = 1234;
     ASSERT_EQ(Stop(Nothing, vm).outcome, StopOutcome::kDone);

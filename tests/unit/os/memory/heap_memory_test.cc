@@ -95,19 +95,11 @@ TEST_F(MemoryRangesTest, Random) {
 
 class HeapMemoryTest : public testing::Test {
  protected:
-  ~HeapMemoryTest() override { unlink(device_path_.c_str()); }
-
-  HeapMemory::Options Memfs(uint64_t limit_bytes, bool is_private = false) {
+  HeapMemory::Options Memfs(uint64_t limit_bytes) {
     HeapMemory::Options options;
     options.memfs.path = memfs_path_.c_str();
     options.memfs.limit_bytes = limit_bytes;
-    options.memfs.map_private = is_private;
     return options;
-  }
-  void AddDevice(size_t bytes, HeapMemory::Options* options) {
-    WriteFile(device_path_, kMiB + bytes, 'd');
-    options->device.path = device_path_.c_str();
-    options->device.first = kMiB;
   }
   char* Map(size_t bytes = kMiB) {
     const Mapping mapping = memory_.Map(bytes, kPageSize);
@@ -129,7 +121,6 @@ class HeapMemoryTest : public testing::Test {
 
   MemoryFolder folder_;
   const std::string memfs_path_ = folder_.Path("heap");
-  const std::string device_path_ = folder_.Path("device");
   AnonymousMemory anonymous_;
   HeapMemory memory_{anonymous_};
   bool zero_filled_ = false;  // of the last mapping
