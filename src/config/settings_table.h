@@ -269,8 +269,9 @@ inline constexpr SettingRow kSettingRows[] = {
         "When the memory file cannot grow, allocations fail instead of taking other memory."),
     Row("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kBoolean, "false", &Settings::memfs_ignore_mmap_fail,
         kNoTraits,
-        "Try the memory file again after the OS has refused to let it grow. Without this setting "
-        "and TCMALLOC_MEMFS_DISABLE_FALLBACK, the file does not grow after a refusal."),
+        "Try the memory file again after the OS has refused to let it grow. By default the file "
+        "does not grow any more after a refusal. TCMALLOC_MEMFS_DISABLE_FALLBACK has this effect, "
+        "too."),
     Row("TCMALLOC_MEMFS_LIMIT_MB", kMebibytes, "0", {0, kMaxMebibytes},
         &Settings::memfs_limit_bytes, kNoTraits,
         "The largest size of the memory file, in MiB; 0 for no limit."),
