@@ -85,11 +85,12 @@ consteval SettingRow Row(const char* name, SettingType type, Default default_tex
 inline constexpr SettingRow kSettingRows[] = {
     Row("HEAPCHECK", kWord, "", &Settings::heap_check, kFullLibrary,
         "Check for leaks when the process exits. If there are some, print a report and exit with "
-        "status 1. minimal: only allocations since main began; normal: all, before the destructors "
-        "of the program's global objects; strict: after them; draconian: everything that was not "
-        "freed, reachable or not; as-is: according to the HEAP_CHECK_ variables; local: only where "
-        "the program asks. Records the stack of every allocation. Only the full library has the "
-        "leak checker. See docs/leak-checker.md."),
+        "status 1. minimal: check only allocations since main began; normal: check all, before the "
+        "destructors of the program's global objects run; strict: check all, after these "
+        "destructors; draconian: report everything that was not freed, reachable or not; as-is: "
+        "check as the HEAP_CHECK_ variables say; local: check only where the program requests it. "
+        "Records the stack of every allocation. Only the full library has the leak checker. See "
+        "docs/leak-checker.md."),
     Row("HEAPPROFILE", kText, "", &Settings::heap_profile, kFullLibrary,
         "Record every allocation from the start of the process, and write heap profiles to files "
         "with this prefix: PREFIX.0001.heap and so on. Only the full library has the heap "
@@ -123,11 +124,11 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("HEAP_CHECK_MAX_LEAKS", kInteger, 20, {-kMaxBytes, kMaxBytes},
         &Settings::heap_check_max_leaks, kFullLibrary | kZeroIsUnlimited,
         "How many call sites the leak checker prints, those that leaked most first; 0 or less for "
-        "all. The profile always has all."),
+        "all. The profile for pprof always has all."),
     Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, 1024, {-1, kMaxBytes},
         &Settings::heap_check_max_pointer_offset, kFullLibrary,
-        "How many bytes into an object a pointer may point and still make it reachable; -1 for "
-        "anywhere."),
+        "A pointer makes an object reachable if it points at most this many bytes beyond the "
+        "object's start; -1: anywhere into the object."),
     Row("HEAP_CHECK_POINTER_SOURCE_ALIGNMENT", kInteger, 8, {1, 8},
         &Settings::heap_check_pointer_source_alignment, kFullLibrary,
         "The leak checker looks for pointers at addresses that are multiples of this. A value less "
@@ -136,8 +137,8 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("HEAP_CHECK_RUN_UNDER_GDB", kBoolean, "false", &Settings::heap_check_run_under_gdb,
         kFullLibrary,
         "Check for leaks under a debugger too. The debugger keeps the checker from stopping the "
-        "other threads: objects that they hold at that moment may be reported. Otherwise the "
-        "checker does not run under a debugger, and says so."),
+        "other threads, so objects that only these threads use at that moment may be reported. "
+        "Without this setting, the checker does not run under a debugger, and says so."),
     Row("HEAP_CHECK_SHOW_CONTENTS", kBoolean, "false", &Settings::heap_check_show_contents,
         kFullLibrary,
         "Show the first words of one leaked object of each call site in the leak checker's "
@@ -147,8 +148,8 @@ inline constexpr SettingRow kSettingRows[] = {
         "While the heap profiler runs: write a profile each time this many more bytes were "
         "allocated; 0 or less for none."),
     Row("HEAP_PROFILE_CLEANUP", kBoolean, "true", &Settings::heap_profile_cleanup, kFullLibrary,
-        "With HEAPPROFILE: remove files with these names from an earlier run when the process "
-        "starts."),
+        "With HEAPPROFILE: when the process starts, remove the profiles with the same prefix that "
+        "an earlier run wrote."),
     Row("HEAP_PROFILE_DEALLOCATION_INTERVAL", kBytes, "0", {-kMaxBytes, kMaxBytes},
         &Settings::heap_profile_deallocation_interval, kFullLibrary,
         "While the heap profiler runs: write a profile each time this many more bytes were freed; "
@@ -168,8 +169,8 @@ inline constexpr SettingRow kSettingRows[] = {
         "With HEAPPROFILE: if this is set, append `_` and the process number to the prefix, since "
         "Open MPI starts many processes at once. PMIX_RANK and SLURM_JOB_ID take precedence."),
     Row("PMIX_RANK", kText, "", &Settings::pmix_rank, kNoTraits,
-        "With HEAPPROFILE: append `.rank-` and the value to the prefix. A launcher sets it to the "
-        "number of the process among those that it starts together."),
+        "With HEAPPROFILE: append `.rank-` and the value to the prefix. MPI launchers set the "
+        "variable to the number of the process in its job."),
     Row("PMI_RANK", kText, "", &Settings::pmi_rank, kNoTraits,
         "As PMIX_RANK, if PMIX_RANK, SLURM_JOB_ID and OMPI_HOME are not set."),
     Row("PPROF_PATH", kText, "pprof", &Settings::pprof_path, kNoTraits,
@@ -180,24 +181,24 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("SLURM_PROCID", kText, "", &Settings::slurm_process, kNoTraits, "See SLURM_JOB_ID."),
     Row("TCMALLOC_AGGRESSIVE_DECOMMIT", kBoolean, "false", &Settings::aggressive_decommit,
         kNoTraits,
-        "Release free runs of pages to the OS at once. This saves memory, and is slow if a "
-        "program frees and allocates in turn."),
+        "Release each run of free pages to the OS as soon as it is free. This saves memory, but is "
+        "slow if the program soon allocates the pages again."),
     Row("TCMALLOC_BACKGROUND", kWord, "auto", &Settings::background, kNoTraits,
         "Whether a thread of the library releases free memory while the program does not call the "
         "library. auto: the thread runs from the program's first pthread_create until the program "
         "has one thread again. 0: it never runs; the program's threads release memory when they "
-        "free and allocate. 1: it runs from the load of the library on, also in a program with one "
+        "free and allocate. 1: it starts when the library is loaded, also in a program with one "
         "thread. See docs/system-memory.md."),
     Row("TCMALLOC_CHECK", kBoolean, "false", &Settings::check, kNoTraits,
-        "Give no thread a cache: every allocation and every free goes to the central free lists, "
-        "which check it at once. Slow; use it to find double frees and frees of bad pointers "
-        "where they happen."),
+        "Give no thread a cache. Objects of up to 64 KiB then come from and return to the central "
+        "free lists, which check each free at once; larger objects are never in a cache. This is "
+        "slow; use it to find double frees and frees of bad pointers where they happen."),
     Row("TCMALLOC_CONTROL", kBoolean, "true", &Settings::control, kNoTraits,
-        "Accept requests of the tcmalloc command from outside of the process: to flush, to "
-        "release, to change settings (docs/control.md). Only a user who may trace the process can "
-        "make them. A setuid program accepts none."),
+        "Accept requests of the tcmalloc command: to flush caches, to release memory, to change "
+        "settings (docs/control.md). Only a user who may trace the process can make requests. A "
+        "setuid program accepts none."),
     Row("TCMALLOC_DEVMEM_DEVICE", kText, "/dev/mem", &Settings::devmem_device, kNoTraits,
-        "The device, or file, for `TCMALLOC_DEVMEM_START`."),
+        "The device or file from which `TCMALLOC_DEVMEM_START` takes memory."),
     Row("TCMALLOC_DEVMEM_LIMIT", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_limit_bytes,
         kNoTraits, "The end of the usable device memory, an address in MiB; 0 for no limit."),
     Row("TCMALLOC_DEVMEM_START", kMebibytes, "0", {0, kMaxMebibytes}, &Settings::devmem_start_bytes,
@@ -213,29 +214,29 @@ inline constexpr SettingRow kSettingRows[] = {
         "docs/guarded-sampling.md."),
     Row("TCMALLOC_GUARDED_SAMPLE", kInteger, "0", {0, kMaxGuardedSample}, &Settings::guarded_sample,
         kFullLibrary,
-        "Guard each n-th sampled allocation of up to 8 KiB: it gets pages of its own between pages "
-        "without access, so that overflows, uses after free and wrong frees of it end the process "
-        "where they happen. 0 for none. If TCMALLOC_SAMPLE_PARAMETER is 0, the library then takes "
-        "a sample each 512 KiB, so the value 16 guards about one allocation in 8 MiB. Programs "
-        "change it at run time by the property tcmalloc.guarded_sample. See "
-        "docs/guarded-sampling.md."),
+        "The value n guards each n-th sampled allocation of up to 8 KiB; 0 guards none. A guarded "
+        "object has pages of its own between pages without access, so that an overflow, a use "
+        "after free or a wrong free of the object ends the process where it happens. If "
+        "TCMALLOC_SAMPLE_PARAMETER is 0, the library takes a sample per 512 KiB, so the value 16 "
+        "guards about one object per 8 MiB. Programs change it at run time by the property "
+        "tcmalloc.guarded_sample. See docs/guarded-sampling.md."),
     Row("TCMALLOC_HEAP_LIMIT_MB", kMebibytes, "0", {0, kMaxBytes / (1 << 20)},
         &Settings::hard_limit_bytes, kZeroIsUnlimited,
         "How many MiB the heap may use, its own records included; 0 for no limit. Before an "
-        "allocation fails at the limit, the library releases all free memory to the OS, that of "
-        "caches included. The first allocation that fails is reported in a line on stderr, unless "
-        "the program has a limit callback."),
+        "allocation fails at the limit, the library releases all free memory to the OS, including "
+        "that in caches. The first allocation that fails is reported in a line on stderr, unless "
+        "the program has set a callback (tcmalloc_set_limit_callback)."),
     Row("TCMALLOC_HINTS", kBoolean, "false", &Settings::hints, kNoTraits,
         "When the process starts, print one line on stderr for each variable that probably does "
-        "not do what it seems to: variables of other allocators (MALLOC_CONF, MALLOC_ARENA_MAX, "
-        "MIMALLOC_*), settings of gperftools that have no effect here, names that lack the prefix "
-        "TCMALLOC_, other names for a setting (HARD_LIMIT for TCMALLOC_HEAP_LIMIT_MB), and sizes "
-        "without a unit (TCMALLOC_SOFT_LIMIT=512 is 512 bytes). tcmalloc doctor prints the same "
-        "about a running process."),
+        "not have the effect that its name suggests: variables of other allocators (MALLOC_CONF, "
+        "MALLOC_ARENA_MAX, MIMALLOC_*), settings of gperftools that have no effect here, names "
+        "that lack the prefix TCMALLOC_, other names for a setting (HARD_LIMIT for "
+        "TCMALLOC_HEAP_LIMIT_MB), and sizes without a unit (TCMALLOC_SOFT_LIMIT=512 is 512 bytes). "
+        "tcmalloc doctor prints the same about a running process."),
     Row("TCMALLOC_HUGEPAGES", kBoolean, "true", &Settings::hugepages, kNoTraits,
-        "Ask the OS for transparent hugepages where the heap grows beyond 32 MiB, or beyond 8 MiB "
-        "for an object of 1 MiB or more, unless the OS has none or the process has disabled them; "
-        "and pre-fault spans of small objects in smaller heaps."),
+        "Ask the OS for transparent hugepages when a heap of 32 MiB or more grows, or a heap of 8 "
+        "MiB or more grows for an object of 1 MiB or more, unless the OS has none or the process "
+        "has disabled them. In smaller heaps, pre-fault spans of small objects."),
     Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kLargeReportBytes, {-kMaxBytes, kMaxBytes},
         &Settings::large_report_threshold_bytes, kZeroIsUnlimited | kLinesWhereSet,
         "Count allocations of this many bytes and more, and report them to the function that the "
@@ -245,74 +246,76 @@ inline constexpr SettingRow kSettingRows[] = {
         "Each report raises the threshold by an eighth. 0 or less: no counting and no reports."),
     Row("TCMALLOC_MAX_FREE_QUEUE_SIZE", kBytes, 10_MiB, {0, kMaxBytes}, &Settings::free_queue_bytes,
         kDebugLibrary,
-        "How many bytes of freed objects the debug libraries keep before they use the memory "
-        "again. They find a write to a freed object when the object leaves the queue, and a second "
-        "free at once while it is in the queue. 0 for no queue. See docs/debugging.md."),
+        "How many bytes of freed objects the debug libraries keep in a queue before they use the "
+        "memory again. They find a write to a freed object when it leaves the queue, and a second "
+        "free of an object in the queue at once. 0: no queue. See docs/debugging.md."),
     Row("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES", kBytes, "-1", {-1, kMaxBytes},
         &Settings::max_total_thread_cache_bytes, kNoTraits,
         "The budget of all thread caches together: free objects and the arrays of pointers to "
-        "them. -1: the share of thread caches in TCMALLOC_RETENTION. Each cache may have 64 KiB "
-        "whatever the budget is. Caches of busy threads take more, from the rest of the budget or "
-        "from other caches. Raise the budget if many threads each allocate and free more than "
-        "their share at a time."),
+        "them. -1: the share of thread caches in TCMALLOC_RETENTION. Each cache may have 64 KiB, "
+        "even if together they then exceed the budget. Caches of busy threads take more, from the "
+        "rest of the budget or from other caches. Raise the budget if many threads often allocate "
+        "more than their share of it, then free it."),
     Row("TCMALLOC_MEMBARRIER", kBoolean, "true", &Settings::membarrier, kNoTraits,
         "Call membarrier(2) to empty the caches of sleeping threads. Set it to false if a sandbox "
         "ends processes for unknown system calls; each thread then flushes its cache when it next "
         "needs memory."),
     Row("TCMALLOC_MEMFS_ABORT_ON_FAIL", kBoolean, "false", &Settings::memfs_abort_on_fail,
         kNoTraits,
-        "Abort when the memory file cannot grow: at its limit, when the file system is full, and "
-        "when there is no file."),
+        "Abort when the memory file (TCMALLOC_MEMFS_MALLOC_PATH) cannot grow: it is at its limit, "
+        "the file system is full, or the file could not be created."),
     Row("TCMALLOC_MEMFS_DISABLE_FALLBACK", kBoolean, "false", &Settings::memfs_disable_fallback,
         kNoTraits,
-        "When the memory file cannot grow, allocations fail, and no other memory is used for "
-        "objects."),
+        "When the memory file cannot grow, allocations fail instead of taking other memory."),
     Row("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kBoolean, "false", &Settings::memfs_ignore_mmap_fail,
         kNoTraits,
-        "Try the memory file again after the OS has refused to let it grow. Otherwise a refusal "
-        "ends the use of the file, unless TCMALLOC_MEMFS_DISABLE_FALLBACK is set."),
+        "Try the memory file again after the OS has refused to let it grow. By default the file "
+        "does not grow any more after a refusal. TCMALLOC_MEMFS_DISABLE_FALLBACK has this effect, "
+        "too."),
     Row("TCMALLOC_MEMFS_LIMIT_MB", kMebibytes, "0", {0, kMaxMebibytes},
         &Settings::memfs_limit_bytes, kNoTraits,
         "The largest size of the memory file, in MiB; 0 for no limit."),
     Row("TCMALLOC_MEMFS_MALLOC_PATH", kText, "", &Settings::memfs_path, kNoTraits,
         "Take memory for objects from a file on a hugetlbfs or tmpfs file system; the value is the "
-        "prefix of the file's name. The name is removed at once, and the file ends with the "
-        "process. See docs/system-memory.md about fork."),
+        "prefix of the file's name. The library removes the name at once, so the file disappears "
+        "when the process ends. See docs/system-memory.md about fork."),
     Row("TCMALLOC_MEMFS_MAP_PRIVATE", kBoolean, "false", &Settings::memfs_map_private, kNoTraits,
         "Map the memory file so that writes are private to the process, and a forked child gets a "
-        "copy. Otherwise parent and child share the memory, and the child may only call exec or "
-        "_exit."),
+        "copy. Without this setting, parent and child share the memory, and the child may only "
+        "call exec or _exit."),
     Row("TCMALLOC_PAGE_FENCE", kBoolean, "false", &Settings::page_fence, kDebugLibrary,
         "Put every object at the end of pages of its own, before a page that cannot be accessed, "
-        "so that an access beyond its end faults at once; a freed object cannot be accessed while "
-        "it is in the queue. Debug libraries only."),
+        "so that an access beyond its end faults at once. A freed object cannot be accessed while "
+        "it is in the queue (TCMALLOC_MAX_FREE_QUEUE_SIZE). Debug libraries only."),
     Row("TCMALLOC_PAGE_FENCE_NEVER_RECLAIM", kBoolean, "false", &Settings::page_fence_never_reclaim,
         kDebugLibrary,
         "With TCMALLOC_PAGE_FENCE: never use the memory of a freed object again. Debug libraries "
         "only."),
     Row("TCMALLOC_PAGE_FENCE_READABLE", kBoolean, "false", &Settings::page_fence_readable,
-        kDebugLibrary, "With TCMALLOC_PAGE_FENCE: only writes fault. Debug libraries only."),
+        kDebugLibrary,
+        "With TCMALLOC_PAGE_FENCE: only writes fault, not reads. Debug libraries only."),
     Row("TCMALLOC_PRESSURE", kText, "", &Settings::pressure, kFullLibrary,
-        "Respond to memory pressure: when the OS reports that memory is short, a thread of the "
-        "library empties caches, then releases free memory, by levels. The value is \"auto\", or a "
-        "list of sources and thresholds (docs/pressure.md). libtcmalloc_minimal does not respond."),
+        "Respond to memory pressure: when memory is short, a thread of the library empties the "
+        "thread caches (level 1), then all caches (level 2), then also releases free memory to the "
+        "OS (level 3). The value is \"auto\", or a list of sources and thresholds "
+        "(docs/pressure.md). libtcmalloc_minimal does not respond."),
     Row("TCMALLOC_PROFILE", kText, "", &Settings::profile_files, kFullLibrary,
         "Sample allocations and write heap profiles to files: PATH, or PATH and a list of "
         "options, for example `PATH,at=exit,signal=USR1,every=60s,peak` (docs/profiles.md). "
         "Without options a profile is written when the process exits. The sampling interval is "
         "TCMALLOC_SAMPLE_PARAMETER, or 512 KiB if that is not set. The full library only."),
     Row("TCMALLOC_RECLAIM_MEMORY", kBoolean, "true", &Settings::reclaim_memory, kDebugLibrary,
-        "Use the memory of freed objects again. false: freed objects stay in the queue for good. "
-        "Debug libraries only."),
+        "Use the memory of freed objects again. false: freed objects stay in the queue "
+        "(TCMALLOC_MAX_FREE_QUEUE_SIZE) until the process ends. Debug libraries only."),
     Row("TCMALLOC_RELEASE_RATE", kNumber, "1.0", {0, kMaxReleaseRate}, &Settings::release_rate,
         kNoTraits,
-        "How fast free memory is released to the OS. At 1, the library keeps memory that the "
-        "program needed within the last four seconds. It releases the rest, at up to 512 MiB per "
-        "second, as long as page faults on memory released less than a second before take at most "
-        "2 % of the time. The rate multiplies both bounds; above 1 it also shortens the four "
-        "seconds. 0 never releases; reasonable values are up to 10. Locked memory is released too "
-        "where the kernel allows it (from Linux 5.18 on): a program that calls mlockall to avoid "
-        "page faults must set this to 0."),
+        "How fast free memory is released to the OS. At 1, the library keeps as much memory as the "
+        "program needed at its peak of the last four seconds, and releases the rest. Two bounds "
+        "slow the release down: at most 512 MiB per second, and at most 2 % of the time in page "
+        "faults on memory that was released less than a second before. The rate multiplies both "
+        "bounds; above 1 it also shortens the four seconds. 0: never release. Reasonable values "
+        "are up to 10. Locked memory is released too where the kernel allows it (from Linux 5.18 "
+        "on): a program that calls mlockall to avoid page faults must set this to 0."),
     Row("TCMALLOC_REPORT_AT_TERM", kBoolean, "false", &Settings::report_at_term, kNoTraits,
         "On SIGTERM, write the reports of MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and HEAPCHECK "
         "that the process writes at exit; then the signal ends the process. This works only if "
@@ -320,16 +323,17 @@ inline constexpr SettingRow kSettingRows[] = {
         "installs later replaces the library's. Starts a thread. See docs/statistics.md."),
     Row("TCMALLOC_RETENTION", kBytes, "0", {0, kMaxBytes}, &Settings::retention_bytes, kNoTraits,
         "How much memory the allocator may keep beyond the memory in use: half of it in thread "
-        "caches, the rest in inherited caches, free pages, and empty spans. 0: a sixteenth of the "
-        "memory in use, but at least 64 MiB; thread caches may then hold more than half of that: "
-        "up to 256 KiB for each thread, and together at most half of the memory in use. Memory "
-        "limits and memory pressure lower the total. It does not count free objects in partially "
-        "used spans, 64 KiB for each thread's cache, and the memory that the program needed within "
-        "the last seconds (TCMALLOC_RELEASE_RATE)."),
+        "caches, the rest in the caches that ended threads left for new ones, in free pages, and "
+        "in empty spans. 0: a sixteenth of the memory in use, but at least 64 MiB. With 0, the "
+        "thread caches' share is 256 KiB for each thread if that is more than half of the total, "
+        "but at most half of the memory in use. Memory limits and memory pressure lower the total. "
+        "These do not count toward the total: free objects in partially used spans, 64 KiB for "
+        "each thread's cache, and the memory that the program needed within the last seconds "
+        "(TCMALLOC_RELEASE_RATE)."),
     Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
         kFullLibrary,
         "Sample allocations for heap profiles (docs/profiles.md). The value is the sampling "
-        "interval: the mean number of bytes between samples. 0 for none; the cost of 524288 is "
+        "interval: the mean number of bytes between samples. 0: no samples. The cost of 524288 is "
         "hardly noticeable. Programs change it at run time by the property "
         "tcmalloc.sample_parameter. libtcmalloc_minimal takes no samples."),
     Row("TCMALLOC_SKIP_MMAP", kBoolean, "false", &Settings::skip_mmap, kNoTraits,
@@ -338,33 +342,34 @@ inline constexpr SettingRow kSettingRows[] = {
         "Do not take memory from sbrk(2) when mmap(2) fails. With TCMALLOC_SKIP_MMAP as well, "
         "every allocation fails."),
     Row("TCMALLOC_SMALL", kBoolean, "false", &Settings::small, kNoTraits,
-        "Trade a little speed for memory: TCMALLOC_RETENTION is 2 MiB, so all thread caches share "
-        "1 MiB, though each may have 16 KiB whatever that budget is. The library requests no "
-        "hugepages and releases free memory within half a second. Other variables that are set "
-        "take precedence."),
+        "Save memory at the cost of a little speed: as TCMALLOC_RETENTION=2M, TCMALLOC_HUGEPAGES=0 "
+        "and TCMALLOC_RELEASE_RATE=10, unless these variables are set. So all thread caches share "
+        "1 MiB, but each may have 16 KiB even if they then exceed it. The library releases free "
+        "memory within half a second."),
     Row("TCMALLOC_SOFT_LIMIT", kBytesOrPercent, "0", {0, kMaxBytes}, &Settings::soft_limit,
         kZeroIsUnlimited,
         "The size that the heap should not exceed, counted like TCMALLOC_HEAP_LIMIT_MB; 0 for no "
         "limit. The library releases free memory to the OS before the heap grows beyond the limit. "
         "While the heap is larger, it also releases memory as soon as the program frees it. No "
         "allocation fails because of this limit. A percentage is a share of the memory limit of "
-        "the control group (container), which is read again every few seconds; without such a "
-        "limit it has no effect."),
+        "the control group (container), which the library reads again every few seconds. If the "
+        "group has no limit, a percentage has no effect."),
     Row("TCMALLOC_STACKTRACE_METHOD", kWord, "auto", &Settings::stack_trace_method, kFullLibrary,
         "How stack traces are taken, those of gperftools/stacktrace.h included. cfi: by call frame "
         "information, which compilers write for exceptions and debuggers; the trace ends at code "
         "that has none. fp: by frame pointers; correct only if all code was compiled with "
         "-fno-omit-frame-pointer. auto: cfi up to the first code that has no call frame "
         "information, and fp from there on; only fp if the C library has no _dl_find_object "
-        "(before glibc 2.35). none: no traces. The other values are gperftools' names for the "
-        "nearest of these. libtcmalloc_minimal has no stack traces."),
+        "(before glibc 2.35). none: no traces. The other values are gperftools' names; each "
+        "selects the nearest of these methods. libtcmalloc_minimal has no stack traces."),
     Row("TCMALLOC_STATS_EVERY", kText, "", &Settings::stats_every, kNoTraits,
-        "Write the statistics as a line of JSON at this interval, to stderr, or, with a comma and "
-        "a file name after it, to the end of that file: `10s` or `1m,/tmp/stats.jsonl`. Units are "
-        "ms, s, m and h. Starts a thread. See docs/statistics.md."),
+        "Write the statistics to stderr as a line of JSON at this interval, for example `10s`. "
+        "With a comma and the name of a file, append the lines to that file: "
+        "`1m,/tmp/stats.jsonl`. Units are ms, s, m and h. Starts a thread. See "
+        "docs/statistics.md."),
     Row("TCMALLOC_SYMBOLIZE_STACKTRACE", kBoolean, "true", &Settings::symbolize_stack_trace,
         kDebugLibrary,
-        "Write the names of functions in the stacks of reports; false: addresses alone. Debug "
+        "Write the names of functions in the stacks of reports; false: write addresses only. Debug "
         "libraries only."),
 };
 
@@ -381,18 +386,20 @@ struct IgnoredSettings {
 inline constexpr IgnoredSettings kIgnoredSettings[] = {
     {"The heap profiler records allocations, not mappings",
      "HEAP_PROFILE_MMAP,HEAP_PROFILE_ONLY_MMAP,HEAP_PROFILE_MMAP_LOG"},
-    {"The CPU profiler, which does not exist yet",
+    {"There is no CPU profiler yet",
      "CPUPROFILE,CPUPROFILE_USE_PID,CPUPROFILESIGNAL,CPUPROFILE_FREQUENCY,CPUPROFILE_REALTIME,"
      "CPUPROFILE_PER_THREAD_TIMERS,CPUPROFILE_TIMER_SIGNAL,PROFILESELECTED"},
     {"The leak checker does not repeat its search with another alignment of pointers",
      "HEAP_CHECK_TEST_POINTER_ALIGNMENT"},
-    {"The library does not print its method of stack traces", "TCMALLOC_STACKTRACE_METHOD_VERBOSE"},
+    {"The library does not print which method of stack traces it uses",
+     "TCMALLOC_STACKTRACE_METHOD_VERBOSE"},
     {"The debug libraries write no trace of allocations", "TCMALLOC_TRACE,TCMALLOC_TRACE_FILE"},
     {"The library asks the OS for the size of its pages", "TCMALLOC_OVERRIDE_PAGESIZE"},
-    {"The size of a batch follows from the size of objects and from their use",
+    {"The library itself chooses how many objects a thread cache exchanges with the central free "
+     "lists at once",
      "TCMALLOC_TRANSFER_NUM_OBJ"},
     {"The sized forms of operator delete always use the size", "TCMALLOC_ENABLE_SIZED_DELETE"},
-    {"For Windows", "TCMALLOC_DISABLE_REPLACEMENT"},
+    {"The variable concerns Windows only", "TCMALLOC_DISABLE_REPLACEMENT"},
     {"The library has no verbose mode, and behaves the same under valgrind",
      "PERFTOOLS_VERBOSE,RUNNING_ON_VALGRIND"},
 };
