@@ -23,11 +23,13 @@ TITLES = {THREADS: "Over threads", LARGE: "Large objects"}
 
 # The text of a page before the table.
 INTRODUCTIONS = {
-    THREADS: "The programs by which false sharing in TCMalloc was reported, at that report's "
+    THREADS: "These are the programs by which false sharing in TCMalloc was reported, at that report's "
              "parameters: `larson` with 7 to 8 bytes and with larger objects, `linux-scalability`, "
              "`cache-thrash` and `cache-scratch` with 8 bytes, from one thread to eight for each "
-             "CPU. A curve is cost over threads. *lowest*: the whole interval of the ratio to the "
-             f"best peer is below 1; *above*: it is above {1 + COST_MARGIN:.2f}; *level*: neither.",
+             "CPU. The ratio is this library's time divided by the best peer's. This library's curve "
+             "(its time by number of threads) is *lowest* where the whole interval of the ratio is "
+             f"below 1, *above* the best peer's where it is above {1 + COST_MARGIN:.2f}, else *level*. "
+             "The last column compares this library with the best peer.",
     LARGE: "Each page of an object is touched; the threads hold 32 MiB together. *Turned over*: a "
            "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
            "frees them in random order. Objects have from half of the size shown to all of it.",
