@@ -6,6 +6,7 @@
 """
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -143,6 +144,8 @@ def test_diff(test):
         files[0].write_text("no report\n")
         test.fails("diff", *files, words="write it with --json")
         test.fails("diff", files[1], "/no/such/file", words="cannot read /no/such/file: No such file")
+        os.mkfifo(folder / "pipe")
+        test.fails("diff", files[1], folder / "pipe", words="is not a regular file")
 
 
 if __name__ == "__main__":
