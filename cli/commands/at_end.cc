@@ -31,6 +31,8 @@ void ReadCallSites(const Target& target, pid_t pid, Image& image, AtEnd* end) {
   end->interval = peak.interval;
   end->sites_at_peak = CallSitesOf(peak, names);
   end->sites_at_end = CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), names);
+  // RunTraced, which goes on, would reap them.
+  end->symbolizer->EndReaders();
 }
 
 uint64_t Unused(const SizeClassStatistics& c) {

@@ -3,11 +3,11 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -16,6 +16,7 @@
 #include "commands/commands.h"
 #include "commands/open_process.h"
 #include "heap/statistics.h"
+#include "image/open_file.h"
 #include "report/difference.h"
 #include "report/profile_report.h"
 #include "report/statistics_report.h"
@@ -53,14 +54,14 @@ Figures FiguresOf(const std::string& path) {
     return ParseFigures(std::string(std::istreambuf_iterator<char>(std::cin), {}),
                         "standard input");
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string contents(SELFMAG, '\0');
-  file.read(contents.data(), SELFMAG);
-  if (file && contents == ELFMAG) return ParseFigures(ReportOf(path), path);
-  file.clear();
-  file.seekg(0);
-  contents.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw Failure(fmt::format("cannot read {}: {}", path, strerror(errno)));
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fdopen(OpenNamedFile(path), "r"), &fclose);
+  std::array<char, 64 << 10> piece;
+  std::string contents;
+  for (size_t n = 0; (n = fread(piece.data(), 1, piece.size(), file.get())) > 0;) {
+    contents.append(piece.data(), n);
+    if (contents.starts_with(ELFMAG)) return ParseFigures(ReportOf(path), path);
+  }
+  if (ferror(file.get())) throw Failure(fmt::format("cannot read {}: {}", path, strerror(errno)));
   return ParseFigures(contents, path);
 }
 

@@ -125,8 +125,9 @@ int Explain(const ExplainOptions& options, OpenProcess& process) {
   const bool complete = ReadHeap(process, options.all, &report);
   core.ForgetMissing();
   Symbolizer symbolizer(process.files, core);
+  StackUnwinder unwinder(symbolizer.modules(), process.files);
   for (ThreadReport& one : report.threads) {
-    one.stack = ReadCallStack(one.thread, core, symbolizer.modules(), process.files);
+    one.stack = unwinder.Read(one.thread, core);
     if (one.stack.guessed && !core.missing().empty()) report.incomplete.push_back(core.missing());
     core.ForgetMissing();
   }

@@ -44,7 +44,7 @@ std::string ReportOf(const OpenProcess& process, const Target& target,
   const int64_t now_ms = target.NowMs();
   mistake.done = {.when_ms = now_ms, .thread = thread.thread, .frames = {}};
   Symbolizer symbolizer(process.files, image);
-  const CallStack stack = ReadCallStack(thread, image, symbolizer.modules(), process.files);
+  const CallStack stack = StackUnwinder(symbolizer.modules(), process.files).Read(thread, image);
   for (const CallFrame& frame : stack.frames) {
     // Readers of traces look up the address before each frame's address, because they expect return
     // addresses.

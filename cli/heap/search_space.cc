@@ -58,8 +58,8 @@ SearchSpace<Word>::SearchSpace(Mirror& mirror, const Target& target, pid_t main_
   MapRoots();
   if (mirror_.shared_pages_unknown()) {
     incomplete_.push_back(
-        "which pages of shared memory exist is not known without CAP_SYS_ADMIN or "
-        "CAP_CHECKPOINT_RESTORE");
+        "which pages of shared memory exist is not known: this needs CAP_SYS_ADMIN or "
+        "CAP_CHECKPOINT_RESTORE, and a regular file without a lease");
   }
 }
 

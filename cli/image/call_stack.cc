@@ -9,9 +9,10 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "image/confined_child.h"
 #include "image/module_files.h"
+#include "image/module_names.h"
 
 namespace cli {
 namespace {
@@ -29,59 +30,53 @@ bool IsInCode(const std::vector<Module>& modules, Address address) {
 }
 
 // The frames of a thread and the words of its callers, up to a limit.
-class StackCopy {
- public:
-  StackCopy(Address start, Image& memory) : start_(start) {
-    for (const Mapping& mapping : memory.Mappings()) {
-      if (start < mapping.start || start >= mapping.end) continue;
-      constexpr Address kPiece = 4096;
-      const Address end = std::min(mapping.end, start + kMostStackBytes);
-      for (Address at = start; at < end; at = start_ + bytes_.size()) {
-        const size_t n = std::min(kPiece - at % kPiece, end - at);
-        bytes_.resize(bytes_.size() + n);
-        if (memory.Read(at, &bytes_[at - start], n)) continue;
-        bytes_.resize(bytes_.size() - n);
-        return;
-      }
-    }
-  }
+struct StackCopy {
+  Address start = 0;
+  std::string bytes;
 
-  bool Read(Address address, void* out, size_t bytes) const {
-    const Address offset = address - start_;
-    if (offset > bytes_.size() || bytes > bytes_.size() - offset) return false;
-    memcpy(out, &bytes_[offset], bytes);
+  bool Read(Address address, void* out, size_t n) const {
+    const Address offset = address - start;
+    if (offset > bytes.size() || n > bytes.size() - offset) return false;
+    memcpy(out, &bytes[offset], n);
     return true;
   }
-
- private:
-  const Address start_;
-  std::string bytes_;
 };
 
-// A thread's call frames by libdw, from the registers that it starts with. It parses the modules'
+StackCopy CopyStack(Address start, Image& memory) {
+  StackCopy stack{.start = start, .bytes = {}};
+  for (const Mapping& mapping : memory.Mappings()) {
+    if (start < mapping.start || start >= mapping.end) continue;
+    constexpr Address kPiece = 4096;
+    const Address end = std::min(mapping.end, start + kMostStackBytes);
+    for (Address at = start; at < end; at = start + stack.bytes.size()) {
+      const size_t n = std::min(kPiece - at % kPiece, end - at);
+      stack.bytes.resize(stack.bytes.size() + n);
+      if (memory.Read(at, &stack.bytes[at - start], n)) continue;
+      stack.bytes.resize(stack.bytes.size() - n);
+      return stack;
+    }
+  }
+  return stack;
+}
+
+// Threads' call frames by libdw, from the registers that they start with. It parses the modules'
 // files, so it runs in a child.
 class Unwinder {
  public:
-  Unwinder(const ThreadRegisters& thread, const StackCopy& memory)
-      : thread_(thread), memory_(memory) {}
-  ~Unwinder() { dwfl_end(dwfl_); }
-  Unwinder(const Unwinder&) = delete;
-  Unwinder& operator=(const Unwinder&) = delete;
-
-  std::vector<CallFrame> Run(const std::vector<Module>& modules, const FileSearch& files) {
+  // Takes the modules' files.
+  Unwinder(const std::vector<Module>& modules, const std::vector<ModuleFile>& files) {
     callbacks_.find_elf = &dwfl_build_id_find_elf;
     // Call frame information is in the files themselves.
     callbacks_.find_debuginfo = [](Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*,
                                    const char*, GElf_Word, char**) { return -1; };
     dwfl_ = dwfl_begin(&callbacks_);
-    if (dwfl_ == nullptr) return {};
+    if (dwfl_ == nullptr) return;
     dwfl_report_begin(dwfl_);
-    for (const Module& module : modules) {
-      const ModuleFile file = OpenModuleFile(files, module, FileUse::kContents);
-      if (file.descriptor < 0) continue;
-      if (dwfl_report_elf(dwfl_, module.path.c_str(), file.path.c_str(), file.descriptor,
-                          module.bias, true) == nullptr) {
-        close(file.descriptor);
+    for (size_t i = 0; i < modules.size(); ++i) {
+      if (files[i].descriptor < 0) continue;
+      if (dwfl_report_elf(dwfl_, modules[i].path.c_str(), files[i].path.c_str(),
+                          files[i].descriptor, modules[i].bias, true) == nullptr) {
+        close(files[i].descriptor);
       }
     }
     dwfl_report_end(dwfl_, nullptr, nullptr);
@@ -91,9 +86,17 @@ class Unwinder {
         .set_initial_registers = &SetRegisters,
     };
     // The number is only a name: libdw attaches to no process.
-    if (!dwfl_attach_state(dwfl_, nullptr, 1, &kCallbacks, this)) return {};
-    dwfl_getthread_frames(dwfl_, 1, &AddFrame, this);
-    return std::move(frames_);
+    attached_ = dwfl_attach_state(dwfl_, nullptr, 1, &kCallbacks, this);
+  }
+  ~Unwinder() { dwfl_end(dwfl_); }
+  Unwinder(const Unwinder&) = delete;
+  Unwinder& operator=(const Unwinder&) = delete;
+
+  std::vector<CallFrame> Run(ThreadRegisters thread, StackCopy memory) {
+    thread_ = std::move(thread);
+    memory_ = std::move(memory);
+    if (attached_) dwfl_getthread_frames(dwfl_, 1, &AddFrame, this);
+    return std::exchange(frames_, {});
   }
 
  private:
@@ -142,12 +145,51 @@ class Unwinder {
     return frames.size() < kMostCallFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
   }
 
-  const ThreadRegisters& thread_;
-  const StackCopy& memory_;
   Dwfl_Callbacks callbacks_ = {};
   Dwfl* dwfl_ = nullptr;
+  bool attached_ = false;
+  ThreadRegisters thread_;
+  StackCopy memory_;
   std::vector<CallFrame> frames_;
 };
+
+// Runs in the child.
+std::string FramesFor(const std::string& request, Unwinder* unwinder) {
+  Unpacker in(request);
+  ThreadRegisters thread;
+  thread.set = in.Text();
+  thread.machine = FindMachineOfSet(thread.set.size());
+  const Address start = in.Number();
+  Packer out;
+  for (const CallFrame& frame :
+       unwinder->Run(std::move(thread), {.start = start, .bytes = in.Text()})) {
+    out.Add(frame.address).Add(uint64_t{frame.exact}).Add(frame.stack);
+  }
+  return out.Take();
+}
+
+std::unique_ptr<ConfinedChild> StartUnwinder(const std::vector<Module>& modules,
+                                             const FileSearch& files) {
+  std::vector<ModuleFile> opened;  // by the child
+  Confinement confinement{.user = files.user(), .root = files.OpenRoot()};
+  confinement.open = [&] {
+    std::vector<int> descriptors;
+    for (const Module& module : modules) {
+      opened.push_back(OpenModuleFile(files, module, FileUse::kContents));
+      const int descriptor = opened.back().descriptor;
+      if (descriptor < 0) continue;
+      ConfinedChild::AllowMemory(MemoryToRead(descriptor));
+      descriptors.push_back(descriptor);
+    }
+    return descriptors;
+  };
+  auto child = std::make_unique<ConfinedChild>(confinement, [&]() -> ConfinedChild::Answer {
+    const auto unwinder = std::make_shared<Unwinder>(modules, opened);
+    return [unwinder](const std::string& request) { return FramesFor(request, unwinder.get()); };
+  });
+  if (confinement.root >= 0) close(confinement.root);
+  return child;
+}
 
 // After a call through a wild pointer, sets the registers as after the return from the function
 // that does not exist.
@@ -167,30 +209,6 @@ bool ReturnFromWildCall(ThreadRegisters* thread, Image& memory) {
   }
   set(machine.instruction_place, caller);
   return true;
-}
-
-std::vector<CallFrame> Unwind(const ThreadRegisters& thread, Image& memory,
-                              const std::vector<Module>& modules, const FileSearch& files) {
-  const StackCopy stack(thread.stack(), memory);
-  // The child keeps all descriptors, because it opens the modules' files itself.
-  ConfinedChild child({.all_descriptors = true}, [&]() -> ConfinedChild::Answer {
-    return [&](const std::string&) {
-      Packer out;
-      for (const CallFrame& frame : Unwinder(thread, stack).Run(modules, files)) {
-        out.Add(frame.address).Add(uint64_t{frame.exact}).Add(frame.stack);
-      }
-      return out.Take();
-    };
-  });
-  const std::string answer = child.Ask({}).value_or(std::string());
-  std::vector<CallFrame> frames;
-  for (Unpacker in(answer); !in.is_empty() && frames.size() < kMostCallFrames;) {
-    CallFrame& frame = frames.emplace_back();
-    frame.address = in.Number();
-    frame.exact = in.Number() != 0;
-    frame.stack = in.Number();
-  }
-  return frames;
 }
 
 void GuessFrames(const ThreadRegisters& thread, Image& memory, const std::vector<Module>& modules,
@@ -215,20 +233,35 @@ bool HasCodeAt(const Module& module, Address address) {
   });
 }
 
-CallStack ReadCallStack(const ThreadRegisters& thread, Image& memory,
-                        const std::vector<Module>& modules, const FileSearch& files) {
+std::vector<CallFrame> StackUnwinder::Unwind(const ThreadRegisters& thread, Image& memory) {
+  if (child_ == nullptr) child_ = StartUnwinder(modules_, files_);
+  const StackCopy stack = CopyStack(thread.stack(), memory);
+  const std::string answer =
+      child_->Ask(Packer().Add(thread.set).Add(stack.start).Add(stack.bytes).Take())
+          .value_or(std::string());
+  std::vector<CallFrame> frames;
+  for (Unpacker in(answer); !in.is_empty() && frames.size() < kMostCallFrames;) {
+    CallFrame& frame = frames.emplace_back();
+    frame.address = in.Number();
+    frame.exact = in.Number() != 0;
+    frame.stack = in.Number();
+  }
+  return frames;
+}
+
+CallStack StackUnwinder::Read(const ThreadRegisters& thread, Image& memory) {
   CallStack stack;
   stack.frames.push_back({.address = thread.instruction(), .exact = true, .stack = thread.stack()});
   ThreadRegisters start = thread;
-  const bool is_wild = !IsInCode(modules, thread.instruction());
+  const bool is_wild = !IsInCode(modules_, thread.instruction());
   if (is_wild &&
-      (!ReturnFromWildCall(&start, memory) || !IsInCode(modules, start.instruction() - 1))) {
-    GuessFrames(thread, memory, modules, &stack);
+      (!ReturnFromWildCall(&start, memory) || !IsInCode(modules_, start.instruction() - 1))) {
+    GuessFrames(thread, memory, modules_, &stack);
     return stack;
   }
-  std::vector<CallFrame> frames = Unwind(start, memory, modules, files);
+  std::vector<CallFrame> frames = Unwind(start, memory);
   if (!is_wild && frames.size() <= 1) {
-    GuessFrames(thread, memory, modules, &stack);
+    GuessFrames(thread, memory, modules_, &stack);
     return stack;
   }
   stack.cut = frames.size() == kMostCallFrames;

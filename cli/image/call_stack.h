@@ -3,8 +3,10 @@
 // information of the program's files (libdw).
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "image/confined_child.h"
 #include "image/image.h"
 #include "image/module_files.h"
 #include "image/modules.h"
@@ -35,8 +37,23 @@ struct CallStack {
 // Whether the module has code at that address.
 bool HasCodeAt(const Module& module, Address address);
 
-// `memory` has the stack. `files` is used to find the modules' files.
-CallStack ReadCallStack(const ThreadRegisters& thread, Image& memory,
-                        const std::vector<Module>& modules, const FileSearch& files);
+// StackUnwinder reads the call stacks of one process. A child opens and parses the modules' files
+// when the first stack is unwound.
+class StackUnwinder {
+ public:
+  // `files` is used to find the modules' files. Both outlive this object.
+  StackUnwinder(const std::vector<Module>& modules, const FileSearch& files)
+      : modules_(modules), files_(files) {}
+
+  // `memory` has the stack.
+  CallStack Read(const ThreadRegisters& thread, Image& memory);
+
+ private:
+  std::vector<CallFrame> Unwind(const ThreadRegisters& thread, Image& memory);
+
+  const std::vector<Module>& modules_;
+  const FileSearch& files_;
+  std::unique_ptr<ConfinedChild> child_;
+};
 
 }  // namespace cli

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +35,7 @@ constexpr uint64_t kMostAnswerBytes = uint64_t{256} << 20;
 constexpr int kOutOfMemory = 3;
 constexpr int kFailedInside = 4;
 constexpr int kNotConfined = 5;
+constexpr User kNobody = {.user = 65534, .group = 65534};
 
 void Require(bool ok) {
   if (!ok) _exit(kNotConfined);
@@ -80,16 +83,14 @@ uint64_t AddressSpaceBytes() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-void KeepDescriptors(const Confinement& confinement, int socket) {
+void KeepDescriptors(const std::vector<int>& kept) {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     Require(null >= 0 && dup2(null, standard) == standard);
   }
-  if (confinement.all_descriptors) return;
   const auto is_kept = [&](int descriptor) {
-    return descriptor <= STDERR_FILENO || descriptor == socket || descriptor == confinement.root ||
-           std::find(confinement.descriptors.begin(), confinement.descriptors.end(), descriptor) !=
-               confinement.descriptors.end();
+    return descriptor <= STDERR_FILENO ||
+           std::find(kept.begin(), kept.end(), descriptor) != kept.end();
   };
   for (const int descriptor : NumbersIn("/proc/self/fd")) {
     if (!is_kept(descriptor)) close(descriptor);
@@ -98,18 +99,34 @@ void KeepDescriptors(const Confinement& confinement, int socket) {
 
 // Gives up the rights of root.
 void BecomeUser(const Confinement& confinement) {
-  if (geteuid() != 0) return;
   // Without CAP_SYS_CHROOT the root directory is kept.
   if (confinement.root >= 0 && fchdir(confinement.root) == 0 && chroot(".") == 0) {
     Require(chdir("/") == 0);
   }
-  if (!confinement.user.has_value() || confinement.user->user == 0) return;
-  const auto [user, group] = *confinement.user;
-  Require(setgroups(0, nullptr) == 0 && setresgid(group, group, group) == 0 &&
-          setresuid(user, user, user) == 0);
+  User user = confinement.user.value_or(kNobody);
+  const bool is_root = user.user == 0 || !confinement.user.has_value();
+  if (user.user == 0) user.user = kNobody.user;
+  if (user.group == 0) user.group = kNobody.group;
+  const bool is_other = setgroups(0, nullptr) == 0 &&
+                        setresgid(user.group, user.group, user.group) == 0 &&
+                        setresuid(user.user, user.user, user.user) == 0;
+  // A container may have no other user than root, or not permit to become one.
+  Require(is_other || is_root);
+}
+
+void GiveUpCapabilities() {
+  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+  Require(syscall(SYS_capset, &header, none) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+}
+
+void EndWith(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (getppid() != parent) _exit(kFailedInside);
 }
 
 void Confine(const Confinement& confinement, int socket, pid_t parent) {
+  EndWith(parent);
   sigset_t none;
   sigemptyset(&none);
   // The keyboard's signals are for the program that uses the answers.
@@ -119,21 +136,34 @@ void Confine(const Confinement& confinement, int socket, pid_t parent) {
   }
   sigprocmask(SIG_SETMASK, &none, nullptr);
   BecomeFirstVictim();
-  KeepDescriptors(confinement, socket);
-  LearnOwnDescriptors();
   const Limits& limits = confinement.limits;
   Limit(RLIMIT_CORE, 0);
-  Limit(RLIMIT_FSIZE, 0);
   Limit(RLIMIT_CPU, limits.cpu_seconds);
   Limit(RLIMIT_AS, AddressSpaceBytes() + limits.memory_bytes);
-  BecomeUser(confinement);
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (getppid() != parent) _exit(kFailedInside);
+  LearnOwnDescriptors();
+  std::vector<int> kept = confinement.descriptors;
+  if (confinement.open) {
+    const std::vector<int> opened = confinement.open();
+    kept.insert(kept.end(), opened.begin(), opened.end());
+  }
+  kept.insert(kept.end(), {socket, confinement.root});
+  KeepDescriptors(kept);
+  LearnOwnDescriptors();
+  // Only after `open`, which may store a file in a cache.
+  Limit(RLIMIT_FSIZE, 0);
+  if (geteuid() == 0) BecomeUser(confinement);
+  if (confinement.root >= 0) close(confinement.root);
+  GiveUpCapabilities();
+  // The change of the user has cancelled it.
+  EndWith(parent);
 }
 
-[[noreturn]] void Serve(const std::function<ConfinedChild::Answer()>& begin, int socket) {
+// Runs in the child.
+[[noreturn]] void Serve(const Confinement& confinement,
+                        const std::function<ConfinedChild::Answer()>& begin, int socket,
+                        pid_t parent) {
   try {
+    Confine(confinement, socket, parent);
     const ConfinedChild::Answer answer = begin();
     for (uint64_t bytes = 0; ReadAll(socket, &bytes, sizeof(bytes));) {
       std::string request(bytes, '\0');
@@ -163,13 +193,14 @@ ConfinedChild::ConfinedChild(const Confinement& confinement, const std::function
   fflush(stderr);
   const pid_t parent = getpid();
   child_ = fork();
-  if (child_ == 0) {
-    Confine(confinement, ends[1], parent);
-    Serve(begin, ends[1]);
-  }
+  if (child_ == 0) Serve(confinement, begin, ends[1], parent);
   const int error = errno;
   close(ends[1]);
   socket_ = ends[0];
+  // A child that reads no request must not make this program wait, either.
+  const timeval most = {.tv_sec = patience_.count() / 1000,
+                        .tv_usec = patience_.count() % 1000 * 1000};
+  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
   if (child_ < 0) {
     close(socket_);
     throw Failure(fmt::format("fork: {}", strerror(error)));

@@ -4,10 +4,11 @@
 // them: to unpack to gigabytes, or to never end. In the child such an error costs only one answer,
 // and this program continues.
 //
-// If this program runs as root, the child has the target's user, no capabilities, and the target's
-// root directory. It has only the descriptors that it is given. Its memory, its CPU time and the
-// time that this program waits for it have limits, and if memory is short the kernel kills it
-// first.
+// The child has no capabilities, gets none by a program that it starts, and has only the
+// descriptors that it is given or has opened before it gave up its rights. If this program runs as
+// root, the child has the target's user, or "nobody" instead of root, and the target's root
+// directory. Its memory, its CPU time and the time that this program waits for it have limits, and
+// if memory is short the kernel kills it first.
 #pragma once
 
 #include <sys/types.h>
@@ -34,10 +35,12 @@ struct Limits {
 
 struct Confinement {
   Limits limits;
-  std::optional<User> user;      // unless it is known, the child keeps its user
+  std::optional<User> user;      // root, or unknown: nobody
   int root = -1;                 // an open directory; -1: the root directory is kept
   std::vector<int> descriptors;  // the descriptors that the child keeps
-  bool all_descriptors = false;  // it keeps all
+  // If set: the child calls it while it still has its rights, to open files without parsing them.
+  // Returns more descriptors that it keeps.
+  std::function<std::vector<int>()> open;
 };
 
 class ConfinedChild {

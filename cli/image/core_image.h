@@ -96,7 +96,7 @@ class CoreImage : public Image {
   const std::string path_;
   FileSearch files_;
   ModuleContents contents_{files_, *this};
-  int file_ = -1;
+  const int file_;
   uint64_t file_bytes_ = 0;
   uint64_t wanted_bytes_ = 0;  // its size by its headers
   int64_t time_ns_ = 0;

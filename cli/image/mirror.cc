@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "image/open_file.h"
 #include "image/resident.h"
 
 namespace cli {
@@ -145,7 +146,8 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
 
 std::vector<PageRun> Mirror::SharedPages(const Area& area, const PageSource& touched) {
   const std::string path = fmt::format("/proc/{}/map_files/{:x}-{:x}", pid_, area.start, area.end);
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // The process may have put a device there, or a lease on the file.
+  const int file = OpenRegularFile(AT_FDCWD, path, Resolve::kLinksOfKernel).descriptor;
   if (file < 0) {
     shared_pages_unknown_ = true;
     return touched(area.start / kPageBytes, area.end / kPageBytes);

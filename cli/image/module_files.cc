@@ -113,7 +113,9 @@ OpenedFile FileSearch::Open(const std::string& path) const {
   if (pid_ == 0 || !path.starts_with(process)) {
     return OpenRegularFile(AT_FDCWD, path, Resolve::kAnywhere);
   }
-  if (!path.starts_with(process + kRoot)) return OpenLinkOfKernel(path);
+  if (!path.starts_with(process + kRoot)) {
+    return OpenRegularFile(AT_FDCWD, path, Resolve::kLinksOfKernel);
+  }
   const int root = OpenRoot();
   if (root < 0) return {.problem = errno == ENOENT ? "" : strerror(errno)};
   OpenedFile file = OpenRegularFile(root, path.substr((process + kRoot).size()), Resolve::kBelow);

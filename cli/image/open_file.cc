@@ -2,6 +2,7 @@
 #include "image/open_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+
+#include "image/image.h"
 
 namespace cli {
 namespace {
@@ -61,7 +64,8 @@ int OpenDirectory(const std::string& path) {
 }
 
 OpenedFile OpenRegularFile(int directory, const std::string& path, Resolve resolve) {
-  const OpenHow how = {.resolve = kNoLinksOfKernel | (resolve == Resolve::kBelow ? kInRoot : 0)};
+  const OpenHow how = {.resolve = (resolve == Resolve::kLinksOfKernel ? 0 : kNoLinksOfKernel) |
+                                  (resolve == Resolve::kBelow ? kInRoot : 0)};
   auto place = static_cast<int>(syscall(kOpenat2, directory, path.c_str(), &how, sizeof(how)));
   // Some sandboxes refuse a call that they do not know with EPERM, which openat2 itself does not
   // return.
@@ -73,8 +77,11 @@ OpenedFile OpenRegularFile(int directory, const std::string& path, Resolve resol
   return OpenAt(place);
 }
 
-OpenedFile OpenLinkOfKernel(const std::string& path) {
-  return OpenAt(open(path.c_str(), O_PATH | O_CLOEXEC));
+int OpenNamedFile(const std::string& path) {
+  const OpenedFile file = OpenRegularFile(AT_FDCWD, path, Resolve::kLinksOfKernel);
+  if (file.descriptor >= 0) return file.descriptor;
+  throw Failure(fmt::format("cannot read {}: {}", path,
+                            file.problem.empty() ? strerror(ENOENT) : file.problem));
 }
 
 }  // namespace cli

@@ -92,6 +92,9 @@ class Symbolizer {
     return [this](Address address) -> const std::vector<SourceFrame>& { return FramesAt(address); };
   }
 
+  // Ends the children that read files, until the next lookup. Frames stay valid.
+  void EndReaders() { infos_.clear(); }
+
   // Reads the functions that the process compiled since the last address was looked up.
   void UpdateJitNames();
 

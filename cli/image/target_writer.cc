@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,22 +20,23 @@
 
 namespace cli {
 
-TargetWriter::TargetWriter(pid_t pid) : pid_(pid), thread_(ThreadWithMemory(pid)) {
-  memory_ = open(fmt::format("/proc/{}/mem", thread_).c_str(), O_RDWR | O_CLOEXEC);
-  // In some containers /proc may not be written to, but the system call is permitted.
-  if (memory_ < 0 && errno != EROFS) throw Failure(ExplainDenial(pid_, errno, "write to"));
+TargetWriter::TargetWriter(pid_t pid) : pid_(pid) {
+  memory_ = open(fmt::format("/proc/{}/mem", ThreadWithMemory(pid)).c_str(), O_RDWR | O_CLOEXEC);
+  if (memory_ >= 0) return;
+  if (errno != EROFS) throw Failure(ExplainDenial(pid_, errno, "write to"));
+  throw Failure(
+      fmt::format("cannot write to the memory of process {}: /proc is mounted read-only here: run "
+                  "this command outside of the container, or where /proc can be written to",
+                  pid_));
 }
 
-TargetWriter::~TargetWriter() {
-  if (memory_ >= 0) close(memory_);
-}
+TargetWriter::~TargetWriter() { close(memory_); }
 
 bool TargetWriter::TryLock() {
-  return memory_ < 0 || flock(memory_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  return flock(memory_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
 bool TargetWriter::Has(Address address, std::string_view content) const {
-  if (memory_ < 0) return true;
   std::string found(content.size(), '\0');
   return pread(memory_, found.data(), found.size(), static_cast<off_t>(address)) ==
              static_cast<ssize_t>(found.size()) &&
@@ -44,10 +44,7 @@ bool TargetWriter::Has(Address address, std::string_view content) const {
 }
 
 void TargetWriter::Write(Address address, const void* data, size_t bytes) {
-  iovec local = {const_cast<void*>(data), bytes};
-  iovec remote = {reinterpret_cast<void*>(address), bytes};
-  const ssize_t n = memory_ >= 0 ? pwrite(memory_, data, bytes, static_cast<off_t>(address))
-                                 : process_vm_writev(thread_, &local, 1, &remote, 1, 0);
+  const ssize_t n = pwrite(memory_, data, bytes, static_cast<off_t>(address));
   if (n == static_cast<ssize_t>(bytes)) return;
   const int error = errno;
   if (n == 0) throw Failure(fmt::format("process {} has ended, or runs another program", pid_));

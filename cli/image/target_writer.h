@@ -19,7 +19,8 @@ namespace cli {
 // program that the process starts with exec.
 class TargetWriter {
  public:
-  // Throws Failure.
+  // Throws Failure, also if /proc is mounted read-only: only its file refers to the memory of this
+  // program even after an exec; the system calls refer to that of the next program.
   explicit TargetWriter(pid_t pid);
   ~TargetWriter();
   TargetWriter(const TargetWriter&) = delete;
@@ -40,8 +41,6 @@ class TargetWriter {
 
  private:
   const pid_t pid_;
-  // A thread of the process that has not ended.
-  const pid_t thread_;
   int memory_ = -1;  // its file /proc/PID/mem
 };
 

@@ -91,7 +91,7 @@ uint64_t RoundUp(uint64_t n, uint64_t alignment) {
 
 ThreadPlaces::ThreadPlaces(Image& image, const std::vector<Module>& modules,
                            const FileSearch& files, const std::string& program)
-    : image_(image), modules_(modules), files_(files), mappings_(image.Mappings()) {
+    : image_(image), modules_(modules), unwinder_(modules, files), mappings_(image.Mappings()) {
   for (const Module& module : modules_) {
     // For a deleted file, the kernel adds a note to the name.
     const bool is_it = program.starts_with(module.path) && !module.path.empty() &&
@@ -136,7 +136,7 @@ std::optional<ThreadPlace> ThreadPlaces::FindThreadData(const ThreadRegisters& t
 
 const CallStack& ThreadPlaces::StackOf(const ThreadRegisters& thread) {
   const auto [at, is_new] = stacks_.try_emplace(thread.thread);
-  if (is_new) at->second = ReadCallStack(thread, image_, modules_, files_);
+  if (is_new) at->second = unwinder_.Read(thread, image_);
   return at->second;
 }
 

@@ -72,7 +72,7 @@ class ThreadPlaces {
 
   Image& image_;
   const std::vector<Module>& modules_;
-  const FileSearch& files_;
+  StackUnwinder unwinder_;
   const std::vector<Mapping> mappings_;
   const Module* program_ = nullptr;
   uint64_t library_bytes_ = 0;  // of thread-local storage of all libraries

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,11 +47,22 @@ int ExitStatus(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// The program that runs; 0 if there is none. It is written before the handlers are set, which read
-// it.
+// The calls of Linux 5.3, which older headers lack.
+constexpr long kPidfdOpen = 434;
+constexpr long kPidfdSendSignal = 424;
+
+// The program that runs: a descriptor of it, which no later process with its PID can have, and for
+// kernels without these the PID. They are written before the handlers are set, which read them.
+volatile sig_atomic_t descriptor_of_running = -1;
 volatile sig_atomic_t running = 0;
 
-void Forward(int signal) { kill(running, signal); }
+void Forward(int signal) {
+  if (descriptor_of_running >= 0) {
+    syscall(kPidfdSendSignal, descriptor_of_running, signal, nullptr, 0);
+  } else {
+    kill(running, signal);
+  }
+}
 
 // The program handles signals that are meant for it. The keyboard's signals are sent to the whole
 // process group; a supervisor's signal is sent to this process, which passes it on.
@@ -58,6 +70,7 @@ class SignalsForProgram {
  public:
   explicit SignalsForProgram(pid_t pid) {
     running = pid;
+    descriptor_of_running = static_cast<int>(syscall(kPidfdOpen, pid, 0));
     for (size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action = {};
       const bool is_of_keyboard = kSignals[i] == SIGINT || kSignals[i] == SIGQUIT;
@@ -69,6 +82,7 @@ class SignalsForProgram {
   SignalsForProgram& operator=(const SignalsForProgram&) = delete;
   ~SignalsForProgram() {
     for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    if (descriptor_of_running >= 0) close(descriptor_of_running);
   }
 
  private:

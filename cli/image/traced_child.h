@@ -33,7 +33,8 @@ struct TraceEvents {
   std::function<void(pid_t, int signal)> killed;
 };
 
-// `environment` is added to this program's. Returns the exit status as a shell does: 128 plus the
+// `environment` is added to this program's. It reaps every child of this program, so no other one
+// may exist except during an event. Returns the exit status as a shell does: 128 plus the
 // number of the signal if a signal killed the program. Throws Failure when the program cannot be
 // started.
 int RunTraced(const std::vector<std::string>& command, const std::vector<std::string>& environment,

@@ -3,6 +3,7 @@
 """Tests tcmalloc timeline and diff on a process of doctor_situations.c."""
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -140,6 +141,8 @@ def test_diff(test):
         files[0].write_text("no report\n")
         test.fails("diff", *files, words="write it with --json")
         test.fails("diff", files[1], "/no/such/file", words="cannot read /no/such/file: No such file")
+        os.mkfifo(folder / "pipe")
+        test.fails("diff", files[1], folder / "pipe", words="is not a regular file")
 
 
 if __name__ == "__main__":

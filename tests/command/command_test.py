@@ -340,6 +340,14 @@ def test_run(test):
     run("sh", "-c", "exit 7", status=7)
     run("sh", "-c", "kill -9 $$", status=128 + 9)
     test.expect_equal(run("-q", "sh", "-c", "exit 0").stderr, "", "-q")
+    # A process of the command itself that reads files must not be alive when the command waits for those that it traces.
+    with subprocess.Popen([test.command, "run", "--children", "-q", "--library", test.library, "sh", "-c",
+                           f"{test.program} < /dev/null; echo ended; read word"], text=True, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, env=clean_environment()) as runner:
+        wait_for = iter(runner.stdout.readline, "ended\n")
+        test.expect_equal(list(wait_for), ["ready\n"], "the program's output")
+        test.expect_equal(len(children_of(runner.pid)), 1, "processes of the command")
+        runner.communicate("\n", timeout=TIMEOUT_S)
     run("--children", "-q", "sh", "-c", "sleep 60 & kill -STOP $! ; kill -9 $!; wait $!; exit 3", status=3)
     with subprocess.Popen([test.command, "run", "-q", "--library", test.library, "sh", "-c",
                            "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"], text=True,

@@ -459,6 +459,9 @@ def test_namespace(test):
             for command, *arguments in ACTIONS:
                 test.ask(command, inner, *arguments)
             test.expect_limit(inner, 1002, "the limit")
+            program, *rest = harness.namespace("--mount")
+            test.fails(*rest, "sh", "-c", f"mount -o remount,bind,ro /proc && exec {test.command} flush {inner}", command=program,
+                       words="/proc is mounted read-only here")
 
 
 if __name__ == "__main__":

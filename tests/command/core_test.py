@@ -123,7 +123,7 @@ def test_truncated(test):
 
 def test_wrong(test):
     with new_folder() as folder:
-        for file, words in (("/no/such/file", "cannot read /no/such/file: No such file"), (folder, "neither a process nor a core"),
+        for file, words in (("/no/such/file", "cannot read /no/such/file: No such file"), (folder, "is not a regular file"),
                             (test.program, "is a program or a library"), (__file__, "neither a process nor a core"),
                             ("99999999999", "there is no process 99999999999")):
             test.fails("stats", file, words=words)

@@ -18,7 +18,7 @@ import threading
 import zlib
 
 from harness import (DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, PENDING, Process, Skipped, Target, children_of, clean_environment,
-                     namespace, needs, new_folder, run_test)
+                     gcore, namespace, needs, needs_root, new_folder, run_test, wait_until)
 
 HERE = pathlib.Path(__file__).resolve().parent
 SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
@@ -250,6 +250,45 @@ def test_others(test):
     if kernel is None:
         raise Skipped("no kernel thread is to be seen here")
     ask_everything(test, kernel, "a kernel thread")
+
+
+def readers_of(command, mapped, is_it):
+    """Runs the command until one of its children was seen that has given up its rights and satisfies is_it. Returns its status
+    and what it has open."""
+    seen = []
+
+    def look():
+        with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=clean_environment()) as process:
+            while not seen and process.poll() is None:
+                for folder in map(pathlib.Path, (f"/proc/{child}" for child in children_of(process.pid))):
+                    status = read_status(folder).decode()
+                    try:
+                        files = {os.readlink(link) for link in (folder / "fd").iterdir()}
+                    except OSError:
+                        continue
+                    if "NoNewPrivs:\t1\n" in status and is_it(files & mapped):
+                        seen.append((status, {name for name in files - mapped if not re.match("socket:|/dev/null$|/proc/[0-9]+/fd$", name)}))
+        return seen
+
+    wait_until(look, f"a reader of {command}")
+    return seen[0]
+
+
+def test_readers(test):
+    """The children that parse files have neither rights nor descriptors of the command."""
+    needs_root()
+    with new_folder() as folder, Target(test, **SAMPLED) as target:
+        core = gcore(target, folder)
+        os.chown(core, 12345, 2345)
+        mapped = {line.split()[-1] for line in pathlib.Path(f"/proc/{target.pid}/maps").read_text().splitlines()}
+        for arguments, user, is_it, others in ((("explain", core), 12345, lambda files: len(files) > 1, set()),
+                                               (("profile", core), 12345, lambda files: len(files) == 1, {"/"}),
+                                               (("profile", target.pid), 65534, lambda files: len(files) == 1, {"/"})):
+            status, files = readers_of((test.command, *arguments), mapped, is_it)
+            for line in (f"Uid:\t{user}\t{user}\t{user}\t{user}\n", "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n"):
+                test.expect(line in status, f"{arguments}: {line} is not in {status}")
+            test.expect_equal(files, others, f"{arguments}: other files")
 
 
 def read_status(folder):

@@ -8,7 +8,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "image/image.h"
 #include "image/open_file.h"
@@ -99,7 +104,8 @@ TEST(ConfinedChildTest, HasNothingOfThisProgram) {
            (is(STDOUT_FILENO, "/dev/null") ? "null" : "output");
   };
   EXPECT_EQ(Child(answer, {.descriptors = {kept}}).Ask(""), "kept null");
-  EXPECT_EQ(Child(answer, {.all_descriptors = true}).Ask(""), "kept other null");
+  const auto open_other = [other] { return std::vector<int>{other}; };
+  EXPECT_EQ(Child(answer, {.descriptors = {}, .open = open_other}).Ask(""), "other null");
   close(kept);
   close(other);
 }
@@ -108,15 +114,34 @@ TEST(ConfinedChildTest, OfRootHasTheUsersRightsAndRootDirectory) {
   if (geteuid() != 0) GTEST_SKIP() << "this needs root";
   const tcmalloc::FakeTree empty;
   const int root = OpenDirectory(empty.root());
-  const auto answer = [](const std::string&) {
+  const auto answer = [](const std::string& request) {
+    if (!request.empty()) return std::to_string(getpid());
     const std::string rights = std::to_string(geteuid()) + " " + std::to_string(getegid()) + " " +
                                std::to_string(getgroups(0, nullptr));
     // The child cannot get back the rights that it gave up.
     return rights + (setuid(0) == 0 ? " root" : " user") +
            (access("/proc/self/exe", F_OK) == 0 ? " everywhere" : " below");
   };
-  EXPECT_EQ(Child(answer, {.user = User{.user = 12345, .group = 2345}, .root = root}).Ask(""),
-            "12345 2345 0 user below");
+  const struct {
+    std::optional<User> user;
+    const char* rights;
+  } kCases[] = {{User{.user = 12345, .group = 2345}, "12345 2345 0 user below"},
+                {User{.user = 12345, .group = 0}, "12345 65534 0 user below"},
+                {User{.user = 0, .group = 0}, "65534 65534 0 user below"},
+                {std::nullopt, "65534 65534 0 user below"}};
+  for (const auto& [user, rights] : kCases) {
+    ConfinedChild child = Child(answer, {.user = user, .root = root});
+    EXPECT_EQ(child.Ask(""), rights);
+    const std::string process = "/proc/" + child.Ask("pid").value_or("");
+    std::ifstream file(process + "/status");
+    const std::string status(std::istreambuf_iterator<char>(file), {});
+    for (const char* const line : {"CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
+                                   "CapInh:\t0000000000000000", "NoNewPrivs:\t1"}) {
+      EXPECT_NE(status.find(line), std::string::npos) << line << " is not in " << status;
+    }
+    // Three standard ones, the socket, and its own table of descriptors.
+    EXPECT_EQ(NumbersIn(process + "/fd").size(), 5u);
+  }
   close(root);
 }
 

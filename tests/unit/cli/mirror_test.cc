@@ -2,13 +2,17 @@
 // Tests mirrors of files. tests/command/command_leaks_test.py searches mirrors of processes.
 #include "image/mirror.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <string>
 
 #include "cli/fake_image.h"
 #include "heap/search_space.h"
+#include "testing/fake_tree.h"
 
 namespace cli {
 namespace {
@@ -62,6 +66,30 @@ TEST(MirrorTest, OfAFileWhatItHasAndWhatItLacks) {
   EXPECT_EQ(memory.Copy(copied.data(), kMirrored + kPageOfMirror - 8, 16), 16u);
   EXPECT_EQ(copied, std::string(8, 'a') + std::string(8, '\0'));
   EXPECT_EQ(memory.Copy(copied.data(), kMirrored + 2 * kPageOfMirror - 8, 16), 8u);
+}
+
+// An open that waited for the holder of the lease would take as long as the kernel lets it.
+TEST(MirrorTest, OfAFileWithALeaseTheSharedPagesAreUnknown) {
+  const tcmalloc::FakeTree tree;
+  tree.Write("/file", std::string(kPageOfMirror, 'a'));
+  const int file = open((tree.root() + "/file").c_str(), O_RDWR | O_CLOEXEC);
+  void* const mapped = mmap(nullptr, kPageOfMirror, PROT_READ, MAP_SHARED, file, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  std::signal(SIGIO, SIG_IGN);
+  if (fcntl(file, F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "the file system has no leases";
+  const auto start = reinterpret_cast<Address>(mapped);
+  FakeImage image;
+  image.AddMapping({.start = start,
+                    .end = start + kPageOfMirror,
+                    .readable = true,
+                    .name = "/f",
+                    .shared = true});
+  Mirror mirror(image, getpid());
+  mirror.Want({{start, start + kPageOfMirror}});
+  mirror.Copy();
+  EXPECT_TRUE(mirror.shared_pages_unknown());
+  munmap(mapped, kPageOfMirror);
+  close(file);
 }
 
 }  // namespace

@@ -83,11 +83,12 @@ TEST_F(OpenFileTest, LinksOfTheKernelAreNotNames) {
   const OpenedFile by_name = OpenRegularFile(AT_FDCWD, magic, Resolve::kAnywhere);
   EXPECT_LT(by_name.descriptor, 0);
   EXPECT_NE(by_name.problem, "");
-  const OpenedFile by_link = OpenLinkOfKernel(magic);
+  const OpenedFile by_link = OpenRegularFile(AT_FDCWD, magic, Resolve::kLinksOfKernel);
   EXPECT_GE(by_link.descriptor, 0);
   close(by_link.descriptor);
   close(outside);
-  EXPECT_EQ(OpenLinkOfKernel("/proc/self/cwd").problem, "is not a regular file");
+  EXPECT_EQ(OpenRegularFile(AT_FDCWD, "/proc/self/cwd", Resolve::kLinksOfKernel).problem,
+            "is not a regular file");
 }
 
 }  // namespace
