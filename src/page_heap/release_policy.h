@@ -25,8 +25,9 @@ inline constexpr int64_t kReleaseMemoryMs = Tuned(4000, 100, 60'000);
 // measured.
 inline constexpr size_t kDemandWindows = Tuned(8, 2, 64);
 
-// What a program may have to fault in again within kRegretMs of its release, for each second of its
-// life, times the rate: 2 % of its time at 1.4 us for a page of 4 KiB (decision 0053).
+// The bytes that a program may have to fault in again within kRegretMs of their release, for each
+// second of its life, at a rate of 1: 2 % of its time at 1.4 us for a page of 4 KiB (decision
+// 0053).
 inline constexpr size_t kRegretBytesPerSecond = Tuned(56_MiB, 1_MiB, 1_GiB);
 inline constexpr int64_t kRegretMs = Tuned(1000, 100, kReleaseMemoryMs);
 // The most that may have been released within the last kRegretMs, at a rate of 1. It bounds how

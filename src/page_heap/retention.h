@@ -45,8 +45,8 @@ struct RetentionInputs {
   int pressure_level = 0;         // 0: none
 };
 
-// The total is the memory in use / kRetentionPart, but at least the floor. Thread caches get 32 MiB
-// of the floor, as in gperftools. Not measured.
+// The retention total is the memory in use / kRetentionPart, but at least the floor. Thread caches
+// get 32 MiB of the floor, as in gperftools. Not measured.
 inline constexpr size_t kRetentionFloorBytes = Tuned(64_MiB, 2_MiB, 1_GiB);
 inline constexpr size_t kRetentionPart = Tuned(16, 4, 256);
 // Shares of the retention total: of thread caches, of inherited caches, and of free pages; empty
