@@ -21,12 +21,12 @@ TUNED = re.compile(r"\bTuned(?:Length|<\w+>)?(?=\()")
 EVIDENCE = re.compile(r"[Nn]ot measured|decision \d{4}|as in (?:gperftools|the TCMalloc document)|Xeon")
 HEAD = """# Numbers
 
-The numbers that decide how the allocator behaves and that could be different: {count} constants. Each stands beside the rule that uses it; its comment there says
-why it has this value, with the measurements. `scripts/tuning_constants.py` makes this page from the code.
+This page lists the {count} constants that decide how the allocator behaves and that could have other values. Each is in the source beside the rule that uses it. Its
+comment there says why it has this value, with the measurements. `scripts/tuning_constants.py` makes this page from the source.
 
-To change one, edit the file, build, run the tests and the benchmarks ([an example](../CONTRIBUTING.md#example-change-how-a-bin-grows)): the compiler checks the
-range. Numbers that users set are [settings](settings.md). A name that ends in `Part` is a divisor: 16 means one sixteenth. Measured: the
-[decision](decisions/README.md) that has the figures, or where the value comes from.
+To change one, edit the file, build, and run the tests and the benchmarks ([an example](../CONTRIBUTING.md#example-change-how-a-bin-grows)). The compiler checks the
+range. Numbers that users set are [settings](settings.md). A name that ends in `Part` is a divisor: 16 means one sixteenth. The column "measured" has the
+[decision](decisions/README.md) with the figures, or where the value comes from. The [glossary](glossary.md) explains the terms.
 """
 
 

@@ -65,11 +65,12 @@ struct GuardPlace {
   void* first() const { return reinterpret_cast<void*>(pages); }
 };
 
-// The slots of the pool: address space for objects in use or in quarantine. With a record of 0.7
-// KiB per slot, and kMaxGuardedPageBytes, the pool takes at most 0.7 MiB. Not measured.
-inline constexpr size_t kGuardSlots = Tuned(256, 16, 4096);
-// Longer objects are not guarded. Each takes whole pages, and most overflows are of short ones. Not
+// The slots of the pool of guarded samples: address space for objects in use or in quarantine. With
+// a record of 0.7 KiB per slot, and kMaxGuardedPageBytes, the pool takes at most 0.7 MiB. Not
 // measured.
+inline constexpr size_t kGuardSlots = Tuned(256, 16, 4096);
+// The longest object that is guarded. Each takes whole pages, and most overflows are of short ones.
+// Not measured.
 inline constexpr size_t kMaxGuardedBytes = Tuned(8_KiB, kPageSize, 64_KiB);
 static_assert(std::has_single_bit(kMaxGuardedBytes));
 
@@ -164,8 +165,8 @@ inline uintptr_t FindWrittenSlack(const GuardPlace& place, size_t size) {
   return 0;
 }
 
-// The most bytes of pages with objects in use; further samples are not guarded. So at least half of
-// the slots are in quarantine. Not measured.
+// The most bytes of pages with guarded objects in use; further samples are not guarded. So at least
+// half of the slots are in quarantine. Not measured.
 inline constexpr size_t kMaxGuardedPageBytes = Tuned(512_KiB, kMaxGuardedBytes, 16_MiB);
 // The most return addresses that are kept for the allocation and for the free.
 inline constexpr size_t kGuardFrames = 32;

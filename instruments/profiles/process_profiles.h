@@ -51,8 +51,8 @@ void OnProfilerExit();
 
 struct Heap;
 
-// How often the profiler looks for a new peak, and how long a peak must last before it is written.
-// Not measured.
+// How often the profiler looks for a new peak of the heap, and how long a peak must last before it
+// is written. Not measured.
 inline constexpr int64_t kPeakIntervalMs = Tuned(1000, 100, 60'000);
 inline constexpr int64_t kPeakAgeMs = Tuned(60'000, kPeakIntervalMs, 3'600'000);
 

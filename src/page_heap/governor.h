@@ -25,7 +25,7 @@
 
 namespace tcmalloc {
 
-// Length of the first mapping. It is short for small programs under a limit on address space
+// Length of the heap's first mapping. It is short for small programs under a limit on address space
 // (RLIMIT_AS). Not measured.
 inline constexpr Length kMinGrowth = TunedLength(1_MiB, 64_KiB, 8_MiB);
 // The longest mapping, unless one request needs more. Not measured.

@@ -55,11 +55,12 @@ constexpr Length InWholeHugepages(Length n) {
 // be a visible part of the process. 16 MiB: 10 % faster with buffers, 9 % more memory in a program
 // of 29 MiB. 64 MiB: slower in each row (decision 0014).
 inline constexpr Length kHugepageThreshold = TunedLength(32_MiB, 2_MiB, 1_GiB);
-// A huge object fills half of a hugepage or more. Where the heap grows for one, kHugepageThreshold
-// / kEarlyPart is enough for hugepages: page faults of the buffers program 8,700 to 2,605. From 256
-// KiB on it cost Python 1.3 MiB (decision 0014). realloc moves the pages of a huge object instead
-// of copying it: a move takes about 10 us, like copying 32 KiB into fresh memory or 256 KiB into
-// hugepages (Linux 6.18, x86), but the number of moves is limited (kMaxMoves).
+// When the heap grows for an object of kHugeObject or more, kHugepageThreshold / kEarlyPart of
+// backed memory is enough for hugepages. Such a huge object fills half of a hugepage or more. This
+// lowers the page faults of the buffers program from 8,700 to 2,605. From 256 KiB on it cost Python
+// 1.3 MiB (decision 0014). realloc moves the pages of a huge object instead of copying it: a move
+// takes about 10 us, like copying 32 KiB into fresh memory or 256 KiB into hugepages (Linux 6.18,
+// x86), but the number of moves is limited (kMaxMoves).
 inline constexpr Length kHugeObject = TunedLength(1_MiB, 256_KiB, 2_MiB);
 static_assert(kHugeObject.bytes() >= kMaxSmallSize, "only large objects have pages of their own");
 inline constexpr size_t kEarlyPart = Tuned(4, 1, 16);
@@ -105,8 +106,9 @@ enum class Need : bool {
 // from the 9th, 14,296 from the 17th (decision 0014).
 inline constexpr size_t kSpansBeforePrefault = Tuned(8, 1, 64);
 static_assert(std::has_single_bit(kSpansBeforePrefault));
-// Spans of a class are not pre-faulted when more than this part of one stayed unbacked. A touched
-// page of 4 KiB costs 1.5 us, a pre-faulted one 1.25 us (decision 0014).
+// Spans of a class are not pre-faulted when more than this part of a span that was not pre-faulted,
+// for a trial, stayed unbacked. A touched page of 4 KiB costs 1.5 us, a pre-faulted one 1.25 us
+// (decision 0014).
 inline constexpr size_t kUntouchedPart = Tuned(4, 2, 16);
 
 class TouchHistory {

@@ -35,8 +35,8 @@ struct MemoryLimits {
   size_t& of(LimitKind kind) { return kind == LimitKind::kHard ? hard_bytes : soft_bytes; }
 };
 
-// Bytes to release beyond what is needed, so that not every growth near a limit makes a system
-// call: a part of the limit, at most a slice. Not measured.
+// This part of a memory limit, at most a slice, is released beyond what is needed, so that not
+// every growth near the limit makes a system call. Not measured.
 inline constexpr size_t kSlackPart = Tuned(64, 2, 1024);
 
 // How much more than necessary is released.

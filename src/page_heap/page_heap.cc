@@ -12,8 +12,8 @@
 
 namespace tcmalloc {
 
-// While no thread runs idle release, slow paths look for memory to release after this time. Not
-// measured.
+// While no thread runs idle release, slow paths look for memory to release at most once in this
+// time. Not measured.
 constexpr int64_t kLookEveryMs = Tuned(500, 10, kReleaseMemoryMs);
 // The most slices that one allocation releases for the soft limit. If free memory lies in many
 // short spans, a slice releases little and still costs a system call.

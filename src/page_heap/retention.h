@@ -45,14 +45,15 @@ struct RetentionInputs {
   int pressure_level = 0;         // 0: none
 };
 
-// The total is the memory in use / kRetentionPart, but at least the floor. Thread caches get 32 MiB
-// of the floor, as in gperftools. Not measured.
+// The retention total is the memory in use / kRetentionPart, but at least the floor. Thread caches
+// get 32 MiB of the floor, as in gperftools. Not measured.
 inline constexpr size_t kRetentionFloorBytes = Tuned(64_MiB, 2_MiB, 1_GiB);
 inline constexpr size_t kRetentionPart = Tuned(16, 4, 256);
-// Shares of the total; empty spans that shards keep get the rest. Inherited caches, left by ended
-// threads for new ones, get enough for a few thread pools: a thread that lives for 100 objects
-// executes 110,000 instructions in the allocator without inheritance, 60,000 with it (decision
-// 0009). An excess of free pages below its share is not released. The shares were not measured.
+// Shares of the retention total: of thread caches, of inherited caches, and of free pages; empty
+// spans that shards keep get the rest. Inherited caches, left by ended threads for new ones, get
+// enough for a few thread pools: a thread that lives for 100 objects executes 110,000 instructions
+// in the allocator without inheritance, 60,000 with it (decision 0009). An excess of free pages
+// below its share is not released. The shares were not measured.
 inline constexpr size_t kThreadCachesPart = Tuned(2, 2, 64);
 inline constexpr size_t kInheritedPart = Tuned(32, 4, 1024);
 inline constexpr size_t kFreePagesPart = Tuned(128, 16, 4096);
@@ -63,10 +64,11 @@ inline constexpr size_t kFreePagesPart = Tuned(128, 16, 4096);
 // is 4 % higher (decision 0048).
 inline constexpr size_t kPerThreadCacheBytes = Tuned(256_KiB, 64_KiB, 1_MiB);
 inline constexpr size_t kThreadCachesInUsePart = Tuned(2, 1, 64);
-// The total is at most this part of the lowest memory limit. Not measured.
+// The retention total is at most this part of the lowest memory limit. Not measured.
 inline constexpr size_t kRetentionLimitPart = Tuned(8, 2, 64);
-// After a response to memory pressure of level N the total is halved N times for this long. That is
-// longer than the longest wait between two responses (instruments/pressure/config.h). Not measured.
+// After a response to memory pressure the retention total is halved for this long: once at level 1,
+// twice at level 2, three times at level 3. That is longer than the longest wait between two
+// responses (instruments/pressure/config.h). Not measured.
 inline constexpr int64_t kPressureHoldMs = Tuned(120'000, 1000, 3'600'000);
 
 constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {

@@ -34,7 +34,7 @@ size_t Trim(Heap& heap, size_t keep_bytes);
 // over the heap for it: the background thread (process/background_thread.h), the listener to memory
 // pressure (instruments/pressure/pressure.h), or a thread of the program.
 
-// The time from one pass to the next. Not measured.
+// The time from one pass of idle release to the next. Not measured.
 inline constexpr int kIdlePassMs = Tuned(1000, 10, 10'000);
 // A pass is idle when nothing was freed since the pass before. After this many idle passes the
 // thread sleeps until pages are freed, if no cache was used since the last pass: by then the

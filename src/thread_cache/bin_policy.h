@@ -28,19 +28,20 @@
 
 namespace tcmalloc {
 
-// The most bytes of a bin. Last-in-first-out reuse mixes the order of addresses, which the bitmaps
-// of the central free list restore, so bins are small. With 4 MiB, containers is a quarter slower,
-// and a producer/consumer takes fifteen times the memory. With 256 KiB, rptest is 14 % faster, but
-// containers 5 to 9 % and lru 4 to 10 % slower (decision 0009).
+// The most bytes of a bin, if its objects have at most kLongObjectBytes. Last-in-first-out reuse
+// mixes the order of addresses, which the bitmaps of the central free list restore, so bins are
+// small. With 4 MiB, containers is a quarter slower, and a producer/consumer takes fifteen times
+// the memory. With 256 KiB, rptest is 14 % faster, but containers 5 to 9 % and lru 4 to 10 % slower
+// (decision 0009).
 inline constexpr size_t kMaxBinBytes = Tuned(128_KiB, 32_KiB, 1_MiB);
 // If fewer objects than this fit into kMaxBinBytes, a bin may hold this many, up to twice the
 // bytes: 128 KiB are too few for a thread whose use of a class goes up and down. This lowered
 // rptest from 106 to 90 million instructions (decision 0009).
 inline constexpr size_t kMinMaxObjects = Tuned(64, 2, 256);
-// The most bytes of objects above kLongObjectBytes. A lock waits until the CPU has written the
-// lines that the thread touched before, so refills of long objects should be rare. Two threads that
-// hold and free objects of 32 to 64 KiB execute 900 instructions for each object with 512 KiB, and
-// 290 with 2 MiB. One thread that holds 24 MiB executes 600 with 2 MiB, and 280 with 4 MiB
+// The most bytes of a bin of objects above kLongObjectBytes. A lock waits until the CPU has written
+// the lines that the thread touched before, so refills of long objects should be rare. Two threads
+// that hold and free objects of 32 to 64 KiB execute 900 instructions for each object with 512 KiB,
+// and 290 with 2 MiB. One thread that holds 24 MiB executes 600 with 2 MiB, and 280 with 4 MiB
 // (decision 0049).
 inline constexpr size_t kMaxBinBytesOfLong = Tuned(4_MiB, kMaxBinBytes, 16_MiB);
 inline constexpr size_t kLongObjectBytes = Tuned(8_KiB, 8_KiB, kMaxSmallSize);
@@ -48,8 +49,8 @@ inline constexpr size_t kLongObjectBytes = Tuned(8_KiB, 8_KiB, kMaxSmallSize);
 // batch.
 inline constexpr size_t kMaxBinObjects = 2040;
 static_assert(kMaxBinObjects % 8 == 0);
-// The first limit: objects for this many bytes, at least 1, at most kInitialBinObjects or a line
-// batch, whichever is larger. Not measured.
+// The first limit of a bin is the number of objects in kInitialBinBytes: at least 1, at most
+// kInitialBinObjects or a line batch, whichever is larger. Not measured.
 inline constexpr size_t kInitialBinBytes = Tuned(4_KiB, 1_KiB, 64_KiB);
 inline constexpr size_t kInitialBinObjects = Tuned(4, 1, 64);
 // Batches by which a limit of a batch or more grows each time that the bin runs empty, as in the
@@ -67,12 +68,12 @@ inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // threads that take turns, 1000 pairs need 30 refills if no unused bin is spared, and 22 with an
 // earlier rule that spared bins for about as long (decision 0048).
 inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
-// A class of kLateBytes or more gets a bin only after kLateUses allocations or frees. Most programs
-// have few such objects, and only once (vectors and hash tables that grow to their final size). A
-// bin would keep one or two objects of each such class in the cache for good. It would also fetch
-// objects adjacent to one that grows: without this rule vector-growth takes 305 MiB instead of 247.
-// With kUncachedBytes this rule lowered the peak of python objects.py from 38,056 to 36,890 KiB
-// (decision 0009).
+// A class of kLateBytes or more gets a bin in a cache only after kLateUses allocations or frees.
+// Most programs have few such objects, and only once (vectors and hash tables that grow to their
+// final size). A bin would keep one or two objects of each such class in the cache for good. It
+// would also fetch objects adjacent to one that grows: without this rule vector-growth takes 305
+// MiB instead of 247. With kUncachedBytes this rule lowered the peak of python objects.py from
+// 38,056 to 36,890 KiB (decision 0009).
 inline constexpr size_t kLateBytes = Tuned(32_KiB, 4_KiB, kMaxSmallSize);
 inline constexpr uint8_t kLateUses = Tuned(16, 0, 100);
 // The most collections that are counted since a bin ran empty or full: 4 bits of a BinArray.

@@ -30,16 +30,16 @@
 
 namespace tcmalloc {
 
-// The limit of a new cache. 256 KiB: containers 5 to 9 % slower (decision 0009).
+// The bytes that a new thread cache may claim. 256 KiB: containers 5 to 9 % slower (decision 0009).
 inline constexpr size_t kInitialCacheBytes = Tuned(64_KiB, 16_KiB, 1_MiB);
 // The unit of all changes: bytes stolen at once, and the smallest raise.
 inline constexpr size_t kCacheStepBytes = kInitialCacheBytes;
-// The largest raise. A limit grows by unclaimed bytes in steps of half the limit, up to this.
-// rptest: 170 collections with equal steps, 31 with these, 120 to 106 million instructions
-// (decision 0009).
+// The most bytes by which the limit of a thread cache grows at once. The limit grows by unclaimed
+// bytes in steps of half of itself, up to this. rptest: 170 collections with equal steps, 31 with
+// these, 120 to 106 million instructions (decision 0009).
 inline constexpr size_t kMaxCacheStepBytes = Tuned(1_MiB, kCacheStepBytes, 16_MiB);
-// A bin grows by frees of objects that the thread did not fetch to at most this part of what an
-// equal share of the total lets its cache claim. Without this rule 400 threads that free objects of
+// If a thread has fetched fewer objects than its bin holds, frees fill the bin to at most this part
+// of an equal share of the total of all caches. Without this rule 400 threads that free objects of
 // 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches (decision 0056). A part of 8
 // has not been measured.
 inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
@@ -50,9 +50,9 @@ inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
 // 100 to 400 threads is the same with 128 and 256 KiB (decision 0048).
 inline constexpr size_t kMaxUnfilledBytes = Tuned(256_KiB, 0, 1_MiB);
 inline constexpr size_t kMaxUnfilledTimes = Tuned(4, 0, 4);
-// How many times its limit a cache moves between two collections while nothing is unclaimed. With 1
-// instead of 2, 100 threads that take turns need 49 refills for 1000 pairs instead of 12 (decision
-// 0048).
+// While nothing is unclaimed, a cache moves at least this many times its limit between two
+// collections. With 1 instead of 2, 100 threads that take turns need 49 refills for 1000 pairs
+// instead of 12 (decision 0048).
 inline constexpr size_t kShortBackoff = Tuned(2, 1, 16);
 
 class CacheBudget {
