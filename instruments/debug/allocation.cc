@@ -354,7 +354,8 @@ void* ReallocateObject(void* p, size_t size, uintptr_t caller, RawAllocation raw
   if (object == nullptr) return Reallocate(p, size);
   if (object->allocated_by != AllocatedBy::kMalloc) ReportMismatch(*object, "realloc");
   void* const moved = AllocateObject({.size = size, .caller = caller}, raw);
-  if (moved == nullptr) return nullptr;
+  // A shrink does not fail: without memory the object stays as it is.
+  if (moved == nullptr) return size > object->size ? nullptr : p;
   memcpy(moved, p, std::min(size, object->size));
   FreeObject(p, {.call = "realloc", .by = AllocatedBy::kMalloc, .caller = caller});
   return moved;

@@ -203,6 +203,10 @@ void PressureMonitor::Close() {
   events_.Close();
 }
 
+void PressureMonitor::Wake() {
+  if (IsIntact()) events_.SetAlarm(0);
+}
+
 void PressureMonitor::Abandon() {
   counts_.sources_failed.fetch_add(static_cast<unsigned>(num_sources()), std::memory_order_relaxed);
   Close();

@@ -129,8 +129,8 @@ class EventSet {
 //
 // The caller opens the sources and measures memory (World), so that tests can replace both.
 //
-// Thread safety: none; one thread at a time may use it. Never allocates. Cost of Handle: one
-// reading, two if it acts, and some ten system calls.
+// Thread safety: none; one thread at a time may use it, and another call Wake. Never allocates.
+// Cost of Handle: one reading, two if it acts, and some ten system calls.
 
 enum class PressureSource : uint8_t {
   kStall,      // a PSI trigger: an event each time, nothing to read
@@ -170,6 +170,8 @@ class PressureMonitor {
   // Removes all sources of a kind, to replace them.
   void RemoveSources(PressureSource kind);
   void Close();
+  // Ends the wait of another thread in Handle, or its next one.
+  void Wake();
   int fd() const { return events_.fd(); }
   // True if the monitor's own descriptors are still open.
   bool IsIntact() const { return events_.IsIntact(); }

@@ -125,7 +125,11 @@ void ReadConfigOnce(const Heap& heap) {
 Listening* Begin(Heap& heap, const PressureConfig& config, int* error) {
   auto* const made = new (listening_storage) Listening(heap, config, listeners);
   listening.store(made, std::memory_order_release);
-  if (made->Open()) return made;
+  if (made->Open()) {
+    // Again, so that WakeThread sees the descriptors.
+    listening.store(made, std::memory_order_release);
+    return made;
+  }
   *error = made->monitor().open_error();
   listening.store(nullptr, std::memory_order_relaxed);
   return nullptr;
@@ -153,32 +157,43 @@ int RunDueWork(Heap& heap, IdleRelease* passes) {
   return passes->RunPass(heap, NumFrees()) ? std::min(kIdlePassMs, retry_ms) : retry_ms;
 }
 
+void WakeThread() {
+  if (Listening* const now = listening.load(std::memory_order_acquire)) now->monitor().Wake();
+}
+
 void* Run(void*) {
   Heap& heap = GlobalHeap();
+  // The listeners of the program may allocate, but this thread must have no cache (LastingThread).
+  current_slot.phase = ThreadSlot::Phase::kFinished;
   at_work.store(&current_slot, std::memory_order_relaxed);
   runs_idle_release.store(TakeIdleRelease(), std::memory_order_relaxed);
-  IdleRelease passes;
-  for (;;) {
+  IdleRelease passes(&program_has_ended);
+  while (program_has_ended.load(std::memory_order_seq_cst) == 0) {
     // A child that one of the program's listeners forks continues in this loop.
     heap.control.BeginListening(__builtin_frame_address(0), nullptr);
     int error = 0;
     Listening* const now = Begin(heap, the_config, &error);
-    while (now != nullptr && now->monitor().Handle(RunDueWork(heap, &passes)) >= 0) {
+    while (now != nullptr && program_has_ended.load(std::memory_order_seq_cst) == 0 &&
+           now->monitor().Handle(RunDueWork(heap, &passes)) >= 0) {
     }
     if (now == nullptr) ReportNoEvents(error);
     // A child that one of the program's listeners has forked here does not sleep, but begins anew
     // at once.
     if (listening.load(std::memory_order_relaxed) == now) {
-      SleepMilliseconds(RunDueWork(heap, &passes));
+      FutexWaitFor(&program_has_ended, 0, RunDueWork(heap, &passes));
     }
   }
+  heap.control.EndListening(__builtin_frame_address(0));
+  return nullptr;
 }
+
+constinit LastingThread own_thread = {.run = &Run, .name = "tcmalloc-mem", .wake = &WakeThread};
 
 // Passes the work to a thread of the library, and ends that of this thread.
 bool StartThread() {
   has_thread.store(true, std::memory_order_relaxed);
   at_work.store(&listening_storage, std::memory_order_relaxed);
-  if (StartDetachedThread(&Run, "tcmalloc-mem")) return true;
+  if (StartLastingThread(&own_thread)) return true;
   has_thread.store(false, std::memory_order_relaxed);
   EndWork();
   return false;

@@ -44,6 +44,7 @@ void OnLibraryLoad() {
   CLibraryMalloc::Resolve();
   KeepModuleLoaded();
   InstallForkHandlers();
+  NoteMainThread();
   OnProfilerLoad();
   const Settings& settings = GlobalHeap().settings;
   // The setting is tested here, so that the pages of code of a disabled tool are not touched.

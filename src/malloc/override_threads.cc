@@ -14,7 +14,7 @@
 // C library's. Threads of thrd_create, and those that the C library creates for itself, are not
 // counted either.
 //
-// The second function of this file, __register_atfork, has its explanation below.
+// The other parts of this file, InitSlotEarly and __register_atfork, have their explanations below.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -34,6 +34,7 @@ namespace {
 
 using tcmalloc::CreateThreadFunction;
 using Start = void* (*)(void*);
+using Handler = void (*)();
 
 // The first call of Next looks it up, at the latest when the library is loaded. Relaxed, since
 // every lookup finds the same function.
@@ -48,11 +49,34 @@ CreateThreadFunction Next() {
   return next;
 }
 
+// glibc zeroes the first thread's thread-local storage, relocates the program and its libraries,
+// and only then gives it its initial values. While it relocates the program, it calls the resolvers
+// of the program's IFUNC symbols, which may allocate. So this library has such a symbol, too. Its
+// resolver runs at the end of the library's own relocation, before those of modules that need the
+// library. It makes the slot usable, without a cache, which the initial values would lose.
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+void DoNothing() {}
+extern "C" {
+Handler InitSlotEarly() {
+  tcmalloc::current_slot.bins.store(const_cast<tcmalloc::Bins*>(&tcmalloc::kEmptyBins),
+                                    std::memory_order_relaxed);
+  tcmalloc::current_slot.phase = tcmalloc::ThreadSlot::Phase::kFinished;
+  return &DoNothing;
+}
+__attribute__((ifunc("InitSlotEarly"), visibility("hidden"))) void UseResolver();
+}
+#else
+void UseResolver() {}
+#endif
+
 // A lookup takes the dynamic linker's lock, so it happens at load: later another thread may hold
 // that lock and wait for the caller. The attribute names the section into which GCC, but not clang,
 // puts each constructor: this file is linked last, and the OS also makes the pages around an
 // executed page resident.
-__attribute__((constructor, section(".text.startup"))) void FindAtLoad() { Next(); }
+__attribute__((constructor, section(".text.startup"))) void FindAtLoad() {
+  UseResolver();
+  Next();
+}
 
 constexpr size_t kMostStarts = 32;
 // The start functions that have a Begin, from the first place on; null after them. A place is
@@ -85,7 +109,6 @@ Start BeginOf(Start start) {
   return nullptr;
 }
 
-using Handler = void (*)();
 using Register = int (*)(Handler prepare, Handler parent, Handler child, void* dso);
 
 Register FindNext() {

@@ -2,6 +2,7 @@
 #include "malloc/slow_path.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,10 @@ namespace {
 // When realloc moves an object of this size or more, the old memory does not enter the thread
 // cache. A limit of 4 KiB saves no more memory (decision 0009).
 constexpr size_t kUncachedBytes = Tuned(16_KiB, 1_KiB, kMaxSmallSize);
+
+// True once realloc has left an object too long: a sized free may pass its smaller size. Relaxed,
+// since such a free comes from a thread that knows of it.
+constinit std::atomic<bool> shrinks_failed{false};
 
 // Calls the program's new hooks, if there are any. Returns the object.
 void* NotifyNewHooks(void* object, size_t size) {
@@ -248,6 +253,7 @@ void ReportUnlessLargeAligned(const void* p, const FreeCall& call, SizeClass c, 
     misuse = Misuse::kMissingAlignment;
   }
   const size_t bytes = span == nullptr ? kSizeClasses.size(c) : span->object_bytes();
+  if (call.size < bytes && shrinks_failed.load(std::memory_order_relaxed)) return;
   ReportMisuse(misuse, p, bytes, call.size, call.alignment);
 }
 
@@ -325,9 +331,10 @@ void* AllocateAligned(size_t size, size_t alignment, AllocationKind kind) {
 size_t AllocationSize(size_t size, size_t alignment) {
   const SizeClass c = kSizeClasses.ClassOf(size, alignment);
   if (c != SizeClass::kNone) return kSizeClasses.size(c);
-  if (size > kMaxRequest) return 0;
-  const Length n = PagesFor(size);
-  return ExistingHeap().page_heap.RoundUp(n).bytes();
+  constexpr size_t kMostBytes = SIZE_MAX >> (kAddressBits == 48 ? 16 : 1);
+  if (size > kMostBytes || alignment > kMostBytes) return 0;
+  const Length n = ExistingHeap().page_heap.RoundUp(PagesFor(size));
+  return n.bytes() > kMostBytes ? 0 : n.bytes();
 }
 
 void* AllocateZeroed(size_t size) {
@@ -414,10 +421,12 @@ void* Reallocate(void* p, size_t size) {
   }
   void* const fresh = Allocate<&AllocateSlow>(size);
   if (fresh == nullptr) {
-    // After the flush of the caches, a memory limit may have room for the new size in place, though
-    // not for both objects.
-    const bool grown = in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size);
-    return grown ? Resized(p, size) : nullptr;
+    // After the flush, a memory limit may have room for the new size in place, not for both.
+    if (in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size)) return Resized(p, size);
+    if (size > old_size) return nullptr;
+    // A shrink does not fail: the object stays as it is.
+    shrinks_failed.store(true, std::memory_order_relaxed);
+    return Resized(p, size);
   }
   memcpy(fresh, p, std::min(old_size, size));
   if (c != SizeClass::kNone && size > old_size) {

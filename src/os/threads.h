@@ -117,10 +117,6 @@ inline void FutexWakeAll(std::atomic<uint32_t>* word) {
 // The library's own threads. Each has a small stack, and the signal mask of os/signals.h
 // for its whole life.
 
-// Starts a detached thread. `name` has at most 15 characters. False when the thread cannot be
-// started. Allocates. It opens a file, so it must not be called where a sandbox may forbid that.
-bool StartDetachedThread(void* (*run)(void*), const char* name);
-
 // The type of pthread_create.
 using CreateThreadFunction = int (*)(pthread_t* thread, const pthread_attr_t* attributes,
                                      void* (*start)(void*), void* argument);

@@ -3,13 +3,17 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 
+#include "base/config.h"
 #include "base/tuned.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
 #include "os/signals.h"
 #include "os/threads.h"
+#include "process/current_thread.h"
 #include "process/fork.h"
 #include "process/heap.h"
 #include "process/release.h"
@@ -25,9 +29,10 @@ namespace {
 enum Worker : uint32_t { kNone, kStarting, kJoinable, kStopping, kPermanent };
 constinit std::atomic<uint32_t> worker{kNone};
 constinit std::atomic<bool> allowed{false};
-// The thread of main; in a forked child, the thread that forked. When it ends by pthread_exit, no
-// background thread may remain. Written while there is one thread.
+// The thread of main; in a forked child, the thread that forked. Written while there is one thread.
 constinit pthread_t main_thread{};
+// True when that thread has ended, by pthread_exit. See `created`.
+constinit std::atomic<bool> main_has_ended{false};
 // The number of the program's threads that were created and have not ended. A thread that it
 // contains knows that by its slot. The header explains its order with `worker` under "End".
 constinit std::atomic<int32_t> created{0};
@@ -49,6 +54,10 @@ enum Asleep : uint32_t { kAwake = 0, kUntilFrees = 1, kForATime = 2 };
 // See the header: Sleep.
 constinit std::atomic<uint32_t> frees{0};
 constinit std::atomic<uint32_t> asleep{kAwake};
+
+// The lasting threads that were ever started, from the first place on. A place is written once
+// (release), and read with acquire.
+constinit std::array<std::atomic<LastingThread*>, 3> lasting_threads{};
 
 // Sleeps until the next pass, if one is needed; otherwise until pages are freed after `frees` was
 // `seen`. Returns earlier when the thread must stop, or when another process makes a request.
@@ -121,21 +130,29 @@ void ClearWorker() {
   FutexWakeAll(&worker);
 }
 
-// True if every thread of the program but one has ended, as far as is known: threads that are not
-// counted may have caches. Also true if the thread of main has ended: then the process ends with
-// the last of the other threads, which may be one that is not counted.
-bool IsToEnd() {
-  return !allowed.load(std::memory_order_seq_cst) ||
-         (created.load(std::memory_order_seq_cst) <= 0 &&
-          GlobalHeap().registry.all().of_threads.value() <= 1);
+// True if every thread of the program but that of main has ended, as far as is known: threads that
+// are not counted may have caches.
+bool OthersHaveEnded() {
+  // Orders the change of the number of caches by a thread that is not counted.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const size_t of_main = main_has_ended.load(std::memory_order_seq_cst) ? 0 : 1;
+  return created.load(std::memory_order_seq_cst) <= 0 &&
+         GlobalHeap().registry.all().of_threads.value() <= of_main;
+}
+
+// Makes the background thread leave its loop.
+void Stop() {
+  stop.store(1, std::memory_order_seq_cst);
+  asleep.exchange(kAwake, std::memory_order_seq_cst);
+  FutexWakeAll(&asleep);
 }
 
 // Cancellation is disabled, because pthread_join is a cancellation point, and a thread that is
 // ending may be cancelled again.
-void Join() {
+void Join(pthread_t ending) {
   int before;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-  pthread_join(thread, nullptr);
+  pthread_join(ending, nullptr);
   pthread_setcancelstate(before, nullptr);
 }
 
@@ -144,23 +161,60 @@ bool StopIfDue() {
   const ErrnoKeeper keeper;
   const BlockedSignals blocked;
   uint32_t joinable = kJoinable;
-  if (!IsToEnd() || !worker.compare_exchange_strong(joinable, kStopping, std::memory_order_seq_cst,
-                                                    std::memory_order_relaxed)) {
+  if (!OthersHaveEnded() ||
+      !worker.compare_exchange_strong(joinable, kStopping, std::memory_order_seq_cst,
+                                      std::memory_order_relaxed)) {
     return false;
   }
   // The program may have created threads since the first test; they found this background thread
   // and started none.
-  if (!IsToEnd()) {
+  if (!OthersHaveEnded()) {
     worker.store(kJoinable, std::memory_order_seq_cst);
     FutexWakeAll(&worker);
     return false;
   }
-  stop.store(1, std::memory_order_seq_cst);
-  asleep.exchange(kAwake, std::memory_order_seq_cst);
-  FutexWakeAll(&asleep);
-  Join();
+  Stop();
+  Join(thread);
   ClearWorker();
   return true;
+}
+
+// Stops the lasting threads for good, and waits for their ends.
+void StopLastingThreads() {
+  if (program_has_ended.exchange(1, std::memory_order_seq_cst) != 0) return;
+  const ErrnoKeeper keeper;
+  const BlockedSignals blocked;
+  FutexWakeAll(&program_has_ended);
+  for (const std::atomic<LastingThread*>& place : lasting_threads) {
+    LastingThread* const lasting = place.load(std::memory_order_acquire);
+    if (lasting == nullptr) break;
+    while (lasting->state.load(std::memory_order_seq_cst) == LastingThread::kStarting) {
+      FutexWait(&lasting->state, LastingThread::kStarting);
+    }
+    if (lasting->state.load(std::memory_order_acquire) == LastingThread::kNone) continue;
+    lasting->wake();
+    Join(lasting->thread);
+    lasting->state.store(LastingThread::kNone, std::memory_order_relaxed);
+  }
+  if (worker.load(std::memory_order_relaxed) == kPermanent) ClearWorker();
+}
+
+// Finds the place of the lasting thread, or gives it one.
+void AddToLastingThreads(LastingThread* lasting) {
+  for (std::atomic<LastingThread*>& place : lasting_threads) {
+    LastingThread* there = nullptr;
+    if (place.compare_exchange_strong(there, lasting, std::memory_order_acq_rel,
+                                      std::memory_order_acquire) ||
+        there == lasting) {
+      return;
+    }
+  }
+  TC_CHECK(false);
+}
+
+void SetState(LastingThread* lasting, LastingThread::State state) {
+  lasting->state.store(state, std::memory_order_seq_cst);
+  FutexWakeAll(&lasting->state);
 }
 
 // Starts the background thread by the function `create`, if it is time.
@@ -195,10 +249,37 @@ void StartIfDue(CreateThreadFunction create) {
   StopIfDue();
 }
 
+constinit LastingThread started_at_load = {.run = &Run, .name = "tcmalloc", .wake = &Stop};
+
 }  // namespace
 
-void AllowBackgroundThread() {
+constinit std::atomic<uint32_t> program_has_ended{0};
+
+bool StartLastingThread(LastingThread* lasting) {
+  const BlockedSignals blocked;
+  AddToLastingThreads(lasting);
+  // Either StopLastingThreads sees this state and waits, or this thread sees that the program has
+  // ended.
+  SetState(lasting, LastingThread::kStarting);
+  if (program_has_ended.load(std::memory_order_seq_cst) != 0 ||
+      !StartJoinableThread(&pthread_create, lasting->run, &lasting->thread)) {
+    SetState(lasting, LastingThread::kNone);
+    return false;
+  }
+  pthread_setname_np(lasting->thread, lasting->name);
+  SetState(lasting, LastingThread::kRuns);
+  return true;
+}
+
+void NoteMainThread() {
   main_thread = pthread_self();
+  main_has_ended.store(false, std::memory_order_relaxed);
+  // Its end must be noticed even if it has no cache. And a thread that forks at its own end may
+  // have been through the hook.
+  ThreadExitHook::Arm(&current_slot);
+}
+
+void AllowBackgroundThread() {
   allowed.store(true, std::memory_order_seq_cst);
   if (created.load(std::memory_order_relaxed) > 0) StartIfDue(&pthread_create);
 }
@@ -206,7 +287,7 @@ void AllowBackgroundThread() {
 bool StartBackgroundThread() {
   const BlockedSignals blocked;
   if (!BeginStart()) return true;
-  if (!StartDetachedThread(&Run, "tcmalloc")) {
+  if (!StartLastingThread(&started_at_load)) {
     worker.store(kNone, std::memory_order_relaxed);
     return false;
   }
@@ -234,9 +315,10 @@ void OnThreadEnds() {
     created.fetch_sub(1, std::memory_order_seq_cst);
   }
   if (pthread_self() == main_thread) {  // not pthread_equal, which is a call without optimisation
-    allowed.store(false, std::memory_order_seq_cst);
+    main_has_ended.store(true, std::memory_order_seq_cst);
   }
   if (worker.load(std::memory_order_seq_cst) == kJoinable) StopIfDue();
+  if (main_has_ended.load(std::memory_order_seq_cst) && OthersHaveEnded()) StopLastingThreads();
 }
 
 bool TakeIdleRelease() {
@@ -250,7 +332,12 @@ void OnPagesFreed() { WakeIfAsleep(); }
 uint32_t NumFrees() { return frees.load(std::memory_order_relaxed); }
 
 void ResetBackgroundThreadInChild() {
-  main_thread = pthread_self();
+  NoteMainThread();
+  program_has_ended.store(0, std::memory_order_relaxed);
+  for (const std::atomic<LastingThread*>& place : lasting_threads) {
+    LastingThread* const lasting = place.load(std::memory_order_relaxed);
+    if (lasting != nullptr) lasting->state.store(LastingThread::kNone, std::memory_order_relaxed);
+  }
   asleep.store(kAwake, std::memory_order_relaxed);
   created.store(0, std::memory_order_relaxed);
   current_slot.is_counted = 0;

@@ -34,12 +34,12 @@
 // between: it begins in the library, which arms the hook at its end. So the count is never lower
 // than the number of counted threads that have not passed the hook, and the last one to pass it
 // finds 0. Threads that are not counted, which a static program or thrd_create makes, keep the
-// background thread while they have caches. If the thread of main ends by pthread_exit, it stops
-// the background thread for good: the process then ends with the last of the other threads. Two
-// threads that end at once each change the count first, then read the other's change (sequentially
-// consistent), so that one of them stops the background thread. The thread that stops it tests the
-// count again when no other thread can stop or start it. A program that creates and joins threads
-// again and again does not get a background thread each time (kQuickStarts).
+// background thread while they have caches. If the thread of main ends by pthread_exit, the last of
+// the other threads stops the background thread, and the lasting threads as well (LastingThread).
+// Two threads that end at once each change the count first, then read the other's change
+// (sequentially consistent), so that one of them stops the thread. The thread that stops it tests
+// the count again when no other thread can stop or start it. A program that creates and joins
+// threads again and again does not get a background thread each time (kQuickStarts).
 //
 // Fork. A child has no background thread, and gets one when it creates a thread. Signals are
 // blocked during start and stop, so that no handler forks in the middle: its child would wait for a
@@ -67,6 +67,9 @@
 // anywhere when the process exits.
 #pragma once
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstdint>
 
 #include "os/threads.h"
@@ -75,11 +78,40 @@ namespace tcmalloc {
 
 struct Heap;
 
+// A thread of the library that runs until the program's last thread ends. The C library ends the
+// process with the last of all threads. So the program's last thread, if that is not main's, stops
+// the lasting threads for good when it ends, and waits for their ends: it runs the exit handlers,
+// as it would without the library. It is the thread that finds main ended, and nothing left that
+// would keep the background thread (see End). A lasting thread that runs code of the program must
+// have no thread cache, or it would keep itself. A forked child has none of its parent's.
+struct LastingThread {
+  enum State : uint32_t { kNone, kStarting, kRuns };
+
+  void* (*run)(void*) = nullptr;
+  const char* name = nullptr;  // at most 15 characters
+  // Wakes the thread from any sleep, so that it sees program_has_ended and returns. Another thread
+  // calls it once, after the change.
+  void (*wake)() = nullptr;
+  // A futex. Sequentially consistent with program_has_ended.
+  std::atomic<uint32_t> state{kNone};
+  pthread_t thread{};  // written in kStarting
+};
+
+// A futex: 1 when the lasting threads must end.
+extern constinit std::atomic<uint32_t> program_has_ended;
+
+// Starts the thread, which does not run. The object lives as long as the process. False if no
+// thread could be started, or the program has ended. Opens a file and allocates.
+[[nodiscard]] bool StartLastingThread(LastingThread* lasting);
+
+// Called in the thread of main, when the library is loaded.
+void NoteMainThread();
+
 // Called when the library is loaded: from now on the creation of a thread may start the background
 // thread. It starts at once if the program has created threads before.
 void AllowBackgroundThread();
-// Called when the library is loaded. Starts a background thread that runs until the process ends,
-// unless another thread runs idle release. False if no thread could be started.
+// Called when the library is loaded. Starts a background thread that is a lasting thread, unless
+// another thread runs idle release. False if no thread could be started.
 bool StartBackgroundThread();
 
 // Called when the calling thread is about to create one of the program's threads by `create`. May

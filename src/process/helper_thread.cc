@@ -12,6 +12,7 @@
 #include "os/process.h"
 #include "os/signals.h"
 #include "os/threads.h"
+#include "process/background_thread.h"
 
 namespace tcmalloc {
 namespace {
@@ -26,7 +27,8 @@ constexpr size_t kMaxTasks = 8;
 constinit std::array<std::atomic<const HelperTask*>, kMaxTasks> tasks{};
 
 // The process whose helper thread runs; 0 if there is none. The thread that starts the helper
-// writes it before the helper runs; in a forked child its only thread writes it. Signal handlers
+// writes it before the helper runs, and the helper when it ends; in a forked child its only thread
+// writes it. Signal handlers
 // read it (relaxed, since a process sees its own store).
 constinit std::atomic<uint64_t> process_of_thread{0};
 
@@ -118,6 +120,7 @@ void* RunHelper(void*) {
   for (;;) {
     const uint32_t seen = wakeups.load(std::memory_order_acquire);
     ServeSignals();
+    if (program_has_ended.load(std::memory_order_seq_cst) != 0) break;
     const int64_t sleep_ms = schedule.RunDue();
     if (sleep_ms < 0) {
       FutexWait(&wakeups, seen);
@@ -125,11 +128,15 @@ void* RunHelper(void*) {
       FutexWaitFor(&wakeups, seen, sleep_ms);
     }
   }
+  process_of_thread.store(0, std::memory_order_relaxed);
+  return nullptr;
 }
+
+constinit LastingThread helper = {.run = &RunHelper, .name = "tcmalloc-report", .wake = &Wake};
 
 bool Start() {
   process_of_thread.store(ProcessId(), std::memory_order_relaxed);
-  if (StartDetachedThread(&RunHelper, "tcmalloc-report")) return true;
+  if (StartLastingThread(&helper)) return true;
   process_of_thread.store(0, std::memory_order_relaxed);
   return false;
 }

@@ -13,7 +13,8 @@
 // Fork. A child gets a helper thread of its own in the handler around fork; its intervals start
 // anew. A child may have no helper thread, because clone created it or no thread could be started.
 // In such a child signals that ask the process to end have their default effect, and others have
-// none. exec ends the thread.
+// none. exec ends the thread. It is a lasting thread (process/background_thread.h): it ends with
+// the program's last thread.
 //
 // The thread blocks all signals, sleeps on a futex, and has no descriptors that a program could
 // close. It never allocates. Thread safety: see each function.

@@ -41,14 +41,21 @@ static size_t UseUp(size_t size, size_t too_large) {
     ++count;
   }
   CHECK(errno == ENOMEM);
+  size_t freed = 0;
   // All other functions fail as well, and existing objects are still intact.
   errno = 0;
   CHECK(Calloc(1, too_large) == NULL && errno == ENOMEM);
   if (newest != NULL) {
     errno = 0;
     CHECK(Realloc(newest, too_large + 100 * kMiB) == NULL && errno == ENOMEM);
+    // A shrink needs no memory.
+    void** const next = (void**)*newest;
+    void** const shrunk = (void**)Realloc(newest, 16);
+    CHECK(shrunk != NULL && *shrunk == next);
+    Free(shrunk);
+    newest = next;
+    ++freed;
   }
-  size_t freed = 0;
   while (newest != NULL) {
     void** next = (void**)*newest;
     CHECK(((uintptr_t*)((char*)newest + size))[-1] == ((uintptr_t)newest ^ size));

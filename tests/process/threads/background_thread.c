@@ -11,7 +11,9 @@
 //   background_thread trapped     its system calls are answered by the program's handler for SIGSYS
 //   background_thread forbidden   it works although the program's first thread at once forbids the
 //                                 whole process to create threads and to map memory
-//   background_thread main_exits  main ends by pthread_exit, and threads that never allocated later
+//   background_thread main_exits  main ends by pthread_exit, and threads that never allocated
+//   later;
+//                                 a program's thread runs the exit handlers
 //   background_thread cancelled   it ends although the thread that stops it is cancelled meanwhile
 //   background_thread asleep      once there is nothing to do, it sleeps until there is
 //   background_thread busy        fork and exit while it works
@@ -375,6 +377,7 @@ static void* SleepForAWhile(void* unused) {
 }
 
 static void MainExits(void) {
+  CHECK(atexit(CheckNoSignalsBlocked) == 0);
   pthread_t thread;
   for (int i = 0; i < 5; ++i) CHECK(pthread_create(&thread, NULL, SleepForAWhile, NULL) == 0);
   int threads = 0;

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests where realloc moves objects, and which cache gets the objects that it frees. tests/entry
-// has what the entry points promise.
+// Tests where realloc moves objects, which cache gets the objects that it frees, and the sizes of
+// impossible requests. tests/entry has what the entry points promise.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "base/size_classes.h"
+#include "gperftools/nallocx.h"
 #include "malloc/tc_names.h"
 #include "process/current_thread.h"
+#include "tcmalloc/tcmalloc.h"
 
 namespace tcmalloc {
 namespace {
+
+TEST(EntryPointsTest, SizesOfImpossibleRequestsAreZero) {
+  EXPECT_EQ(tc_nallocx(PTRDIFF_MAX, 0), 0u);
+  EXPECT_EQ(tc_nallocx(8, MALLOCX_LG_ALIGN(63)), 0u);
+  EXPECT_EQ(tcmalloc_get_estimated_allocated_size(PTRDIFF_MAX), 0u);
+}
 
 // A large object shrinks in place, and grows again in place.
 TEST(EntryPointsTest, ReallocOfLargeObjectsInPlace) {
