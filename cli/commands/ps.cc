@@ -90,9 +90,18 @@ int Ps(const PsOptions& options) {
   size_t others = 0;
   size_t denied = 0;
   std::string problem;
+  ReadingTime time;
   for (const pid_t pid : AllProcesses()) {
     if (pid == getpid()) continue;  // on TCMalloc, too, if the shell exports LD_PRELOAD
-    std::optional<ProcessRow> row = RowOf(pid);
+    std::optional<ProcessRow> row;
+    try {
+      row = time.Read(pid, [pid] { return RowOf(pid); });
+    } catch (const NoAnswer& failure) {
+      const auto info = ReadProcessInfo(pid);
+      if (info.has_value()) {
+        row = ProcessRow{.info = *info, .allocator = "?", .problem = failure.what()};
+      }
+    }
     if (!row.has_value()) continue;
     const bool ours = row->allocator.starts_with("TCMalloc ");
     if (row->allocator == "?") {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -34,29 +33,6 @@ constexpr auto kFirstInterval = std::chrono::milliseconds(2);
 constexpr auto kLongestInterval = std::chrono::milliseconds(25);
 // How often a request is written, if another command overwrites a part of it each time.
 constexpr int kRequestTries = 3;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-// While one exists, SIGINT and SIGTERM set `interrupted`.
-class InterruptWatch {
- public:
-  InterruptWatch() {
-    struct sigaction watch = {};
-    watch.sa_handler = [](int) { interrupted = 1; };
-    sigaction(SIGINT, &watch, &before_int_);
-    sigaction(SIGTERM, &watch, &before_term_);
-  }
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
-  ~InterruptWatch() {
-    sigaction(SIGINT, &before_int_, nullptr);
-    sigaction(SIGTERM, &before_term_, nullptr);
-  }
-
- private:
-  struct sigaction before_int_;
-  struct sigaction before_term_;
-};
 
 // Whether the process is stopped by a signal or by a debugger.
 bool IsStopped(pid_t pid) {
@@ -151,7 +127,7 @@ std::optional<Reply> Requester::Await(uint32_t ticket, std::string_view what,
     if (auto reply = record_.ReplyTo(ticket)) return reply;
     const Clock::time_point now = Clock::now();
     if (now >= end) return std::nullopt;
-    if (interrupted != 0) {
+    if (InterruptWatch::interrupted()) {
       record_.Withdraw();
       throw Failure(
           fmt::format("{}: interrupted; the request is withdrawn, unless {} began to carry it out",

@@ -72,7 +72,9 @@ uint16_t MachineOf(const std::vector<Module>& modules) {
 // Reads all data that any command reads, so that the copy has them; and the memory in `all`, if
 // that is not null.
 Saved Save(const Target& running, const Mirror* all, std::vector<Guard>* guards) {
-  Saved saved{.memory = std::make_unique<CopiedImage>(running.image(), kBlock)};
+  // The contents are in addition to the records.
+  const uint64_t most = CopiedImage::kMaxBytes + (all == nullptr ? 0 : all->copied_bytes());
+  Saved saved{.memory = std::make_unique<CopiedImage>(running.image(), kBlock, most)};
   CopiedImage& image = *saved.memory;
   image.SetThreads(running.image().Threads());
   static_cast<void>(RootAt(image, running.root().address));

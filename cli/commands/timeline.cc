@@ -6,9 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -37,37 +35,6 @@ struct TimelineOptions {
 
 constexpr double kShortestInterval = 0.01;
 constexpr size_t kMostPoints = 2000;
-
-// While one exists, the signals that would end the program end the wait.
-class Interruptible {
- public:
-  Interruptible() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    sigprocmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~Interruptible() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  Interruptible(const Interruptible&) = delete;
-  Interruptible& operator=(const Interruptible&) = delete;
-
-  // False when a signal was received.
-  bool WaitUntil(std::chrono::steady_clock::time_point time) {
-    using std::chrono::nanoseconds;
-    for (;;) {
-      const int64_t left =
-          std::chrono::duration_cast<nanoseconds>(time - std::chrono::steady_clock::now()).count();
-      const int64_t wait = std::max<int64_t>(left, 0);
-      const timespec timeout = {.tv_sec = wait / 1'000'000'000, .tv_nsec = wait % 1'000'000'000};
-      if (sigtimedwait(&signals_, nullptr, &timeout) > 0) return false;
-      if (errno == EAGAIN || left <= 0) return true;
-    }
-  }
-
- private:
-  sigset_t signals_;
-  sigset_t before_;
-};
 
 class Recorder {
  public:
@@ -112,7 +79,7 @@ int Timeline(const TimelineOptions& options) {
   }
   const auto interval = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(std::max(options.every, kShortestInterval)));
-  Interruptible signals;
+  InterruptWatch signals;
   Recorder recorder(options);
   auto next = std::chrono::steady_clock::now();
   for (uint64_t n = 0; options.count == 0 || n < options.count; ++n) {

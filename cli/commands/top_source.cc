@@ -11,20 +11,27 @@
 
 namespace cli {
 
-TopSource::Watched& TopSource::Open(pid_t pid, Search search) {
-  std::unique_ptr<Watched>& watched = watched_[pid];
-  if (watched != nullptr) return *watched;
-  auto opened = std::make_unique<Watched>();
-  opened->process = OpenProcessFor(pid, search);
-  OpenProcess& process = opened->process;
-  if (process.runs_on_this_allocator()) {
-    opened->target.emplace(*process.image, *process.root);
-    opened->view.version = process.root->version;
-  } else {
-    opened->view.allocator = OtherAllocator(process.image->Mappings());
-  }
-  watched = std::move(opened);
-  return *watched;
+std::shared_ptr<TopSource::Watched> TopSource::Open(pid_t pid, Search search) {
+  std::shared_ptr<Watched>& watched = watched_[pid];
+  if (watched != nullptr) return watched;
+  watched = time_.Read(pid, [pid, search] {
+    auto opened = std::make_shared<Watched>();
+    opened->process = OpenProcessFor(pid, search);
+    OpenProcess& process = opened->process;
+    if (process.runs_on_this_allocator()) {
+      opened->target.emplace(*process.image, *process.root);
+      opened->view.version = process.root->version;
+    } else {
+      opened->view.allocator = OtherAllocator(process.image->Mappings());
+    }
+    return opened;
+  });
+  return watched;
+}
+
+void TopSource::Abandon(pid_t pid) {
+  watched_.erase(pid);
+  others_[pid] = true;
 }
 
 void TopSource::Refresh(Watched& watched) {
@@ -43,17 +50,19 @@ TopData TopSource::ReadProcesses() {
     existing.insert(pid);
     if (others_.contains(pid)) continue;
     try {
-      Watched& watched = Open(pid, Search::kNotes);
-      if (!watched.target.has_value()) {
+      const std::shared_ptr<Watched> watched = Open(pid, Search::kNotes);
+      if (!watched->target.has_value()) {
         watched_.erase(pid);
-        others_[pid] = true;
+        others_[pid] = false;
         continue;
       }
-      Refresh(watched);
-      views.push_back(watched.view);
+      time_.Read(pid, [watched] { Refresh(*watched); });
+      views.push_back(watched->view);
+    } catch (const NoAnswer&) {
+      Abandon(pid);
     } catch (const Failure&) {
       // The process has ended, may not be read, or its heap changes faster than it is read.
-      if (watched_[pid] == nullptr) others_[pid] = true;
+      if (watched_[pid] == nullptr) others_[pid] = false;
     }
   }
   // A PID may be used again by another process.
@@ -78,19 +87,20 @@ void TopSource::ReadThreads(Watched& watched) {
 }
 
 // If the list of samples changes meanwhile, the former call sites stay.
-void TopSource::ReadCallSites(Watched& watched) {
-  ProcessView& view = watched.view;
+void TopSource::ReadCallSites(const std::shared_ptr<Watched>& watched) {
+  ProcessView& view = watched->view;
   try {
-    std::vector<Guard> guards;
-    const Samples samples = ReadSamples(*watched.target, &guards);
+    const Samples samples = time_.Read(view.now.info.pid, [watched] {
+      std::vector<Guard> guards;
+      return ReadSamples(*watched->target, &guards);
+    });
     if (!samples.supported) return;
-    if (watched.symbolizer == nullptr) {
-      watched.symbolizer =
-          std::make_unique<Symbolizer>(watched.process.files, *watched.process.image);
+    std::unique_ptr<Symbolizer>& symbolizer = watched->symbolizer;
+    if (symbolizer == nullptr) {
+      symbolizer = std::make_unique<Symbolizer>(watched->process.files, *watched->process.image);
     }
-    watched.symbolizer->UpdateJitNames();
-    view.sites =
-        CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), watched.symbolizer->names());
+    symbolizer->UpdateJitNames();
+    view.sites = CallSitesOf(MakeProfile(samples, ProfileKind::kInUse), symbolizer->names());
     view.samples = SampleCount{
         .time_ms = view.now.time_ms, .samples = samples.last_number, .interval = samples.interval};
     view.sample_history.push_back(*view.samples);
@@ -102,13 +112,20 @@ void TopSource::ReadCallSites(Watched& watched) {
 }
 
 TopData TopSource::ReadProcess(pid_t pid) {
-  Watched& watched = Open(pid, Search::kEverywhere);
-  Refresh(watched);
-  if (watched.view.now.stats.has_value()) {
-    ReadThreads(watched);
-    ReadCallSites(watched);
+  const auto other = others_.find(pid);
+  if (other != others_.end() && other->second) throw NoAnswer(pid);
+  try {
+    const std::shared_ptr<Watched> watched = Open(pid, Search::kEverywhere);
+    time_.Read(pid, [watched] {
+      Refresh(*watched);
+      if (watched->view.now.stats.has_value()) ReadThreads(*watched);
+    });
+    if (watched->view.now.stats.has_value()) ReadCallSites(watched);
+    return DataOfProcess(watched->view);
+  } catch (const NoAnswer&) {
+    Abandon(pid);
+    throw;
   }
-  return DataOfProcess(watched.view);
 }
 
 }  // namespace cli

@@ -35,15 +35,19 @@ class TopSource {
     ProcessView view;
   };
 
-  // The process, opened once; null when it may not be read.
-  Watched& Open(pid_t pid, Search search);
-  void Refresh(Watched& watched);
-  void ReadThreads(Watched& watched);
-  void ReadCallSites(Watched& watched);
+  // The process, opened once.
+  std::shared_ptr<Watched> Open(pid_t pid, Search search);
+  static void Refresh(Watched& watched);
+  static void ReadThreads(Watched& watched);
+  void ReadCallSites(const std::shared_ptr<Watched>& watched);
+  // Called when the process has not answered.
+  void Abandon(pid_t pid);
 
-  std::map<pid_t, std::unique_ptr<Watched>> watched_;
+  ReadingTime time_;
+  // A thread of time_ may use an entry that is not in the map any more.
+  std::map<pid_t, std::shared_ptr<Watched>> watched_;
   // Processes that are not on this allocator, or not readable. They are not tried again while they
-  // exist.
+  // exist. True for those that do not answer.
   std::map<pid_t, bool> others_;
 };
 

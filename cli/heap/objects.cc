@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "heap/walks.h"
+#include "image/memory_room.h"
 
 namespace cli {
 namespace {
@@ -84,7 +85,7 @@ HeapObjects::HeapObjects(const Target& target)
 void HeapObjects::ReadCaches(const Record& registry) {
   const size_t pointer = target_.pointer_bytes();
   const size_t header = target_.layout().structure("BinArray").bytes;
-  std::vector<uint64_t> slots;
+  GrowthCheck growth("the list of cached objects");
   ForEachCache(registry, [&](const Record& cache, CacheHolder holder) {
     const Record table = cache.Part("table_");
     for (size_t c = 1; c < class_bytes_.size(); ++c) {
@@ -92,6 +93,7 @@ void HeapObjects::ReadCaches(const Record& registry) {
       if (n == 0) continue;
       // Slot 0 does not hold an object.
       const Address first = table.At("arrays_", c, pointer) + header + pointer;
+      growth.Add(n * sizeof(FreeObject));
       std::vector<char> bytes(n * pointer);
       if (!target_.image().Read(first, bytes.data(), bytes.size())) {
         throw BadImage(fmt::format("the bin at {:#x} is not readable", first));

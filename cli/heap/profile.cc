@@ -16,6 +16,8 @@ namespace {
 
 // A sample of one byte at the longest interval stands for fewer objects.
 constexpr double kMaxWeight = 1e19;
+// The stacks of a table have fewer bytes: one in a few kilobytes of a heap is recorded.
+constexpr size_t kMostStackBytes = size_t{1} << 30;
 
 double Double(const Record& record, std::string_view field) {
   return std::bit_cast<double>(record.Get(field));
@@ -88,6 +90,7 @@ const std::vector<Address>& CallStacks::Of(const Record& sample) {
   if (!is_new) return at->second;
   try {
     at->second = ReadFrames(running_, sample);
+    growth_.Add(at->second.size() * sizeof(Address));
     // The record's memory may have been used again by now; then it has another number.
     const Field& field = sample.structure().field("number");
     uint64_t number_now = 0;
@@ -127,11 +130,17 @@ Samples ReadSamples(const Target& target, std::vector<Guard>* guards, CallStacks
   all.last_number = table.Get("last_number_");
   all.peak_number = table.Get("peak_number_");
   all.recording_after = table.Get("recording_after_");
+  GrowthCheck growth("the next part of the call stacks");
+  size_t stack_bytes = 0;
   for (const char* const list : {"live_", "freed_since_peak_", "freed_in_recording_"}) {
     ForEachInList(target, "Sample", table.Get(list), [&](const Record& record) {
       all.samples.push_back(SampleOf(record));
       all.samples.back().frames =
           stacks != nullptr ? stacks->Of(record) : ReadFrames(target.image(), record);
+      const size_t bytes = all.samples.back().frames.size() * sizeof(Address);
+      growth.Add(sizeof(Sample) + bytes);
+      stack_bytes += bytes;
+      if (stack_bytes > kMostStackBytes) throw BadImage("the samples have too many frames");
     });
   }
   return all;

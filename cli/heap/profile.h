@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heap/record.h"
+#include "image/memory_room.h"
 
 namespace cli {
 
@@ -58,6 +59,7 @@ class CallStacks {
 
  private:
   Image& running_;
+  GrowthCheck growth_{"the next part of the call stacks"};
   std::map<std::pair<Address, uint64_t>, std::vector<Address>> known_;  // by address and number
 };
 

@@ -15,6 +15,8 @@ namespace {
 // Upper bounds: no structure of a heap exceeds them.
 constexpr size_t kMaxStructure = size_t{64} << 20;
 constexpr size_t kMaxStructures = 256;
+constexpr size_t kMaxName = 256;
+constexpr size_t kMaxGuards = 1'000'000;
 
 [[noreturn]] void Malformed(std::string_view line) {
   throw BadImage(
@@ -25,6 +27,7 @@ constexpr size_t kMaxStructures = 256;
 std::string_view TakeWord(std::string_view* rest) {
   const size_t end = rest->find(' ');
   const std::string_view word = rest->substr(0, end);
+  if (word.size() > kMaxName) Malformed(word.substr(0, kMaxName));
   *rest = end == std::string_view::npos ? std::string_view() : rest->substr(end + 1);
   return word;
 }
@@ -206,11 +209,12 @@ void Record::AddGuards(std::vector<Guard>* guards) const {
 void Record::AddGuards(std::vector<Guard>* guards, size_t* parts) const {
   // A field table may nest structures so deeply that the recursion would not end.
   constexpr size_t kMostParts = 100'000;
-  if (++*parts > kMostParts) {
+  if (++*parts > kMostParts || guards->size() > kMaxGuards) {
     throw BadImage(fmt::format("{} has too many parts", structure_->name));
   }
   for (const auto& [name, field] : structure_->fields) {
     if (field.type == "Lock" || field.type == "Change") {
+      ++*parts;
       guards->push_back({address_ + field.offset, field.bytes,
                          Number(offset_ + field.offset, field.bytes),
                          structure_->name + "." + name});

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint64_t kMostSlots = uint64_t{1} << 32;
 constexpr size_t kSlotsAtOnce = 4096;
+constexpr size_t kMaxSlotBytes = 512;
 
 // Returns a field of a slot that was copied to `slot`.
 uint64_t FieldIn(const char* slot, const Field& field) {
@@ -33,7 +34,9 @@ class RecordReader {
         site_(slot_.field("site")),
         bits_(slot_.field("bits")),
         mark_shift_(target.layout().constant("record_mark_shift") & 63),
-        ignored_(target.layout().constant("record_ignored")) {}
+        ignored_(target.layout().constant("record_ignored")) {
+    if (slot_.bytes > kMaxSlotBytes) throw BadImage("the process's library has slots too large");
+  }
 
   void ReadShard(const Record& shard) {
     const Address start = shard.Get("slots.start");

@@ -12,6 +12,8 @@ namespace {
 // The lists of a heap have fewer elements than this.
 constexpr size_t kMostElements = 1'000'000;
 constexpr size_t kMostBytes = size_t{1} << 30;
+// The bins of a thread cache have fewer slots.
+constexpr uint64_t kMostBinObjects = uint64_t{1} << 16;
 
 }  // namespace
 
@@ -84,7 +86,9 @@ size_t BinObjects(const Record& table, size_t c) {
   const Address top = table.At("tops", c, pointer);
   const Address slots = array + target.layout().structure("BinArray").bytes;
   const uint64_t objects = (top - slots) / pointer;
-  return objects > target.layout().constant("max_bin_objects") ? 0 : objects;
+  const uint64_t most = target.layout().constant("max_bin_objects");
+  if (most > kMostBinObjects) throw BadImage("the process's library has bins that are too large");
+  return objects > most ? 0 : objects;
 }
 
 }  // namespace cli

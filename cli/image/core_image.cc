@@ -16,6 +16,7 @@
 #include <set>
 #include <utility>
 
+#include "image/memory_room.h"
 #include "image/open_file.h"
 
 namespace cli {
@@ -23,6 +24,22 @@ namespace {
 
 constexpr unsigned char kByteOrder =
     std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
+
+// The parser needs at most so many bytes for each byte of a note.
+constexpr uint64_t kJsonBytes = 32;
+// No process has more mappings, and no core more segments.
+constexpr size_t kMostHeaders = size_t{1} << 21;
+
+// Returns how many sections the file claims to have. libelf allocates memory for each.
+template <typename FileHeader, typename Section>
+uint64_t SectionsOf(int file) {
+  FileHeader header;
+  Section first;
+  if (pread(file, &header, sizeof(header), 0) != sizeof(header)) return 0;
+  if (header.e_shnum != 0 || header.e_shoff == 0) return header.e_shnum;
+  const auto at = static_cast<off_t>(header.e_shoff);
+  return pread(file, &first, sizeof(first), at) == sizeof(first) ? first.sh_size : 0;
+}
 
 // The mapping of a file with that address, or null.
 const Mapping* FileAt(const std::vector<Mapping>& files, Address address) {
@@ -56,6 +73,14 @@ CoreImage::CoreImage(const std::string& path, FileSearch files)
 CoreImage::~CoreImage() { close(file_); }
 
 void CoreImage::ReadHeaders() {
+  unsigned char identity[EI_NIDENT] = {};
+  if (pread(file_, identity, sizeof(identity), 0) == sizeof(identity) &&
+      memcmp(identity, ELFMAG, SELFMAG) == 0 && identity[EI_DATA] != kByteOrder) {
+    throw Failure(fmt::format("{} is of a machine with another order of bytes", path_));
+  }
+  RequireCount(identity[EI_CLASS] == ELFCLASS64 ? SectionsOf<Elf64_Ehdr, Elf64_Shdr>(file_)
+                                                : SectionsOf<Elf32_Ehdr, Elf32_Shdr>(file_),
+               "section");
   elf_version(EV_CURRENT);
   const std::unique_ptr<Elf, int (*)(Elf*)> elf(elf_begin(file_, ELF_C_READ, nullptr), &elf_end);
   GElf_Ehdr header;
@@ -66,17 +91,21 @@ void CoreImage::ReadHeaders() {
   if (header.e_type != ET_CORE) {
     throw Failure(fmt::format("{} is a program or a library, not a core file", path_));
   }
-  if (header.e_ident[EI_DATA] != kByteOrder) {
-    throw Failure(fmt::format("{} is of a machine with another order of bytes", path_));
-  }
   size_t count = 0;
   if (elf_getphdrnum(elf.get(), &count) != 0 || count == 0 ||
       (header.e_phnum != PN_XNUM && count < header.e_phnum)) {
     throw Failure(
         fmt::format("incomplete: {} ends within its headers, after {} bytes", path_, file_bytes_));
   }
+  RequireCount(count, "program");
+  RequireRoom(count * (sizeof(GElf_Phdr) + sizeof(Segment) + sizeof(Mapping)), "reading " + path_);
   ReadSegments(elf.get(), count);
   ReadNotes(elf.get());
+}
+
+void CoreImage::RequireCount(uint64_t count, const char* what) const {
+  if (count <= kMostHeaders) return;
+  throw Failure(fmt::format("{} claims to have {} {} headers: it is damaged", path_, count, what));
 }
 
 void CoreImage::ReadSegments(Elf* elf, size_t count) {
@@ -115,6 +144,7 @@ void CoreImage::ReadNotes(Elf* elf) {
   threads_ = std::move(notes.threads);
   if (!notes.snapshot.empty()) {
     is_snapshot_ = true;
+    RequireRoom(notes.snapshot.size() * kJsonBytes, "reading " + path_);
     facts_ = ParseSnapshot(notes.snapshot);
     info_ = facts_.info;
     time_ns_ = facts_.time_ns;

@@ -80,6 +80,8 @@ class CoreImage : public Image {
   };
 
   void ReadHeaders();
+  // Throws Failure if no file has so many headers.
+  void RequireCount(uint64_t count, const char* what) const;
   // `count` is the number of program headers.
   void ReadSegments(Elf* elf, size_t count);
   void ReadNotes(Elf* elf);

@@ -25,6 +25,10 @@ constexpr char kNoteName[] = "TCMalloc";
 // Upper bounds: no file has more.
 constexpr size_t kMaxProgramHeaders = 256;
 constexpr size_t kMaxNoteBytes = size_t{1} << 20;
+// The most bytes of headers and notes that are read of one process: 65,000 files have fewer.
+constexpr size_t kMostHeadBytes = size_t{64} << 20;
+// A note that leads to no root counts as so many bytes, which take as long to read.
+constexpr size_t kFailedRootBytes = 4096;
 // The most memory that is searched for the magic: the variables of the largest programs have fewer
 // bytes.
 constexpr Address kMostSearchedBytes = Address{256} << 20;
@@ -76,9 +80,22 @@ std::optional<Root> RootAt(Image& image, Address address) {
 
 namespace {
 
+// How many bytes of headers and notes may still be read of the process.
+class Budget {
+ public:
+  // False when there are not so many.
+  bool Take(size_t bytes) {
+    left_ -= std::min(left_, bytes);
+    return left_ > 0;
+  }
+
+ private:
+  size_t left_ = kMostHeadBytes;
+};
+
 // Returns the root to which a note in [start, start + bytes) leads.
-std::optional<Root> RootFromNotes(Image& image, Address start, size_t bytes) {
-  if (bytes > kMaxNoteBytes) return std::nullopt;
+std::optional<Root> RootFromNotes(Image& image, Address start, size_t bytes, Budget* budget) {
+  if (bytes > kMaxNoteBytes || !budget->Take(bytes)) return std::nullopt;
   std::vector<char> notes(bytes);
   if (!image.Read(start, notes.data(), bytes)) return std::nullopt;
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
@@ -94,6 +111,7 @@ std::optional<Root> RootFromNotes(Image& image, Address start, size_t bytes) {
       memcpy(&distance, &notes[contents], sizeof(distance));
       const Address place = start + contents;
       if (auto root = RootAt(image, place + static_cast<Address>(int64_t{distance}))) return root;
+      if (!budget->Take(kFailedRootBytes)) return std::nullopt;
     }
     at = end;
   }
@@ -101,13 +119,14 @@ std::optional<Root> RootFromNotes(Image& image, Address start, size_t bytes) {
 }
 
 template <typename FileHeader, typename ProgramHeader>
-std::optional<Root> RootOfFile(Image& image, Address start) {
+std::optional<Root> RootOfFile(Image& image, Address start, Budget* budget) {
   FileHeader file;
   if (!image.ReadValue(start, &file) || file.e_phentsize != sizeof(ProgramHeader) ||
       file.e_phnum > kMaxProgramHeaders) {
     return std::nullopt;
   }
   std::vector<ProgramHeader> headers(file.e_phnum);
+  if (!budget->Take(headers.size() * sizeof(ProgramHeader))) return std::nullopt;
   if (!image.Read(start + file.e_phoff, headers.data(), headers.size() * sizeof(ProgramHeader))) {
     return std::nullopt;
   }
@@ -118,18 +137,21 @@ std::optional<Root> RootOfFile(Image& image, Address start) {
   }
   for (const ProgramHeader& header : headers) {
     if (header.p_type != PT_NOTE) continue;
-    if (auto root = RootFromNotes(image, base + header.p_vaddr, header.p_filesz)) return root;
+    if (auto root = RootFromNotes(image, base + header.p_vaddr, header.p_filesz, budget)) {
+      return root;
+    }
   }
   return std::nullopt;
 }
 
-std::optional<Root> RootOfFileAt(Image& image, Address start) {
+std::optional<Root> RootOfFileAt(Image& image, Address start, Budget* budget) {
   unsigned char identity[EI_NIDENT];
   if (!image.ReadValue(start, &identity) || memcmp(identity, ELFMAG, SELFMAG) != 0) {
     return std::nullopt;
   }
-  return identity[EI_CLASS] == ELFCLASS64 ? RootOfFile<Elf64_Ehdr, Elf64_Phdr>(image, start)
-                                          : RootOfFile<Elf32_Ehdr, Elf32_Phdr>(image, start);
+  return identity[EI_CLASS] == ELFCLASS64
+             ? RootOfFile<Elf64_Ehdr, Elf64_Phdr>(image, start, budget)
+             : RootOfFile<Elf32_Ehdr, Elf32_Phdr>(image, start, budget);
 }
 
 std::optional<Root> RootInPart(Image& image, Address start, Address end) {
@@ -174,9 +196,10 @@ bool HasHeap(Image& image, const Root& root) {
 std::optional<Root> FindRoot(Image& image, Search search) {
   const std::vector<Mapping> mappings = ModuleMappings(image);
   std::optional<Root> without_heap;
+  Budget budget;
   for (const Mapping& mapping : mappings) {
     if (!MayBeginFile(mapping)) continue;
-    auto root = RootOfFileAt(image, mapping.start);
+    auto root = RootOfFileAt(image, mapping.start, &budget);
     if (root.has_value() && HasHeap(image, *root)) return root;
     if (!without_heap.has_value()) without_heap = std::move(root);
   }
@@ -187,10 +210,11 @@ std::optional<Root> FindRoot(Image& image, Search search) {
 
 std::vector<Root> OtherRootsWithHeap(Image& image, const Root& root) {
   std::vector<Root> others;
+  Budget budget;
   for (const Mapping& mapping : ModuleMappings(image)) {
     if (!MayBeginFile(mapping)) continue;
     try {
-      auto other = RootOfFileAt(image, mapping.start);
+      auto other = RootOfFileAt(image, mapping.start, &budget);
       if (other.has_value() && other->address != root.address && HasHeap(image, *other)) {
         others.push_back(std::move(*other));
       }

@@ -105,6 +105,13 @@ void RequireRoom(uint64_t bytes, const std::string& what, const std::string& roo
   }
 }
 
+void GrowthCheck::Add(uint64_t bytes) {
+  unchecked_ += bytes;
+  if (unchecked_ < kUnchecked) return;
+  RequireRoom(unchecked_, what_);
+  unchecked_ = 0;
+}
+
 std::optional<uint64_t> FigureOf(std::istream& lines, const std::string& key) {
   for (std::string line; std::getline(lines, line);) {
     uint64_t kib = 0;

@@ -10,6 +10,7 @@
 #include <istream>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace cli {
 
@@ -26,6 +27,24 @@ std::optional<uint64_t> GroupRoom(const std::string& process, const std::string&
 // Throws Failure, with the remedy, if this command must not use so many more bytes: its control
 // group or the machine does not have them. `what` needs them, for the message.
 void RequireRoom(uint64_t bytes, const std::string& what, const std::string& root = "");
+
+// GrowthCheck: whether there is room for memory that grows while a target or a file is read. They
+// name how much that is, so nothing else bounds it.
+class GrowthCheck {
+ public:
+  // The memory grows by this without a check.
+  static constexpr uint64_t kUnchecked = uint64_t{16} << 20;
+
+  // `what` grows, for the message.
+  explicit GrowthCheck(std::string what) : what_(std::move(what)) {}
+
+  // Called before so many bytes are added. Throws Failure as RequireRoom.
+  void Add(uint64_t bytes);
+
+ private:
+  const std::string what_;
+  uint64_t unchecked_ = 0;  // the bytes that were added since the last check
+};
 
 // Returns the figure of the line that begins with `key`, in bytes (the line has KiB); nullopt when
 // there is no such line.

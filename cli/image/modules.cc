@@ -138,8 +138,10 @@ void ReadHeaders(Image& image, Module* module) {
     const Address end = module->bias + header.p_vaddr + header.p_memsz;
     module->end = std::max(module->end, (end + kSmallestPage - 1) / kSmallestPage * kSmallestPage);
   }
+  size_t left = kMostModuleNoteBytes;
   for (const ProgramHeader& header : headers) {
-    if (header.p_type != PT_NOTE || header.p_filesz > kMostModuleNoteBytes) continue;
+    if (header.p_type != PT_NOTE || header.p_filesz > left) continue;
+    left -= header.p_filesz;
     std::vector<char> notes(header.p_filesz);
     if (!notes.empty() && image.Read(module->bias + header.p_vaddr, notes.data(), notes.size()) &&
         module->build_id.empty()) {

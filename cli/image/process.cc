@@ -3,6 +3,9 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -173,6 +177,10 @@ std::optional<Mapping> ParseMapping(const std::string& line) {
   mapping.writable = rights[1] == 'w';
   mapping.executable = rights[2] == 'x';
   mapping.shared = rights[3] == 's';
+  unsigned major = 0;
+  unsigned minor = 0;
+  std::istringstream numbers(device);
+  if (numbers >> std::hex >> major >> dash >> minor) mapping.device = makedev(major, minor);
   std::getline(words >> std::ws, mapping.name);
   mapping.name = CleanText(mapping.name);
   return mapping;
@@ -185,6 +193,49 @@ std::vector<Mapping> ReadMappings(pid_t pid) {
     if (auto mapping = ParseMapping(line)) mappings.push_back(std::move(*mapping));
   }
   return mappings;
+}
+
+namespace {
+
+// Adds the devices of the file systems in the mount table to those that a daemon serves, and to
+// those that it does not.
+void AddDevices(const std::string& process, std::set<uint64_t>* served,
+                std::set<uint64_t>* others) {
+  std::ifstream table(fmt::format("/proc/{}/mountinfo", process));
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string id;
+    std::string parent;
+    char colon = '\0';
+    unsigned major = 0;
+    unsigned minor = 0;
+    const size_t type = line.find(" - ");
+    if (!(words >> id >> parent >> major >> colon >> minor) || type == std::string::npos) continue;
+    (line.compare(type + 3, 4, "fuse") == 0 ? served : others)->insert(makedev(major, minor));
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<Address, Address>> ServedRanges(pid_t pid,
+                                                      const std::vector<Mapping>& mappings) {
+  std::set<uint64_t> served;
+  std::set<uint64_t> others = {0};
+  AddDevices("self", &served, &others);
+  AddDevices(std::to_string(pid), &served, &others);
+  // Shared anonymous memory is in a file system that is not mounted anywhere.
+  struct stat shared = {};
+  const int file = memfd_create("device", MFD_CLOEXEC);
+  if (fstat(file, &shared) == 0) others.insert(shared.st_dev);
+  close(file);
+  std::vector<std::pair<Address, Address>> ranges;
+  for (const Mapping& mapping : mappings) {
+    const bool is_unknown = major(mapping.device) == 0 && !others.contains(mapping.device);
+    if (served.contains(mapping.device) || is_unknown) {
+      ranges.emplace_back(mapping.start, mapping.end);
+    }
+  }
+  return ranges;
 }
 
 std::string OtherAllocator(const std::vector<Mapping>& mappings) {

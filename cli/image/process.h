@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "image/image.h"
@@ -65,6 +66,12 @@ bool HasSeccompFilter(pid_t pid, pid_t thread);
 std::optional<Mapping> ParseMapping(const std::string& line);
 // Returns the mappings; empty when they are not readable.
 std::vector<Mapping> ReadMappings(pid_t pid);
+
+// Returns the mappings of files that a daemon may serve (FUSE): of file systems of that type, and
+// of unknown ones, which are not mounted any more. A read of a page that is not in memory may wait
+// for ever, and not even SIGKILL ends it.
+std::vector<std::pair<Address, Address>> ServedRanges(pid_t pid,
+                                                      const std::vector<Mapping>& mappings);
 
 // The allocator of a process that does not run on this library, by the names of its mapped files.
 std::string OtherAllocator(const std::vector<Mapping>& mappings);

@@ -17,7 +17,6 @@
 #include <string>
 #include <utility>
 
-#include "image/memory_room.h"
 #include "image/process.h"
 #include "image/resident.h"
 
@@ -46,11 +45,31 @@ LiveImage::LiveImage(pid_t pid) : pid_(pid), thread_(ThreadWithMemory(pid)) {
   memory_ = open(fmt::format("/proc/{}/mem", thread_).c_str(), O_RDONLY | O_CLOEXEC);
   if (memory_ < 0) throw Failure(ExplainDenial(pid, errno));
   clock_offset_ms_ = ClockOffsetMs(std::to_string(pid)) - ClockOffsetMs("self");
+  static_cast<void>(Mappings());
 }
 
 LiveImage::~LiveImage() { close(memory_); }
 
+bool LiveImage::MayRead(Address address, size_t bytes) {
+  for (const auto& [start, end] : served_) {
+    const Address first = std::max(start, address);
+    const Address last = std::min(end, address + bytes);
+    if (first >= last) continue;
+    const uint64_t begin = first / kPageBytes;
+    uint64_t missing = (last - 1) / kPageBytes + 1 - begin;
+    try {
+      for (const PageRun& run : OpenTouchedPages(thread_)(begin, begin + missing)) {
+        missing -= run.pages;
+      }
+    } catch (const Failure&) {
+    }
+    if (missing > 0) return false;
+  }
+  return true;
+}
+
 bool LiveImage::Read(Address address, void* out, size_t bytes) {
+  if (!MayRead(address, bytes)) return false;
   char* next = static_cast<char*>(out);
   // A read may end at the border of two mappings.
   while (bytes > 0) {
@@ -67,6 +86,7 @@ bool LiveImage::Read(Address address, void* out, size_t bytes) {
 }
 
 bool LiveImage::ReadMuch(Address address, void* out, size_t bytes) {
+  if (!MayRead(address, bytes)) return false;
   char* next = static_cast<char*>(out);
   while (bytes > 0) {
     const ssize_t n = pread(memory_, next, bytes, static_cast<off_t>(address));
@@ -78,7 +98,11 @@ bool LiveImage::ReadMuch(Address address, void* out, size_t bytes) {
   return true;
 }
 
-std::vector<Mapping> LiveImage::Mappings() { return ReadMappings(thread_); }
+std::vector<Mapping> LiveImage::Mappings() {
+  std::vector<Mapping> mappings = ReadMappings(thread_);
+  served_ = ServedRanges(thread_, mappings);
+  return mappings;
+}
 
 std::vector<std::pair<Address, Address>> LiveImage::PartsInMemory(Address start, Address end) {
   std::vector<std::pair<Address, Address>> parts;
@@ -188,11 +212,10 @@ CopiedImage::Block* CopiedImage::BlockAt(Address start) {
   last_ = nullptr;
   const auto found = blocks_.find(start);
   if (found != blocks_.end()) return last_ = &found->second;
-  if (bytes() >= kMaxBytes) throw BadImage("the heap's records take more than 8 GiB");
-  if (bytes() >= checked_bytes_) {
-    checked_bytes_ = bytes() + kUnchecked;
-    RequireRoom(kUnchecked, "the next part of the copy");
+  if (bytes() >= max_bytes_) {
+    throw BadImage(fmt::format("the heap's records take more than {} GiB", max_bytes_ >> 30));
   }
+  growth_.Add(block_bytes_);
   Block block;
   if (!Fill(start, &block)) return nullptr;
   complete_ = false;

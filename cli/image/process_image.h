@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "image/image.h"
+#include "image/memory_room.h"
 #include "image/mirror.h"
 #include "image/resident.h"
 
@@ -44,10 +45,15 @@ class LiveImage : public Image {
   pid_t pid() const { return pid_; }
 
  private:
+  // False if a read might wait for ever.
+  bool MayRead(Address address, size_t bytes);
+
   const pid_t pid_;
   // A thread of the process that has not ended.
   const pid_t thread_;
-  int memory_ = -1;              // /proc/PID/mem
+  int memory_ = -1;  // /proc/PID/mem
+  // See ServedRanges; as of the last call of Mappings().
+  std::vector<std::pair<Address, Address>> served_;
   int64_t clock_offset_ms_ = 0;  // how far the process's monotonic clocks are ahead of this
                                  // process's
 };
@@ -73,13 +79,11 @@ class CopiedImage : public Image {
   // The sizes of blocks: for records that are adjacent, and for scattered ones.
   static constexpr size_t kBlock = size_t{64} << 10;
   static constexpr size_t kSmallBlock = size_t{16} << 10;
-  // The most bytes of a copy: a damaged target may make the reader follow pointers everywhere.
+  // The most bytes of records: a damaged target may make the reader follow pointers everywhere.
   static constexpr size_t kMaxBytes = size_t{8} << 30;
-  // The copy grows by this without a check whether there is room for more.
-  static constexpr size_t kUnchecked = size_t{16} << 20;
 
-  explicit CopiedImage(Image& source, size_t block_bytes = kBlock)
-      : source_(source), block_bytes_(block_bytes) {}
+  explicit CopiedImage(Image& source, size_t block_bytes = kBlock, size_t max_bytes = kMaxBytes)
+      : source_(source), block_bytes_(block_bytes), max_bytes_(max_bytes) {}
 
   // Sets the guards that Refresh() checks, and the order in which it copies. Called before the
   // target is stopped.
@@ -112,6 +116,7 @@ class CopiedImage : public Image {
 
   Image& source_;
   const size_t block_bytes_;
+  const size_t max_bytes_;
   std::map<Address, Block> blocks_;
   std::vector<Guard> guards_;
   std::vector<ThreadRegisters> threads_;
@@ -124,7 +129,7 @@ class CopiedImage : public Image {
   Address last_start_ = 0;
   Block* last_ = nullptr;
   bool complete_ = false;
-  size_t checked_bytes_ = kUnchecked;  // at this size it is checked whether there is room for more
+  GrowthCheck growth_{"the next part of the copy"};
 };
 
 // ForkedImage reads the memory of a process from a fork of it (ForkedCopy). A fork lacks memory

@@ -69,9 +69,13 @@ void CheckOrder(bool in_order) {
   if (!in_order) throw BadImage("the snapshot's note is damaged: it is not in order");
 }
 
+// The levels of a note: the facts, their lists, the elements, and the values of these.
+constexpr int kDeepest = 3;
+
 // The parser calls it for each part of the note. A note has only whole numbers; to convert another
 // one that is out of range would be undefined.
-bool RequireWholeNumbers(int, Json::parse_event_t event, Json& part) {
+bool RequireNote(int depth, Json::parse_event_t event, Json& part) {
+  if (depth > kDeepest) throw BadImage("the snapshot's note is damaged: it is too deep");
   if (event == Json::parse_event_t::value && part.is_number_float()) {
     throw BadImage("the snapshot's note is damaged: a number is not a whole one");
   }
@@ -114,7 +118,7 @@ std::string SnapshotText(const SnapshotFacts& facts) {
 
 SnapshotFacts ParseSnapshot(const std::string& text) {
   try {
-    const Json json = Json::parse(text, &RequireWholeNumbers);
+    const Json json = Json::parse(text, &RequireNote);
     if (json.at("format") != kSnapshotFormat) {
       throw BadImage("the snapshot is of another version: use the command of that version");
     }

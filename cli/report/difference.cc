@@ -221,14 +221,20 @@ std::string TextOf(const Json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+// Returns the JSON without what is nested too deeply: to print that would overflow the stack.
+Json ParsedReport(const std::string& text) {
+  return Json::parse(
+      text, [](int depth, Json::parse_event_t, Json&) { return depth <= 2 * kDeepest; }, false);
+}
+
 // False when it is not JSON.
 bool ParseJson(const std::string& contents, Figures* figures) {
-  Json json = Json::parse(contents, nullptr, false);
+  Json json = ParsedReport(contents);
   if (json.is_discarded()) {
     // The contents are lines of JSON; the last complete one counts.
     std::istringstream lines(contents);
     for (std::string line; std::getline(lines, line);) {
-      if (Json parsed = Json::parse(line, nullptr, false); parsed.is_object()) json = parsed;
+      if (Json parsed = ParsedReport(line); parsed.is_object()) json = parsed;
     }
   }
   if (json.is_array()) json = Json{{"processes", json}};

@@ -15,6 +15,7 @@
 
 #include "formats/profiles/profile_writers.h"
 #include "image/image.h"
+#include "image/memory_room.h"
 #include "image/text.h"
 
 namespace cli {
@@ -201,9 +202,18 @@ std::string Gzip(const std::string& text) {
 
 namespace {
 
-constexpr size_t kMostProfileBytes = size_t{1} << 30;
+// A profile of a heap is far smaller.
+constexpr size_t kMostProfileBytes = size_t{256} << 20;
+// What its reader needs at most for each byte of the profile, besides the text of the stacks.
+constexpr size_t kReaderBytes = 32;
 
-// Returns nullopt when it is damaged, or too large.
+[[noreturn]] void TooLarge(const char* what, size_t bytes) {
+  throw Failure(
+      fmt::format("the profile {} more than {}: compare such profiles with 'pprof -diff_base'",
+                  what, MiB(bytes)));
+}
+
+// Returns nullopt when it is damaged. Throws Failure when it is too large.
 std::optional<std::string> Decompressed(const std::string& contents) {
   if (!contents.starts_with("\x1f\x8b")) return contents;
   z_stream stream = {};
@@ -213,7 +223,7 @@ std::optional<std::string> Decompressed(const std::string& contents) {
   stream.avail_in = static_cast<uInt>(contents.size());
   std::string out;
   int result = Z_OK;
-  while (result == Z_OK && out.size() < kMostProfileBytes) {
+  while (result == Z_OK && out.size() <= kMostProfileBytes) {
     char buffer[1 << 16];
     stream.next_out = reinterpret_cast<Bytef*>(buffer);
     stream.avail_out = sizeof(buffer);
@@ -221,6 +231,7 @@ std::optional<std::string> Decompressed(const std::string& contents) {
     out.append(buffer, sizeof(buffer) - stream.avail_out);
   }
   inflateEnd(&stream);
+  if (out.size() > kMostProfileBytes) TooLarge("unpacks to", kMostProfileBytes);
   return result == Z_STREAM_END ? std::optional(out) : std::nullopt;
 }
 
@@ -335,6 +346,7 @@ class PprofReader {
     }
     if (value == units_.size()) return std::nullopt;
     std::map<std::string, double> stacks;
+    size_t bytes = 0;
     for (const std::string_view sample : samples_) {
       std::vector<uint64_t> locations;
       std::vector<uint64_t> values;
@@ -343,7 +355,10 @@ class PprofReader {
         if (message.field() == sample_field::kValue) message.AddNumbers(&values);
       }
       if (value >= values.size()) continue;
-      stacks[StackOf(locations)] += static_cast<double>(static_cast<int64_t>(values[value]));
+      const auto [stack, is_new] =
+          stacks.try_emplace(StackOf(locations, kMostProfileBytes - bytes));
+      if (is_new) bytes += stack->first.size();
+      stack->second += static_cast<double>(static_cast<int64_t>(values[value]));
     }
     return stacks;
   }
@@ -379,24 +394,27 @@ class PprofReader {
     return index < strings_.size() ? strings_[index] : std::string_view();
   }
 
-  static void AddFrame(const std::string& name, std::string* stack) {
+  static void AddFrame(const std::string& name, size_t most, std::string* stack) {
+    if (stack->size() + name.size() >= most) TooLarge("has stacks of", kMostProfileBytes);
     if (!stack->empty()) *stack += ';';
     *stack += name;
   }
 
-  // `ids` are innermost first.
-  std::string StackOf(const std::vector<uint64_t>& ids) const {
+  // `ids` are innermost first. Throws Failure when the text is longer than `most`.
+  std::string StackOf(const std::vector<uint64_t>& ids, size_t most) const {
     std::string stack;
     for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
       const auto found = locations_.find(*id);
       if (found == locations_.end()) continue;
       const Location& location = found->second;
-      if (location.functions.empty()) AddFrame(fmt::format("{:#x}", location.address), &stack);
+      if (location.functions.empty())
+        AddFrame(fmt::format("{:#x}", location.address), most, &stack);
       for (auto at = location.functions.rbegin(); at != location.functions.rend(); ++at) {
         const auto function = functions_.find(*at);
         const std::string_view name =
             function == functions_.end() ? std::string_view() : Text(function->second);
-        AddFrame(name.empty() ? fmt::format("{:#x}", location.address) : CleanText(name), &stack);
+        AddFrame(name.empty() ? fmt::format("{:#x}", location.address) : CleanText(name), most,
+                 &stack);
       }
     }
     return stack.empty() ? "(no stack)" : stack;
@@ -413,6 +431,7 @@ class PprofReader {
 
 std::optional<std::map<std::string, double>> ReadPprof(const std::string& contents) {
   const std::optional<std::string> bytes = Decompressed(contents);
+  if (bytes.has_value()) RequireRoom(bytes->size() * kReaderBytes, "reading the profile");
   PprofReader reader;
   if (!bytes.has_value() || !reader.Read(*bytes)) return std::nullopt;
   return reader.Stacks();

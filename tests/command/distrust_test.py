@@ -17,8 +17,8 @@ import tempfile
 import threading
 import zlib
 
-from harness import (DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, PENDING, Process, Skipped, Target, children_of, clean_environment,
-                     gcore, namespace, needs, needs_root, new_folder, run_test, wait_until)
+from harness import (DAMAGED, INCOMPLETE, LEAKS, OTHER_MALLOC, PENDING, TIMEOUT_S, Process, Skipped, Target, children_of,
+                     clean_environment, gcore, namespace, needs, needs_root, new_folder, run_test, state_of, wait_until)
 
 HERE = pathlib.Path(__file__).resolve().parent
 SAMPLED = {"TCMALLOC_SAMPLE_PARAMETER": "65536"}
@@ -230,6 +230,20 @@ def test_hostile(test):
     with Process(test.library, *prefix, test.program, "names", **SAMPLED) as process:
         inner, = children_of(process.pid)
         ask_everything(test, inner, "namespaces")
+
+
+def test_served(test):
+    """A process whose memory cannot be read for ever: the lists go on, the others end on Ctrl-C."""
+    with Process("linked", test.program, "served") as process:
+        if process.said:
+            raise Skipped("the kernel allows no userfaultfd")
+        test.ask("top", "--once")
+        test.expect(f"process {process.pid} does not answer" in test.ask("ps").stdout, "ps names it")
+        for arguments in (("stats", process.pid), ("timeline", process.pid), ("flush", process.pid)):
+            with subprocess.Popen([test.command, *map(str, arguments)], env=clean_environment()) as command:
+                wait_until(lambda pid=command.pid: state_of(pid) == "D", "it reads")
+                command.send_signal(signal.SIGINT)
+                test.expect_equal(command.wait(TIMEOUT_S), -signal.SIGINT, f"{arguments} ends")
 
 
 def test_others(test):

@@ -4,16 +4,21 @@
 //   hostile changes    a thread maps and unmaps memory all the time
 //   hostile mappings   20,000 mappings of one page
 //   hostile modules    2,000 mappings that claim to be the start of an ELF file
+//   hostile served     a file with code whose pages a userfaultfd serves, and nobody answers; says
+//                      "none" before where the kernel forbids that
 // Each says "ready" and waits for the end of its input.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef PR_SET_VMA
@@ -72,6 +77,20 @@ static void MapMany(int n, int file, const char* head, size_t bytes) {
   }
 }
 
+static void MapServed(void) {
+  const int server = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+  struct uffdio_api api = {.api = UFFD_API};
+  const int file = memfd_create("served", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, kPage) != 0) exit(1);
+  char* const memory = mmap(NULL, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+  struct uffdio_register range = {.range = {(uintptr_t)memory, kPage},
+                                  .mode = UFFDIO_REGISTER_MODE_MISSING};
+  if (server < 0 || ioctl(server, UFFDIO_API, &api) != 0 ||
+      ioctl(server, UFFDIO_REGISTER, &range) != 0) {
+    puts("none");
+  }
+}
+
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "";
   for (int i = 0; i < 1000; ++i) kept[i] = malloc((size_t)i * 100);
@@ -96,6 +115,8 @@ int main(int argc, char** argv) {
     if (self < 0 || read(self, head, sizeof(head)) != (ssize_t)sizeof(head)) return 1;
     MapMany(kManyModules, file, head, sizeof(head));
     unlink(path);
+  } else if (strcmp(what, "served") == 0) {
+    MapServed();
   } else {
     return 2;
   }

@@ -147,6 +147,44 @@ TEST(SparseCoreTest, HolesAreNotRead) {
   EXPECT_EQ(byte, 'b');
 }
 
+// A file may have a header that claims more headers than any core has, in a hole.
+TEST(SparseCoreTest, TooManyHeaders) {
+  Core core;
+  core.Add(0x10000, "a");
+  std::string text = core.Text();
+  Elf64_Ehdr header;
+  memcpy(&header, text.data(), sizeof(header));
+  header.e_phnum = PN_XNUM;
+  header.e_shnum = 1;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shoff = sizeof(header);
+  header.e_phoff = sizeof(header) + sizeof(Elf64_Shdr);
+  const Elf64_Shdr first = {.sh_size = 3'000'000, .sh_info = 3'000'000};
+  for (const char* const what : {"program", "section"}) {
+    text.assign(reinterpret_cast<const char*>(&header), sizeof(header));
+    text.append(reinterpret_cast<const char*>(&first), sizeof(first));
+    const MemoryFile file(text);
+    file.Extend(uint64_t{1} << 30, "end");
+    try {
+      const CoreImage image(file.path());
+      ADD_FAILURE() << what;
+    } catch (const Failure& failure) {
+      EXPECT_NE(std::string(failure.what()).find(what), std::string::npos) << failure.what();
+    }
+    header.e_phnum = 1;
+    header.e_shnum = 0;
+  }
+}
+
+TEST(SnapshotTest, TooDeep) {
+  EXPECT_THROW(ParseSnapshot(std::string(100, '[')), BadImage);
+  try {
+    static_cast<void>(ParseSnapshot(R"({"format":1,"pages":[[[[1]]]]})"));
+  } catch (const BadImage& error) {
+    EXPECT_NE(std::string(error.what()).find("too deep"), std::string::npos) << error.what();
+  }
+}
+
 TEST(SnapshotTest, EachNumberIsWhole) {
   const std::string text = SnapshotText({});
   static_cast<void>(ParseSnapshot(text));

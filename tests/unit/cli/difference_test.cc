@@ -18,6 +18,8 @@ TEST(DifferenceTest, AnythingElseIsRefused) {
   std::string deep = "1";
   for (int i = 0; i < 2000; ++i) deep = "{\"a\":" + deep + "}";
   EXPECT_TRUE(ParseFigures(deep, "file").bytes.empty());
+  deep = R"({"x":[{"name":)" + std::string(300'000, '[') + std::string(300'000, ']');
+  EXPECT_EQ(ParseFigures(deep + R"(,"bytes":1}]})", "file").bytes.size(), 1u);
   EXPECT_TRUE(
       ParseFigures(R"({"size_classes":[{"object_size_bytes":"x"},3,[]]})", "f").bytes.empty());
 }

@@ -3,6 +3,7 @@
 // tests/command/distrust_test.py has a process with a sparse file.
 #include "image/find_root.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -68,6 +69,19 @@ class TargetWithMappings : public Image {
     return std::any_of(reads_.begin(), reads_.end(), [start, end](const auto& read) {
       return read.first < end && start < read.second;
     });
+  }
+  // Puts the head of a file with 256 segments of notes at the address.
+  void PutFileOfNotes(Address address) {
+    Elf64_Ehdr file = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64}};
+    file.e_phoff = sizeof(file);
+    file.e_phentsize = sizeof(Elf64_Phdr);
+    file.e_phnum = 256;
+    const Elf64_Phdr notes = {.p_type = PT_NOTE, .p_filesz = 1 << 20};
+    root_ = {reinterpret_cast<const char*>(&file), sizeof(file)};
+    for (int i = 0; i < file.e_phnum; ++i) {
+      root_.append(reinterpret_cast<const char*>(&notes), sizeof(notes));
+    }
+    root_at_ = address;
   }
   Address bytes_read() const {
     Address sum = 0;
@@ -140,6 +154,17 @@ TEST(FindRootTest, HasABound) {
   target.Add(Variables(0x20000, kEnd, "/bin/program"), {{0x20000, kEnd}});
   EXPECT_FALSE(FindRoot(target).has_value());
   EXPECT_LT(target.bytes_read(), Address{1} << 30);
+}
+
+TEST(FindRootTest, ReadsFewNotes) {
+  TargetWithMappings target;
+  target.Add(Code(0x10000, "/bin/program"), {});
+  target.PutFileOfNotes(0x10000);
+  EXPECT_FALSE(FindRoot(target, Search::kNotes).has_value());
+  EXPECT_LT(target.bytes_read(), Address{80} << 20);
+  const Address before = target.bytes_read();
+  static_cast<void>(ReadModules(target));
+  EXPECT_LT(target.bytes_read() - before, Address{1} << 20);
 }
 
 // The code may be in other memory: of hugepages, or left out of a core.

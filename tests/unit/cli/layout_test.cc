@@ -27,6 +27,7 @@ TEST(LayoutTest, RejectsWhatIsNotWellFormed) {
     Layout layout;
     EXPECT_THROW(layout.Parse(text), BadImage) << text;
   }
+  EXPECT_THROW(Layout().Parse("=" + std::string(1000, 'a') + " 1\n"), BadImage);
 }
 
 constexpr Address kAt = 0x10000;
@@ -68,6 +69,15 @@ TEST(RecordTest, FindsLocksAndChangesInAllParts) {
     EXPECT_EQ(guard.address, 0x20000 + (guard.bytes == 4 ? 0 : 4 + 4 * moving++));
   }
   EXPECT_EQ(found, "S.lock=5 P.moving=0 P.moving=7 P.moving=0 ");
+}
+
+TEST(RecordTest, NoHeapHasSoManyGuards) {
+  FakeImage image;
+  const Root root =
+      PutLayout(&image, "S 40000\n p 0 40000 P\nP 1\n a 0 1 Lock\n b 0 1 Lock\n c 0 1 Lock\n", 8);
+  image.Put(0x20000, std::string(40000, '\0'));
+  std::vector<Guard> guards;
+  EXPECT_THROW(Target(image, root).Load("S", 0x20000).AddGuards(&guards), BadImage);
 }
 
 }  // namespace

@@ -126,6 +126,20 @@ TEST(HeapObjectsTest, TheMiddleOfALargeObjectTakesFewReads) {
   tc_free(object);
 }
 
+TEST(HeapObjectsTest, RefusesBinsOfMillions) {
+  const Objects objects;
+  LiveImage image(getpid());
+  Root root = *RootAt(image, reinterpret_cast<Address>(tcmalloc_introspection));
+  std::string table(root.layout_bytes, '\0');
+  ASSERT_TRUE(image.Read(root.layout, table.data(), table.size()));
+  const size_t at = table.find("=max_bin_objects ");
+  ASSERT_NE(at, std::string::npos);
+  table.insert(table.find('\n', at), "00000");
+  root.layout = reinterpret_cast<Address>(table.data());
+  root.layout_bytes = table.size();
+  EXPECT_THROW(HeapObjects(Target(image, root)), BadImage);
+}
+
 // A page that stops being shared is a new page: reading a fork would double the memory.
 TEST(LiveImageTest, PagesOfAForkStayShared) {
   alignas(4096) static char page[4096];
@@ -139,6 +153,18 @@ TEST(LiveImageTest, PagesOfAForkStayShared) {
   EXPECT_TRUE(runs.size() == 1 && runs[0].possible) << "the page is the child's alone";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
+}
+
+TEST(CopiedImageTest, HasABound) {
+  FakeImage source;
+  source.Put(0x10000, std::string(0x40000, 'a'));
+  CopiedImage copy(source, 0x1000, 0x20000);
+  std::string text(0x20000, '\0');
+  EXPECT_TRUE(copy.Read(0x10000, text.data(), text.size()));
+  EXPECT_THROW(static_cast<void>(copy.Read(0x30000, text.data(), 1)), BadImage);
+  CopiedImage larger(source, 0x1000, 0x40000);
+  EXPECT_TRUE(larger.Read(0x10000, text.data(), text.size()));
+  EXPECT_TRUE(larger.Read(0x30000, text.data(), text.size()));
 }
 
 TEST(CopiedImageTest, CopiesNoFurtherThanASetGuard) {

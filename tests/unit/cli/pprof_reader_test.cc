@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "image/image.h"
 #include "report/profile_formats.h"
 
 namespace cli {
@@ -59,6 +60,16 @@ TEST(PprofReaderTest, RefusesOtherFiles) {
   }
   const std::string whole = Gzip(ExampleProfile(1));
   EXPECT_EQ(ReadPprof(whole.substr(0, whole.size() / 2)), std::nullopt);
+}
+
+// A kilobyte of such a file would need gigabytes: a stack with one long name many times.
+TEST(PprofReaderTest, LongStacksOfASmallFile) {
+  std::string profile = TextField(1, NumberField(2, 1)) + TextField(6, "") + TextField(6, "bytes");
+  profile += TextField(6, std::string(1 << 20, 'a'));
+  profile += TextField(5, NumberField(1, 1) + NumberField(2, 2));
+  profile += TextField(4, NumberField(1, 1) + TextField(4, NumberField(1, 1)));
+  profile += TextField(2, TextField(1, std::string(300, '\1')) + TextField(2, VarintOf(5)));
+  EXPECT_THROW(ReadPprof(Gzip(profile)), Failure);
 }
 
 TEST(PprofReaderTest, DamageDoesNoHarm) {

@@ -2,9 +2,18 @@
 #include "image/process.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "commands/open_process.h"
 
 namespace cli {
 namespace {
@@ -24,6 +33,32 @@ TEST(ProcessTest, NamesOtherAllocators) {
   EXPECT_EQ(OtherAllocator({{.name = "/usr/lib/ld-linux-x86-64.so.2"}, {.name = "/lib/libc.so.6"}}),
             "glibc's malloc");
   EXPECT_TRUE(OtherAllocator(with("/opt/libtcmalloc.so.4")).starts_with("another TCMalloc"));
+}
+
+TEST(ServedRangesTest, FileSystemsThatAreNotMounted) {
+  EXPECT_EQ(ParseMapping("1000-2000 r-xp 00000000 fe:1a 77 /lib/a")->device, makedev(0xfe, 0x1a));
+  struct stat shared = {};
+  const int file = memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(fstat(file, &shared), 0);
+  close(file);
+  const std::vector<Mapping> mappings = {{.start = 1, .end = 2},
+                                         {.start = 2, .end = 3, .device = makedev(0, 0xfffff)},
+                                         {.start = 3, .end = 4, .device = makedev(8, 0xfffff)},
+                                         {.start = 4, .end = 5, .device = shared.st_dev}};
+  const std::vector<std::pair<Address, Address>> expected = {{2, 3}};
+  EXPECT_EQ(ServedRanges(getpid(), mappings), expected);
+}
+
+TEST(InterruptWatchTest, TheSecondSignalEndsTheProgram) {
+  const auto twice = [] {
+    InterruptWatch watch;
+    kill(getpid(), SIGINT);
+    const auto later = std::chrono::steady_clock::now() + std::chrono::hours(1);
+    if (watch.WaitUntil(later) || !InterruptWatch::interrupted()) _exit(1);
+    kill(getpid(), SIGINT);
+    for (;;) pause();
+  };
+  EXPECT_EXIT(twice(), testing::KilledBySignal(SIGINT), "");
 }
 
 }  // namespace
