@@ -17,8 +17,8 @@
 #include "commands/read_profile.h"
 #include "heap/debug_objects.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "report/damage_report.h"
-#include "report/profile_report.h"
 #include "report/statistics_report.h"
 
 namespace cli {

@@ -16,9 +16,9 @@
 #include "image/memory_room.h"
 #include "image/resident.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "image/worker.h"
 #include "report/leak_report.h"
-#include "report/profile_report.h"
 #include "report/statistics_report.h"
 #include "report/table.h"
 

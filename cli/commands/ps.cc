@@ -13,6 +13,7 @@
 #include "commands/open_process.h"
 #include "heap/statistics.h"
 #include "image/process_image.h"
+#include "image/text.h"
 #include "report/setting_text.h"
 #include "report/statistics_report.h"
 #include "report/table.h"
@@ -106,7 +107,7 @@ int Ps(const PsOptions& options) {
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const ProcessRow& row : rows) json.push_back(JsonOf(row));
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", DumpJson(json));
     return kSuccess;
   }
   fmt::print("{:>8} {:>11} {:>11} {:>11}  {:<16} {}\n", "PID", "RESIDENT", "IN USE", "OVERHEAD",

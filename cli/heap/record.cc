@@ -17,8 +17,7 @@ constexpr size_t kMaxStructure = size_t{64} << 20;
 constexpr size_t kMaxStructures = 256;
 
 [[noreturn]] void Malformed(std::string_view line) {
-  throw BadImage(
-      fmt::format("the process's field table has a malformed line: '{}'", CleanText(line)));
+  throw BadImage(fmt::format("the process's field table has a malformed line: '{}'", line));
 }
 
 // Removes and returns the first word.
@@ -52,7 +51,8 @@ void Layout::Parse(std::string_view text) {
   Structure* current = nullptr;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
+    const std::string clean = CleanText(text.substr(0, end));
+    const std::string_view line = clean;
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     if (line.empty()) Malformed(line);
     std::string_view rest = line;

@@ -16,6 +16,8 @@
 #include <set>
 #include <utility>
 
+#include "image/text.h"
+
 namespace cli {
 namespace {
 
@@ -35,14 +37,14 @@ const Mapping* FileAt(const std::vector<Mapping>& files, Address address) {
 }  // namespace
 
 CoreImage::CoreImage(const std::string& path, FileSearch files)
-    : path_(path), files_(std::move(files)) {
+    : path_(CleanText(path)), files_(std::move(files)) {
   // An open of a pipe would wait.
   file_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (file_ < 0) throw Failure(fmt::format("cannot read {}: {}", path, strerror(errno)));
+  if (file_ < 0) throw Failure(fmt::format("cannot read {}: {}", path_, strerror(errno)));
   try {
     struct stat status = {};
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      throw Failure(fmt::format("{} is neither a process nor a core file", path));
+      throw Failure(fmt::format("{} is neither a process nor a core file", path_));
     }
     files_.SetUser({.user = status.st_uid, .group = status.st_gid});
     file_bytes_ = static_cast<uint64_t>(status.st_size);

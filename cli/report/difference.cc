@@ -197,7 +197,7 @@ class FigureCollector {
     for (const char* const key : {"name", "what", "pages", "pid"}) {
       const auto found = element.find(key);
       if (found == element.end()) continue;
-      const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+      const std::string text = found->is_string() ? found->get<std::string>() : DumpJson(*found);
       return AddObject(element, fmt::format("{}{} {}, ", prefix, array, text), depth);
     }
   }

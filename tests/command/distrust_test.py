@@ -113,6 +113,9 @@ def test_escapes(test):
         with open(program, "wb") as file:
             file.write(contents.replace(old, b"\0\x1b[1m\0"))
         os.chmod(program, 0o700)
+        for arguments in (("objects", os.fsdecode(program)), ("diff", os.fsdecode(program), "/dev/null")):
+            line = test.fails(*arguments, words="]0;a b?")
+            test.expect(line[:-1].isprintable(), f"{arguments} prints {line!r}")
         with Target(test, program=program, **SAMPLED) as target:
             for arguments in (("ps",), ("ps", "--json"), ("stats", target.pid), ("profile", target.pid),
                               ("profile", target.pid, "--json"), ("doctor", target.pid), ("objects", target.pid),
