@@ -75,6 +75,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  cli::ReserveStandardStreams();
   const int status = Run(argc, argv);
   try {
     cli::FlushOutput();

@@ -155,6 +155,13 @@ def test_full(test):
             test.expect(run.returncode == 1, f"{arguments}: exit status {run.returncode}")
             test.expect(re.fullmatch("tcmalloc: cannot write to standard output.*\n", run.stderr),
                         f"{arguments}: {run.stderr}")
+        # Without standard output: a file that is written must not become it.
+        with new_folder() as folder:
+            for file, status in (("file", 0), ("-", 1)):
+                run = subprocess.run(["sh", "-c", '"$@" >&-', "sh", test.command, "run", "-q", "--json", file, "true"], cwd=folder,
+                                     stderr=subprocess.PIPE, text=True, check=False, env=clean_environment())
+                test.expect((run.returncode, "cannot write to standard output" in run.stderr) == (status, status == 1), f"{run}")
+            test.expect('"exit_status":0' in (folder / "file").read_text(), "the file")
 
 
 def test_outputs(test):
