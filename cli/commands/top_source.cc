@@ -10,11 +10,31 @@
 #include "image/thread_places.h"
 
 namespace cli {
+namespace {
+
+// A process that still loads its libraries is not on this allocator yet, so one look is not enough.
+constexpr int kLooksAtOther = 2;
+
+// A text that changes when the process executes another program or has ended: the time of its
+// start, and the addresses of its code and of its stack. Empty if there is no such process.
+std::string ExecutionOf(pid_t pid) {
+  constexpr size_t kStartTime = 19;
+  constexpr size_t kStartOfCode = 23;
+  constexpr size_t kStartOfStack = 25;
+  const std::vector<std::string> fields = StatFields(pid);
+  if (fields.size() <= kStartOfStack) return {};
+  return fields[kStartTime] + " " + fields[kStartOfCode] + " " + fields[kStartOfStack];
+}
+
+}  // namespace
 
 TopSource::Watched& TopSource::Open(pid_t pid, Search search) {
   std::unique_ptr<Watched>& watched = watched_[pid];
-  if (watched != nullptr) return *watched;
+  std::string execution = ExecutionOf(pid);
+  if (watched != nullptr && (execution.empty() || watched->execution == execution)) return *watched;
+  watched.reset();
   auto opened = std::make_unique<Watched>();
+  opened->execution = std::move(execution);
   opened->process = OpenProcessFor(pid, search);
   OpenProcess& process = opened->process;
   if (process.runs_on_this_allocator()) {
@@ -36,25 +56,38 @@ void TopSource::Refresh(Watched& watched) {
   if (view.history.size() > kMostHistory) view.history.erase(view.history.begin());
 }
 
+bool TopSource::IsOther(pid_t pid) const {
+  const auto found = others_.find(pid);
+  return found != others_.end() && found->second.looks >= kLooksAtOther &&
+         found->second.execution == ExecutionOf(pid);
+}
+
+void TopSource::AddOther(pid_t pid) {
+  Other& other = others_[pid];
+  std::string execution = ExecutionOf(pid);
+  if (other.execution != execution) other = {.execution = std::move(execution)};
+  ++other.looks;
+}
+
 TopData TopSource::ReadProcesses() {
   std::vector<ProcessView> views;
   std::set<pid_t> existing;
   for (const pid_t pid : AllProcesses()) {
     existing.insert(pid);
-    if (others_.contains(pid)) continue;
+    if (IsOther(pid)) continue;
     try {
       Watched& watched = Open(pid, Search::kNotes);
-      if (!watched.target.has_value()) {
-        watched_.erase(pid);
-        others_[pid] = true;
+      if (watched.target.has_value()) {
+        Refresh(watched);
+        views.push_back(watched.view);
         continue;
       }
-      Refresh(watched);
-      views.push_back(watched.view);
+      watched_.erase(pid);
     } catch (const Failure&) {
       // The process has ended, may not be read, or its heap changes faster than it is read.
-      if (watched_[pid] == nullptr) others_[pid] = true;
+      if (watched_[pid] != nullptr) continue;
     }
+    AddOther(pid);
   }
   // A PID may be used again by another process.
   std::erase_if(watched_, [&](const auto& entry) {

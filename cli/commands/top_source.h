@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "commands/open_process.h"
@@ -28,6 +29,7 @@ class TopSource {
 
  private:
   struct Watched {
+    std::string execution;
     OpenProcess process;
     std::optional<Target> target;
     std::vector<KnownThread> threads;
@@ -35,16 +37,24 @@ class TopSource {
     ProcessView view;
   };
 
-  // The process, opened once; null when it may not be read.
+  // A process that is not on this allocator, or not readable.
+  struct Other {
+    std::string execution;
+    int looks = 0;
+  };
+
+  // The process, opened once for each program that it executes. Throws Failure when it may not be
+  // read.
   Watched& Open(pid_t pid, Search search);
+  bool IsOther(pid_t pid) const;
+  void AddOther(pid_t pid);
   void Refresh(Watched& watched);
   void ReadThreads(Watched& watched);
   void ReadCallSites(Watched& watched);
 
   std::map<pid_t, std::unique_ptr<Watched>> watched_;
-  // Processes that are not on this allocator, or not readable. They are not tried again while they
-  // exist.
-  std::map<pid_t, bool> others_;
+  // They are not tried again while they execute the same program.
+  std::map<pid_t, Other> others_;
 };
 
 }  // namespace cli
