@@ -70,8 +70,11 @@ void CheckOrder(bool in_order) {
 }
 
 // The parser calls it for each part of the note. A note has only whole numbers; to convert another
-// one that is out of range would be undefined.
-bool RequireWholeNumbers(int, Json::parse_event_t event, Json& part) {
+// one that is out of range would be undefined. To copy parts that nest deeply would exhaust the
+// stack.
+bool RequireForm(int depth, Json::parse_event_t event, Json& part) {
+  constexpr int kDeepest = 8;
+  if (depth > kDeepest) throw BadImage("the snapshot's note is damaged: it nests too deeply");
   if (event == Json::parse_event_t::value && part.is_number_float()) {
     throw BadImage("the snapshot's note is damaged: a number is not a whole one");
   }
@@ -114,7 +117,7 @@ std::string SnapshotText(const SnapshotFacts& facts) {
 
 SnapshotFacts ParseSnapshot(const std::string& text) {
   try {
-    const Json json = Json::parse(text, &RequireWholeNumbers);
+    const Json json = Json::parse(text, &RequireForm);
     if (json.at("format") != kSnapshotFormat) {
       throw BadImage("the snapshot is of another version: use the command of that version");
     }

@@ -160,5 +160,12 @@ TEST(SnapshotTest, EachNumberIsWhole) {
   EXPECT_GT(numbers, 8u);
 }
 
+TEST(SnapshotTest, NestsLittle) {
+  std::string text = SnapshotText({});
+  const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  text.replace(text.find("[]", text.find("thread_names")), 2, deep);
+  EXPECT_THROW(ParseSnapshot(text), BadImage);
+}
+
 }  // namespace
 }  // namespace cli
