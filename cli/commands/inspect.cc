@@ -257,6 +257,7 @@ std::vector<std::string> MissingFor(const ReferrerSearch& search, const Mirror& 
       line += fmt::format(", those at {:#x} first: {}", search.first_unread,
                           process.core->WhyMissing(search.first_unread));
     }
+    if (mirror.unknown_bytes() > 0) line += std::string(": ") + RangeTooLong().what();
     lines.push_back(std::move(line));
   }
   if (process.core == nullptr) {
