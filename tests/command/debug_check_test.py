@@ -9,6 +9,7 @@ ORDINARY a library that is no debug library. core_matrix_test.py has files that 
 """
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -126,10 +127,12 @@ def test_load(test):
     with Process(test.library, test.load_program, "wait", ready="seed", LIBRARY_UNDER_TEST=test.library) as process:
         checked = 0
         for _ in range(10):
-            found = test.json("check", process.pid)
+            run = test.ask("check", process.pid, "--json", status=(0, INCOMPLETE))
+            found = json.loads(run.stdout)
             checked += found["objects"] + found["freed_objects"]
             # Each thread may be about to get or to return one object.
             test.expect(found["without_header"] <= 8 and found["unreadable"] == 0, f"{found}")
+            test.expect_equal(run.returncode == INCOMPLETE, found["incomplete"] != [], f"{found}")
         test.expect(checked > 10 * 1000, f"{checked} objects were checked")
         process.process.communicate("\n", timeout=100)
         test.expect_equal(process.process.returncode, 0, "the program's status")
