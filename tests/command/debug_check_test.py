@@ -14,6 +14,7 @@ import os
 import random
 import re
 import signal
+import threading
 
 import harness
 from debug_library_test import REPORTS
@@ -96,6 +97,25 @@ def test_clean(test):
                 test.expect("no leaks found" in text, text)
     with test.start("none", library=test.ordinary) as process:
         test.fails("check", process.pid, words=("does not run on a debug library", "libtcmalloc_debug.so.4"))
+
+
+def test_unknown(test):
+    """A header that is overwritten again and again may be one that is being written."""
+    with test.start("none") as process, open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as memory:
+        header, _ = max(test.objects(process.pid))
+        ended = threading.Event()
+
+        def overwrite(number=1 << 60):
+            while not ended.wait(0.001):
+                number += 1
+                os.pwrite(memory.fileno(), number.to_bytes(8, "little") * 10, header)
+
+        thread = threading.Thread(target=overwrite, daemon=True)
+        thread.start()
+        found = test.json("check", process.pid, status=INCOMPLETE)
+        ended.set()
+        thread.join()
+        test.expect_equal((found["without_header"], found["damaged"]), (1, 0), f"{found}")
 
 
 def files_of(test, process, folder):
