@@ -17,8 +17,8 @@
 #include "commands/read_profile.h"
 #include "heap/debug_objects.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "report/damage_report.h"
-#include "report/profile_report.h"
 #include "report/statistics_report.h"
 
 namespace cli {
@@ -31,6 +31,7 @@ struct CheckOptions {
 
 // This is longer than a thread waits for a busy processor.
 constexpr std::chrono::milliseconds kBetweenLooks{300};
+constexpr int kMostReadings = 4;
 
 HeapDamage Look(OpenProcess& process, ReadMode* mode) {
   HeapDamage found;
@@ -48,13 +49,15 @@ HeapDamage Look(OpenProcess& process, ReadMode* mode) {
   return found;
 }
 
-HeapDamage LookTwice(OpenProcess& process, ReadMode* mode) {
-  HeapDamage first = Look(process, mode);
-  if (first.headerless == 0 || process.core != nullptr) return first;
-  std::this_thread::sleep_for(kBetweenLooks);
-  HeapDamage second = Look(process, mode);
-  MarkOverwritten(first, &second);
-  return second;
+// Looks again at a running process, in which some thread is always allocating.
+HeapDamage LookTillExplained(OpenProcess& process, ReadMode* mode) {
+  HeapDamage found = Look(process, mode);
+  if (process.core != nullptr) return found;
+  for (int looks = 1; looks < kMostReadings && found.headerless > 0; ++looks) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    ExplainHeaderless(Look(process, mode), &found);
+  }
+  return found;
 }
 
 std::string Missing(const OpenProcess& process) {
@@ -70,7 +73,7 @@ int Check(const CheckOptions& options, OpenProcess& process) {
   // The constructor throws at once if the process has no headers, instead of after many attempts.
   static_cast<void>(DebugObjects(Target(*process.image, *process.root)));
   ReadMode mode;
-  const HeapDamage found = LookTwice(process, &mode);
+  const HeapDamage found = LookTillExplained(process, &mode);
   const std::string unchecked = UncheckedText(found, Missing(process));
   if (options.json) {
     nlohmann::ordered_json json = ProcessJson(process.info);
@@ -89,10 +92,7 @@ int Check(const CheckOptions& options, OpenProcess& process) {
     WarnOfMissingNames(symbolizer);
   }
   if (found.damaged > 0) return kDamaged;
-  // In a running process some thread is always allocating, so memory without a header counts only
-  // in a file, which does not change.
-  const bool incomplete = found.unreadable > 0 || (found.headerless > 0 && process.core != nullptr);
-  return incomplete ? kIncomplete : kSuccess;
+  return unchecked.empty() ? kSuccess : kIncomplete;
 }
 
 }  // namespace

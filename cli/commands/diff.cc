@@ -17,8 +17,8 @@
 #include "commands/open_process.h"
 #include "heap/statistics.h"
 #include "image/open_file.h"
+#include "image/text.h"
 #include "report/difference.h"
-#include "report/profile_report.h"
 #include "report/statistics_report.h"
 
 namespace cli {
@@ -70,7 +70,7 @@ int Diff(const DiffOptions& options) {
   const Figures after = FiguresOf(options.after);
   const Difference difference = Compare(before, after);
   if (options.json) {
-    fmt::print("{}\n", DifferenceJson(difference).dump());
+    fmt::print("{}\n", DumpJson(DifferenceJson(difference)));
   } else {
     fmt::print("{}", DifferenceText(difference, before, after, options.all ? SIZE_MAX / 2 : kRows));
   }

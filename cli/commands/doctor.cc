@@ -17,6 +17,7 @@
 #include "commands/options.h"
 #include "commands/read_facts.h"
 #include "heap/statistics.h"
+#include "image/text.h"
 #include "report/diagnosis.h"
 #include "report/diagnosis_report.h"
 
@@ -66,7 +67,7 @@ int Doctor(const DoctorOptions& options, const OpenProcess& process) {
   if (other) facts.other_malloc = OtherAllocator(process.image->Mappings());
   const Diagnosis diagnosis = Diagnose(facts);
   if (options.json) {
-    fmt::print("{}\n", DiagnosisJson(diagnosis, facts, process.info).dump());
+    fmt::print("{}\n", DumpJson(DiagnosisJson(diagnosis, facts, process.info)));
   } else {
     fmt::print("{}", DiagnosisText(diagnosis, facts, process.info));
   }

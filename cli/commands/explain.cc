@@ -16,9 +16,9 @@
 #include "heap/crash.h"
 #include "image/call_stack.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "report/crash_report.h"
 #include "report/damage_report.h"
-#include "report/profile_report.h"
 #include "report/statistics_report.h"
 
 namespace cli {

@@ -33,6 +33,8 @@ void SearchCopy(OpenProcess& process, const LeakOptions& options, const std::vec
                found->search =
                    FindLeaks(mirror, target, process.info.pid, stopped, options, guards);
                found->copied_bytes = mirror.copied_bytes();
+               // What was not read may lead to the objects.
+               found->probable |= found->search.unread_bytes > 0;
                if (earlier != nullptr) {
                  std::erase_if(found->search.leaks,
                                [earlier](const Leak& leak) { return !WasFound(*earlier, leak); });
@@ -58,7 +60,7 @@ FoundLeaks FindLeaksForked(OpenProcess& process, const LeakOptions& options) {
   FoundLeaks found;
   found.mode.fork = true;
   SearchCopy(process, options, nullptr, &found);
-  found.probable = !found.mode.lacking.empty();
+  found.probable |= !found.mode.lacking.empty();
   found.search.incomplete.insert(found.search.incomplete.end(), found.mode.lacking.begin(),
                                  found.mode.lacking.end());
   return found;

@@ -17,7 +17,8 @@ struct FoundLeaks {
   ReadMode mode;  // its pause_ms is the longest pause
   uint64_t copied_bytes = 0;
   int pauses = 0;
-  // True if the copy is not of one moment, so that a reported object may not be leaked.
+  // True if the copy is not of one moment, or lacks memory, so that a reported object may not be
+  // leaked.
   bool probable = false;
 };
 

@@ -19,6 +19,7 @@
 #include "heap/profile.h"
 #include "heap/referrers.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "report/pointee_text.h"
 #include "report/profile_report.h"
 #include "report/referrers_report.h"
@@ -256,6 +257,7 @@ std::vector<std::string> MissingFor(const ReferrerSearch& search, const Mirror& 
       line += fmt::format(", those at {:#x} first: {}", search.first_unread,
                           process.core->WhyMissing(search.first_unread));
     }
+    if (mirror.unknown_bytes() > 0) line += std::string(": ") + RangeTooLong().what();
     lines.push_back(std::move(line));
   }
   if (process.core == nullptr) {
@@ -334,7 +336,7 @@ int Inspect(const InspectOptions& options, OpenProcess& process) {
   WithObjects(process, &mode,
               [&](const HeapObjects& objects) { answer = Ask(objects, address, options); });
   if (options.json) {
-    fmt::print("{}\n", AnswerJson(process.info, address, answer, mode).dump());
+    fmt::print("{}\n", DumpJson(AnswerJson(process.info, address, answer, mode)));
   } else {
     PrintText(options, address, answer, process);
     fmt::print("\n{}\n", HowItWasRead(mode));

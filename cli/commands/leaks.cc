@@ -16,9 +16,9 @@
 #include "image/memory_room.h"
 #include "image/resident.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "image/worker.h"
 #include "report/leak_report.h"
-#include "report/profile_report.h"
 #include "report/statistics_report.h"
 #include "report/table.h"
 
@@ -131,7 +131,9 @@ void PrintText(const OpenProcess& process, const LeaksOptions& options, const Fo
   const std::string name =
       process.core != nullptr ? process.name()
                               : fmt::format("Process {} ({})", process.info.pid, process.info.name);
-  const char* const probable = found.probable ? "probably " : "";
+  const char* const probable = found.search.unread_bytes > 0 ? "possibly "
+                               : found.probable              ? "probably "
+                                                             : "";
   if (sums.objects > 0) {
     fmt::print("{} {}has leaked {} bytes in {} objects, directly {} bytes in {}; {}\n\n", name,
                probable, sums.bytes, sums.objects, sums.direct_bytes, sums.direct_objects,

@@ -16,6 +16,7 @@
 #include "image/image.h"
 #include "image/memory_room.h"
 #include "image/output.h"
+#include "image/text.h"
 
 namespace {
 
@@ -61,10 +62,11 @@ int Run(int argc, char** argv) {
     const std::string what = ferror(stdout) != 0
                                  ? "cannot write to standard output: " + error.code().message()
                                  : error.what();
-    fmt::print(stderr, "tcmalloc: {}\n", what);
+    fmt::print(stderr, "tcmalloc: {}\n", cli::CleanText(what));
     return cli::kFailed;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tcmalloc: {}\n", error.what());
+    // The message may quote an argument, such as the name of a file that another user has chosen.
+    fmt::print(stderr, "tcmalloc: {}\n", cli::CleanText(error.what()));
     return cli::kFailed;
   }
   return status;
@@ -73,6 +75,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  cli::ReserveStandardStreams();
   const int status = Run(argc, argv);
   try {
     cli::FlushOutput();

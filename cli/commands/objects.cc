@@ -14,6 +14,7 @@
 #include "commands/options.h"
 #include "commands/read_profile.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "report/profile_report.h"
 #include "report/statistics_report.h"
 #include "report/table.h"
@@ -124,7 +125,7 @@ void PrintJson(const ProcessInfo& info, const Found& found, const ReadMode& mode
     auto& list = json["list"] = nlohmann::ordered_json::array();
     for (const Object& object : found.objects) list.push_back({object.start, object.bytes});
   }
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", DumpJson(json));
 }
 
 // Only samples have call sites, so the figures are estimates.

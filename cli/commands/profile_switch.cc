@@ -8,6 +8,7 @@
 
 #include "commands/commands.h"
 #include "commands/options.h"
+#include "image/text.h"
 #include "report/setting_text.h"
 
 namespace cli {
@@ -43,11 +44,10 @@ int SwitchProfile(const ProfileSwitch& options, const std::string& process, bool
         options.start ? RequestKind::kStartProfile : RequestKind::kStopProfile, options.interval);
     if (!reply.has_value()) return kPending;
     if (json) {
-      fmt::print("{}\n", nlohmann::ordered_json{{"pid", opened.info.pid},
-                                                {"recording", options.start},
-                                                {"sampling_interval_before", reply->before},
-                                                {"sampling_interval", reply->after}}
-                             .dump());
+      fmt::print("{}\n", DumpJson({{"pid", opened.info.pid},
+                                   {"recording", options.start},
+                                   {"sampling_interval_before", reply->before},
+                                   {"sampling_interval", reply->after}}));
       return kSuccess;
     }
     fmt::print("{}: {} allocations; sampling: {}", opened.name(),

@@ -13,6 +13,7 @@
 #include "commands/open_process.h"
 #include "heap/statistics.h"
 #include "image/process_image.h"
+#include "image/text.h"
 #include "report/setting_text.h"
 #include "report/statistics_report.h"
 #include "report/table.h"
@@ -112,10 +113,15 @@ int Ps(const PsOptions& options) {
     }
     if (ours || options.all) rows.push_back(std::move(*row));
   }
+  const std::string unread =
+      denied == 0 ? ""
+                  : fmt::format("{} {} not be read, the last one: {}\n", denied,
+                                denied == 1 ? "process could" : "processes could", problem);
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const ProcessRow& row : rows) json.push_back(JsonOf(row));
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", DumpJson(json));
+    if (denied > 0) fmt::print(stderr, "tcmalloc: {}", unread);
     return kSuccess;
   }
   fmt::print("{:>8} {:>11} {:>11} {:>11}  {:<16} {}\n", "PID", "RESIDENT", "IN USE", "OVERHEAD",
@@ -125,10 +131,7 @@ int Ps(const PsOptions& options) {
     fmt::print("{} other {} other allocators: --all lists them.\n", others,
                others == 1 ? "process runs on" : "processes run on");
   }
-  if (denied > 0) {
-    fmt::print("{} {} not be read, the last one: {}\n", denied,
-               denied == 1 ? "process could" : "processes could", problem);
-  }
+  fmt::print("{}", unread);
   return kSuccess;
 }
 

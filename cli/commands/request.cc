@@ -15,6 +15,7 @@
 
 #include "commands/commands.h"
 #include "commands/options.h"
+#include "image/text.h"
 #include "os/cgroup.h"
 #include "report/setting_text.h"
 #include "report/table.h"
@@ -226,9 +227,8 @@ int Act(const Action& action, const RequestOptions& options) {
     const auto reply = requester.Ask(action.kind, "");
     if (!reply.has_value()) return kPending;
     if (options.json) {
-      fmt::print(
-          "{}\n",
-          nlohmann::ordered_json{{"pid", process.info.pid}, {action.json, reply->bytes}}.dump());
+      fmt::print("{}\n", DumpJson(nlohmann::ordered_json{{"pid", process.info.pid},
+                                                         {action.json, reply->bytes}}));
     } else {
       fmt::print("{}: {} {}\n", process.name(), Size(reply->bytes), action.done);
     }
@@ -297,7 +297,7 @@ int Set(const SetOptions& options) {
         break;
       }
     }
-    if (options.json) fmt::print("{}\n", json.dump());
+    if (options.json) fmt::print("{}\n", DumpJson(json));
     if (!failure.empty()) throw Failure(failure);
     return status;
   });

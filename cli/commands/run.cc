@@ -22,6 +22,7 @@
 #include "commands/read_profile.h"
 #include "commands/setting_names.h"
 #include "image/output.h"
+#include "image/text.h"
 #include "image/traced_child.h"
 #include "report/flame_graph.h"
 #include "report/profile_report.h"

@@ -95,6 +95,10 @@ Saved Save(const Target& running, const Mirror* all, std::vector<Guard>* guards)
   static_cast<void>(ReadThreadCaches(target));
   static_cast<void>(ReadStatistics(target));
   if (all != nullptr) {
+    // A reader of the snapshot would take the memory for untouched.
+    if (all->unknown_bytes() > 0) {
+      throw Failure(std::string("the contents cannot be saved: ") + RangeTooLong().what());
+    }
     all->ForEachRun([&image](const Range& run) { ReadContents(run.address, run.bytes, image); });
   }
   saved.machine = MachineOf(ReadModules(image));
@@ -123,8 +127,12 @@ SnapshotFacts FactsOf(const OpenProcess& process, const Saved& saved) {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (const MappingUse& use : facts.mappings) {
     if (use.resident_bytes == 0) continue;
-    const std::vector<PageRun> runs = pages(use.mapping.start / page, use.mapping.end / page);
-    facts.pages.insert(facts.pages.end(), runs.begin(), runs.end());
+    try {
+      const std::vector<PageRun> runs = pages(use.mapping.start / page, use.mapping.end / page);
+      facts.pages.insert(facts.pages.end(), runs.begin(), runs.end());
+    } catch (const RangeTooLong&) {
+      // The resident bytes of the mapping are known only as a whole.
+    }
   }
   return facts;
 }

@@ -10,6 +10,7 @@
 #include "commands/open_process.h"
 #include "commands/options.h"
 #include "heap/statistics.h"
+#include "image/text.h"
 #include "report/setting_text.h"
 #include "report/statistics_report.h"
 
@@ -35,7 +36,7 @@ int Stats(const StatsOptions& options, const OpenProcess& process) {
     const std::string malloc = OtherAllocator(process.image->Mappings());
     json["allocator"] = malloc;
     if (options.json) {
-      fmt::print("{}\n", json.dump());
+      fmt::print("{}\n", DumpJson(json));
     } else {
       fmt::print("{}",
                  KernelText(process, fmt::format("runs on {}, not on this TCMalloc", malloc)));
@@ -47,7 +48,7 @@ int Stats(const StatsOptions& options, const OpenProcess& process) {
   json["version"] = process.root->version;
   if (!target.HasHeap()) {
     if (options.json) {
-      fmt::print("{}\n", json.dump());
+      fmt::print("{}\n", DumpJson(json));
     } else {
       fmt::print("{}", KernelText(process, "has not allocated anything yet"));
     }
@@ -59,7 +60,7 @@ int Stats(const StatsOptions& options, const OpenProcess& process) {
     json["settings_set_while_running"] = SettingChangesJson(stats);
     json["unsettled"] = stats.unsettled;
     json.update(StatisticsJson(stats));
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", DumpJson(json));
   } else {
     fmt::print("{}", StatisticsText(stats, process.info, process.root->version));
   }

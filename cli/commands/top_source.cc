@@ -10,10 +10,29 @@
 #include "image/thread_places.h"
 
 namespace cli {
+namespace {
+
+// A process that still loads its libraries is not on this allocator yet, so one look is not enough.
+constexpr int kLooksAtOther = 2;
+
+// A text that changes when the process executes another program or has ended: the time of its
+// start, and the addresses of its code and of its stack. Empty if there is no such process.
+std::string ExecutionOf(pid_t pid) {
+  constexpr size_t kStartTime = 19;
+  constexpr size_t kStartOfCode = 23;
+  constexpr size_t kStartOfStack = 25;
+  const std::vector<std::string> fields = StatFields(pid);
+  if (fields.size() <= kStartOfStack) return {};
+  return fields[kStartTime] + " " + fields[kStartOfCode] + " " + fields[kStartOfStack];
+}
+
+}  // namespace
 
 std::shared_ptr<TopSource::Watched> TopSource::Open(pid_t pid, Search search) {
   std::shared_ptr<Watched>& watched = watched_[pid];
-  if (watched != nullptr) return watched;
+  std::string execution = ExecutionOf(pid);
+  if (watched != nullptr && (execution.empty() || watched->execution == execution)) return watched;
+  watched.reset();
   watched = time_.Read(pid, [pid, search] {
     auto opened = std::make_shared<Watched>();
     opened->process = OpenProcessFor(pid, search);
@@ -26,12 +45,8 @@ std::shared_ptr<TopSource::Watched> TopSource::Open(pid_t pid, Search search) {
     }
     return opened;
   });
+  watched->execution = std::move(execution);
   return watched;
-}
-
-void TopSource::Abandon(pid_t pid) {
-  watched_.erase(pid);
-  others_[pid] = true;
 }
 
 void TopSource::Refresh(Watched& watched) {
@@ -43,27 +58,48 @@ void TopSource::Refresh(Watched& watched) {
   if (view.history.size() > kMostHistory) view.history.erase(view.history.begin());
 }
 
+bool TopSource::IsOther(pid_t pid) const {
+  const auto found = others_.find(pid);
+  if (found == others_.end()) return false;
+  const Other& other = found->second;
+  return (other.looks >= kLooksAtOther || !other.answers) && other.execution == ExecutionOf(pid);
+}
+
+void TopSource::AddOther(pid_t pid) {
+  Other& other = others_[pid];
+  std::string execution = ExecutionOf(pid);
+  if (other.execution != execution) other = {.execution = std::move(execution)};
+  ++other.looks;
+}
+
+void TopSource::Abandon(pid_t pid) {
+  watched_.erase(pid);
+  AddOther(pid);
+  others_[pid].answers = false;
+}
+
 TopData TopSource::ReadProcesses() {
   std::vector<ProcessView> views;
   std::set<pid_t> existing;
   for (const pid_t pid : AllProcesses()) {
     existing.insert(pid);
-    if (others_.contains(pid)) continue;
+    if (IsOther(pid)) continue;
     try {
       const std::shared_ptr<Watched> watched = Open(pid, Search::kNotes);
-      if (!watched->target.has_value()) {
-        watched_.erase(pid);
-        others_[pid] = false;
+      if (watched->target.has_value()) {
+        time_.Read(pid, [watched] { Refresh(*watched); });
+        views.push_back(watched->view);
         continue;
       }
-      time_.Read(pid, [watched] { Refresh(*watched); });
-      views.push_back(watched->view);
+      watched_.erase(pid);
     } catch (const NoAnswer&) {
       Abandon(pid);
+      continue;
     } catch (const Failure&) {
       // The process has ended, may not be read, or its heap changes faster than it is read.
-      if (watched_[pid] == nullptr) others_[pid] = false;
+      if (watched_[pid] != nullptr) continue;
     }
+    AddOther(pid);
   }
   // A PID may be used again by another process.
   std::erase_if(watched_, [&](const auto& entry) {
@@ -113,7 +149,7 @@ void TopSource::ReadCallSites(const std::shared_ptr<Watched>& watched) {
 
 TopData TopSource::ReadProcess(pid_t pid) {
   const auto other = others_.find(pid);
-  if (other != others_.end() && other->second) throw NoAnswer(pid);
+  if (other != others_.end() && !other->second.answers && IsOther(pid)) throw NoAnswer(pid);
   try {
     const std::shared_ptr<Watched> watched = Open(pid, Search::kEverywhere);
     time_.Read(pid, [watched] {

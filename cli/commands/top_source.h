@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "commands/open_process.h"
@@ -28,6 +29,7 @@ class TopSource {
 
  private:
   struct Watched {
+    std::string execution;
     OpenProcess process;
     std::optional<Target> target;
     std::vector<KnownThread> threads;
@@ -35,20 +37,29 @@ class TopSource {
     ProcessView view;
   };
 
-  // The process, opened once.
+  // A process that is not on this allocator, not readable, or does not answer.
+  struct Other {
+    std::string execution;
+    int looks = 0;
+    bool answers = true;
+  };
+
+  // The process, opened once for each program that it executes. Throws Failure when it may not be
+  // read.
   std::shared_ptr<Watched> Open(pid_t pid, Search search);
+  // The process is not to be tried again while it executes the same program.
+  bool IsOther(pid_t pid) const;
+  void AddOther(pid_t pid);
+  // Called when the process has not answered.
+  void Abandon(pid_t pid);
   static void Refresh(Watched& watched);
   static void ReadThreads(Watched& watched);
   void ReadCallSites(const std::shared_ptr<Watched>& watched);
-  // Called when the process has not answered.
-  void Abandon(pid_t pid);
 
   ReadingTime time_;
   // A thread of time_ may use an entry that is not in the map any more.
   std::map<pid_t, std::shared_ptr<Watched>> watched_;
-  // Processes that are not on this allocator, or not readable. They are not tried again while they
-  // exist. True for those that do not answer.
-  std::map<pid_t, bool> others_;
+  std::map<pid_t, Other> others_;
 };
 
 }  // namespace cli

@@ -13,6 +13,7 @@
 #include "commands/open_process.h"
 #include "commands/options.h"
 #include "image/symbolizer.h"
+#include "image/text.h"
 #include "image/vtables.h"
 #include "report/profile_report.h"
 #include "report/types_report.h"

@@ -314,28 +314,32 @@ class DamageFinder {
 
 HeapDamage FindDamage(const HeapObjects& heap) { return DamageFinder(heap).Find(); }
 
-void MarkOverwritten(const HeapDamage& first, HeapDamage* second) {
-  const auto was_the_same = [&first](const HeaderlessMemory& now) {
-    return std::any_of(first.headerless_memory.begin(), first.headerless_memory.end(),
-                       [&now](const HeaderlessMemory& then) {
-                         return then.raw.start == now.raw.start &&
-                                then.raw.bytes == now.raw.bytes && then.contents == now.contents;
-                       });
-  };
+void ExplainHeaderless(HeapDamage later, HeapDamage* found) {
+  const bool knows_all = later.headerless == later.headerless_memory.size();
   std::vector<HeaderlessMemory> rest;
-  for (HeaderlessMemory& memory : second->headerless_memory) {
-    if (!was_the_same(memory)) {
-      rest.push_back(std::move(memory));
+  for (HeaderlessMemory& memory : found->headerless_memory) {
+    const auto now = std::find_if(later.headerless_memory.begin(), later.headerless_memory.end(),
+                                  [&memory](const HeaderlessMemory& each) {
+                                    return each.raw.start == memory.raw.start &&
+                                           each.raw.bytes == memory.raw.bytes;
+                                  });
+    const bool is_there = now != later.headerless_memory.end();
+    if (is_there ? now->contents != memory.contents : !knows_all) {
+      rest.push_back(std::move(is_there ? *now : memory));
       continue;
     }
-    --second->headerless;
-    if (++second->damaged > HeapDamage::kMostDamaged) continue;
-    DamagedObject& one = second->damaged_objects.emplace_back();
+    --found->headerless;
+    if (!is_there) {
+      ++found->changing;
+      continue;
+    }
+    if (++found->damaged > HeapDamage::kMostDamaged) continue;
+    DamagedObject& one = found->damaged_objects.emplace_back();
     one.header.object = memory.raw.start + memory.contents.size();
     one.damage.kind = Damage::Kind::kHeader;
     one.before = std::move(memory.before);
   }
-  second->headerless_memory = std::move(rest);
+  found->headerless_memory = std::move(rest);
 }
 
 }  // namespace cli

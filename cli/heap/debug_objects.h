@@ -126,9 +126,10 @@ struct HeapDamage {
 
 HeapDamage FindDamage(const HeapObjects& heap);
 
-// Compares two readings of a process that ran between them. Headerless memory of `second` that was
-// the same in `first` was overwritten, since no thread takes that long to write a header. Turns it
-// into damaged objects.
-void MarkOverwritten(const HeapDamage& first, HeapDamage* second);
+// Finds out by a later reading, of a process that ran meanwhile, what headerless memory was. If it
+// is the same, it was overwritten, since no thread takes that long to write a header: it becomes a
+// damaged object. If it is not headerless any more, a thread was allocating it. Otherwise it stays,
+// with its later contents.
+void ExplainHeaderless(HeapDamage later, HeapDamage* found);
 
 }  // namespace cli

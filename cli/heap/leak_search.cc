@@ -172,7 +172,7 @@ void Searcher<Word>::AddNearest() {
 
 template <typename Word>
 void Searcher<Word>::AddReasons(const Marker& marker) {
-  const auto add = [this](uint64_t bytes, const char* reason) {
+  const auto add = [this](uint64_t bytes, const std::string& reason) {
     if (bytes > 0) {
       result_.incomplete.push_back(
           fmt::format("{} bytes that may hold pointers {}", bytes, reason));
@@ -180,7 +180,12 @@ void Searcher<Word>::AddReasons(const Marker& marker) {
   };
   result_.unread_bytes = marker.counts().unread_bytes + mirror_.unread_bytes();
   add(result_.unread_bytes, "could not be read");
-  add(missing_, "are not in the file");
+  if (mirror_.is_of_file()) {
+    add(missing_, "are not in the file");
+  } else {
+    add(missing_, std::string("were not searched: ") + RangeTooLong().what());
+    result_.unread_bytes += missing_;
+  }
 }
 
 template <typename Word>

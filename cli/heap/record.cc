@@ -19,8 +19,7 @@ constexpr size_t kMaxName = 256;
 constexpr size_t kMaxGuards = 1'000'000;
 
 [[noreturn]] void Malformed(std::string_view line) {
-  throw BadImage(
-      fmt::format("the process's field table has a malformed line: '{}'", CleanText(line)));
+  throw BadImage(fmt::format("the process's field table has a malformed line: '{}'", line));
 }
 
 // Removes and returns the first word.
@@ -55,7 +54,8 @@ void Layout::Parse(std::string_view text) {
   Structure* current = nullptr;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
+    const std::string clean = CleanText(text.substr(0, end));
+    const std::string_view line = clean;
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     if (line.empty()) Malformed(line);
     std::string_view rest = line;

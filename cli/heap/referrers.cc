@@ -164,14 +164,18 @@ template <typename F>
 bool ReferrerFinder<Word>::ForEachCopiedWord(Address start, Address end, F f) {
   char piece[kPieceBytes];
   for (Address at = start; at < end;) {
-    const size_t wanted = std::min<Address>(end - at, kPieceBytes - at % kPieceBytes);
+    Address wanted = std::min<Address>(end - at, kPieceBytes - at % kPieceBytes);
     const size_t n = memory_.Copy(piece, at, wanted);
     for (size_t i = 0; i + sizeof(Word) <= n; i += sizeof(Word)) {
       Word word;
       memcpy(&word, piece + i, sizeof(word));
       if (!f(at + i, Address{word})) return false;
     }
-    if (n < wanted) NoteUnread(at + n, wanted - n);
+    if (n < wanted) {
+      const Mirror::Area* const area = mirror_.AreaAt(at + n);
+      if (area != nullptr && area->missing) wanted = std::min(end, area->end) - at;
+      NoteUnread(at + n, wanted - n);
+    }
     at += wanted;
   }
   return true;

@@ -10,10 +10,6 @@
 namespace cli {
 namespace {
 
-// The sampling interval of guarded samples and of TCMALLOC_PROFILE, without
-// TCMALLOC_SAMPLE_PARAMETER: kDefaultSamplePeriod of instruments/profiles/sampler.h.
-constexpr uint64_t kDefaultInterval = uint64_t{512} << 10;
-
 // Reads the settings that instruments/control/actions.cc can change.
 class Reader {
  public:
@@ -80,13 +76,14 @@ class Reader {
   void ReadSampling() {
     uint64_t start = heap_.Get("settings.sample_period_bytes");
     const uint64_t present = heap_.Get("sample_period");
+    const uint64_t without_setting = heap_.target().layout().constant("default_sample_period");
     // Other settings of the start switch sampling on: guarded samples, if there is a pool for them,
     // and TCMALLOC_PROFILE, unless its file cannot be written.
     if (start == 0 && heap_.Get("settings.guarded_sample") != 0 &&
         heap_.Get("guarded.pool_start") != 0) {
-      start = kDefaultInterval;
+      start = without_setting;
     }
-    if (start == 0 && present == kDefaultInterval &&
+    if (start == 0 && present == without_setting &&
         heap_.Text("settings.given").find("TCMALLOC_PROFILE=") != std::string::npos) {
       return;
     }

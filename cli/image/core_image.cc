@@ -18,6 +18,7 @@
 
 #include "image/memory_room.h"
 #include "image/open_file.h"
+#include "image/text.h"
 
 namespace cli {
 namespace {
@@ -54,11 +55,11 @@ const Mapping* FileAt(const std::vector<Mapping>& files, Address address) {
 }  // namespace
 
 CoreImage::CoreImage(const std::string& path, FileSearch files)
-    : path_(path), files_(std::move(files)), file_(OpenNamedFile(path)) {
+    : path_(CleanText(path)), files_(std::move(files)), file_(OpenNamedFile(path)) {
   try {
     struct stat status = {};
     if (fstat(file_, &status) != 0) {
-      throw Failure(fmt::format("cannot read {}: {}", path, strerror(errno)));
+      throw Failure(fmt::format("cannot read {}: {}", path_, strerror(errno)));
     }
     files_.SetUser({.user = status.st_uid, .group = status.st_gid});
     file_bytes_ = static_cast<uint64_t>(status.st_size);

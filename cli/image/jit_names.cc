@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -130,15 +130,10 @@ int64_t NowNs(clockid_t clock) {
 
 // When the process started, since 1970; 0 if it is unknown.
 int64_t StartOf(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  // The name, which may have spaces and parentheses, is the second field.
-  std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
-  constexpr int kFieldsBetween = 19;
-  std::string skipped;
-  for (int i = 0; i < kFieldsBetween; ++i) fields >> skipped;
-  int64_t ticks = 0;
-  if (!(fields >> ticks)) return 0;
+  constexpr size_t kStartTime = 19;
+  const std::vector<std::string> fields = StatFields(pid);
+  if (fields.size() <= kStartTime) return 0;
+  const int64_t ticks = atoll(fields[kStartTime].c_str());
   const int64_t after_boot_ns = ticks * (kNsPerSecond / sysconf(_SC_CLK_TCK));
   return NowNs(CLOCK_REALTIME) - NowNs(CLOCK_BOOTTIME) + after_boot_ns;
 }

@@ -125,6 +125,7 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
     }
     return;
   }
+  unknown_bytes_ = 0;
   // The touched pages of shared memory are those of the process itself: a fork has not touched
   // them.
   const PageSource shared = OpenTouchedPages(pid_);
@@ -136,10 +137,17 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
       continue;
     }
     const PageSource& pages = area.of_file ? written : touched;
-    for (const PageRun& run : area.shared ? SharedPages(area, shared)
-                                          : pages(area.start / kPageBytes, area.end / kPageBytes)) {
-      add(&area, std::max(area.start, run.first * kPageBytes),
-          std::min(area.end, (run.first + run.pages) * kPageBytes));
+    try {
+      for (const PageRun& run : area.shared
+                                    ? SharedPages(area, shared)
+                                    : pages(area.start / kPageBytes, area.end / kPageBytes)) {
+        add(&area, std::max(area.start, run.first * kPageBytes),
+            std::min(area.end, (run.first + run.pages) * kPageBytes));
+      }
+    } catch (const RangeTooLong&) {
+      munmap(std::exchange(area.local, nullptr), area.end - area.start);
+      area.missing = true;
+      unknown_bytes_ += area.end - area.start;
     }
   }
 }

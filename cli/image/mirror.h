@@ -65,7 +65,7 @@ class Mirror : public Image {
     // True if other processes may have pages of it that this one has not touched.
     bool shared = false;
     uint64_t file_offset = 0;
-    bool missing = false;    // a core file lacks it
+    bool missing = false;    // a core file lacks it, or its touched pages are unknown
     bool unwritten = false;  // a core file lacks it since it is all zeroes
   };
   // Calls f(range) for every range that was copied, in order.
@@ -88,6 +88,9 @@ class Mirror : public Image {
   // True if the touched pages of wanted shared memory are unknown: only the kernel knows all of
   // them, and it did not report them.
   bool shared_pages_unknown() const { return shared_pages_unknown_; }
+  // The sizes of the mappings whose touched pages are unknown, so that they were not copied
+  // (RangeTooLong).
+  uint64_t unknown_bytes() const { return unknown_bytes_; }
   // Bytes of existing memory that could not be read; guard pages do not count.
   uint64_t unread_bytes() const { return unread_bytes_; }
 
@@ -111,6 +114,7 @@ class Mirror : public Image {
   std::vector<ThreadRegisters> threads_;
   uint64_t copied_bytes_ = 0;
   uint64_t unread_bytes_ = 0;
+  uint64_t unknown_bytes_ = 0;
   bool shared_pages_unknown_ = false;
 };
 

@@ -18,6 +18,7 @@
 
 #include "image/modules.h"
 #include "image/process.h"
+#include "image/text.h"
 
 namespace cli {
 namespace {
@@ -49,10 +50,10 @@ FileSearch::FileSearch(pid_t pid, std::vector<std::string> places)
     size_t count = 0;
     for (const std::filesystem::directory_iterator end; files != end;) {
       if (++count > kMostFiles) {
-        problems_.push_back(fmt::format(
+        problems_.push_back(CleanText(fmt::format(
             "{} has more than {} files: of the others the build ids are not known. Name "
             "a directory with fewer of them, or the file",
-            place, kMostFiles));
+            place, kMostFiles)));
         break;
       }
       if (files->is_regular_file(error)) AddFile(files->path());
@@ -293,7 +294,7 @@ class Opening {
 
   // Keeps the first problem, which is that of the best name.
   void Note(std::string text) {
-    if (problem_.empty()) problem_ = std::move(text);
+    if (problem_.empty()) problem_ = CleanText(text);
   }
 
   const FileSearch& search_;

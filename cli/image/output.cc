@@ -104,7 +104,7 @@ void Output::Write(std::string_view text) {
 }
 
 void Output::Finish() {
-  if (descriptor_ == STDOUT_FILENO) return;
+  if (path_ == "-") return;
   // Some file systems report a full disk only now.
   if (close(std::exchange(descriptor_, -1)) != 0) Fail(errno);
   if (temporary_.empty()) return;
@@ -127,6 +127,13 @@ void AppendOutput(const std::string& path, std::string_view contents) {
   WriteTo(file, contents, &error);
   if (close(file) != 0 && error == 0) error = errno;
   if (error != 0) FailToWrite(path, error);
+}
+
+void ReserveStandardStreams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    // Reads and writes of a descriptor with O_PATH fail as those of a closed one do.
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", O_PATH | O_CLOEXEC);
+  }
 }
 
 void FlushOutput() {

@@ -54,6 +54,9 @@ class Output {
 void WriteOutput(const std::string& path, std::string_view contents);
 // Appends to a file that need not exist; "-" is standard output. Throws OutputFailure.
 void AppendOutput(const std::string& path, std::string_view contents);
+// To be called before the program opens a file: a closed standard input, output or error stays
+// unusable, but a file that is opened later does not get its number.
+void ReserveStandardStreams();
 // Flushes the buffers of standard output. Throws OutputFailure when that, or an earlier write,
 // failed.
 void FlushOutput();

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -113,6 +114,14 @@ std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
 bool HasEnded(pid_t pid) {
   const std::optional<ProcessInfo> info = ReadProcessInfo(pid);
   return !info.has_value() || info->is_zombie() || info->memory.peak_resident_bytes == 0;
+}
+
+std::vector<std::string> StatFields(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  // The name may have spaces and parentheses.
+  std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
+  return {std::istream_iterator<std::string>(fields), {}};
 }
 
 std::vector<pid_t> AllProcesses() { return NumbersIn("/proc"); }

@@ -49,6 +49,9 @@ std::optional<ProcessInfo> ReadProcessInfo(pid_t pid);
 // Whether the process has ended, or is about to: the kernel removes its memory first.
 bool HasEnded(pid_t pid);
 std::vector<pid_t> AllProcesses();
+// Returns the fields of /proc/PID/stat that follow the name: the third one, the state, is the
+// first. Empty if there is no such process.
+std::vector<std::string> StatFields(pid_t pid);
 // Returns the names of entries of `directory` that are numbers, in order.
 std::vector<pid_t> NumbersIn(const std::string& directory);
 std::vector<pid_t> ThreadsOf(pid_t pid);

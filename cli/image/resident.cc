@@ -124,7 +124,7 @@ PageSource PagesWith(uint64_t bits, uint64_t without, PagemapEntries entries) {
   return [bits, without, entries](uint64_t first, uint64_t end) {
     constexpr uint64_t kWindow = uint64_t{1} << 16;
     std::vector<PageRun> runs;
-    if ((end - first) * kPageBytes > kLongestPagemap) return runs;
+    if ((end - first) * kPageBytes > kLongestPagemap) throw RangeTooLong();
     std::vector<uint64_t> window(std::min(kWindow, end - first));
     while (first < end) {
       const size_t n = entries(first, window.data(), std::min<size_t>(window.size(), end - first));
@@ -202,7 +202,11 @@ ResidentPages::ResidentPages(PageSource source, std::vector<MappingUse> mappings
       page_bytes_(kPageBytes) {}
 
 void ResidentPages::Learn(const MappingUse& use, State* state) {
-  state->runs = source_(use.mapping.start / page_bytes_, use.mapping.end / page_bytes_);
+  try {
+    state->runs = source_(use.mapping.start / page_bytes_, use.mapping.end / page_bytes_);
+  } catch (const RangeTooLong&) {
+    // The resident bytes of the mapping are known only as a whole.
+  }
   uint64_t present = 0;
   uint64_t possible = 0;
   for (const PageRun& run : state->runs) {

@@ -57,10 +57,15 @@ PageSource OpenPages(pid_t pid);
 PageSource OpenTouchedPages(pid_t pid);
 // Like OpenTouchedPages, but only pages that the process wrote, not unchanged pages of files.
 PageSource OpenWrittenPages(pid_t pid);
-// Finds the pages by the pagemap, which has an entry for each page of the address space. A range of
-// more than kLongestPagemap is not read, so none of its pages is found.
+// Finds the pages by the pagemap, which has an entry for each page of the address space. Throws
+// RangeTooLong for more than kLongestPagemap bytes, whose entries would take too long to read.
 PageSource OpenPagemap(pid_t pid);
 constexpr uint64_t kLongestPagemap = uint64_t{1} << 40;
+
+class RangeTooLong : public Failure {
+ public:
+  RangeTooLong() : Failure("mappings of more than 1 TiB are read on Linux 6.7 or later only") {}
+};
 
 // Reads entries of a pagemap, one for each hardware page from number `first` on; returns the number
 // of entries.

@@ -113,7 +113,7 @@ std::string SnapshotText(const SnapshotFacts& facts) {
   for (const auto& [start, end, name] : facts.jit_functions) {
     functions.push_back({start, end, name});
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return DumpJson(json);
 }
 
 SnapshotFacts ParseSnapshot(const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 
 namespace cli {
 namespace {
@@ -53,6 +54,10 @@ std::string CleanText(std::string_view text) {
     text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return clean;
+}
+
+std::string DumpJson(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace cli

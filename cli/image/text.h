@@ -4,6 +4,7 @@
 // such a name calls this once, where the name enters this program.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,9 @@ namespace cli {
 // for each character that controls a terminal or the direction of writing. Line ends and tabs are
 // such characters, too.
 std::string CleanText(std::string_view text);
+
+// Writes all JSON of this program. Bytes that are not UTF-8 are replaced: such a byte that
+// CleanText did not see must not fail the whole output.
+std::string DumpJson(const nlohmann::ordered_json& json);
 
 }  // namespace cli

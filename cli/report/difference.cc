@@ -146,21 +146,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Reports nest less deeply.
-constexpr int kDeepest = 8;
+constexpr int kDeepest = 32;
 
 class FigureCollector {
  public:
   explicit FigureCollector(Figures* figures) : figures_(*figures) {}
 
-  void AddObject(const Json& object, const std::string& prefix, int depth) {
-    if (depth > kDeepest) return;
+  // Recursive: the parser bounds the depth.
+  void AddObject(const Json& object, const std::string& prefix) {
     for (const auto& [name, value] : object.items()) {
       if (value.is_number()) {
         Add(prefix, name, value.get<double>());
       } else if (value.is_object()) {
-        AddObject(value, prefix + name + ", ", depth + 1);
+        AddObject(value, prefix + name + ", ");
       } else if (value.is_array()) {
-        for (const Json& element : value) AddElement(element, name, prefix, depth + 1);
+        for (const Json& element : value) AddElement(element, name, prefix);
       }
     }
   }
@@ -187,8 +187,7 @@ class FigureCollector {
   }
 
   // Adds an element of an array; one of its members is its name.
-  void AddElement(const Json& element, const std::string& array, const std::string& prefix,
-                  int depth) {
+  void AddElement(const Json& element, const std::string& array, const std::string& prefix) {
     if (!element.is_object()) return;
     if (const auto size = element.find("object_size_bytes");
         size != element.end() && size->is_number()) {
@@ -197,8 +196,8 @@ class FigureCollector {
     for (const char* const key : {"name", "what", "pages", "pid"}) {
       const auto found = element.find(key);
       if (found == element.end()) continue;
-      const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
-      return AddObject(element, fmt::format("{}{} {}, ", prefix, array, text), depth);
+      const std::string text = found->is_string() ? found->get<std::string>() : DumpJson(*found);
+      return AddObject(element, fmt::format("{}{} {}, ", prefix, array, text));
     }
   }
 
@@ -221,25 +220,24 @@ std::string TextOf(const Json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Returns the JSON without what is nested too deeply: to print that would overflow the stack.
-Json ParsedReport(const std::string& text) {
-  return Json::parse(
-      text, [](int depth, Json::parse_event_t, Json&) { return depth <= 2 * kDeepest; }, false);
-}
-
-// False when it is not JSON.
-bool ParseJson(const std::string& contents, Figures* figures) {
-  Json json = ParsedReport(contents);
+// False when it is not JSON. Throws Failure when it nests too deeply; `name` is for the message.
+bool ParseJson(const std::string& contents, const std::string& name, Figures* figures) {
+  // Copying and printing JSON are recursive.
+  const auto require_depth = [&name](int depth, Json::parse_event_t, Json&) {
+    if (depth <= kDeepest) return true;
+    throw Failure(fmt::format("{} is no report: its JSON nests more than {} deep", name, kDeepest));
+  };
+  Json json = Json::parse(contents, require_depth, false);
   if (json.is_discarded()) {
     // The contents are lines of JSON; the last complete one counts.
     std::istringstream lines(contents);
     for (std::string line; std::getline(lines, line);) {
-      if (Json parsed = ParsedReport(line); parsed.is_object()) json = parsed;
+      if (Json parsed = Json::parse(line, require_depth, false); parsed.is_object()) json = parsed;
     }
   }
   if (json.is_array()) json = Json{{"processes", json}};
   if (!json.is_object()) return false;
-  FigureCollector(figures).AddObject(json, "", 0);
+  FigureCollector(figures).AddObject(json, "");
   figures->time = TextOf(json, "time");
   if (const auto pid = json.find("pid"); pid != json.end() && pid->is_number()) {
     figures->process = fmt::format("{}, process {}", TextOf(json, "name"), pid->get<int64_t>());
@@ -279,7 +277,7 @@ Figures WithCleanNames(Figures figures) {
 
 Figures ParseFigures(const std::string& contents, const std::string& name) {
   Figures figures;
-  if (ParseJson(contents, &figures)) return WithCleanNames(std::move(figures));
+  if (ParseJson(contents, name, &figures)) return WithCleanNames(std::move(figures));
   figures = {};
   if (ParseFolded(contents, &figures)) return WithCleanNames(std::move(figures));
   if (auto stacks = ReadPprof(contents)) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "image/text.h"
 #include "report/profile_report.h"
 
 namespace cli {

@@ -222,8 +222,4 @@ nlohmann::ordered_json CallSitesJson(const std::vector<CallSite>& sites) {
   return json;
 }
 
-std::string DumpJson(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
 }  // namespace cli

@@ -58,7 +58,5 @@ std::string FrameText(const SourceFrame& frame);
 std::string CallSitesText(const std::vector<CallSite>& sites, size_t most, size_t callers = 6);
 // An array of call sites with all frames.
 nlohmann::ordered_json CallSitesJson(const std::vector<CallSite>& sites);
-// Writes JSON that may contain names of functions: bytes that are not UTF-8 are replaced.
-std::string DumpJson(const nlohmann::ordered_json& json);
 
 }  // namespace cli

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "image/text.h"
 #include "report/statistics_report.h"
 #include "report/table.h"
 
@@ -75,7 +76,7 @@ std::string TimelineJson(const ProcessFigures& reading) {
     for (const auto& [name, value] : reading.stats->figures) json[name] = value;
     json["unsettled"] = reading.stats->unsettled;
   }
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return DumpJson(json) + "\n";
 }
 
 std::string TimelineOpenMetrics(const ProcessFigures& reading) {

@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "base/units.h"
 #include "instruments/introspection/field_table.h"
+#include "instruments/profiles/sampler.h"
 #include "os/log.h"
 #include "page_heap/retention.h"
 #include "process/fast_path_data.h"
@@ -437,6 +438,9 @@ constexpr void DescribeSettings(LayoutText& out) {
 constexpr void DescribeHeap(LayoutText& out) {
   // CLOCK_MONOTONIC_COARSE: the clock of all times in milliseconds.
   out.Constant("clock", 6);
+  // The sampling interval of guarded samples and of TCMALLOC_PROFILE, without
+  // TCMALLOC_SAMPLE_PARAMETER.
+  out.Constant("default_sample_period", kDefaultSamplePeriod);
   out.Constant("Releasing.kEager", static_cast<uint64_t>(Releasing::kEager));
   out.Constant("Releasing.kNever", static_cast<uint64_t>(Releasing::kNever));
   {

@@ -4,9 +4,11 @@
 
 import pathlib
 import re
+import subprocess
+import sys
 
 from cores import crash
-from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, namespace, new_folder, run_test
+from harness import INCOMPLETE, LEAKS, Process, Target, Tracer, clean_environment, namespace, needs, new_folder, run_test
 
 CHECKS, MANY_CHECKS = 25, 200
 # The functions of leaks.cc whose objects are leaked before the end of main, by the rules that need no records. Objects
@@ -173,6 +175,20 @@ def test_snapshot(test):
         test.ask("snapshot", program.pid, file, "--contents", "--no-stop")
         report = leaks(test, file, status=INCOMPLETE)
         test.expect("registers" in str(report["incomplete"]), f"{report['incomplete']}")
+
+
+def test_huge(test):
+    """A mapping of 2 TiB, on a kernel that cannot scan for pages."""
+    needs("cc")
+    code = "import mmap; m = mmap.mmap(-1, 2 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000); print('ready', flush=True); input()"
+    with new_folder() as folder, Process(test.library, sys.executable, "-c", code) as process:
+        subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", folder / "old.so"], check=True, text=True,
+                       input="#include <errno.h>\nint ioctl(int f, unsigned long r, ...) { errno = ENOTTY; return -1; }\n")
+        old = clean_environment(LD_PRELOAD=str(folder / "old.so"))
+        report = test.json("leaks", process.pid, status=INCOMPLETE, environment=old)
+        test.expect(report["probable"] and report["unread_bytes"] == 2 << 40 and "were not searched" in str(report["incomplete"]),
+                    f"{report['incomplete']}")
+        test.fails("snapshot", process.pid, folder / "snapshot", "--contents", environment=old, words="Linux 6.7")
 
 
 def test_denied(test):

@@ -402,6 +402,9 @@ def test_ps(test):
         others = {row["pid"]: row for row in test.json("ps", "--all")}
         test.expect("glibc" in others[os.getpid()]["allocator"], f"row {others[os.getpid()]}")
         test.expect(f"{target.pid} " in test.ask("ps").stdout, "the table")
+        run = test.as_nobody(test.ask, "ps", "--json")
+        test.expect(f'"pid":{target.pid},' not in run.stdout and
+                    re.fullmatch(r"tcmalloc: \d+ processes could not be read, the last one: .*run this command as .*\n", run.stderr), f"{run}")
 
 
 if __name__ == "__main__":

@@ -53,13 +53,17 @@ class Terminal:
             time.sleep(0.05)
 
 
-def check_keys(command, caches, leak):
+def check_keys(command, caches, leak, late):
     both, first, second = f"top{os.getpid()}", f"top{os.getpid()}c", f"top{os.getpid()}l"
     with Terminal(command, "top", "--every", "300ms") as terminal:
         terminal.wait_for(r"\[processes\]")
         terminal.keys("/", *both, "Enter")
         terminal.wait_for(rf"\b{caches.pid}\b(.|\n)*\b{leak.pid}\b|\b{leak.pid}\b(.|\n)*\b{caches.pid}\b")
         terminal.wait_for(rf"\+\d.*/s .*\b{leak.pid} ")  # it grows
+        # A process that was seen several times executes another program.
+        late.process.stdin.write("\n")
+        late.process.stdin.flush()
+        terminal.wait_for(rf"\b{late.pid}\b")
         # Keep one process, and open it.
         terminal.keys("Escape")
         terminal.wait_for(r"\[processes\]", absent=f"/{both}")
@@ -122,9 +126,11 @@ def test_top(test):
         names = [shutil.copy(test.program, folder / f"top{os.getpid()}{letter}") for letter in "cl"]
         # The caches stay full, however long the test takes.
         with (Process(test.library, names[0], "idle_caches", **AT_REST, TCMALLOC_RETENTION="256M") as caches,
-              Process(test.library, names[1], "leak") as leak):
+              Process(test.library, names[1], "leak") as leak,
+              Process("linked", "sh", "-c", 'echo ready; read line; LD_PRELOAD="$1" exec "$2" leak', "sh", test.library,
+                      names[1]) as late):
             check_without_terminal(test, leak)
-            check_keys(test.command, caches, leak)
+            check_keys(test.command, caches, leak, late)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ ORDINARY a library that is no debug library. core_matrix_test.py has files that 
 """
 
 import contextlib
+import json
 import os
 import random
 import re
 import signal
+import threading
 
 import harness
 from debug_library_test import REPORTS
@@ -97,6 +99,25 @@ def test_clean(test):
         test.fails("check", process.pid, words=("does not run on a debug library", "libtcmalloc_debug.so.4"))
 
 
+def test_unknown(test):
+    """A header that is overwritten again and again may be one that is being written."""
+    with test.start("none") as process, open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as memory:
+        header, _ = max(test.objects(process.pid))
+        ended = threading.Event()
+
+        def overwrite(number=1 << 60):
+            while not ended.wait(0.001):
+                number += 1
+                os.pwrite(memory.fileno(), number.to_bytes(8, "little") * 10, header)
+
+        thread = threading.Thread(target=overwrite, daemon=True)
+        thread.start()
+        found = test.json("check", process.pid, status=INCOMPLETE)
+        ended.set()
+        thread.join()
+        test.expect_equal((found["without_header"], found["damaged"]), (1, 0), f"{found}")
+
+
 def files_of(test, process, folder):
     """A snapshot and a core."""
     test.ask("snapshot", process.pid, folder / "snapshot", "--contents")
@@ -126,10 +147,12 @@ def test_load(test):
     with Process(test.library, test.load_program, "wait", ready="seed", LIBRARY_UNDER_TEST=test.library) as process:
         checked = 0
         for _ in range(10):
-            found = test.json("check", process.pid)
+            run = test.ask("check", process.pid, "--json", status=(0, INCOMPLETE))
+            found = json.loads(run.stdout)
             checked += found["objects"] + found["freed_objects"]
             # Each thread may be about to get or to return one object.
             test.expect(found["without_header"] <= 8 and found["unreadable"] == 0, f"{found}")
+            test.expect_equal(run.returncode == INCOMPLETE, found["incomplete"] != [], f"{found}")
         test.expect(checked > 10 * 1000, f"{checked} objects were checked")
         process.process.communicate("\n", timeout=100)
         test.expect_equal(process.process.returncode, 0, "the program's status")

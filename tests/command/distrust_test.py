@@ -109,6 +109,9 @@ def test_escapes(test):
         with open(program, "wb") as file:
             file.write(contents.replace(old, b"\0\x1b[1m\0"))
         os.chmod(program, 0o700)
+        for arguments in (("objects", os.fsdecode(program)), ("diff", os.fsdecode(program), "/dev/null")):
+            line = test.fails(*arguments, words="]0;a b?")
+            test.expect(line[:-1].isprintable(), f"{arguments} prints {line!r}")
         with Target(test, program=program, **SAMPLED) as target:
             for arguments in (("ps",), ("ps", "--json"), ("stats", target.pid), ("profile", target.pid),
                               ("profile", target.pid, "--json"), ("doctor", target.pid), ("objects", target.pid),
@@ -146,6 +149,13 @@ def test_full(test):
                                  check=False, env=clean_environment())
             test.expect(run.returncode == 1, f"{arguments}: exit status {run.returncode}")
             test.expect(re.fullmatch("tcmalloc: cannot write to standard output.*\n", run.stderr), f"{arguments}: {run.stderr}")
+        # Without standard output: a file that is written must not become it.
+        with new_folder() as folder:
+            for file, status in (("file", 0), ("-", 1)):
+                run = subprocess.run(["sh", "-c", '"$@" >&-', "sh", test.command, "run", "-q", "--json", file, "true"], cwd=folder,
+                                     stderr=subprocess.PIPE, text=True, check=False, env=clean_environment())
+                test.expect((run.returncode, "cannot write to standard output" in run.stderr) == (status, status == 1), f"{run}")
+            test.expect('"exit_status":0' in (folder / "file").read_text(), "the file")
 
 
 def test_outputs(test):

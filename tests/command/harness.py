@@ -207,9 +207,13 @@ class Test(process_test.Test):
 
     def fails_as_nobody(self, *arguments, words):
         """The command fails without the rights of a debugger."""
+        self.as_nobody(self.fails, *arguments, words=words)
+
+    def as_nobody(self, f, *arguments, **options):
+        """Calls f, which runs the command, without the rights of a debugger."""
         needs_root()
         with new_folder() as folder:  # the build folder may be readable by root only
-            self.fails(*arguments, words=words, user="nobody", command=shutil.copy(self.command, folder))
+            return f(*arguments, **options, user="nobody", command=shutil.copy(self.command, folder))
 
     def check_sums(self, figures, least=20 << 20):
         parts = sum(figures[name] for name in ("in_use_bytes", "page_heap_free_bytes", "central_cache_free_bytes",

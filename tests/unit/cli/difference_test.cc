@@ -14,12 +14,11 @@ TEST(DifferenceTest, AnythingElseIsRefused) {
   for (const char* const text : {"", "hello", "hello world\n", "12", "\"text\"", "a 1\nb\n"}) {
     EXPECT_THROW(ParseFigures(text, "file"), Failure) << text;
   }
-  // Deep nesting and unexpected types are no errors.
-  std::string deep = "1";
-  for (int i = 0; i < 2000; ++i) deep = "{\"a\":" + deep + "}";
-  EXPECT_TRUE(ParseFigures(deep, "file").bytes.empty());
-  deep = R"({"x":[{"name":)" + std::string(300'000, '[') + std::string(300'000, ']');
-  EXPECT_EQ(ParseFigures(deep + R"(,"bytes":1}]})", "file").bytes.size(), 1u);
+  // Whatever copies or prints such a value would exhaust the stack.
+  constexpr size_t kDeep = 300'000;
+  const std::string deep = std::string(kDeep, '[') + std::string(kDeep, ']');
+  EXPECT_THROW(ParseFigures("{\"x\":[{\"name\":" + deep + "}]}", "file"), Failure);
+  // Unexpected types are no errors.
   EXPECT_TRUE(
       ParseFigures(R"({"size_classes":[{"object_size_bytes":"x"},3,[]]})", "f").bytes.empty());
 }

@@ -18,6 +18,8 @@ TEST(LayoutTest, ReadsStructuresFieldsAndConstants) {
   EXPECT_THROW(layout.structure("U"), NotPublished);
   EXPECT_THROW(layout.structure("S").field("z"), BadImage);
   EXPECT_THROW(layout.constant("z"), BadImage);
+  layout.Parse("\033[1m 8\n \xff 0 8 \007\n");
+  EXPECT_EQ(layout.structure("?[1m").field("?").type, "?");
 }
 
 TEST(LayoutTest, RejectsWhatIsNotWellFormed) {

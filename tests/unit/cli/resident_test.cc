@@ -80,6 +80,7 @@ TEST(ResidentPagesTest, CountsPresentPagesOfTheRange) {
   EXPECT_EQ(pages.Count(0, 200 * kPageBytes), 4 * kPageBytes);
   EXPECT_EQ(pages.Count(110 * kPageBytes, 10 * kPageBytes), 0u);
   EXPECT_EQ(pages.Count(500 * kPageBytes, 10 * kPageBytes), 0u);
+  EXPECT_THROW(SourceOf({})(0, kLongestPagemap / kPageBytes + 1), RangeTooLong);
 }
 
 TEST(ResidentPagesTest, PagesOfZeroesAreNotResident) {

@@ -33,6 +33,7 @@ TEST(CleanTextTest, ReplacesWhatIsNoText) {
   EXPECT_EQ(CleanText("\xf4\x90\x80\x80"), "????");  // too large
   EXPECT_EQ(CleanText("\xff\xfe"), "??");
   EXPECT_EQ(CleanText("a\xe2\x82"), "a??");  // cut
+  EXPECT_EQ(DumpJson("a\xff"), "\"a\xef\xbf\xbd\"");
 }
 
 }  // namespace
