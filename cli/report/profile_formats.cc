@@ -330,7 +330,7 @@ class PprofReader {
               NumberIn(message.text(), function_field::kName);
           break;
         case profile_field::kStringTable:
-          strings_.push_back(message.text());
+          strings_.push_back(CleanText(message.text()));
           break;
         default:
           break;
@@ -394,7 +394,7 @@ class PprofReader {
     return index < strings_.size() ? strings_[index] : std::string_view();
   }
 
-  static void AddFrame(const std::string& name, size_t most, std::string* stack) {
+  static void AddFrame(std::string_view name, size_t most, std::string* stack) {
     if (stack->size() + name.size() >= most) TooLarge("has stacks of", kMostProfileBytes);
     if (!stack->empty()) *stack += ';';
     *stack += name;
@@ -413,7 +413,7 @@ class PprofReader {
         const auto function = functions_.find(*at);
         const std::string_view name =
             function == functions_.end() ? std::string_view() : Text(function->second);
-        AddFrame(name.empty() ? fmt::format("{:#x}", location.address) : CleanText(name), most,
+        AddFrame(name.empty() ? fmt::format("{:#x}", location.address) : std::string(name), most,
                  &stack);
       }
     }
@@ -424,7 +424,7 @@ class PprofReader {
   std::vector<std::string_view> samples_;
   std::unordered_map<uint64_t, Location> locations_;
   std::unordered_map<uint64_t, uint64_t> functions_;  // id -> index of the name in strings_
-  std::vector<std::string_view> strings_;
+  std::vector<std::string> strings_;                  // clean
 };
 
 }  // namespace
