@@ -154,7 +154,8 @@ void tcmalloc_set_limit_callback(tcmalloc_limit_callback callback, void* context
  * `notify` runs on the thread that listens (or that called tcmalloc_handle_pressure), one listener
  * at a time, with no lock held. It may allocate, free, fork, and add and remove listeners, itself
  * included. It must return: it must not throw or end the thread. (In a child that it forks, it may
- * exit or exec.)
+ * exit or exec.) It must not wait for the end of a thread: the last thread of a program whose main
+ * has ended by pthread_exit waits for the thread that listens.
  *
  * tcmalloc_remove_pressure_listener waits for a call of the listener that has begun, unless the
  * listener itself calls it. Then the node is no longer in use. So do not hold a lock that the

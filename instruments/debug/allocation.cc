@@ -292,7 +292,8 @@ void Retire(DebugObject* object) {
 
 void CheckRequest(const DebugObject& object, const FreedObject& freed) {
   if (object.allocated_by != freed.by) ReportMismatch(object, freed.call);
-  if (freed.has_size && freed.size != object.size) {
+  if (freed.has_size && freed.size != object.size &&
+      !(freed.size < object.size && sizes_may_be_smaller.value())) {
     ReportWrongSize(object, freed.call, freed.size);
   }
   if (freed.has_alignment && (!std::has_single_bit(freed.alignment) ||
@@ -354,8 +355,12 @@ void* ReallocateObject(void* p, size_t size, uintptr_t caller, RawAllocation raw
   if (object == nullptr) return Reallocate(p, size);
   if (object->allocated_by != AllocatedBy::kMalloc) ReportMismatch(*object, "realloc");
   void* const moved = AllocateObject({.size = size, .caller = caller}, raw);
-  // A shrink does not fail: without memory the object stays as it is.
-  if (moved == nullptr) return size > object->size ? nullptr : p;
+  if (moved == nullptr) {
+    if (size > object->size) return nullptr;
+    // A shrink does not fail: the object stays as it is.
+    sizes_may_be_smaller.Set(true);
+    return p;
+  }
   memcpy(moved, p, std::min(size, object->size));
   FreeObject(p, {.call = "realloc", .by = AllocatedBy::kMalloc, .caller = caller});
   return moved;

@@ -140,6 +140,7 @@ GuardError ErrorOfInvalid(const GuardPool& pool, const void* p) {
 // since tcmalloc_get_estimated_allocated_size returns the size of the class to programs.
 bool SizeFits(const GuardSlot& slot, const FreeCall& call) {
   if (!call.is_sized) return true;
+  if (call.size < slot.requested_bytes && sizes_may_be_smaller.value()) return true;
   return call.size >= slot.requested_bytes &&
          kSizeClasses.ClassOf(call.size, call.alignment) ==
              kSizeClasses.ClassOf(slot.requested_bytes, slot.alignment);

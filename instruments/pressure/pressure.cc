@@ -163,8 +163,8 @@ void WakeThread() {
 
 void* Run(void*) {
   Heap& heap = GlobalHeap();
-  // The listeners of the program may allocate, but this thread must have no cache (LastingThread).
-  current_slot.phase = ThreadSlot::Phase::kFinished;
+  // The listeners of the program may allocate; this thread has no cache nevertheless.
+  BeginLastingThread();
   at_work.store(&current_slot, std::memory_order_relaxed);
   runs_idle_release.store(TakeIdleRelease(), std::memory_order_relaxed);
   IdleRelease passes(&program_has_ended);
@@ -184,6 +184,8 @@ void* Run(void*) {
     }
   }
   heap.control.EndListening(__builtin_frame_address(0));
+  has_thread.store(false, std::memory_order_relaxed);
+  EndWork();
   return nullptr;
 }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counters.h"
+
 namespace tcmalloc {
 
 enum class Misuse : uint8_t {
@@ -21,6 +23,11 @@ enum class Misuse : uint8_t {
   kModuleImage,       // in the image of the program or a shared library
   kUnknown,           // not ours, and there is no other allocator to which it could belong
 };
+
+// True once realloc has left an object longer than the program asked for, because there was no
+// memory for a shorter one: a sized free may pass the smaller size. The thread that frees the
+// object knows of that call, so it sees the store.
+inline constinit Relaxed<bool> sizes_may_be_smaller{false};
 
 // `size` and `expected`: see the enumerators; else 0. `alignment` is what the free passed, for
 // kWrongSize and kWrongAlignment; 1 when it passed none.

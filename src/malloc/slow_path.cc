@@ -28,10 +28,6 @@ namespace {
 // cache. A limit of 4 KiB saves no more memory (decision 0009).
 constexpr size_t kUncachedBytes = Tuned(16_KiB, 1_KiB, kMaxSmallSize);
 
-// True once realloc has left an object too long: a sized free may pass its smaller size. Relaxed,
-// since such a free comes from a thread that knows of it.
-constinit std::atomic<bool> shrinks_failed{false};
-
 // Calls the program's new hooks, if there are any. Returns the object.
 void* NotifyNewHooks(void* object, size_t size) {
   if (HooksInstalled() && object != nullptr) CallNewHooks(object, size);
@@ -253,7 +249,7 @@ void ReportUnlessLargeAligned(const void* p, const FreeCall& call, SizeClass c, 
     misuse = Misuse::kMissingAlignment;
   }
   const size_t bytes = span == nullptr ? kSizeClasses.size(c) : span->object_bytes();
-  if (call.size < bytes && shrinks_failed.load(std::memory_order_relaxed)) return;
+  if (call.size < bytes && sizes_may_be_smaller.value()) return;
   ReportMisuse(misuse, p, bytes, call.size, call.alignment);
 }
 
@@ -425,7 +421,7 @@ void* Reallocate(void* p, size_t size) {
     if (in_place_later && ResizeLarge(LargeSpanAt(p), p, old_size, size)) return Resized(p, size);
     if (size > old_size) return nullptr;
     // A shrink does not fail: the object stays as it is.
-    shrinks_failed.store(true, std::memory_order_relaxed);
+    sizes_may_be_smaller.Set(true);
     return Resized(p, size);
   }
   memcpy(fresh, p, std::min(old_size, size));

@@ -62,8 +62,9 @@ Mapping AddressSpace::MapNew(Length n, size_t alignment) {
     // The refusal of more than the heap ever had shows no shortage: unmapping could not serve it.
     const SpinLockHolder holder(state_.lock);
     if (unmap_when_short_ && n.bytes() <= state_.store.counts.peak_system_bytes) {
-      state_.hints.address_space_is_short.Set(true);
-      refused_ms_ = now_ms;
+      state_.hints.shortage.Set(AddressSpaceShortage::kNow);
+      shortage_ms_ = now_ms;
+      unmapped_since_ = false;
     }
     return mapping;
   }
@@ -153,15 +154,17 @@ void AddressSpace::ResumeHugepages() {
       if (!is_owned) continue;
       hugepages.MarkAdvised(range, true);
     }
-    vm_.AdviseHugepages(range.start_address(), range.bytes(), true);
-    // Another thread may have stopped them again since, and its advice may have reached the OS
-    // first.
-    {
+    // Other threads may stop or resume them meanwhile, and their advice may reach the OS first. So
+    // the last advice must be the one that is marked.
+    for (bool advice = true;;) {
+      vm_.AdviseHugepages(range.start_address(), range.bytes(), advice);
       const SpinLockHolder holder(state_.lock);
-      if (state_.store.hugepages().AreAdvised(range, true)) continue;
-      state_.store.hugepages().MarkAdvised(range, false);
+      HugepageCounts& hugepages = state_.store.hugepages();
+      const bool marked = hugepages.AreAdvised(range, true);
+      if (!marked) hugepages.MarkAdvised(range, false);
+      if (marked == advice) break;
+      advice = marked;
     }
-    vm_.AdviseHugepages(range.start_address(), range.bytes(), false);
   }
 }
 

@@ -109,10 +109,10 @@ class AddressSpace {
   // refused `max_refusals` spans. It refuses memory from sbrk, and any when there are too many
   // mappings.
   void UnmapAtLeast(Length n, size_t max_refusals) TC_EXCLUDES(state_.lock);
-  // To be called after a free while address space is short: unmaps free memory when it is more than
+  // To be called after a free while there is a shortage: unmaps free memory when it is more than
   // half of the heap. The rest of the process needs address space too, for example for thread
-  // stacks. Address space is short until kReleaseMemoryMs after the OS has last refused a mapping:
-  // a limit may have been raised, and memory that is mapped anew each time costs page faults.
+  // stacks. It does so for kReleaseMemoryMs from the first time on: then the limit may have been
+  // raised, and memory that is mapped anew again and again costs page faults.
   void UnmapWhenShort() TC_EXCLUDES(state_.lock);
 
   // See PageHeap::MoveLargeAt. `*freed`: what Governor::NoteFreed returned.
@@ -207,8 +207,10 @@ class AddressSpace {
   std::array<uint32_t, kMaxMovesAtOnce> moving_threads_ TC_GUARDED_BY(state_.lock) = {};
   uint64_t releases_begun_ TC_GUARDED_BY(state_.lock) = 0;
   size_t release_waiters_ TC_GUARDED_BY(state_.lock) = 0;
-  // When the OS last refused a mapping that set PageHints::address_space_is_short.
-  int64_t refused_ms_ TC_GUARDED_BY(state_.lock) = 0;
+  // Whether UnmapWhenShort has unmapped memory since the OS last refused a mapping, and the time of
+  // the first such call; before it, that of the refusal.
+  bool unmapped_since_ TC_GUARDED_BY(state_.lock) = false;
+  int64_t shortage_ms_ TC_GUARDED_BY(state_.lock) = 0;
   // Where the OS was advised against hugepages, as far as there is room to remember it.
   std::array<PageRange, kStoppedRemembered> stopped_ TC_GUARDED_BY(state_.lock) = {};
   size_t num_stopped_ TC_GUARDED_BY(state_.lock) = 0;

@@ -195,16 +195,22 @@ void AddressSpace::UnmapWhenShort() {
   size_t system_bytes;
   {
     const SpinLockHolder holder(state_.lock);
-    if (now_ms - refused_ms_ > kReleaseMemoryMs) {
-      state_.hints.address_space_is_short.Set(false);
-      return;
-    }
     system_bytes = state_.store.counts.system_bytes;
     free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
   }
   const size_t part_bytes = system_bytes / kUnmappedPart;
-  if (free_bytes < part_bytes) return;
-  UnmapAtLeast(Length::ForBytes(free_bytes - part_bytes / 2), kMaxUnmapRefusals);
+  if (free_bytes >= part_bytes) {
+    UnmapAtLeast(Length::ForBytes(free_bytes - part_bytes / 2), kMaxUnmapRefusals);
+  }
+  const SpinLockHolder holder(state_.lock);
+  Relaxed<AddressSpaceShortage>& shortage = state_.hints.shortage;
+  if (free_bytes >= part_bytes && !unmapped_since_) {
+    unmapped_since_ = true;
+    shortage_ms_ = now_ms;
+    shortage.Set(AddressSpaceShortage::kNow);
+  } else if (now_ms - shortage_ms_ > kReleaseMemoryMs) {
+    shortage.Set(unmapped_since_ ? AddressSpaceShortage::kNone : AddressSpaceShortage::kEarlier);
+  }
 }
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
@@ -267,7 +273,7 @@ bool AddressSpace::PlanMove(const Span& span, Length n, MovePlan* plan) {
       store.FindBackedPlace({.length = n, .alignment = granule_}).span != nullptr) {
     return false;
   }
-  if (state_.hints.address_space_is_short.value()) return false;
+  if (state_.hints.shortage.value() == AddressSpaceShortage::kNow) return false;
   // A move counts only when it is done: several at once could exceed a hard limit together.
   if (state_.governor.limits().hard_bytes != kNoLimit) return false;
   const GrowthDecision decision = state_.governor.DecideGrowth(held, n - span.num_pages, n, false);

@@ -44,6 +44,11 @@ enum class Releasing : uint8_t { kByPolicy, kEager, kNever };
 // Who set a limit. A container's limit counts only while the program has set none of this kind.
 enum class LimitOrigin : uint8_t { kProgram, kContainer };
 
+// Whether the OS has refused a mapping that was no longer than the heap has been. kNow: within the
+// last kReleaseMemoryMs, or so long after the heap first unmapped memory because of it. kEarlier:
+// longer ago, and the heap has not unmapped memory since.
+enum class AddressSpaceShortage : uint8_t { kNone, kNow, kEarlier };
+
 // Read without the lock. Code that acts on a hint checks again under the lock.
 struct PageHints {
   // Written with the lock held. limit_event_due: LimitWatch::Take has an event. above_soft_limit:
@@ -55,9 +60,7 @@ struct PageHints {
   // As ReleasePolicy::rate().
   Relaxed<double> release_rate{kDefaultReleaseRate};
   Relaxed<Releasing> releasing{Releasing::kByPolicy};
-  // Within the last kReleaseMemoryMs the OS has refused a mapping that was no longer than the heap
-  // has been, so free memory may be unmapped.
-  Relaxed<bool> address_space_is_short{false};
+  Relaxed<AddressSpaceShortage> shortage{AddressSpaceShortage::kNone};
   // No thread runs idle release, so threads of the program do it: PageHeap::ReleaseIdle.
   Relaxed<bool> unattended{false};
   // At the last decision more free memory was backed than the heap keeps for ever.

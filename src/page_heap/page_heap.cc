@@ -242,7 +242,7 @@ void PageHeap::ReleaseAfterFreeing(Length freed) {
     ReleaseDue(kReleaseSlice);
   }
   if (hints().near_soft_limit.value()) ReleaseAboveSoftLimit();
-  if (hints().address_space_is_short.value()) address_space_.UnmapWhenShort();
+  if (hints().shortage.value() != AddressSpaceShortage::kNone) address_space_.UnmapWhenShort();
   const auto observer =
       freed > Length(0) ? hints().free_observer.load(std::memory_order_acquire) : nullptr;
   if (observer != nullptr) observer();

@@ -193,8 +193,8 @@ class PageHeap {
   // A kept span can be neither unmapped nor released.
   bool MayKeep() const {
     const PageHints& hints = state_.hints;
-    return !hints.address_space_is_short.value() && !hints.above_soft_limit.value() &&
-           hints.releasing.value() != Releasing::kEager;
+    return hints.shortage.value() != AddressSpaceShortage::kNow &&
+           !hints.above_soft_limit.value() && hints.releasing.value() != Releasing::kEager;
   }
   // The most bytes that a home may keep of spans of one kind, where it keeps `own` bytes and
   // `more` are to be added: what the other kept spans leave of the share of kept spans. Rates above

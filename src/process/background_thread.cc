@@ -11,6 +11,7 @@
 #include "base/tuned.h"
 #include "os/clock.h"
 #include "os/errno_keeper.h"
+#include "os/process.h"
 #include "os/signals.h"
 #include "os/threads.h"
 #include "process/current_thread.h"
@@ -29,7 +30,8 @@ namespace {
 enum Worker : uint32_t { kNone, kStarting, kJoinable, kStopping, kPermanent };
 constinit std::atomic<uint32_t> worker{kNone};
 constinit std::atomic<bool> allowed{false};
-// The thread of main; in a forked child, the thread that forked. Written while there is one thread.
+// The thread that loaded the library, as a rule that of main; in a forked child, the thread that
+// forked.
 constinit pthread_t main_thread{};
 // True when that thread has ended, by pthread_exit. See `created`.
 constinit std::atomic<bool> main_has_ended{false};
@@ -75,6 +77,7 @@ void Sleep(Heap& heap, bool needs_pass, uint32_t seen) {
 }
 
 void* Run(void*) {
+  BeginLastingThread();
   Heap& heap = GlobalHeap();
   const void* const frame = __builtin_frame_address(0);
   heap.control.BeginListening(frame, &asleep);
@@ -271,6 +274,13 @@ bool StartLastingThread(LastingThread* lasting) {
   return true;
 }
 
+void BeginLastingThread() {
+  if (current_slot.is_counted != 0) created.fetch_sub(1, std::memory_order_seq_cst);
+  current_slot.is_counted = 0;
+  // It gets no cache, which would keep it.
+  current_slot.phase = ThreadSlot::Phase::kFinished;
+}
+
 void NoteMainThread() {
   main_thread = pthread_self();
   main_has_ended.store(false, std::memory_order_relaxed);
@@ -314,7 +324,9 @@ void OnThreadEnds() {
     current_slot.is_counted = 0;
     created.fetch_sub(1, std::memory_order_seq_cst);
   }
-  if (pthread_self() == main_thread) {  // not pthread_equal, which is a call without optimisation
+  // The library may have been loaded by another thread. (pthread_equal is a call without
+  // optimisation.)
+  if (pthread_self() == main_thread && ThreadId() == ProcessId()) {
     main_has_ended.store(true, std::memory_order_seq_cst);
   }
   if (worker.load(std::memory_order_seq_cst) == kJoinable) StopIfDue();

@@ -104,7 +104,11 @@ extern constinit std::atomic<uint32_t> program_has_ended;
 // thread could be started, or the program has ended. Opens a file and allocates.
 [[nodiscard]] bool StartLastingThread(LastingThread* lasting);
 
-// Called in the thread of main, when the library is loaded.
+// Called first by each lasting thread. Another library's pthread_create may have made it look like
+// a thread of the program.
+void BeginLastingThread();
+
+// Called when the library is loaded, as a rule in the thread of main.
 void NoteMainThread();
 
 // Called when the library is loaded: from now on the creation of a thread may start the background

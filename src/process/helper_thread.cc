@@ -116,6 +116,7 @@ class Schedule {
 };
 
 void* RunHelper(void*) {
+  BeginLastingThread();
   Schedule schedule;
   for (;;) {
     const uint32_t seen = wakeups.load(std::memory_order_acquire);

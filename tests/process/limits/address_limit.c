@@ -48,11 +48,13 @@ static size_t UseUp(size_t size, size_t too_large) {
   if (newest != NULL) {
     errno = 0;
     CHECK(Realloc(newest, too_large + 100 * kMiB) == NULL && errno == ENOMEM);
-    // A shrink needs no memory.
+    // A shrink needs no memory, and the new size is the one that a sized free passes.
+    void (*const free_sized)(void*, size_t) =
+        (void (*)(void*, size_t))dlsym(RTLD_DEFAULT, "tc_free_sized");
     void** const next = (void**)*newest;
     void** const shrunk = (void**)Realloc(newest, 16);
     CHECK(shrunk != NULL && *shrunk == next);
-    Free(shrunk);
+    free_sized != NULL ? free_sized(shrunk, 16) : Free(shrunk);
     newest = next;
     ++freed;
   }

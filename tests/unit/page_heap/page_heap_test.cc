@@ -538,28 +538,41 @@ TEST_F(PageHeapUnmapTest, SpansThatCannotBeUnmappedAreSkipped) {
 TEST_F(PageHeapUnmapTest, ARequestForMoreThanTheHeapEverHadShowsNoShortage) {
   const PageHints& hints = heap_.hints();
   EXPECT_EQ(heap_.New(Length(1000), SpanState::kLarge), nullptr);
-  EXPECT_FALSE(hints.address_space_is_short.value());
+  EXPECT_EQ(hints.shortage.value(), AddressSpaceShortage::kNone);
   Span* const most = New(400);
   EXPECT_EQ(heap_.New(Length(1000), SpanState::kLarge), nullptr);
   EXPECT_EQ(heap_.New(SpanStore::kMaxLength, SpanState::kLarge), nullptr);
   EXPECT_EQ(heap_.New(Length(1), SpanState::kLarge, Length(1 << 20)), nullptr);
-  EXPECT_FALSE(hints.address_space_is_short.value());
+  EXPECT_EQ(hints.shortage.value(), AddressSpaceShortage::kNone);
   EXPECT_EQ(vm_.unmap_calls(), 0u);
   // The heap could serve as much if it unmapped free memory.
   EXPECT_EQ(heap_.New(Length(300), SpanState::kLarge), nullptr);
-  EXPECT_TRUE(hints.address_space_is_short.value());
+  EXPECT_EQ(hints.shortage.value(), AddressSpaceShortage::kNow);
   heap_.Delete(most);
 }
 
-TEST_F(PageHeapUnmapTest, AShortageEndsSomeTimeAfterTheLastRefusal) {
-  for (const int64_t passed_ms : {kReleaseMemoryMs, kReleaseMemoryMs + 1}) {
-    Span* const most = New(400);
-    EXPECT_EQ(heap_.New(Length(300), SpanState::kLarge), nullptr);
-    clock_ms_ += passed_ms;
-    heap_.Delete(most);
-    EXPECT_EQ(vm_.mapped_bytes() > 0, passed_ms > kReleaseMemoryMs);
-    EXPECT_EQ(heap_.hints().address_space_is_short.value(), passed_ms <= kReleaseMemoryMs);
+TEST_F(PageHeapUnmapTest, AShortageEndsOnceTheHeapHasGivenMemoryBack) {
+  const PageHints& hints = heap_.hints();
+  Span* const most = New(400);
+  Span* const other = New(100);
+  EXPECT_EQ(heap_.New(Length(300), SpanState::kLarge), nullptr);
+  clock_ms_ += kReleaseMemoryMs;
+  heap_.Delete(other);
+  EXPECT_EQ(hints.shortage.value(), AddressSpaceShortage::kNow);
+  ++clock_ms_;
+  heap_.Delete(New(100));
+  EXPECT_EQ(hints.shortage.value(), AddressSpaceShortage::kEarlier) << "little of it is free";
+  heap_.Delete(most);
+  for (const auto shortage : {AddressSpaceShortage::kNow, AddressSpaceShortage::kNone}) {
+    EXPECT_LT(vm_.mapped_bytes(), 400 * kPageSize);
+    EXPECT_EQ(hints.shortage.value(), AddressSpaceShortage::kNow);
+    clock_ms_ += kReleaseMemoryMs;
+    heap_.Delete(New(400));
+    EXPECT_EQ(hints.shortage.value(), shortage);
+    ++clock_ms_;
   }
+  heap_.Delete(New(400));
+  EXPECT_GE(vm_.mapped_bytes(), 400 * kPageSize) << "not unmapped again";
 }
 
 }  // namespace

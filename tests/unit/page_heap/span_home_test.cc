@@ -128,9 +128,9 @@ TEST_F(SpanPoolTest, KeepsNothingWhereItMayNot) {
   heap_.governor()->SetReleasing(Releasing::kEager);
   EXPECT_EQ(kept_of(Direct(20)), 0u);
   heap_.governor()->SetReleasing(Releasing::kByPolicy);
-  heap_.hints().address_space_is_short.Set(true);
+  heap_.hints().shortage.Set(AddressSpaceShortage::kNow);
   EXPECT_EQ(kept_of(Direct(20)), 0u);
-  heap_.hints().address_space_is_short.Set(false);
+  heap_.hints().shortage.Set(AddressSpaceShortage::kEarlier);
   // A pool takes no chunk beyond the share, nor under a limit.
   heap_.hints().retention.SetTotal(kPoolChunk.bytes());
   New(10);
