@@ -45,7 +45,7 @@ struct Mapping {
   std::string name;  // empty for anonymous memory
   bool shared = false;
   bool executable = false;
-  uint64_t device = 0;  // of the file of a running process (dev_t); 0 if there is none
+  uint64_t device = 0;  // the file's device number (dev_t); 0 for anonymous memory and in cores
   // For a core file: the process could read the memory, but the file lacks it.
   bool missing = false;
   // The file need not have the memory, since the process never wrote it. (Or the process requested

@@ -43,7 +43,7 @@ size_t CountSymbols(const uint32_t* table) {
 }
 
 // Finds the kernel's function in the vDSO, a small ELF library that the kernel maps into each
-// process. Null if there is none.
+// process. Returns null if the vDSO has no such function.
 ClockFunction FindInVdso(uintptr_t start) {
   if (start == 0) return nullptr;
   const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(start);
