@@ -113,12 +113,7 @@ void tcmalloc::DeleteArrayAligned(void* p, std::align_val_t alignment) noexcept 
   Deallocate<&FreeSlow<kArray>>(p);
 }
 
-TC_OVERRIDE_OPERATOR(_ZN8tcmalloc8NewArrayEv, void* operator new[](size_t))
-TC_OVERRIDE_OPERATOR(_ZN8tcmalloc15NewArrayAlignedEv,
-                     void* operator new[](size_t, std::align_val_t))
-TC_OVERRIDE_OPERATOR(_ZN8tcmalloc11DeleteArrayEv, void operator delete[](void*) noexcept)
-TC_OVERRIDE_OPERATOR(_ZN8tcmalloc18DeleteArrayAlignedEv,
-                     void operator delete[](void*, std::align_val_t) noexcept)
+TC_OVERRIDE_ARRAY_OPERATORS()
 
 TC_REPLACEABLE void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return NewNothrow<kSingle>(size);

@@ -82,6 +82,15 @@ void DeleteArray(void* p) noexcept __asm__("_ZN8tcmalloc11DeleteArrayEv");
 void DeleteArrayAligned(void* p, std::align_val_t alignment) noexcept
     __asm__("_ZN8tcmalloc18DeleteArrayAlignedEv");
 
+// For the file that defines them.
+#define TC_OVERRIDE_ARRAY_OPERATORS()                                                       \
+  TC_OVERRIDE_OPERATOR(_ZN8tcmalloc8NewArrayEv, void* operator new[](size_t))               \
+  TC_OVERRIDE_OPERATOR(_ZN8tcmalloc15NewArrayAlignedEv,                                     \
+                       void* operator new[](size_t, std::align_val_t))                      \
+  TC_OVERRIDE_OPERATOR(_ZN8tcmalloc11DeleteArrayEv, void operator delete[](void*) noexcept) \
+  TC_OVERRIDE_OPERATOR(_ZN8tcmalloc18DeleteArrayAlignedEv,                                  \
+                       void operator delete[](void*, std::align_val_t) noexcept)
+
 // Whether the program replaced one of the eight basic forms of operator new, operator new[] and
 // their operators delete, aligned or not. The C++ standard defines the nothrow and sized forms by
 // these, and the basic array forms by the others. If the program replaced one, the forms that it
