@@ -192,25 +192,23 @@ void AddressSpace::RestoreAfterForkInChild() TC_NO_THREAD_SAFETY_ANALYSIS {
 void AddressSpace::UnmapWhenShort() {
   const int64_t now_ms = now_ms_();
   size_t free_bytes;
-  size_t system_bytes;
+  size_t part_bytes;
   {
     const SpinLockHolder holder(state_.lock);
-    system_bytes = state_.store.counts.system_bytes;
+    const size_t system_bytes = state_.store.counts.system_bytes;
     free_bytes = system_bytes - state_.store.in_use().bytes() + state_.homes.KeptBytes();
+    part_bytes = system_bytes / kUnmappedPart;
+    Relaxed<AddressSpaceShortage>& shortage = state_.hints.shortage;
+    if (free_bytes >= part_bytes && !unmapped_since_) {
+      unmapped_since_ = true;
+      shortage_ms_ = now_ms;
+      shortage.Set(AddressSpaceShortage::kNow);
+    } else if (now_ms - shortage_ms_ > kReleaseMemoryMs) {
+      shortage.Set(unmapped_since_ ? AddressSpaceShortage::kNone : AddressSpaceShortage::kEarlier);
+    }
   }
-  const size_t part_bytes = system_bytes / kUnmappedPart;
-  if (free_bytes >= part_bytes) {
-    UnmapAtLeast(Length::ForBytes(free_bytes - part_bytes / 2), kMaxUnmapRefusals);
-  }
-  const SpinLockHolder holder(state_.lock);
-  Relaxed<AddressSpaceShortage>& shortage = state_.hints.shortage;
-  if (free_bytes >= part_bytes && !unmapped_since_) {
-    unmapped_since_ = true;
-    shortage_ms_ = now_ms;
-    shortage.Set(AddressSpaceShortage::kNow);
-  } else if (now_ms - shortage_ms_ > kReleaseMemoryMs) {
-    shortage.Set(unmapped_since_ ? AddressSpaceShortage::kNone : AddressSpaceShortage::kEarlier);
-  }
+  if (free_bytes < part_bytes) return;
+  UnmapAtLeast(Length::ForBytes(free_bytes - part_bytes / 2), kMaxUnmapRefusals);
 }
 
 void AddressSpace::UnmapAtLeast(Length n, size_t max_refusals) {
