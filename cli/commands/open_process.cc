@@ -104,10 +104,6 @@ std::string WhyUnreadable(const OpenProcess& process, const BadImage& error) {
       process.core->path(), error.what());
 }
 
-}  // namespace
-
-namespace {
-
 std::atomic<bool> was_interrupted = false;
 
 }  // namespace

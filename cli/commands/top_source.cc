@@ -18,9 +18,6 @@ constexpr int kLooksAtOther = 2;
 // A text that changes when the process executes another program or has ended: the time of its
 // start, and the addresses of its code and of its stack. Empty if there is no such process.
 std::string ExecutionOf(pid_t pid) {
-  constexpr size_t kStartTime = 19;
-  constexpr size_t kStartOfCode = 23;
-  constexpr size_t kStartOfStack = 25;
   const std::vector<std::string> fields = StatFields(pid);
   if (fields.size() <= kStartOfStack) return {};
   return fields[kStartTime] + " " + fields[kStartOfCode] + " " + fields[kStartOfStack];
@@ -148,8 +145,7 @@ void TopSource::ReadCallSites(const std::shared_ptr<Watched>& watched) {
 }
 
 TopData TopSource::ReadProcess(pid_t pid) {
-  const auto other = others_.find(pid);
-  if (other != others_.end() && !other->second.answers && IsOther(pid)) throw NoAnswer(pid);
+  if (IsOther(pid) && !others_.at(pid).answers) throw NoAnswer(pid);
   try {
     const std::shared_ptr<Watched> watched = Open(pid, Search::kEverywhere);
     time_.Read(pid, [watched] {

@@ -130,7 +130,6 @@ int64_t NowNs(clockid_t clock) {
 
 // When the process started, since 1970; 0 if it is unknown.
 int64_t StartOf(pid_t pid) {
-  constexpr size_t kStartTime = 19;
   const std::vector<std::string> fields = StatFields(pid);
   if (fields.size() <= kStartTime) return 0;
   const int64_t ticks = atoll(fields[kStartTime].c_str());

@@ -52,6 +52,8 @@ std::vector<pid_t> AllProcesses();
 // Returns the fields of /proc/PID/stat that follow the name: the third one, the state, is the
 // first. Empty if there is no such process.
 std::vector<std::string> StatFields(pid_t pid);
+// Their indices. The addresses are those of the program's code and of its stack.
+enum StatField : size_t { kStartTime = 19, kStartOfCode = 23, kStartOfStack = 25 };
 // Returns the names of entries of `directory` that are numbers, in order.
 std::vector<pid_t> NumbersIn(const std::string& directory);
 std::vector<pid_t> ThreadsOf(pid_t pid);

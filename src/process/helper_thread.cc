@@ -28,8 +28,7 @@ constinit std::array<std::atomic<const HelperTask*>, kMaxTasks> tasks{};
 
 // The process whose helper thread runs; 0 if there is none. The thread that starts the helper
 // writes it before the helper runs, and the helper when it ends; in a forked child its only thread
-// writes it. Signal handlers
-// read it (relaxed, since a process sees its own store).
+// writes it. Signal handlers read it (relaxed, since a process sees its own store).
 constinit std::atomic<uint64_t> process_of_thread{0};
 
 // Received signals, a bit each (SignalBit). Handlers set the bits, the helper clears them. They are

@@ -11,9 +11,8 @@
 //   background_thread trapped     its system calls are answered by the program's handler for SIGSYS
 //   background_thread forbidden   it works although the program's first thread at once forbids the
 //                                 whole process to create threads and to map memory
-//   background_thread main_exits  main ends by pthread_exit, and threads that never allocated
-//   later;
-//                                 a program's thread runs the exit handlers
+//   background_thread main_exits  main ends by pthread_exit, and threads that never allocated end
+//                                 later; a program's thread runs the exit handlers
 //   background_thread cancelled   it ends although the thread that stops it is cancelled meanwhile
 //   background_thread asleep      once there is nothing to do, it sleeps until there is
 //   background_thread busy        fork and exit while it works
