@@ -7,9 +7,10 @@
 // the object is one pointer, its vtable pointer, which the first thread writes in one step.
 #pragma once
 
-#include <atomic>
 #include <cstring>
 #include <new>
+
+#include "base/compiler.h"
 
 class SysAllocator;
 
@@ -22,23 +23,26 @@ class CreatedOnce {
 
   T* get() {
     static_assert(sizeof(T) == sizeof(void*) && alignof(T) == alignof(void*));
-    if (vtable_.load(std::memory_order_acquire) == nullptr) Create();
+    if (__atomic_load_n(&vtable_, __ATOMIC_ACQUIRE) == nullptr) Create();
     return std::launder(reinterpret_cast<T*>(&vtable_));
   }
 
  private:
-  void Create() {
+  // ThreadSanitizer takes a compare-and-swap that fails, and so only reads, for a write. It would
+  // report a race with a thread that already uses the object. So it must not see this one: a
+  // function of std::atomic would show it.
+  TC_UNINSTRUMENTED void Create() {
     alignas(T) char model[sizeof(T)];
     new (model) T;
     void* vtable;
     memcpy(&vtable, model, sizeof(vtable));
     void* none = nullptr;
-    vtable_.compare_exchange_strong(none, vtable, std::memory_order_acq_rel);
+    __atomic_compare_exchange_n(&vtable_, &none, vtable, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   }
 
   // Written once with release order, and read by all threads with acquire order. Later reads access
   // it as a part of the object.
-  std::atomic<void*> vtable_{nullptr};
+  void* vtable_ = nullptr;
 };
 
 // Adapters between gperftools' SysAllocator and the SystemAllocator of include/tcmalloc/tcmalloc.h,

@@ -12,6 +12,12 @@
 #define TC_SLOW_PATH __attribute__((noinline, cold))
 // Not inlined, to limit the caller's stack; otherwise an ordinary function.
 #define TC_OUT_OF_LINE __attribute__((noinline))
+// A function of whose memory accesses ThreadSanitizer knows nothing, also if they are atomic.
+#if __has_attribute(disable_sanitizer_instrumentation)
+#define TC_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define TC_UNINSTRUMENTED __attribute__((no_sanitize("thread")))
+#endif
 // A function whose last statement is `TC_TAIL_CALL f(x);` jumps to f in every build, so backtraces
 // have no frame of the function.
 #ifdef __clang__
