@@ -175,7 +175,7 @@ namespace {
 // The path of the program's file; empty if it is unknown.
 class ProgramPath {
  public:
-  ProgramPath() { length_ = ReadLink("/proc/self/exe", text_, sizeof(text_)); }
+  ProgramPath() { length_ = ReadLink(ProcessPath("exe").c_str(), text_, sizeof(text_)); }
   std::string_view text() const { return {text_, length_}; }
   std::string_view last_part() const {
     std::string_view part = text();

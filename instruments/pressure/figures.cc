@@ -68,7 +68,7 @@ bool ParseMemoryFigure(std::string_view line, MemoryFigure* figure) {
 
 std::optional<uint64_t> ReadProcessAnonymousBytes(std::string_view root) {
   const ErrnoKeeper keeper;
-  const FilePath path(root, "/proc/self/statm");
+  const FilePath path(root, ProcessPath("statm").c_str());
   if (!path.is_whole()) return std::nullopt;
   const std::optional<ProcessMemory> memory = ReadProcessMemory(path.c_str());
   return memory.has_value() ? std::optional(memory->anonymous_bytes) : std::nullopt;

@@ -209,7 +209,7 @@ void SetBase(std::string_view wanted) {
   out.Text(wanted);
   if (!wanted.ends_with('/')) return;
   char path[kSettingTextBytes];
-  std::string_view program(path, ReadLink("/proc/self/exe", path, sizeof(path)));
+  std::string_view program(path, ReadLink(ProcessPath("exe").c_str(), path, sizeof(path)));
   const size_t slash = program.rfind('/');
   if (slash != std::string_view::npos) program.remove_prefix(slash + 1);
   out.Text(program.empty() ? "heap" : program);

@@ -281,7 +281,7 @@ bool WriteProfile(const Profile& profile, ProfileFormat format, ByteSink::Functi
   ByteSink out(function, context);
   if (format == ProfileFormat::kLegacyText) {
     WriteLegacyProfile(profile, &out);
-    CopyFile("/proc/self/maps", &out);
+    CopyFile(ProcessPath("maps").c_str(), &out);
     return out.ok();
   }
   SystemVirtualMemory vm;

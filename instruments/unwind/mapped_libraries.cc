@@ -35,7 +35,8 @@ bool ReadFile(const char* path, MappedArray<char>* text) {
 }  // namespace
 
 bool MappedLibraries::Read() {
-  return ReadFile("/proc/self/maps", &text_) && Parse({text_.data(), text_.size()}, &ReadElfImage);
+  return ReadFile(ProcessPath("maps").c_str(), &text_) &&
+         Parse({text_.data(), text_.size()}, &ReadElfImage);
 }
 
 bool MappedLibraries::Parse(std::string_view maps, ImageReader read_image) {

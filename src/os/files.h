@@ -116,6 +116,30 @@ class FilePath {
   TextWriter writer_;
 };
 
+// The path of a file of /proc about this process, like /proc/self/maps.
+//
+// /proc/self is the process's first thread. Once that has ended (pthread_exit in main), its files
+// are empty or cannot be opened, so the path is then of the calling thread: /proc/thread-self, from
+// Linux 3.17 on. Cost: two system calls. Changes errno.
+class ProcessPath {
+ public:
+  explicit ProcessPath(std::string_view name) : writer_(text_, sizeof(text_)) {
+    // Only a thread that has ended has no program.
+    const int program = OpenFile("/proc/self/exe", O_PATH);
+    const bool has_ended = program < 0 && errno == ENOENT;
+    if (program >= 0) Close(program);
+    writer_.Text(has_ended ? "/proc/thread-self/" : "/proc/self/").Text(name);
+  }
+  ProcessPath(const ProcessPath&) = delete;
+  ProcessPath& operator=(const ProcessPath&) = delete;
+
+  const char* c_str() const { return text_; }
+
+ private:
+  char text_[32];
+  TextWriter writer_;
+};
+
 // A file open for reading, piece by piece; if it is not open, errno says why. Changes errno. Not
 // thread-safe.
 class InputFile {

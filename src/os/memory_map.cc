@@ -76,7 +76,7 @@ bool ParseMemoryMapping(std::string_view line, MemoryMapping* mapping) {
 }
 
 bool FindMemoryMapping(uintptr_t address, MemoryMapping* mapping) {
-  InputFile file("/proc/self/maps");
+  InputFile file(ProcessPath("maps").c_str());
   if (!file.is_open()) return false;
   // The buffer holds the fields before the name; nothing else is needed. The rest of a longer line
   // is skipped.

@@ -38,9 +38,9 @@ struct ProcessMemory {
   uint64_t anonymous_bytes = 0;
 };
 
-// Reads both numbers from the file `statm`; no value when it cannot be read. Cost: three system
-// calls, a few microseconds.
-std::optional<ProcessMemory> ReadProcessMemory(const char* statm = "/proc/self/statm");
+// Reads both numbers from the file ProcessPath("statm"); no value when it cannot be read. Cost:
+// three system calls, a few microseconds.
+std::optional<ProcessMemory> ReadProcessMemory(const char* statm);
 
 // For tests: parses the contents of that file, with pages of `page_bytes`. Requires: page_bytes <=
 // 2^20.

@@ -40,7 +40,7 @@ void SeeMapping(std::string_view line, void* context) {
 TC_SLOW_PATH void FindLibrary(char* name) {
   LibraryName wanted = {reinterpret_cast<uintptr_t>(&CollectProcessFacts), name};
   LineReader<512> lines;
-  lines.ForEachLine("/proc/self/maps", &SeeMapping, &wanted);
+  lines.ForEachLine(ProcessPath("maps").c_str(), &SeeMapping, &wanted);
 }
 
 void WriteJsonText(std::string_view text, TextWriter* out) {
@@ -70,11 +70,12 @@ void CollectProcessFacts(const Settings& settings, ProcessFacts* facts) {
   const ErrnoKeeper keeper;
   facts->pid = ProcessId();
   facts->seconds = WallClockNanoseconds() / 1'000'000'000;
-  facts->program[ReadLink("/proc/self/exe", facts->program, ProcessFacts::kMaxName - 1)] = '\0';
+  facts->program[ReadLink(ProcessPath("exe").c_str(), facts->program, ProcessFacts::kMaxName - 1)] =
+      '\0';
   facts->settings = settings.given;
   facts->library[0] = '\0';
   FindLibrary(facts->library);
-  const std::optional<ProcessMemory> memory = ReadProcessMemory();
+  const std::optional<ProcessMemory> memory = ReadProcessMemory(ProcessPath("statm").c_str());
   facts->resident_bytes = memory.has_value() ? memory->resident_bytes : 0;
   facts->anonymous_bytes = memory.has_value() ? memory->anonymous_bytes : 0;
 }

@@ -243,7 +243,7 @@ bool MakeInaccessible(void* start, size_t bytes) {
 bool CopyProtected(void* to, const void* from, size_t bytes) {
   const ErrnoKeeper keeper;
   // A read of this file ignores the protection of pages, as a debugger's read does.
-  const int file = OpenForReading("/proc/self/mem");
+  const int file = OpenForReading(ProcessPath("mem").c_str());
   if (file < 0) return false;
   const ssize_t copied = ReadAt(file, to, bytes, reinterpret_cast<uintptr_t>(from));
   Close(file);

@@ -10,9 +10,11 @@
  *     pause      waits for a signal, then continues
  *     fork       forks: the child does the rest; the parent waits for its end and exits
  *     leak       leaks ten objects of 100000 bytes
+ *     thread     starts a thread that does the rest; the main thread ends
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,11 +61,10 @@ static int IsNumbered(const char* word, const char* name, int* number) {
   return 1;
 }
 
-int main(int argc, char** argv) {
-  /* The output must not allocate. */
-  setvbuf(stdout, NULL, _IONBF, 0);
-  for (int i = 1; i < argc; ++i) {
-    const char* const word = argv[i];
+/* Does the words from `at` on, up to a null pointer, then exits. */
+static void* Do(void* at) {
+  for (char** words = at; *words != NULL; ++words) {
+    const char* const word = *words;
     int n = 0;
     if (IsNumbered(word, "hold:", &n)) {
       Hold(n);
@@ -80,13 +81,24 @@ int main(int argc, char** argv) {
       if (child != 0) {
         int status;
         CHECK(waitpid(child, &status, 0) == child);
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+        exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status));
       }
       dprintf(STDOUT_FILENO, "child %d\n", (int)getpid());
     } else if (strcmp(word, "leak") == 0) {
       Lose();
+    } else if (strcmp(word, "thread") == 0) {
+      pthread_t thread;
+      CHECK(pthread_create(&thread, NULL, Do, words + 1) == 0);
+      pthread_exit(NULL);
     }
     dprintf(STDOUT_FILENO, "%s\n", word);
   }
-  return 0;
+  exit(0);
+}
+
+int main(int argc, char** argv) {
+  (void)argc;
+  /* The output must not allocate. */
+  setvbuf(stdout, NULL, _IONBF, 0);
+  Do(argv + 1);
 }

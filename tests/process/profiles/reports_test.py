@@ -9,6 +9,7 @@ Each process waits without allocating while the test looks at it, so that only t
 
 import json
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -97,6 +98,7 @@ class Test(process_test.Test):
             return None
         if "\nMAPPED_LIBRARIES:\n" not in text or not text.endswith("\n"):
             return None
+        self.expect(f" {self.program}\n" in text, f"{name}: the program's mappings")
         match = HEADER.match(text)
         self.expect(match, f"{name} begins with {text[:80]!r}")
         self.expect_equal(int(match[5]), period, f"{name}: sampling interval")
@@ -116,6 +118,17 @@ def test_exit(test):
     # A file is written only at the end, so there is no thread.
     test.expect_equal((run.threads(), test.files(), run.end()), (1, [], ""), "threads, files, stderr")
     test.expect_equal(test.objects(f"p.{run.pid}.0001.heap"), 12, "objects")
+
+
+def test_main_ends(test):
+    """/proc/self says nothing any more when the main thread has ended."""
+    run = test.profiled("", "thread", "hold:20", "wait", MALLOCSTATS="1")
+    run.see("hold:20")
+    while "State:\tZ" not in pathlib.Path(f"/proc/{run.pid}/status").read_text():
+        time.sleep(0.01)
+    err = run.end()
+    test.expect_equal(test.objects(f"p.{run.pid}.0001.heap"), 20, "objects")
+    test.expect(re.search(rf"Process {run.pid}, {test.program}, .*\nResident memory [1-9]", err), err)
 
 
 def test_signal(test):
