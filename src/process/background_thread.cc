@@ -163,23 +163,24 @@ void Join(pthread_t ending) {
 bool StopIfDue() {
   const ErrnoKeeper keeper;
   const BlockedSignals blocked;
-  uint32_t joinable = kJoinable;
-  if (!OthersHaveEnded() ||
-      !worker.compare_exchange_strong(joinable, kStopping, std::memory_order_seq_cst,
-                                      std::memory_order_relaxed)) {
-    return false;
-  }
-  // The program may have created threads since the first test; they found this background thread
-  // and started none.
-  if (!OthersHaveEnded()) {
+  while (OthersHaveEnded()) {
+    uint32_t joinable = kJoinable;
+    if (!worker.compare_exchange_strong(joinable, kStopping, std::memory_order_seq_cst,
+                                        std::memory_order_relaxed)) {
+      return false;
+    }
+    if (OthersHaveEnded()) {
+      Stop();
+      Join(thread);
+      ClearWorker();
+      return true;
+    }
+    // The program has created threads since the first test; they found this background thread and
+    // started none. One that ended before this store has left the stop to this thread.
     worker.store(kJoinable, std::memory_order_seq_cst);
     FutexWakeAll(&worker);
-    return false;
   }
-  Stop();
-  Join(thread);
-  ClearWorker();
-  return true;
+  return false;
 }
 
 // Stops the lasting threads for good, and waits for their ends.
