@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests on a system with other settings than usual: strict overcommit, few mappings, hugepages
-always or never. For root, on a machine of one's own: while it runs, other programs are refused
-memory too.
+always or never. For root, on a machine of one's own on which nothing else runs: other programs are
+refused memory too, and what they take meanwhile, the tests lack.
 
 The settings are restored whatever happens: a second process waits until this one ends in any way,
 and restores them.
