@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -104,52 +103,7 @@ std::string WhyUnreadable(const OpenProcess& process, const BadImage& error) {
       process.core->path(), error.what());
 }
 
-std::atomic<bool> was_interrupted = false;
-
 }  // namespace
-
-InterruptWatch::InterruptWatch() {
-  sigemptyset(&signals_);
-  sigaddset(&signals_, SIGINT);
-  sigaddset(&signals_, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  thread_ = std::thread([this] { Watch(); });
-}
-
-InterruptWatch::~InterruptWatch() {
-  {
-    const std::lock_guard lock(lock_);
-    ends_ = true;
-  }
-  pthread_kill(thread_.native_handle(), SIGINT);
-  thread_.join();
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-}
-
-void InterruptWatch::Watch() {
-  for (int signal = 0; sigwait(&signals_, &signal) == 0;) {
-    const std::lock_guard lock(lock_);
-    if (ends_) return;
-    if (was_interrupted.exchange(true)) {
-      std::signal(signal, SIG_DFL);
-      pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
-      raise(signal);
-    }
-    changed_.notify_all();
-  }
-}
-
-bool InterruptWatch::interrupted() { return was_interrupted; }
-
-bool InterruptWatch::WaitUntil(std::chrono::steady_clock::time_point time) {
-  std::unique_lock lock(lock_);
-  return !changed_.wait_until(lock, time, &interrupted);
-}
-
-NoAnswer::NoAnswer(pid_t pid)
-    : Failure(fmt::format("process {} does not answer: a userfaultfd serves its memory, or the "
-                          "machine is overloaded",
-                          pid)) {}
 
 const Guard* SetGuard(const std::vector<Guard>& guards) {
   for (const Guard& guard : guards) {

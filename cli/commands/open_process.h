@@ -5,18 +5,11 @@
 
 #include <sys/types.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <csignal>
 #include <functional>
-#include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "heap/objects.h"
@@ -28,64 +21,6 @@
 #include "image/process.h"
 
 namespace cli {
-
-// A read of a process's memory may never end: its user may serve that memory with a userfaultfd.
-// Only a signal that ends the program ends such a read.
-
-// While one exists, a thread waits for SIGINT and SIGTERM. The first one sets interrupted(), the
-// second one ends the program.
-class InterruptWatch {
- public:
-  InterruptWatch();
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
-  ~InterruptWatch();
-
-  static bool interrupted();
-  // False if a signal was received.
-  bool WaitUntil(std::chrono::steady_clock::time_point time);
-
- private:
-  void Watch();
-
-  sigset_t signals_;
-  sigset_t before_;
-  std::mutex lock_;
-  std::condition_variable changed_;
-  bool ends_ = false;  // guarded by lock_
-  std::thread thread_;
-};
-
-// The process did not answer in time.
-class NoAnswer : public Failure {
- public:
-  explicit NoAnswer(pid_t pid);
-};
-
-// ReadingTime bounds the time of the readings of many processes, so that one of them does not stop
-// the list. The first one that does not answer takes kMost, each later one kLeast.
-class ReadingTime {
- public:
-  // Returns f(), which runs in a thread of its own. Throws NoAnswer: then that thread continues,
-  // so `f` owns all that it uses.
-  template <typename F>
-  auto Read(pid_t pid, F f) {
-    std::packaged_task<decltype(f())()> task(std::move(f));
-    auto result = task.get_future();
-    std::thread(std::move(task)).detach();
-    if (result.wait_for(limit_) == std::future_status::timeout) {
-      limit_ = kLeast;
-      throw NoAnswer(pid);
-    }
-    return result.get();
-  }
-
- private:
-  static constexpr std::chrono::milliseconds kMost{5000};
-  static constexpr std::chrono::milliseconds kLeast{200};
-
-  std::chrono::milliseconds limit_ = kMost;
-};
 
 // The arguments that name a process on the command line.
 struct ProcessArgument {

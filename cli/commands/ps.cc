@@ -11,6 +11,7 @@
 
 #include "commands/commands.h"
 #include "commands/open_process.h"
+#include "commands/reading_time.h"
 #include "heap/statistics.h"
 #include "image/process_image.h"
 #include "image/text.h"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "commands/commands.h"
+#include "commands/interrupt_watch.h"
 #include "commands/options.h"
 #include "image/text.h"
 #include "os/cgroup.h"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "commands/commands.h"
+#include "commands/interrupt_watch.h"
 #include "commands/open_process.h"
 #include "commands/options.h"
 #include "heap/memory_use.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "commands/open_process.h"
+#include "commands/reading_time.h"
 #include "heap/thread_caches.h"
 #include "image/symbolizer.h"
 #include "report/top_data.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "commands/open_process.h"
+#include "commands/interrupt_watch.h"
 
 namespace cli {
 namespace {
