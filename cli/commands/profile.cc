@@ -119,7 +119,7 @@ int64_t TimeOf(const OpenProcess& process) {
 // Returns text like /proc/PID/maps, for readers that need addresses and files.
 std::string MapsOf(const OpenProcess& process) {
   if (process.core == nullptr) {
-    std::ifstream maps(fmt::format("/proc/{}/maps", process.info.pid));
+    std::ifstream maps(fmt::format("/proc/{}/maps", LivingThread(process.info.pid)));
     std::string text;
     for (std::string line; std::getline(maps, line);) text += CleanText(line) + "\n";
     return text;

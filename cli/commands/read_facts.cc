@@ -51,7 +51,7 @@ std::vector<std::string> HintsAbout(const std::vector<std::string>& environment)
 std::vector<std::string> EnvironmentOf(pid_t pid) {
   // A process can make any of its memory its environment. At a start the kernel accepts 6 MiB.
   constexpr size_t kMostBytes = size_t{6} << 20;
-  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  std::ifstream file(fmt::format("/proc/{}/environ", LivingThread(pid)), std::ios::binary);
   std::string text(kMostBytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   std::string_view rest(text.data(), static_cast<size_t>(file.gcount()));

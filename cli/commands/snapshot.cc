@@ -153,7 +153,8 @@ int Snapshot(const SnapshotOptions& options, OpenProcess& process) {
   }
   SnapshotFacts facts = FactsOf(process, saved);
   facts.all_memory = options.contents;
-  std::ifstream auxiliary(fmt::format("/proc/{}/auxv", process.info.pid), std::ios::binary);
+  std::ifstream auxiliary(fmt::format("/proc/{}/auxv", LivingThread(process.info.pid)),
+                          std::ios::binary);
   const std::string vector(std::istreambuf_iterator<char>(auxiliary), {});
   WriteSnapshot(options.file, *saved.memory, facts, process.root->pointer_bytes, saved.machine,
                 vector);

@@ -51,7 +51,7 @@ ForkCost FindForkCost(const ProcessInfo& process, const std::vector<MappingUse>&
     cost.shared_bytes += use.hugetlb_bytes;
     if (use.HasFlag("ac")) cost.committed_bytes += mapping.end - mapping.start;
   }
-  std::ifstream status(fmt::format("/proc/{}/status", process.pid));
+  std::ifstream status(fmt::format("/proc/{}/status", LivingThread(process.pid)));
   cost.page_table_bytes = FigureOf(status, "VmPTE:").value_or(0);
   if (NumberIn("/proc/sys/vm/overcommit_memory") == uint64_t{2}) {
     std::ifstream meminfo("/proc/meminfo");
@@ -212,7 +212,9 @@ std::string EndChildren(StrangeChildren* children) {
 
 ForkedCopy::ForkedCopy(pid_t pid, Image& image)
     : process_(pid), instruction_(RequireInstruction(pid, image)) {
+  const bool first_lives = LivingThread(pid) == pid;
   for (const pid_t thread : ThreadsOf(pid)) {
+    if (thread == pid && !first_lives) continue;
     RequireNoFilter(pid, thread);
     RequireNamespaces(pid, thread);
   }

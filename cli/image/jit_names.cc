@@ -205,7 +205,7 @@ bool JitNames::Update() {
 int JitNames::Open(Stamp* stamp) {
   const pid_t pid = files_.pid();
   const std::string path = fmt::format("/tmp/perf-{}.map", OwnNumber(pid));
-  const OpenedFile file = files_.Open(fmt::format("/proc/{}/root{}", pid, path));
+  const OpenedFile file = files_.Open(files_.BelowRoot(path));
   std::string problem = file.problem;
   struct stat status = {};
   if (file.descriptor >= 0 && fstat(file.descriptor, &status) == 0) {

@@ -153,7 +153,8 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
 }
 
 std::vector<PageRun> Mirror::SharedPages(const Area& area, const PageSource& touched) {
-  const std::string path = fmt::format("/proc/{}/map_files/{:x}-{:x}", pid_, area.start, area.end);
+  const std::string path =
+      fmt::format("/proc/{}/map_files/{:x}-{:x}", LivingThread(pid_), area.start, area.end);
   // The process may have put a device there, or a lease on the file.
   const int file = OpenRegularFile(AT_FDCWD, path, Resolve::kLinksOfKernel).descriptor;
   if (file < 0) {

@@ -36,7 +36,7 @@ std::string BuildIdPath(const std::string& build_id) {
 }  // namespace
 
 FileSearch::FileSearch(pid_t pid, std::vector<std::string> places)
-    : pid_(pid), places_(std::move(places)) {
+    : pid_(pid), thread_(LivingThread(pid)), places_(std::move(places)) {
   if (pid != 0) user_ = UserOf(pid);
   for (const std::string& place : places_) {
     std::error_code error;
@@ -72,13 +72,14 @@ void FileSearch::AddFile(const std::string& path) {
 }
 
 void FileSearch::AddRunning(const Module& module, std::vector<std::string>* paths) const {
-  if (!module.deleted) paths->push_back(fmt::format("/proc/{}/root{}", pid_, module.path));
+  if (!module.deleted) paths->push_back(BelowRoot(module.path));
   // This works only with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE, but also for deleted files.
-  for (const Mapping& mapping : ReadMappings(pid_)) {
+  for (const Mapping& mapping : ReadMappings(thread_)) {
     if (mapping.start != module.start) continue;
-    paths->push_back(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid_, mapping.start, mapping.end));
+    paths->push_back(
+        fmt::format("/proc/{}/map_files/{:x}-{:x}", thread_, mapping.start, mapping.end));
   }
-  paths->push_back(fmt::format("/proc/{}/exe", pid_));
+  paths->push_back(fmt::format("/proc/{}/exe", thread_));
 }
 
 std::vector<std::string> FileSearch::PathsOf(const Module& module) const {
@@ -99,18 +100,22 @@ std::vector<std::string> FileSearch::PathsOf(const Module& module) const {
   for (const std::string& place : places_) paths.push_back(place + "/" + module.name());
   if (pid_ == 0 || !module.deleted) paths.push_back(module.path);
   if (pid_ != 0 && module.deleted) {
-    paths.push_back(fmt::format("/proc/{}/root{}", pid_, module.path));
+    paths.push_back(BelowRoot(module.path));
   }
   if (!by_id.empty()) paths.push_back(fmt::format("/usr/lib/debug/{}.debug", by_id));
   return paths;
 }
 
+std::string FileSearch::BelowRoot(const std::string& path) const {
+  return fmt::format("/proc/{}/root{}", thread_, path);
+}
+
 int FileSearch::OpenRoot() const {
-  return pid_ == 0 ? -1 : OpenDirectory(fmt::format("/proc/{}/root", pid_));
+  return pid_ == 0 ? -1 : OpenDirectory(fmt::format("/proc/{}/root", thread_));
 }
 
 OpenedFile FileSearch::Open(const std::string& path) const {
-  const std::string process = fmt::format("/proc/{}/", pid_);
+  const std::string process = fmt::format("/proc/{}/", thread_);
   if (pid_ == 0 || !path.starts_with(process)) {
     return OpenRegularFile(AT_FDCWD, path, Resolve::kAnywhere);
   }
@@ -133,7 +138,7 @@ int FileSearch::OpenDebugFile(const Module& module) const {
     paths.push_back(fmt::format("{}/usr/lib/debug/{}.debug", place, by_id));
   }
   paths.push_back(fmt::format("/usr/lib/debug/{}.debug", by_id));
-  if (pid_ != 0) paths.push_back(fmt::format("/proc/{}/root/usr/lib/debug/{}.debug", pid_, by_id));
+  if (pid_ != 0) paths.push_back(BelowRoot(fmt::format("/usr/lib/debug/{}.debug", by_id)));
   for (const std::string& path : paths) {
     const OpenedFile file = Open(path);
     if (file.descriptor < 0) continue;

@@ -32,6 +32,8 @@ class FileSearch {
   const std::vector<std::string>& problems() const { return problems_; }
   // Names under which the module's file may be found, best first. Another file may have that name.
   std::vector<std::string> PathsOf(const Module& module) const;
+  // The name under which Open opens a file of the running process below its root directory.
+  std::string BelowRoot(const std::string& path) const;
   // Opens a file that PathsOf returned.
   OpenedFile Open(const std::string& path) const;
   // Opens the file with the module's separate debug information that has its build id; -1 if no
@@ -51,6 +53,7 @@ class FileSearch {
   void AddRunning(const Module& module, std::vector<std::string>* paths) const;
 
   pid_t pid_;
+  pid_t thread_;  // LivingThread
   std::optional<User> user_;
   std::vector<std::string> places_;
   std::vector<std::string> problems_;

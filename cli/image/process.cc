@@ -310,16 +310,18 @@ std::string ExplainDenial(pid_t pid, int error, std::string_view action) {
                      info->name, remedy);
 }
 
+pid_t LivingThread(pid_t pid) {
+  const auto info = ReadProcessInfo(pid);
+  if (!info.has_value() || !info->first_thread_has_ended()) return pid;
+  const std::vector<pid_t> threads = ThreadsOf(pid);
+  return threads.empty() ? pid : threads.back();
+}
+
 pid_t ThreadWithMemory(pid_t pid) {
   const auto info = ReadProcessInfo(pid);
   if (!info.has_value()) throw Failure(fmt::format("there is no process {}", pid));
   if (info->is_zombie()) throw Failure(ExplainDenial(pid, 0));
-  if (info->first_thread_has_ended()) {
-    for (const pid_t thread : ThreadsOf(pid)) {
-      if (thread != pid) return thread;
-    }
-  }
-  return pid;
+  return LivingThread(pid);
 }
 
 }  // namespace cli

@@ -88,8 +88,11 @@ std::string RemedyFor(std::string_view yama_scope, bool is_root);
 // possible, and the remedy, in one line. `error` is an errno.
 std::string ExplainDenial(pid_t pid, int error, std::string_view action = "read");
 
-// Returns a thread of the process that has not ended. The first thread may have ended, and then has
-// no memory. Throws Failure when there is no such process.
+// Returns a thread of the process that has not ended; `pid` if there is none. In /proc the memory
+// and the files of the process are that thread's: a first thread that has ended (pthread_exit in
+// main) has none.
+pid_t LivingThread(pid_t pid);
+// Like LivingThread. Throws Failure when there is no such process.
 pid_t ThreadWithMemory(pid_t pid);
 
 }  // namespace cli

@@ -29,7 +29,8 @@ constexpr unsigned long kPagemapScan = _IOWR('f', 16, pagemap::Scan);
 using File = std::shared_ptr<const int>;
 
 File OpenPagemapFile(pid_t pid) {
-  const int file = open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  const int file =
+      open(fmt::format("/proc/{}/pagemap", LivingThread(pid)).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw Failure(ExplainDenial(pid, errno));
   return {new int(file), [](const int* descriptor) {
             close(*descriptor);
@@ -113,7 +114,7 @@ std::vector<MappingUse> ParseSmaps(std::istream& smaps) {
 }
 
 std::vector<MappingUse> ReadSmaps(pid_t pid) {
-  std::ifstream smaps(fmt::format("/proc/{}/smaps", pid));
+  std::ifstream smaps(fmt::format("/proc/{}/smaps", LivingThread(pid)));
   if (!smaps) throw Failure(ExplainDenial(pid, errno));
   return ParseSmaps(smaps);
 }

@@ -203,6 +203,8 @@ def test_states(test):
         test.check_sums(test.json("stats", target.pid))
         report = test.json("objects", target.pid)
         test.expect(report["objects"] >= 20000 and report["process_resident_bytes"] > 20 << 20, f"{report}")
+        for command in ("leaks",), ("leaks", "--snapshot"), ("doctor",):
+            test.ask(*command, target.pid)
         test.expect(target.tell("free") == "done\n", "it continues")
     with Target(test) as target:  # a thread waits in the kernel and cannot be stopped
         target.tell("vfork 1")
