@@ -29,7 +29,8 @@ INTRODUCTIONS = {
              "CPU. The ratio is this library's time divided by the best peer's. This library's curve "
              "(its time by number of threads) is *lowest* where the whole interval of the ratio is "
              f"below 1, *above* the best peer's where it is above {1 + COST_MARGIN:.2f}, else *level*. "
-             "The last column compares this library with the best peer.",
+             "The last column has the ratio of the CPU times, and the page faults of this library "
+             "against those of the best peer.",
     LARGE: "Each page of an object is touched; the threads hold 32 MiB together. *Turned over*: a "
            "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
            "frees them in random order. Objects have from half of the size shown to all of it.",
