@@ -54,8 +54,8 @@ static_assert(kMaxReleasePart >= kReleaseSlice && kMaxReleasePart.bytes() % 2_Mi
 
 // DemandHistory: the most that was in use at once during the last kDemandWindows windows of time,
 // with the free memory that was in pieces too short to be used. Of this it counts no more than the
-// window's fresh pages: they are what the short pieces cost. Else one request for a long piece
-// would keep all of a fragmented heap's free memory for the next seconds.
+// fresh pages of these windows: they are what the short pieces cost. Else one request for a long
+// piece would keep all of a fragmented heap's free memory for the next seconds.
 //
 // Pure arithmetic: the caller brings the time. Thread safety: none.
 class DemandHistory {
@@ -63,13 +63,12 @@ class DemandHistory {
   // `in_use` pages are in use, and `unfit` free backed pages could not serve the last request,
   // which took `fresh` pages that were not backed. To be called when one of them may have grown.
   void Record(Length in_use, Length unfit = Length(0), Length fresh = Length(0)) {
-    fresh_ += fresh;
-    recorded_ = std::max(recorded_, in_use + std::min(unfit, fresh_));
+    latest_.fresh += fresh;
+    latest_.peak = std::max(latest_.peak, in_use + std::min(unfit, earlier_fresh_ + latest_.fresh));
   }
 
-  // The time is `now_ms`, and `in_use` pages are in use. A peak that was recorded since the last
-  // call counts as one of now: its time is not known, and it is safer to keep too much than too
-  // little.
+  // The time is `now_ms`, and `in_use` pages are in use. What was recorded since the last call
+  // counts as of now: its time is not known, and it is safer to keep too much than too little.
   void Advance(int64_t now_ms, int64_t window_ms, Length in_use) {
     int64_t passed = (now_ms - window_start_ms_) / window_ms;
     if (passed > 0) {
@@ -77,29 +76,33 @@ class DemandHistory {
       if (passed > int64_t{kDemandWindows}) passed = kDemandWindows;
       for (; passed > 0; --passed) {
         current_ = (current_ + 1) % kDemandWindows;
-        peaks_[current_] = in_use;
+        earlier_fresh_ -= windows_[current_].fresh;
+        windows_[current_] = {.peak = in_use};
       }
-      fresh_ = Length(0);
     }
     Record(in_use);
-    if (recorded_ > peaks_[current_]) peaks_[current_] = recorded_;
-    recorded_ = in_use;
+    Window& window = windows_[current_];
+    window.peak = std::max(window.peak, latest_.peak);
+    window.fresh += latest_.fresh;
+    earlier_fresh_ += latest_.fresh;
+    latest_ = {.peak = in_use};
   }
 
   Length Peak() const {
-    Length peak = recorded_;
-    for (const Length p : peaks_) {
-      if (p > peak) peak = p;
-    }
+    Length peak = latest_.peak;
+    for (const Window& window : windows_) peak = std::max(peak, window.peak);
     return peak;
   }
 
  private:
-  std::array<Length, kDemandWindows> peaks_{};
-  // The most since the last Advance.
-  Length recorded_;
-  // Since the last window ended.
-  Length fresh_;
+  struct Window {
+    Length peak = Length(0);
+    Length fresh = Length(0);
+  };
+
+  std::array<Window, kDemandWindows> windows_{};
+  Window latest_;         // since the last Advance
+  Length earlier_fresh_;  // in all windows
   size_t current_ = 0;
   int64_t window_start_ms_ = 0;
 };

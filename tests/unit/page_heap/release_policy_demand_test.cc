@@ -49,7 +49,7 @@ TEST(DemandHistoryTest, AgreesWithAList) {
   }
 }
 
-// Of free memory in pieces that were too short, as much counts as the window's fresh pages.
+// Of free memory in pieces that were too short, as much counts as the fresh pages of all windows.
 TEST(DemandHistoryTest, UnfitMemoryCountsUpToWhatItCost) {
   DemandHistory history;
   history.Record(Length(100), Length(1000), Length(10));
@@ -58,12 +58,16 @@ TEST(DemandHistoryTest, UnfitMemoryCountsUpToWhatItCost) {
   EXPECT_EQ(history.Peak(), Length(130));
   history.Record(Length(150), Length(5), Length(1));
   EXPECT_EQ(history.Peak(), Length(155));
-  // Another window.
+  // They are remembered in the next window, and as long as a peak.
   history.Advance(kWindowMs, kWindowMs, Length(100));
   history.Record(Length(150), Length(1000), Length(1));
-  EXPECT_EQ(history.Peak(), Length(155));
+  EXPECT_EQ(history.Peak(), Length(182));
+  history.Advance(2 * kWindowMs, kWindowMs, Length(100));
   history.Advance(kMemoryMs + kWindowMs, kWindowMs, Length(100));
-  EXPECT_EQ(history.Peak(), Length(151));
+  EXPECT_EQ(history.Peak(), Length(182));
+  history.Advance(kMemoryMs + 2 * kWindowMs, kWindowMs, Length(100));
+  history.Record(Length(100), Length(1000));
+  EXPECT_EQ(history.Peak(), Length(100));
 }
 
 }  // namespace
