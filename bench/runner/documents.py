@@ -163,9 +163,9 @@ def in_short_part(data, path, folder):
     ours = summary.first_of_ours(data)
     peers = [peer for peer in data["allocators"] if peer["name"] in COMPARED and not peer["missing"]]
     names = [f"{COMPARED[peer['name']]} {re.split(r'[-+ ]', peer['version'])[0]}" for peer in peers]
-    others = [peer["name"] for peer in data["allocators"]
+    others = [shown_name(peer) for peer in data["allocators"]
               if peer["name"] not in COMPARED and not peer["missing"] and not peer["ours"]]
-    lines = [f"| time / peak memory, this library's divided by that of | {' | '.join(names)} |", "|---|" + "---|" * len(peers)]
+    lines = [f"| time and peak memory of this library, each divided by that of | {' | '.join(names)} |", "|---|" + "---|" * len(peers)]
     for groups, what in ((("apps",), "real programs"), (("micro", "programs"), "benchmark programs")):
         rows = [derived["rows"][row["name"]] for row in data["rows"]
                 if row["group"] in groups and row["name"] in derived["rows"]]
@@ -179,9 +179,10 @@ def in_short_part(data, path, folder):
             cells.append(f"{time:.2f} / {peak:.2f}")
         lines.append(f"| {len(rows)} {what} | {' | '.join(cells)} |")
     timed = [row for row in data["rows"] if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
-    lines += ["", f"Below 1 this library needs less. Geometric means of the medians, run of {data['machine']['time'][:10]}, "
-              f"{data['machine']['processors']} CPUs. {losses(timed, derived, ours, others)} "
-              f"[All rows]({link(folder, path.parent / report.TABLES)})."]
+    lines += ["", f"A cell has the ratio of the times, then that of the peaks; below 1 this library needs less. "
+              f"Each figure is a geometric mean of the programs' medians, from the run of "
+              f"{data['machine']['time'][:10]} on {data['machine']['processors']} CPUs. {losses(timed, derived, ours, others)} "
+              f"[The tables of that run]({link(folder, path.parent / report.TABLES)}) have all figures."]
     return "\n".join(lines)
 
 
@@ -190,19 +191,18 @@ def cost_of(entry):
 
 
 def losses(timed, derived, ours, others):
-    """One sentence that compares this library with the best peer of each row."""
+    """Sentences that compare this library with the best peer of each row."""
     ratios = {row["name"]: ratio for row in timed
               if (entry := derived["rows"][row["name"]].get(ours))
               and (ratio := entry["to_reference"]) and statistics.has_interval(ratio)}
     behind = sorted((name for name, ratio in ratios.items() if ratio.interval.low > 1),
                     key=lambda name: -ratios[name].median)
     ahead = sum(ratio.interval.high < 1 for ratio in ratios.values())
-    included = f" (including {', '.join(others)})" if others else ""
-    text = (f"Compared with the best peer of each row{included} this library is faster in {ahead} rows, "
-            f"level in {len(ratios) - ahead - len(behind)} and slower in {len(behind)}")
+    included = f" (also those that this table leaves out: {'; '.join(others)})" if others else ""
+    text = (f"In each of {len(ratios)} tests, this library was compared with the fastest of the other allocators{included}: "
+            f"it was faster in {ahead} tests, about equal in {len(ratios) - ahead - len(behind)} and slower in {len(behind)}.")
     most = [f"`{name}` ({ratios[name].median:.2f})" for name in behind[:3]]
-    return text + (f". Its largest costs relative to the best peer's: {', '.join(most)}."
-                   if most else ".")
+    return text + (f" It was slowest in these tests, by this library's time divided by that of the fastest: {', '.join(most)}." if most else "")
 
 
 def index_build_part(data, path, folder):
