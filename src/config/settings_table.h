@@ -234,9 +234,10 @@ inline constexpr SettingRow kSettingRows[] = {
         "TCMALLOC_HEAP_LIMIT_MB), and sizes without a unit (TCMALLOC_SOFT_LIMIT=512 is 512 bytes). "
         "tcmalloc doctor prints the same about a running process."),
     Row("TCMALLOC_HUGEPAGES", kBoolean, "true", &Settings::hugepages, kNoTraits,
-        "Ask the OS for transparent hugepages when a heap of 32 MiB or more grows, or a heap of 8 "
-        "MiB or more grows for an object of 1 MiB or more, unless the OS has none or the process "
-        "has disabled them. In smaller heaps, pre-fault spans of small objects."),
+        "Ask the OS for transparent hugepages when a heap of 32 MiB or more grows, or when a heap "
+        "of 8 MiB or more grows for an object of 1 MiB or more. The library does not ask if the OS "
+        "has no hugepages or the process has disabled them. In smaller heaps, pre-fault spans of "
+        "small objects."),
     Row("TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD", kBytes, kLargeReportBytes, {-kMaxBytes, kMaxBytes},
         &Settings::large_report_threshold_bytes, kZeroIsUnlimited | kLinesWhereSet,
         "Count allocations of this many bytes and more, and report them to the function that the "
@@ -311,11 +312,12 @@ inline constexpr SettingRow kSettingRows[] = {
         kNoTraits,
         "How fast free memory is released to the OS. At 1, the library keeps as much memory as the "
         "program needed at its peak of the last four seconds, and releases the rest. Two bounds "
-        "slow the release down: at most 512 MiB per second, and at most 2 % of the time in page "
-        "faults on memory that was released less than a second before. The rate multiplies both "
-        "bounds; above 1 it also shortens the four seconds. 0: never release. Reasonable values "
-        "are up to 10. Locked memory is released too where the kernel allows it (from Linux 5.18 "
-        "on): a program that calls mlockall to avoid page faults must set this to 0."),
+        "slow the release down: the library releases at most 512 MiB per second, and the program "
+        "spends at most 2 % of its time in page faults on memory that was released less than a "
+        "second before. The rate multiplies both bounds; a rate above 1 also shortens the four "
+        "seconds. 0: never release. Reasonable values are up to 10. Locked memory is released too "
+        "where the kernel allows it (from Linux 5.18 on): a program that calls mlockall to avoid "
+        "page faults must set this to 0."),
     Row("TCMALLOC_REPORT_AT_TERM", kBoolean, "false", &Settings::report_at_term, kNoTraits,
         "On SIGTERM, write the reports of MALLOCSTATS, TCMALLOC_PROFILE, HEAPPROFILE and HEAPCHECK "
         "that the process writes at exit; then the signal ends the process. This works only if "
@@ -324,11 +326,11 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_RETENTION", kBytes, "0", {0, kMaxBytes}, &Settings::retention_bytes, kNoTraits,
         "How much memory the allocator may keep beyond the memory in use: half of it in thread "
         "caches, the rest in the caches that ended threads left for new ones, in free pages, and "
-        "in empty spans. 0: a sixteenth of the memory in use, but at least 64 MiB. With 0, the "
-        "thread caches' share is 256 KiB for each thread if that is more than half of the total, "
-        "but at most half of the memory in use. Memory limits and memory pressure lower the total. "
-        "These do not count toward the total: free objects in partially used spans, 64 KiB for "
-        "each thread's cache, and the memory that the program needed within the last seconds "
+        "in empty spans. 0: a sixteenth of the memory in use, but at least 64 MiB. With 0 and many "
+        "threads, the share of thread caches is more than half: 256 KiB for each thread, but at "
+        "most half of the memory in use. Memory limits and memory pressure lower the total. These "
+        "do not count toward the total: free objects in partially used spans, 64 KiB for each "
+        "thread's cache, and the memory that the program needed within the last seconds "
         "(TCMALLOC_RELEASE_RATE)."),
     Row("TCMALLOC_SAMPLE_PARAMETER", kBytes, "0", {0, kMaxBytes}, &Settings::sample_period_bytes,
         kFullLibrary,
