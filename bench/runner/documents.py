@@ -180,7 +180,7 @@ def in_short_part(data, path, folder):
         lines.append(f"| {len(rows)} {what} | {' | '.join(cells)} |")
     timed = [row for row in data["rows"] if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
     lines += ["", f"A cell has the ratio of the times, then that of the peaks; below 1 this library needs less. "
-              f"Each figure is a geometric mean of the programs' medians, from the run of "
+              f"Each ratio is the geometric mean of the programs' ratios of medians, from the run of "
               f"{data['machine']['time'][:10]} on {data['machine']['processors']} CPUs. {losses(timed, derived, ours, others)} "
               f"[The tables of that run]({link(folder, path.parent / report.TABLES)}) have all figures."]
     return "\n".join(lines)
