@@ -99,6 +99,7 @@ bool LiveImage::ReadMuch(Address address, void* out, size_t bytes) {
 }
 
 std::vector<Mapping> LiveImage::Mappings() {
+  thread_ = LivingThread(pid_);
   std::vector<Mapping> mappings = ReadMappings(thread_);
   served_ = ServedRanges(thread_, mappings);
   return mappings;

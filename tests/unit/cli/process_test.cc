@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "commands/interrupt_watch.h"
+#include "image/process_image.h"
 #include "testing/in_child.h"
 
 namespace cli {
@@ -47,6 +48,19 @@ TEST(LivingThreadTest, IsTheOldest) {
     return LivingThread(getpid()) == thread && ReadProcessInfo(getpid())->memory.resident_bytes > 0
                ? 0
                : 1;
+  };
+  EXPECT_EQ(tcmalloc::InChildWithoutFirstThread(check), 0);
+}
+
+TEST(LiveImageTest, OutlivesThreads) {
+  const auto check = [] {
+    const auto first = static_cast<pid_t>(syscall(SYS_gettid));
+    static LiveImage image(getpid());
+    std::thread([first] {
+      while (LivingThread(getpid()) == first) usleep(1000);
+      _exit(image.Mappings().empty() ? 1 : 0);
+    }).detach();
+    return static_cast<int>(syscall(SYS_exit, 0));
   };
   EXPECT_EQ(tcmalloc::InChildWithoutFirstThread(check), 0);
 }
