@@ -262,9 +262,10 @@ std::string RemarkOn(const OpenProcess& process, const std::string& variable,
                      const std::string& value) {
   const uint64_t limit = LimitBytes(variable, value);
   if (limit == 0) return {};
-  const std::string pid = std::to_string(process.info.pid);
-  return LimitRemark(limit, HeldBytes(process),
-                     tcmalloc::ReadCgroupMemoryLimit("", pid).value_or(tcmalloc::kNoCgroupLimit));
+  const std::string thread = std::to_string(LivingThread(process.info.pid));
+  return LimitRemark(
+      limit, HeldBytes(process),
+      tcmalloc::ReadCgroupMemoryLimit("", thread).value_or(tcmalloc::kNoCgroupLimit));
 }
 
 int Set(const SetOptions& options) {

@@ -57,7 +57,7 @@ ForkCost FindForkCost(const ProcessInfo& process, const std::vector<MappingUse>&
     std::ifstream meminfo("/proc/meminfo");
     cost.commit_room = ParseCommitRoom(meminfo);
   }
-  cost.group_room = GroupRoom(std::to_string(process.pid));
+  cost.group_room = GroupRoom(std::to_string(LivingThread(process.pid)));
   return cost;
 }
 

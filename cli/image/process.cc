@@ -41,9 +41,8 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
-}  // namespace
-
-std::vector<pid_t> NumbersIn(const std::string& directory) {
+// Returns the names of entries of `directory` that are numbers, as the kernel lists them.
+std::vector<pid_t> ListedIn(const std::string& directory) {
   std::vector<pid_t> numbers;
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(directory.c_str()), &closedir);
   if (open == nullptr) return numbers;
@@ -53,11 +52,8 @@ std::vector<pid_t> NumbersIn(const std::string& directory) {
     const auto [rest, error] = std::from_chars(entry->d_name, end, number);
     if (error == std::errc() && rest == end) numbers.push_back(number);
   }
-  std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
-
-namespace {
 
 // Reads the file "status" of a process or of one of its threads; false when there is none.
 bool ReadStatus(const std::string& directory, ProcessInfo* out) {
@@ -92,7 +88,22 @@ bool ReadStatus(const std::string& directory, ProcessInfo* out) {
   return true;
 }
 
+// Returns the oldest thread after the first one, since it probably lasts longest; `pid` if there is
+// none. The kernel lists threads by age; their numbers begin anew at some time.
+pid_t SecondThread(pid_t pid) {
+  const std::vector<pid_t> threads = ListedIn(fmt::format("/proc/{}/task", pid));
+  const auto other =
+      std::find_if(threads.begin(), threads.end(), [pid](pid_t thread) { return thread != pid; });
+  return other == threads.end() ? pid : *other;
+}
+
 }  // namespace
+
+std::vector<pid_t> NumbersIn(const std::string& directory) {
+  std::vector<pid_t> numbers = ListedIn(directory);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
 
 std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
   const std::string directory = fmt::format("/proc/{}", pid);
@@ -102,10 +113,10 @@ std::optional<ProcessInfo> ReadProcessInfo(pid_t pid) {
   if (info.first_thread_has_ended() && info.threads > 1) {
     // The kernel shows no memory for the first thread, which has ended: read that of another one.
     ProcessInfo other{.pid = pid};
-    const std::vector<pid_t> threads = ThreadsOf(pid);
-    if (threads.size() > 1 && ReadStatus(fmt::format("/proc/{}", threads.back()), &other)) {
+    const std::string living = fmt::format("/proc/{}", SecondThread(pid));
+    if (ReadStatus(living, &other)) {
       info.memory = other.memory;
-      info.executable = ReadLinkOf(fmt::format("/proc/{}/exe", threads.back()));
+      info.executable = ReadLinkOf(living + "/exe");
     }
   }
   return info;
@@ -312,9 +323,7 @@ std::string ExplainDenial(pid_t pid, int error, std::string_view action) {
 
 pid_t LivingThread(pid_t pid) {
   const auto info = ReadProcessInfo(pid);
-  if (!info.has_value() || !info->first_thread_has_ended()) return pid;
-  const std::vector<pid_t> threads = ThreadsOf(pid);
-  return threads.empty() ? pid : threads.back();
+  return info.has_value() && info->first_thread_has_ended() ? SecondThread(pid) : pid;
 }
 
 pid_t ThreadWithMemory(pid_t pid) {

@@ -44,7 +44,7 @@ int64_t ClockOffsetMs(const std::string& process) {
 LiveImage::LiveImage(pid_t pid) : pid_(pid), thread_(ThreadWithMemory(pid)) {
   memory_ = open(fmt::format("/proc/{}/mem", thread_).c_str(), O_RDONLY | O_CLOEXEC);
   if (memory_ < 0) throw Failure(ExplainDenial(pid, errno));
-  clock_offset_ms_ = ClockOffsetMs(std::to_string(pid)) - ClockOffsetMs("self");
+  clock_offset_ms_ = ClockOffsetMs(std::to_string(thread_)) - ClockOffsetMs("self");
   static_cast<void>(Mappings());
 }
 
@@ -99,6 +99,7 @@ bool LiveImage::ReadMuch(Address address, void* out, size_t bytes) {
 }
 
 std::vector<Mapping> LiveImage::Mappings() {
+  thread_ = LivingThread(pid_);
   std::vector<Mapping> mappings = ReadMappings(thread_);
   served_ = ServedRanges(thread_, mappings);
   return mappings;

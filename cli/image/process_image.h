@@ -49,10 +49,9 @@ class LiveImage : public Image {
   bool MayRead(Address address, size_t bytes);
 
   const pid_t pid_;
-  // A thread of the process that has not ended.
-  const pid_t thread_;
   int memory_ = -1;  // /proc/PID/mem
-  // See ServedRanges; as of the last call of Mappings().
+  // As of the last call of Mappings(): LivingThread, and ServedRanges.
+  pid_t thread_;
   std::vector<std::pair<Address, Address>> served_;
   int64_t clock_offset_ms_ = 0;  // how far the process's monotonic clocks are ahead of this
                                  // process's

@@ -18,6 +18,9 @@ namespace {
 // Version 1 expresses "no limit" by its largest count of pages.
 constexpr uint64_t kUnlimitedFrom = uint64_t{1} << 60;
 
+// The name of this process.
+constexpr std::string_view kSelf = "self";
+
 bool IsOctal(char c) { return c >= '0' && c <= '7'; }
 
 // Removes the first character of a name from `text`, a non-empty field of mountinfo.
@@ -76,15 +79,20 @@ class Walk {
       : root_(root), visit_(visit), context_(context) {}
 
   bool Run(std::string_view process) {
-    if (!ForEachLine(process, "/cgroup")) return false;
+    if (!ForEachLine(process, "cgroup")) return false;
     knows_groups_ = true;
-    return ForEachLine("self", "/mountinfo");
+    return ForEachLine(kSelf, "mountinfo");
   }
 
  private:
   bool ForEachLine(std::string_view process, std::string_view file) {
     TextWriter name(path_, sizeof(path_));
-    name.Text(root_).Text("/proc/").Text(process).Text(file);
+    name.Text(root_);
+    if (process == kSelf) {
+      name.Text(ProcessPath(file).c_str());
+    } else {
+      name.Text("/proc/").Text(process).Text("/").Text(file);
+    }
     return lines_.ForEachLine(path_, VisitLine, this);
   }
 

@@ -116,18 +116,26 @@ class FilePath {
   TextWriter writer_;
 };
 
+// Whether the thread with this file `statm` in /proc has ended: then it has no memory. The first
+// thread ends before others if main calls pthread_exit. Changes errno.
+inline bool ThreadHasEnded(const char* statm) {
+  const int file = OpenForReading(statm);
+  if (file < 0) return false;
+  char size;
+  const bool has_ended = ReadFrom(file, &size, 1) == 1 && size == '0';
+  Close(file);
+  return has_ended;
+}
+
 // The path of a file of /proc about this process, like /proc/self/maps.
 //
-// /proc/self is the process's first thread. Once that has ended (pthread_exit in main), its files
-// are empty or cannot be opened, so the path is then of the calling thread: /proc/thread-self, from
-// Linux 3.17 on. Cost: two system calls. Changes errno.
+// /proc/self is the process's first thread. Once that has ended, its files are empty or cannot be
+// opened, so the path is then of the calling thread: /proc/thread-self, from Linux 3.17 on. Cost:
+// three system calls. Changes errno.
 class ProcessPath {
  public:
   explicit ProcessPath(std::string_view name) : writer_(text_, sizeof(text_)) {
-    // Only a thread that has ended has no program.
-    const int program = OpenFile("/proc/self/exe", O_PATH);
-    const bool has_ended = program < 0 && errno == ENOENT;
-    if (program >= 0) Close(program);
+    const bool has_ended = ThreadHasEnded("/proc/self/statm");
     writer_.Text(has_ended ? "/proc/thread-self/" : "/proc/self/").Text(name);
   }
   ProcessPath(const ProcessPath&) = delete;

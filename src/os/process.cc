@@ -58,8 +58,10 @@ bool RunsWithRaisedPrivileges() { return getauxval(AT_SECURE) != 0; }
 
 bool ParentWasStartedWith(const char* name, const char* value) {
   char buffer[1024];
-  TextWriter path(buffer, sizeof(buffer));
-  path.Text("/proc/").Number(static_cast<uint64_t>(getppid())).Text("/environ");
+  const auto parent = static_cast<uint64_t>(getppid());
+  TextWriter(buffer, sizeof(buffer)).Text("/proc/").Number(parent).Text("/statm");
+  if (ThreadHasEnded(buffer)) return true;
+  TextWriter(buffer, sizeof(buffer)).Text("/proc/").Number(parent).Text("/environ");
   const int fd = OpenForReading(buffer);
   if (fd < 0) return false;
   // The number of characters of "name=value" that match so far; kNoMatch after a mismatch until the

@@ -62,7 +62,8 @@ inline bool HasSystemCallFilter() {
 }
 
 // True if the program that started this one was itself started with the variable `name` equal to
-// `value`. False also if that cannot be read.
+// `value`, or may have been: its first thread has ended, and with that its variables. False if they
+// cannot be read for another reason.
 bool ParentWasStartedWith(const char* name, const char* value);
 
 // Fork: functions that run around it, the lock of the C library's list of open files, and a word

@@ -284,6 +284,8 @@ def check_age(test, prefix=()):
             age_s = test.json("inspect", pid, target.tell("address").split()[0])["span"]["handed_out_ms_ago"] / 1000
             least, most = asked - started - CLOCK_TICK_S, time.monotonic() - begin + CLOCK_TICK_S
             test.expect(least <= age_s <= most, f"the object is {age_s:.3f} seconds old, not {least:.3f} to {most:.3f}")
+            target.tell("leave")  # again without its first thread
+            wait_until(lambda: state_of(pid) == "Z", "the first thread ends")
 
 
 def test_age(test):

@@ -4,16 +4,20 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "commands/interrupt_watch.h"
+#include "image/process_image.h"
+#include "testing/in_child.h"
 
 namespace cli {
 namespace {
@@ -33,6 +37,32 @@ TEST(ProcessTest, NamesOtherAllocators) {
   EXPECT_EQ(OtherAllocator({{.name = "/usr/lib/ld-linux-x86-64.so.2"}, {.name = "/lib/libc.so.6"}}),
             "glibc's malloc");
   EXPECT_TRUE(OtherAllocator(with("/opt/libtcmalloc.so.4")).starts_with("another TCMalloc"));
+}
+
+// Younger threads may end at any moment.
+TEST(LivingThreadTest, IsTheOldest) {
+  EXPECT_EQ(LivingThread(getpid()), getpid());
+  const auto check = [] {
+    std::thread(&pause).detach();
+    const auto thread = static_cast<pid_t>(syscall(SYS_gettid));
+    return LivingThread(getpid()) == thread && ReadProcessInfo(getpid())->memory.resident_bytes > 0
+               ? 0
+               : 1;
+  };
+  EXPECT_EQ(tcmalloc::InChildWithoutFirstThread(check), 0);
+}
+
+TEST(LiveImageTest, OutlivesThreads) {
+  const auto check = [] {
+    const auto first = static_cast<pid_t>(syscall(SYS_gettid));
+    static LiveImage image(getpid());
+    std::thread([first] {
+      while (LivingThread(getpid()) == first) usleep(1000);
+      _exit(image.Mappings().empty() ? 1 : 0);
+    }).detach();
+    return static_cast<int>(syscall(SYS_exit, 0));
+  };
+  EXPECT_EQ(tcmalloc::InChildWithoutFirstThread(check), 0);
 }
 
 TEST(ServedRangesTest, FileSystemsThatAreNotMounted) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "testing/fake_tree.h"
+#include "testing/in_child.h"
 
 namespace tcmalloc {
 namespace {
@@ -120,6 +121,11 @@ TEST(CgroupLimitTest, Values) {
                                 "1\n\n", "max\n\n", "1.5"}) {
     EXPECT_FALSE(Limit(bad).has_value()) << bad;
   }
+}
+
+TEST(CgroupLimitTest, IsKnownWithoutTheFirstThread) {
+  const auto limit = ReadCgroupMemoryLimit();
+  EXPECT_EQ(InChildWithoutFirstThread([&] { return ReadCgroupMemoryLimit() == limit ? 0 : 1; }), 0);
 }
 
 // Reads from a file tree that the test writes.

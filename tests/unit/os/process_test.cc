@@ -71,6 +71,12 @@ TEST(EnvironmentTest, ReadsTheKernelsCopyUpToALimit) {
   EXPECT_EXIT(_exit(check()), testing::ExitedWithCode(0), "");
 }
 
+TEST(EnvironmentTest, OfAParentIsUnknownWithoutItsFirstThread) {
+  const auto ask = [] { return InChild([] { return ParentWasStartedWith("X Y", "") ? 1 : 0; }); };
+  EXPECT_EQ(ask(), 0);
+  EXPECT_EQ(InChildWithoutFirstThread(ask), 1);
+}
+
 TEST(ForkWitnessTest, WatchesForAnyChild) {
   const std::atomic<uint32_t>* const word = WatchForCopies();
   if (word == nullptr) GTEST_SKIP() << "SKIP: the kernel has no pages that it clears in children";
