@@ -32,7 +32,7 @@ static_assert(std::has_single_bit(kMaxSmallSize));
 
 // Size classes for each doubling of the size. With 8, rounding up wastes less than 12.5 % of an
 // object of 128 bytes or more, and up to 15 bytes of a smaller one. 16 make a heap of 1 GiB 2 %
-// smaller, but take 1.06 times the time and 1.11 times the peak memory over twelve programs: each
+// smaller, but take 1.06 times the time and 1.11 times the peak memory over eleven programs: each
 // class has a partially used span and a batch in a cache (decision 0022).
 inline constexpr size_t kStepsPerDoubling = Tuned(8, 4, 16);
 static_assert(std::has_single_bit(kStepsPerDoubling));
