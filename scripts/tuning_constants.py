@@ -21,12 +21,15 @@ TUNED = re.compile(r"\bTuned(?:Length|<\w+>)?(?=\()")
 EVIDENCE = re.compile(r"[Nn]ot measured|decision \d{4}|as in (?:gperftools|the TCMalloc document)|Xeon")
 HEAD = """# Numbers
 
-This page lists the {count} constants that decide how the allocator behaves and that could have other values. Each is in the source beside the rule that uses it. Its
-comment there says why it has this value, with the measurements. `scripts/tuning_constants.py` makes this page from the source.
+This page lists the {count} compile-time constants that tune the allocator. Each is in the source beside the rule that uses it. The comment there says why it has
+this value. `scripts/tuning_constants.py` makes this page from the source.
 
-To change one, edit the file, build, and run the tests and the benchmarks ([an example](../CONTRIBUTING.md#example-change-how-a-bin-grows)). The compiler checks the
-range. Numbers that users set are [settings](settings.md). A name that ends in `Part` is a divisor: 16 means one sixteenth. The column "measured" has the
-[decision](decisions/README.md) with the figures, or where the value comes from. The [glossary](glossary.md) explains the terms.
+To change a constant, edit its file, build, and run the tests and the benchmarks ([an example](../CONTRIBUTING.md#example-change-how-a-bin-grows)). The compiler
+checks that the value is in the range. Numbers that users set are [settings](settings.md).
+
+A name that ends in `Part` is a divisor: 16 means one sixteenth. A name that ends in `Ms` is a time in milliseconds. The column "measured" links the
+[decision](decisions/README.md) that has the measurements. "Yes" means that the comment in the source has them. "TCMalloc document" means that gperftools'
+description of TCMalloc has the same value. The [glossary](glossary.md) and the [design book](design/README.md) explain the terms.
 """
 
 
@@ -53,7 +56,8 @@ def arguments(text, at):
 
 
 def plain(value):
-    """64_KiB -> 64 KiB, 120'000 -> 120,000."""
+    """64_KiB -> 64 KiB, 120'000 -> 120,000, kLength.bytes() -> kLength."""
+    value = value.removesuffix(".bytes()")
     return re.sub(r"(?<=\d)'(?=\d)", ",", re.sub(r"(\d)_([KMG]iB)\b", r"\1 \2", value))
 
 

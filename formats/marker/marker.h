@@ -46,13 +46,14 @@ namespace tcmalloc {
 // Pieces of roots shorter than this are read without checking whether their pages are backed:
 // reading one backs a few pages at most.
 inline constexpr size_t kProbedRootBytes = 256_KiB;
-// The marker of a leak check sweeps a bitmap when it has noted at least one object per this many
-// words: skipping a word takes a fraction of a nanosecond. Not measured.
+// A leak check notes objects in a bitmap, and looks through the bitmap when it has noted at least
+// one object for this many words of it. Skipping a word takes a fraction of a nanosecond. Not
+// measured.
 inline constexpr size_t kWordsPerSweptObject = Tuned(16, 1, 1000);
-// While fewer objects than this wait to be searched, the marker of a leak check prefetches the
-// target of a word when it sees the word: the CPU caches have room for about this many. A list in
-// random order took 218 ns of CPU time per object, 372 ns without, while the program's own walk
-// along the list took 250 ns (64-byte objects, Xeon at 2.8 GHz).
+// While fewer objects than this wait to be searched, a leak check prefetches an object when it sees
+// a pointer to it. The CPU caches have room for about this many. A list in random order took 218 ns
+// of CPU time per object, 372 ns without, while the program's own walk along the list took 250 ns
+// (64-byte objects, Xeon at 2.8 GHz).
 inline constexpr size_t kCachedObjects = Tuned(512, 64, 4096);
 // How many words a sweep looks up together, so that the cache misses of one overlap with work on
 // the others.

@@ -11,8 +11,8 @@
 namespace tcmalloc {
 namespace {
 
-// One of this many guarded objects is at the start of its pages, where an access before it faults;
-// the others are at the end, since accesses after an object are the more frequent mistake. Not
+// One of this many guarded objects is at the start of its pages, so that an access before it
+// faults; the others are at the end. Accesses after an object are the more frequent mistake. Not
 // measured.
 constexpr size_t kAtStartPart = Tuned(4, 2, 64);
 static_assert(std::has_single_bit(kAtStartPart));

@@ -65,8 +65,8 @@ struct GuardPlace {
   void* first() const { return reinterpret_cast<void*>(pages); }
 };
 
-// The slots of the pool of guarded samples: address space for objects in use or in quarantine. With
-// a record of 0.7 KiB per slot, and kMaxGuardedPageBytes, the pool takes at most 0.7 MiB. Not
+// The most guarded objects at one time, in use or in quarantine. Each has a slot of address space.
+// With a record of 0.7 KiB per slot, and kMaxGuardedPageBytes, the pool takes at most 0.7 MiB. Not
 // measured.
 inline constexpr size_t kGuardSlots = Tuned(256, 16, 4096);
 // The longest object that is guarded. Each takes whole pages, and most overflows are of short ones.

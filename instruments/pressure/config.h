@@ -101,16 +101,16 @@ struct PressureReading {
 // readings[0] is level 1.
 using PressureReadings = std::array<PressureReading, kPressureLevels>;
 
-// An action that freed less than this part of the memory in use freed little; a level of memory
-// pressure ends when the memory in use is below its threshold by this part of the threshold. Not
+// An action on memory pressure freed little if it freed less than this part of the memory in use; a
+// level ends when the memory in use is below its threshold by this part of the threshold. Not
 // measured.
 inline constexpr uint64_t kNoticeablePart = Tuned(32, 4, 1024);
-// The intervals between an action on memory pressure that freed little and the next one. Not
-// measured.
+// How many intervals pass between an action on memory pressure that freed little and the next
+// action. Not measured.
 inline constexpr int64_t kWaitsAfterLittle = Tuned(8, 1, 64);
 static_assert(kPressureHoldMs > kWaitsAfterLittle * kDefaultPressureIntervalMs);
-// Time between readings of the memory in use, when it is near a threshold of memory pressure, and
-// when it is far from all. A program that grows by 1 GiB in a second reaches a threshold of 4 GiB
+// The time between two readings of the memory in use: kNearMs if it is near a threshold of memory
+// pressure, else kFarMs. A program that grows by 1 GiB in a second reaches a threshold of 4 GiB
 // from three quarters of it in one second. Not measured.
 inline constexpr int64_t kNearMs = Tuned(100, 10, 1000);
 inline constexpr int64_t kFarMs = Tuned(1000, kNearMs, 60'000);

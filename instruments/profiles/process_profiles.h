@@ -51,8 +51,8 @@ void OnProfilerExit();
 
 struct Heap;
 
-// How often the profiler looks for a new peak of the heap, and how long a peak must last before it
-// is written. Not measured.
+// The time between two looks for a new peak of the heap, and the time after a profile of a peak
+// before one that is less than a tenth higher is written. Not measured.
 inline constexpr int64_t kPeakIntervalMs = Tuned(1000, 100, 60'000);
 inline constexpr int64_t kPeakAgeMs = Tuned(60'000, kPeakIntervalMs, 3'600'000);
 

@@ -23,32 +23,32 @@
 
 namespace tcmalloc {
 
-// The largest small request, in bytes. Small requests have a size class, large objects a span of
-// their own. With 256 KiB, a thread that replaces buffers of up to that size needs 1.5 times the
-// memory and 1.4 times the time; with 32 KiB, a thread that replaces buffers of up to 64 KiB takes
-// 1.16 times the time (decision 0038).
+// The largest request that gets a size class, in bytes. A longer object gets a span of its own.
+// With 256 KiB, a thread that replaces buffers of up to that size needs 1.5 times the memory and
+// 1.4 times the time; with 32 KiB, a thread that replaces buffers of up to 64 KiB takes 1.16 times
+// the time (decision 0038).
 inline constexpr size_t kMaxSmallSize = Tuned(64_KiB, 32_KiB, 512_KiB);
 static_assert(std::has_single_bit(kMaxSmallSize));
 
-// Classes for each doubling. With 8, rounding up wastes less than 12.5 % of an object of 128 bytes
-// or more, and up to 15 bytes of a smaller one. 16 make a heap of 1 GiB 2 % smaller, but take 1.06
-// times the time and 1.11 times the peak memory over twelve programs: each class has a partially
-// used span and a batch in a cache (decision 0022).
+// Size classes for each doubling of the size. With 8, rounding up wastes less than 12.5 % of an
+// object of 128 bytes or more, and up to 15 bytes of a smaller one. 16 make a heap of 1 GiB 2 %
+// smaller, but take 1.06 times the time and 1.11 times the peak memory over eleven programs: each
+// class has a partially used span and a batch in a cache (decision 0022).
 inline constexpr size_t kStepsPerDoubling = Tuned(8, 4, 16);
 static_assert(std::has_single_bit(kStepsPerDoubling));
 // Up to this size classes are multiples of the alignment; above it, each doubling is divided.
 inline constexpr size_t kFirstDoubling = kStepsPerDoubling * kMinAlignment;
 
-// Sizes that have a class in addition to those of the rule: programs request them often, and the
-// rule would round them up most. The page cache of SQLite requests 1 KiB and 4 KiB with a header:
-// 1,032 and 4,368 bytes. Rounding adds 8.3 % to its live bytes without the two classes, 3.1 % with
-// them; in ten other programs no size saves more than 0.7 % (decision 0044). In ascending order,
-// multiples of a cache line.
+// Sizes of two further classes, in bytes, which many programs request. The rule would round them up
+// most. The page cache of SQLite requests 1 KiB and 4 KiB with a header: 1,032 and 4,368 bytes.
+// Rounding adds 8.3 % to its live bytes without the two classes, 3.1 % with them; in ten other
+// programs no size saves more than 0.7 % (decision 0044). In ascending order, multiples of a cache
+// line.
 inline constexpr size_t kExtraSizes[] = {Tuned<size_t>(1088, kFirstDoubling, kMaxSmallSize),
                                          Tuned<size_t>(4416, kFirstDoubling, kMaxSmallSize)};
 
-// The bytes of a batch, the objects that usually move between a thread cache and a central free
-// list at once. Not measured.
+// The bytes of a batch: the objects that usually move in one step between a thread cache and a
+// central free list. Not measured.
 inline constexpr size_t kBatchBytes = Tuned(64_KiB, 16_KiB, 256_KiB);
 // The fewest objects of a batch. Two threads that hold and free objects of 32 to 64 KiB execute
 // 1390 instructions per object with 2, 1290 with 8 (decision 0046).
@@ -57,11 +57,11 @@ inline constexpr size_t kMinBatchSize = Tuned(8, 1, 8);
 inline constexpr size_t kMaxBatchSize = Tuned(128, 32, 256);
 static_assert(kMaxBatchSize % 8 == 0, "of every line batch");
 
-// The fewest pages of a span of objects of up to 48 and 64 bytes, and the fewest objects of a span
-// of objects of up to 1 KiB and 8 KiB. Spans of tiny objects are so long that the span record and
-// the page-map entries add little. Others hold enough objects to make calls to the page heap rare,
-// and few enough that a nearly empty span wastes little. Above the last size: one object. Not
-// measured.
+// The shortest spans: the fewest pages if objects have up to 48 bytes and up to 64 bytes, and the
+// fewest objects if these have up to 1 KiB and up to 8 KiB. Spans of tiny objects are so long that
+// the span record and the page-map entries add little. Others hold enough objects to make calls to
+// the page heap rare, and few enough that a nearly empty span wastes little. Above the last size:
+// one object. Not measured.
 struct ShortestSpan {
   size_t max_object_bytes;
   size_t pages;  // 0: as many as the objects need
@@ -77,8 +77,8 @@ static_assert(std::is_sorted(std::begin(kShortestSpans), std::end(kShortestSpans
                              [](const ShortestSpan& a, const ShortestSpan& b) {
                                return a.max_object_bytes < b.max_object_bytes;
                              }));
-// A span gets more pages until the unused rest after its last object is at most this part of it.
-// Not measured.
+// A span gets more pages until the unused rest after its last object is at most this part of the
+// span. Not measured.
 inline constexpr size_t kSpanTailPart = Tuned(64, 8, 128);
 
 // The number of a class. kNone: no class, in the page map of pages without small objects.

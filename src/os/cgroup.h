@@ -23,8 +23,8 @@ namespace tcmalloc {
 
 inline constexpr uint64_t kNoCgroupLimit = UINT64_MAX;
 
-// How often the limit of the control group is read again: a container may be resized, and a person
-// who watches should see the effect. Not measured.
+// The time after which the library reads the limit of the control group again, since a container
+// may be resized. Not measured.
 inline constexpr int64_t kCgroupRereadMs = Tuned(5000, 100, 60'000);
 
 // The smallest limit of the process in bytes, or kNoCgroupLimit. No value when it cannot be read at

@@ -11,8 +11,8 @@
 namespace tcmalloc {
 namespace {
 
-// How many times a waiting thread looks at the lock before it sleeps: about as long as the longest
-// critical section. Not measured.
+// How many times a waiting thread looks at the lock before it sleeps. It takes about as long as the
+// longest critical section. Not measured.
 constexpr int kSpins = Tuned(200, 0, 10'000);
 
 // The thread between BeginForkHold and EndForkHold writes these: the address of its number, which

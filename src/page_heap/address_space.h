@@ -38,14 +38,14 @@ static_assert(std::has_single_bit(kStoppedAtOnce.pages()));
 // us to clear where it is backed; 1.4 us more where it is not. To replace it takes 0.1 us, and 1.4
 // us more if the program writes to it again (decision 0054).
 //
-// calloc replaces the memory of a large object hugepage by hugepage, where at most this part of the
-// hugepage is backed, and clears it elsewhere. At one half both cost the same, if the program uses
-// as much as the last one did. To ask the OS takes 4 % of the time of objects of 4 MiB that the
-// program uses as a whole (decision 0054).
+// For a large object, calloc releases the pages of a hugepage instead of clearing them if at most
+// this part of the hugepage is backed. At one half both cost the same, if the program uses as much
+// as the last one did. To ask the OS takes 4 % of the time of objects of 4 MiB that the program
+// uses as a whole (decision 0054).
 inline constexpr size_t kReplacedPart = Tuned(2, 1, 256);
-// Where the OS cannot be asked what is backed (a sandbox may end the process for that), calloc
-// replaces memory of this length or more, and clears shorter memory. glibc's malloc maps each
-// object of 32 MiB or more anew. Not measured.
+// If calloc cannot ask the OS which pages are backed, it releases the pages of objects of this
+// length or more, and clears shorter objects. A sandbox may end the process for the question.
+// glibc's malloc maps each object of 32 MiB or more anew. Not measured.
 inline constexpr Length kMinReplacedBlindly = TunedLength(32_MiB, 2_MiB, 1_GiB);
 
 // The most attempts of realloc to move pages in the life of the process. Each may leave the process

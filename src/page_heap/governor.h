@@ -25,14 +25,14 @@
 
 namespace tcmalloc {
 
-// Length of the heap's first mapping. It is short for small programs under a limit on address space
-// (RLIMIT_AS). Not measured.
+// The length of the heap's first mapping. It is short for small programs under a limit on address
+// space (RLIMIT_AS). Not measured.
 inline constexpr Length kMinGrowth = TunedLength(1_MiB, 64_KiB, 8_MiB);
-// The longest mapping, unless one request needs more. Not measured.
+// The longest mapping that the heap makes, except for a longer request. Not measured.
 inline constexpr Length kMaxGrowth = TunedLength(64_MiB, 2_MiB, 1_GiB);
 static_assert(kMaxGrowth >= kMinGrowth);
-// Later mappings are this part of the heap, so their number grows with the logarithm of the heap's
-// size. Address space costs nothing until it is touched. Not measured.
+// Each later mapping is as long as this part of the heap. So the number of mappings grows with the
+// logarithm of the heap's size. Address space costs nothing until it is touched. Not measured.
 inline constexpr size_t kGrowthPart = Tuned(8, 2, 64);
 // A release gives up after this many refusals by the OS: some 20 us of calls.
 inline constexpr size_t kMaxRefusals = 64;

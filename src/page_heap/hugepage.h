@@ -51,16 +51,16 @@ constexpr Length InWholeHugepages(Length n) {
   return Length((n.pages() + kHugepagePages.pages() - 1) & ~(kHugepagePages.pages() - 1));
 }
 
-// A heap of this many backed bytes asks for hugepages where it grows; in a smaller one, 2 MiB would
-// be a visible part of the process. 16 MiB: 10 % faster with buffers, 9 % more memory in a program
-// of 29 MiB. 64 MiB: slower in each row (decision 0014).
+// A heap with this many backed bytes or more asks for hugepages when it grows. In a smaller one, 2
+// MiB would be a visible part of the process. 16 MiB: 10 % faster with buffers, 9 % more memory in
+// a program of 29 MiB. 64 MiB: slower in each row (decision 0014).
 inline constexpr Length kHugepageThreshold = TunedLength(32_MiB, 2_MiB, 1_GiB);
-// When the heap grows for an object of kHugeObject or more, kHugepageThreshold / kEarlyPart of
-// backed memory is enough for hugepages. Such a huge object fills half of a hugepage or more. This
-// lowers the page faults of the buffers program from 8,700 to 2,605. From 256 KiB on it cost Python
-// 1.3 MiB (decision 0014). realloc moves the pages of a huge object instead of copying it: a move
-// takes about 10 us, like copying 32 KiB into fresh memory or 256 KiB into hugepages (Linux 6.18,
-// x86), but the number of moves is limited (kMaxMoves).
+// When the heap grows for an object of kHugeObject or more, it asks for hugepages if at least
+// kHugepageThreshold / kEarlyPart of it is backed. Such a huge object fills half of a hugepage or
+// more. This lowers the page faults of the buffers program from 8,700 to 2,605. From 256 KiB on it
+// cost Python 1.3 MiB (decision 0014). realloc moves the pages of a huge object instead of copying
+// it: a move takes about 10 us, like copying 32 KiB into fresh memory or 256 KiB into hugepages
+// (Linux 6.18, x86), but the number of moves is limited (kMaxMoves).
 inline constexpr Length kHugeObject = TunedLength(1_MiB, 256_KiB, 2_MiB);
 static_assert(kHugeObject.bytes() >= kMaxSmallSize, "only large objects have pages of their own");
 inline constexpr size_t kEarlyPart = Tuned(4, 1, 16);
@@ -100,15 +100,15 @@ enum class Need : bool {
 // may be free again when it is examined; a wrong answer costs page faults, or memory until the
 // number of spans has doubled. Cost: one question to the OS for each doubling.
 
-// A new span is pre-faulted if its class has this many spans in its shard already: the program will
+// A new span is pre-faulted if its class already has this many spans in its shard. The program will
 // probably use all of it. Most classes of a program have one span, which is almost empty. The peak
 // of perl hashes.pl is 15,204 KiB if all spans are pre-faulted, 14,348 from the 5th span on, 14,236
 // from the 9th, 14,296 from the 17th (decision 0014).
 inline constexpr size_t kSpansBeforePrefault = Tuned(8, 1, 64);
 static_assert(std::has_single_bit(kSpansBeforePrefault));
-// Spans of a class are not pre-faulted when more than this part of a span that was not pre-faulted,
-// for a trial, stayed unbacked. A touched page of 4 KiB costs 1.5 us, a pre-faulted one 1.25 us
-// (decision 0014).
+// In a trial, the heap does not pre-fault a span; if more than this part of it stays unbacked, the
+// next spans of its class are not pre-faulted either. A touched page of 4 KiB costs 1.5 us, a
+// pre-faulted one 1.25 us (decision 0014).
 inline constexpr size_t kUntouchedPart = Tuned(4, 2, 16);
 
 class TouchHistory {

@@ -18,32 +18,33 @@ namespace tcmalloc {
 // "tcmalloc_release_rate".
 inline constexpr double kDefaultReleaseRate = 1.0;
 
-// How long the peak demand is remembered, at rates up to 1; above, it is shorter. A program that
-// just used the memory is likely to need it again (decision 0014).
+// How long the heap remembers the peak demand for memory, at release rates up to 1. At higher rates
+// it is shorter. A program that just used the memory is likely to need it again (decision 0014).
 inline constexpr int64_t kReleaseMemoryMs = Tuned(4000, 100, 60'000);
-// How many windows kReleaseMemoryMs is divided into: the peak demand is recorded for each. Not
-// measured.
+// The heap divides kReleaseMemoryMs into this many windows, and records the peak demand of each.
+// Not measured.
 inline constexpr size_t kDemandWindows = Tuned(8, 2, 64);
 
-// The bytes that a program may have to fault in again within kRegretMs of their release, for each
-// second of its life, at a rate of 1: 2 % of its time at 1.4 us for a page of 4 KiB (decision
+// The most bytes a second that a program may need again within kRegretMs of their release, at a
+// release rate of 1. The page faults take 2 % of its time, at 1.4 us for a page of 4 KiB (decision
 // 0053).
 inline constexpr size_t kRegretBytesPerSecond = Tuned(56_MiB, 1_MiB, 1_GiB);
 inline constexpr int64_t kRegretMs = Tuned(1000, 100, kReleaseMemoryMs);
-// The most that may have been released within the last kRegretMs, at a rate of 1. It bounds how
-// fast memory is released: this much in two kRegretMs. Not measured.
+// The most bytes that are released within kRegretMs, at a release rate of 1. It bounds how fast
+// memory is released: this much in two kRegretMs. Not measured.
 inline constexpr size_t kMaxBytesAtRisk = Tuned(1_GiB, 16_MiB, 4095_MiB);
 
-// If the only free pages left are in partially used hugepages, these are split when the excess is
-// more than this part of the memory in use (decision 0014).
+// Partly used hugepages are split only if the heap has to release more than this part of the memory
+// in use (decision 0014).
 inline constexpr size_t kSplitPart = Tuned(16, 1, 256);
 
-// The most that one system call releases, unless there is no memory for the record of a longer
-// span's rest. A freeing thread waits for that call (decision 0014). A multiple of a hugepage.
+// The most memory that one system call releases. It is more if there is no memory for the record of
+// a longer span's rest. A freeing thread waits for that call (decision 0014). A multiple of a
+// hugepage.
 inline constexpr Length kReleaseSlice = TunedLength(8_MiB, 2_MiB, 64_MiB);
 static_assert(kReleaseSlice.bytes() % 2_MiB == 0);
-// Threads that free pages look for memory to release each time that they have freed this much. Not
-// measured.
+// Threads that free pages look for memory to release each time that they have freed this much
+// together. Not measured.
 inline constexpr Length kLookEvery = TunedLength(1_MiB, 64_KiB, 2_MiB);
 // A span longer than kReleasePart slices is released in parts of this fraction, at most
 // kMaxReleasePart, with one system call per slice. Ending a part takes a step for each hugepage

@@ -45,11 +45,11 @@ struct RetentionInputs {
   int pressure_level = 0;         // 0: none
 };
 
-// The retention total is the memory in use / kRetentionPart, but at least the floor. Thread caches
-// get 32 MiB of the floor, as in gperftools. Not measured.
+// The retention total is the memory in use / kRetentionPart, but at least kRetentionFloorBytes.
+// Thread caches get 32 MiB of the floor, as in gperftools. Not measured.
 inline constexpr size_t kRetentionFloorBytes = Tuned(64_MiB, 2_MiB, 1_GiB);
 inline constexpr size_t kRetentionPart = Tuned(16, 4, 256);
-// Shares of the retention total: of thread caches, of inherited caches, and of free pages; empty
+// The shares of thread caches, of inherited caches, and of free pages in the retention total; empty
 // spans that shards keep get the rest. Inherited caches, left by ended threads for new ones, get
 // enough for a few thread pools: a thread that lives for 100 objects executes 110,000 instructions
 // in the allocator without inheritance, 60,000 with it (decision 0009). An excess of free pages
@@ -57,17 +57,17 @@ inline constexpr size_t kRetentionPart = Tuned(16, 4, 256);
 inline constexpr size_t kThreadCachesPart = Tuned(2, 2, 64);
 inline constexpr size_t kInheritedPart = Tuned(32, 4, 1024);
 inline constexpr size_t kFreePagesPart = Tuned(128, 16, 4096);
-// If no setting gives the total, the share of thread caches is at least this for each living
-// thread's cache, as long as that is at most the memory in use / kThreadCachesInUsePart. 400
-// threads that take turns refill 123 bins for 1000 pairs of an allocation and a free with 32 MiB
-// for all, 21 with 256 KiB each, with a peak that is 1 % higher. 512 KiB: no faster, and the peak
-// is 4 % higher (decision 0048).
+// The share of thread caches is at least kPerThreadCacheBytes for each thread, as long as that is
+// at most the memory in use / kThreadCachesInUsePart. If a setting gives the total, this does not
+// apply. 400 threads that take turns refill 123 bins for 1000 pairs of an allocation and a free
+// with 32 MiB for all, 21 with 256 KiB each, with a peak that is 1 % higher. 512 KiB: no faster,
+// and the peak is 4 % higher (decision 0048).
 inline constexpr size_t kPerThreadCacheBytes = Tuned(256_KiB, 64_KiB, 1_MiB);
 inline constexpr size_t kThreadCachesInUsePart = Tuned(2, 1, 64);
 // The retention total is at most this part of the lowest memory limit. Not measured.
 inline constexpr size_t kRetentionLimitPart = Tuned(8, 2, 64);
-// After a response to memory pressure the retention total is halved for this long: once at level 1,
-// twice at level 2, three times at level 3. That is longer than the longest wait between two
+// After a response to memory pressure, the retention total is lower for this long: a half at level
+// 1, a quarter at level 2, an eighth at level 3. That is longer than the longest wait between two
 // responses (instruments/pressure/config.h). Not measured.
 inline constexpr int64_t kPressureHoldMs = Tuned(120'000, 1000, 3'600'000);
 
@@ -98,8 +98,8 @@ constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
 }
 
 // A shard compares what all shards keep with the share of kept spans each time that it keeps this
-// much more, since the sum reads counters that other CPUs write. So each may keep this much too
-// much of each kind. A power of two. Not measured.
+// much more. It does not do so more often, since the sum reads counters that other CPUs write. So
+// each may keep this much too much of each kind. A power of two. Not measured.
 inline constexpr size_t kKeptSpansStep = Tuned(128_KiB, 4_KiB, 4_MiB);
 static_assert(std::has_single_bit(kKeptSpansStep));
 

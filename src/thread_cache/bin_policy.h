@@ -34,9 +34,9 @@ namespace tcmalloc {
 // the memory. With 256 KiB, rptest is 14 % faster, but containers 5 to 9 % and lru 4 to 10 % slower
 // (decision 0009).
 inline constexpr size_t kMaxBinBytes = Tuned(128_KiB, 32_KiB, 1_MiB);
-// If fewer objects than this fit into kMaxBinBytes, a bin may hold this many, up to twice the
-// bytes: 128 KiB are too few for a thread whose use of a class goes up and down. This lowered
-// rptest from 106 to 90 million instructions (decision 0009).
+// If fewer objects than this fit into kMaxBinBytes, a bin may hold this many objects, but at most
+// twice kMaxBinBytes. 128 KiB are too few for a thread whose use of a class goes up and down. This
+// lowered rptest from 106 to 90 million instructions (decision 0009).
 inline constexpr size_t kMinMaxObjects = Tuned(64, 2, 256);
 // The most bytes of a bin of objects above kLongObjectBytes. A lock waits until the CPU has written
 // the lines that the thread touched before, so refills of long objects should be rare. Two threads
@@ -49,31 +49,31 @@ inline constexpr size_t kLongObjectBytes = Tuned(8_KiB, 8_KiB, kMaxSmallSize);
 // batch.
 inline constexpr size_t kMaxBinObjects = 2040;
 static_assert(kMaxBinObjects % 8 == 0);
-// The first limit of a bin is the number of objects in kInitialBinBytes: at least 1, at most
-// kInitialBinObjects or a line batch, whichever is larger. Not measured.
+// A new bin may hold as many objects as fit into kInitialBinBytes, but at least 1, and at most
+// kInitialBinObjects or a line batch, whichever is more. Not measured.
 inline constexpr size_t kInitialBinBytes = Tuned(4_KiB, 1_KiB, 64_KiB);
 inline constexpr size_t kInitialBinObjects = Tuned(4, 1, 64);
-// Batches by which a limit of a batch or more grows each time that the bin runs empty, as in the
-// TCMalloc document.
+// When a bin runs empty whose limit is a batch or more, the limit grows by this many batches, as in
+// the TCMalloc document.
 inline constexpr size_t kGrowthBatches = Tuned(1, 1, 4);
 // The most objects that move over the stack at once: a thread with a stack of 16 KiB can afford
 // 2 KiB of pointers. Larger returns move in pieces (decision 0034).
 inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
-// How many times a bin with a limit above a batch is full before its limit shrinks by a batch, as
-// in the TCMalloc document. It takes 4 bits of a BinArray.
+// How many times a bin with a limit above a batch may be full before its limit shrinks by a batch,
+// as in the TCMalloc document. It takes 4 bits of a BinArray.
 inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
-// While nothing is unclaimed, a collection spares an unused bin of few bytes: what the bin claims,
-// doubled for each collection since it ran empty or full, may be at most this part of the cache's
-// limit. So the cost of a bin's refills is about proportional to the bytes that it claims. With 400
-// threads that take turns, 1000 pairs need 30 refills if no unused bin is spared, and 22 with an
-// earlier rule that spared bins for about as long (decision 0048).
+// While thread caches claim their whole budget, a collection spares an unused bin if the bytes that
+// it claims are at most this part of the cache's limit, halved for each earlier collection that
+// found it unused. So the cost of a bin's refills is about proportional to the bytes that it
+// claims. With 400 threads that take turns, 1000 pairs need 30 refills if no unused bin is spared,
+// and 22 with an earlier rule that spared bins for about as long (decision 0048).
 inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
-// A class of kLateBytes or more gets a bin in a cache only after kLateUses allocations or frees.
-// Most programs have few such objects, and only once (vectors and hash tables that grow to their
-// final size). A bin would keep one or two objects of each such class in the cache for good. It
-// would also fetch objects adjacent to one that grows: without this rule vector-growth takes 305
-// MiB instead of 247. With kUncachedBytes this rule lowered the peak of python objects.py from
-// 38,056 to 36,890 KiB (decision 0009).
+// A size class of kLateBytes or more gets a bin in a thread cache only after kLateUses allocations
+// or frees. Most programs have few such objects, and only once (vectors and hash tables that grow
+// to their final size). A bin would keep one or two objects of each such class in the cache for
+// good. It would also fetch objects adjacent to one that grows: without this rule vector-growth
+// takes 305 MiB instead of 247. With kUncachedBytes this rule lowered the peak of python objects.py
+// from 38,056 to 36,890 KiB (decision 0009).
 inline constexpr size_t kLateBytes = Tuned(32_KiB, 4_KiB, kMaxSmallSize);
 inline constexpr uint8_t kLateUses = Tuned(16, 0, 100);
 // The most collections that are counted since a bin ran empty or full: 4 bits of a BinArray.

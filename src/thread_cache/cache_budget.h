@@ -34,25 +34,26 @@ namespace tcmalloc {
 inline constexpr size_t kInitialCacheBytes = Tuned(64_KiB, 16_KiB, 1_MiB);
 // The unit of all changes: bytes stolen at once, and the smallest raise.
 inline constexpr size_t kCacheStepBytes = kInitialCacheBytes;
-// The most bytes by which the limit of a thread cache grows at once. The limit grows by unclaimed
-// bytes in steps of half of itself, up to this. rptest: 170 collections with equal steps, 31 with
-// these, 120 to 106 million instructions (decision 0009).
+// The most bytes by which the limit of a thread cache grows in one step. The limit grows by
+// unclaimed bytes in steps of half of itself, up to this. rptest: 170 collections with equal steps,
+// 31 with these, 120 to 106 million instructions (decision 0009).
 inline constexpr size_t kMaxCacheStepBytes = Tuned(1_MiB, kCacheStepBytes, 16_MiB);
 // If a thread has fetched fewer objects than its bin holds, frees fill the bin to at most this part
-// of an equal share of the total of all caches. Without this rule 400 threads that free objects of
-// 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches (decision 0056). A part of 8
-// has not been measured.
+// of the thread's equal share of the budget of all caches. Without this rule 400 threads that free
+// objects of 4 to 60 KiB, which ten others allocate, keep 45 MiB in all caches (decision 0056). A
+// part of 8 has not been measured.
 inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
-// While nothing is unclaimed, claims that no objects fill do not count, up to this many bytes and
-// this many times the limit. A bin must hold what a burst of frees brings and what the next burst
-// takes; between bursts it is half full. 100 threads that take turns: 49 refills for 1000 pairs
-// with 0, 18 with 128 KiB, 12 with 256 KiB, which holds a third more (decision 0041). The peak of
-// 100 to 400 threads is the same with 128 and 256 KiB (decision 0048).
+// While thread caches claim their whole budget, a cache may exceed its limit by the bytes that it
+// claims and does not hold, at most kMaxUnfilledBytes and kMaxUnfilledTimes its limit. A bin must
+// hold what a burst of frees brings and what the next burst takes; between bursts it is half full.
+// 100 threads that take turns: 49 refills for 1000 pairs with 0, 18 with 128 KiB, 12 with 256 KiB,
+// which holds a third more (decision 0041). The peak of 100 to 400 threads is the same with 128 and
+// 256 KiB (decision 0048).
 inline constexpr size_t kMaxUnfilledBytes = Tuned(256_KiB, 0, 1_MiB);
 inline constexpr size_t kMaxUnfilledTimes = Tuned(4, 0, 4);
-// While nothing is unclaimed, a cache moves at least this many times its limit between two
-// collections. With 1 instead of 2, 100 threads that take turns need 49 refills for 1000 pairs
-// instead of 12 (decision 0048).
+// While thread caches claim their whole budget, at least this many times a cache's limit must move
+// between two collections of it. With 1 instead of 2, 100 threads that take turns need 49 refills
+// for 1000 pairs instead of 12 (decision 0048).
 inline constexpr size_t kShortBackoff = Tuned(2, 1, 16);
 
 class CacheBudget {

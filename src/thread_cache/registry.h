@@ -41,8 +41,7 @@
 
 namespace tcmalloc {
 
-// A cache unchanged for this long is idle: a thread that needs some of its limit empties it instead
-// of lowering its limit. Not measured.
+// A cache that has not changed for this long is idle, so other threads may empty it. Not measured.
 inline constexpr int64_t kIdleCacheMs = Tuned(100, 10, 10'000);
 // The most caches that one membarrier detaches: few enough that a thread that starts or ends
 // meanwhile does not notice.

@@ -45,10 +45,10 @@ class Registry;
 // bytes. No lock may be held.
 size_t ReturnArrays(BinArraysInFlight* arrays, CentralCache& central, MetadataArena& arena);
 
-// A cache that claims kReturnedFromBytes returns its objects above kReturnedAboveBytes before it
-// takes memory that is not backed. Two threads that replace objects of 32 to 64 KiB need 15 % more
-// memory without this rule, and no more memory with it. rptest needs 10 % more with 1 MiB and 8
-// KiB, and 2 % more with these values (decision 0049).
+// A cache that claims kReturnedFromBytes or more returns its objects above kReturnedAboveBytes
+// before it gets memory that the OS has not backed. Two threads that replace objects of 32 to 64
+// KiB need 15 % more memory without this rule, and no more memory with it. rptest needs 10 % more
+// with 1 MiB and 8 KiB, and 2 % more with these values (decision 0049).
 inline constexpr size_t kReturnedFromBytes = Tuned(256_KiB, 64_KiB, 64_MiB);
 inline constexpr size_t kReturnedAboveBytes = Tuned(1_KiB, 1_KiB, kLongObjectBytes);
 
