@@ -275,8 +275,8 @@ def pauses_part(part):
 
 def pauses_in_words(data, path, folder):
     root = root_of(path)
-    return (f"With 1 GiB, `objects` stops a process of 64 threads for {pauses.objects_pause(root)} ms; `leaks` stops one of two threads for "
-            f"{pauses.leaks_pause(root)} ms, `leaks --snapshot` for {pauses.snapshot_pause(root)} ms.")
+    return (f"`objects` stops a process that has 64 threads and a heap of 1 GiB for {pauses.objects_pause(root)} ms. `leaks` stops a process with "
+            f"two threads and 1 GiB for {pauses.leaks_pause(root)} ms, and `leaks --snapshot` for {pauses.snapshot_pause(root)} ms.")
 
 
 PARTS = {"in-short": in_short_part, "index-build": index_build_part, "pauses-in-words": pauses_in_words,

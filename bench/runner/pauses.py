@@ -11,8 +11,8 @@ SNAPSHOT = "--snapshot: pause, ms"
 LEAKS = "tcmalloc leaks: pause, ms"
 # Maps a part of a document to a column that only its table has, and to {column: its name in the document}.
 SHOWN = {
-    "pauses": ("99 %, ms", {name: name for name in ("command", "threads", "heap, GiB", "copied, MiB", "median, ms", "99 %, ms",
-                                                    "most, ms")}),
+    "pauses": ("99 %, ms", {name: name for name in ("command", "threads", "heap, GiB", "copied, MiB")} | {
+        "median, ms": "median pause, ms", "99 %, ms": "99th percentile, ms", "most, ms": "longest, ms"}),
     "leak-pauses": (OWN, {
         "heap, GiB": "heap, GiB", "copied, MiB": "copied, MiB", LEAKS: "pause of `leaks`, ms",
         "whole search, ms": "whole search of `leaks`, ms", OWN: "pause of the library's own checker, ms"}),

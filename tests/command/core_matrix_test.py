@@ -28,7 +28,7 @@ NO_PROCESS = ("run", "ps")
 
 # The forms of core files, which are the columns of the table. TABLE has the answers that each column permits.
 WHOLE, FILES, TRUNCATED, CHANGING, DEVICE = (
-    "kernel (0x33, 0x37), gcore; PIE, no PIE, static", "another machine, with `--files`", "truncated", "lock held, or in a change",
+    "whole file, from the kernel or `gcore`", "from another machine, with `--files`", "truncated file", "a thread was changing the heap",
     "heap in a device or hugetlbfs")
 EITHER = f"{RIGHT} or {MISSING}"
 TABLE = {
