@@ -148,7 +148,7 @@ def why(samples, row, ours):
     cpu = [middle(name, cpu_of_work) for name in (ours, reference)]
     faults = [middle(name, lambda record: record["minor_faults"]) for name in (ours, reference)]
     share = f"{cpu[0] / cpu[1]:.2f}" if cpu[1] > 0 else "-"
-    return f"CPU time {share} of the peer's; page faults: {faults[0]:.0f}, peer {faults[1]:.0f}"
+    return f"CPU time {share} times the peer's; {faults[0]:.0f} page faults, the peer {faults[1]:.0f}"
 
 
 def cpu_of_work(record):
