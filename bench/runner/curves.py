@@ -26,11 +26,12 @@ INTRODUCTIONS = {
     THREADS: "These are the programs by which false sharing in TCMalloc was reported, at that report's "
              "parameters: `larson` with 7 to 8 bytes and with larger objects, `linux-scalability`, "
              "`cache-thrash` and `cache-scratch` with 8 bytes, from one thread to eight for each "
-             "CPU. The ratio is this library's time divided by the best peer's. This library's curve "
-             "(its time by number of threads) is *lowest* where the whole interval of the ratio is "
-             f"below 1, *above* the best peer's where it is above {1 + COST_MARGIN:.2f}, else *level*. "
-             "The last column has the ratio of the CPU times, and the page faults of this library "
-             "against those of the best peer.",
+             "CPU. The best peer is the other allocator that was fastest in a first round. The ratio is this "
+             "library's time divided by the best peer's. This library's time is *lowest* where the "
+             "whole interval of the ratio is below 1, *above* the best peer's where the whole "
+             f"interval is above {1 + COST_MARGIN:.2f}, and *level* with it in all other rows. In the rows "
+             "with *above*, the last column has this library's CPU time divided by the best peer's, "
+             "and the page faults of both.",
     LARGE: "Each page of an object is touched; the threads hold 32 MiB together. *Turned over*: a "
            "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
            "frees them in random order. Objects have from half of the size shown to all of it.",
@@ -147,7 +148,7 @@ def why(samples, row, ours):
     cpu = [middle(name, cpu_of_work) for name in (ours, reference)]
     faults = [middle(name, lambda record: record["minor_faults"]) for name in (ours, reference)]
     share = f"{cpu[0] / cpu[1]:.2f}" if cpu[1] > 0 else "-"
-    return f"CPU time {share}, page faults {faults[0]:.0f} against {faults[1]:.0f}"
+    return f"CPU time {share} times the peer's; {faults[0]:.0f} page faults, the peer {faults[1]:.0f}"
 
 
 def cpu_of_work(record):
@@ -160,8 +161,8 @@ def summary_sentence(found):
     """One sentence: at how many points this library is lowest, level, or above."""
     words = collections.Counter(standing.word for standing in found)
     told = sum(words[word] for word in (LOWEST, LEVEL, ABOVE))
-    return (f"Of {told} points this library's curve is the lowest at {words[LOWEST]}, level with "
-            f"the best peer's at {words[LEVEL]}, above it at {words[ABOVE]}.")
+    return (f"Of {told} rows, this library's time is the lowest in {words[LOWEST]}, level with the "
+            f"best peer's in {words[LEVEL]}, and above it in {words[ABOVE]}.")
 
 
 def standing_table(found):
@@ -172,7 +173,7 @@ def standing_table(found):
                       standing.reference or "-", statistics.interval_text(standing.ratio, digits=2),
                       standing.word or "-", standing.why])
     return ["program", "size", "threads", "best peer", "ratio [95 % interval]",
-            "this library's curve", "counted where it is above"], table
+            "this library's time", "CPU time and page faults"], table
 
 
 def two_threads_table(data):
