@@ -84,7 +84,7 @@ TEST(SettingsDocumentationTest, ListsTheSettingsWithoutEffect) {
       ignored.emplace(TakeField(&names, ','));
     }
   }
-  EXPECT_EQ(ListAfter("which have no effect:"), ignored);
+  EXPECT_EQ(ListAfter("they have no effect:"), ignored);
 }
 
 }  // namespace
