@@ -12,7 +12,8 @@ import shutil
 
 import navigation
 
-LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+# A link's address, or code, in which the same characters are no link: `operator new[](size_t)`.
+LINK = re.compile(r"`[^`]*`|(\]\()([^)\s]+)(\))")
 # The name of a page in the text of a table, for example of the settings.
 BARE_PAGE = re.compile(r"(?<![\w/\[(`])docs/([\w-]+)\.md\b(?![`\]])")
 FENCE = re.compile(r"^ *(```|~~~)")
@@ -54,7 +55,7 @@ class Gatherer:
     def with_links_of_site(self, page, line):
         """A line of a page; the files that it links to are copied."""
         def replaced(match):
-            found = self.linked_file(page, match[2])
+            found = match[2] and self.linked_file(page, match[2])
             if not found:
                 return match[0]
             file, heading = found
