@@ -7,6 +7,7 @@
 * Each relative link of each Markdown file leads to a file, and to a heading where it names one.
 * Each page in docs/ and at the root can be reached from README.md by links.
 * Each page in docs/ is in the navigation of the site once (docs/site/navigation.py), and each page there exists.
+* The site finds what its pages link to (docs/site/gather.py).
 * Each decision is in the table of docs/decisions/README.md, with a link to the page that has today's rule.
 * Each line with which src/ aborts is on docs/debugging.md, and no other.
 * docs/numbers.md lists the tuning constants as scripts/tuning_constants.py does.
@@ -16,6 +17,7 @@
 import pathlib
 import re
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import source  # noqa: E402
@@ -108,7 +110,13 @@ def check_reachable(root, pages, complaints):
 
 def check_navigation(root, pages, complaints):
     sys.path.insert(0, str(root / "docs/site"))
+    import gather
     import navigation
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            gather.gather(root, pathlib.Path(folder))
+        except FileNotFoundError as error:
+            complaints.add(root / "docs/site/gather.py", 1, str(error))
     table = root / "docs/site/navigation.py"
     listed = [navigation.HOME, *(source for _, _, entries in navigation.SECTIONS for _, source in entries)]
     for name in sorted({name for name in listed if listed.count(name) > 1}):
