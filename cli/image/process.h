@@ -88,9 +88,9 @@ std::string RemedyFor(std::string_view yama_scope, bool is_root);
 // possible, and the remedy, in one line. `error` is an errno.
 std::string ExplainDenial(pid_t pid, int error, std::string_view action = "read");
 
-// Returns a thread of the process that has not ended; `pid` if there is none. In /proc the memory
-// and the files of the process are that thread's: a first thread that has ended (pthread_exit in
-// main) has none.
+// Returns the process's oldest thread that has not ended; `pid` if all have. The process's memory
+// and files are in the directory /proc/THREAD of that thread. Those in /proc/PID are missing once
+// the first thread has ended, by pthread_exit in main.
 pid_t LivingThread(pid_t pid);
 // Like LivingThread. Throws Failure when there is no such process.
 pid_t ThreadWithMemory(pid_t pid);
