@@ -128,6 +128,7 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
   unknown_bytes_ = 0;
   // The touched pages of shared memory are those of the process itself: a fork has not touched
   // them.
+  const pid_t thread = LivingThread(pid_);
   const PageSource shared = OpenTouchedPages(pid_);
   const PageSource touched = OpenTouchedPages(pid);
   const PageSource written = OpenWrittenPages(pid);
@@ -139,7 +140,7 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
     const PageSource& pages = area.of_file ? written : touched;
     try {
       for (const PageRun& run : area.shared
-                                    ? SharedPages(area, shared)
+                                    ? SharedPages(area, thread, shared)
                                     : pages(area.start / kPageBytes, area.end / kPageBytes)) {
         add(&area, std::max(area.start, run.first * kPageBytes),
             std::min(area.end, (run.first + run.pages) * kPageBytes));
@@ -152,9 +153,10 @@ void Mirror::FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>&
   }
 }
 
-std::vector<PageRun> Mirror::SharedPages(const Area& area, const PageSource& touched) {
+std::vector<PageRun> Mirror::SharedPages(const Area& area, pid_t thread,
+                                         const PageSource& touched) {
   const std::string path =
-      fmt::format("/proc/{}/map_files/{:x}-{:x}", LivingThread(pid_), area.start, area.end);
+      fmt::format("/proc/{}/map_files/{:x}-{:x}", thread, area.start, area.end);
   // The process may have put a device there, or a lease on the file.
   const int file = OpenRegularFile(AT_FDCWD, path, Resolve::kLinksOfKernel).descriptor;
   if (file < 0) {

@@ -100,7 +100,7 @@ class Mirror : public Image {
   void Map(const std::vector<Mapping>& mappings);
   void FindRuns(pid_t pid, const std::vector<std::pair<Address, Address>>& whole);
   // For shared memory: all pages that the file has, if the kernel reports them.
-  std::vector<PageRun> SharedPages(const Area& area, const PageSource& touched);
+  std::vector<PageRun> SharedPages(const Area& area, pid_t thread, const PageSource& touched);
   // Copies page by page, from the address at which a copy in one piece failed.
   void CopyPages(Image& image, pid_t pid, const Range& run);
   void Clear();
