@@ -124,8 +124,8 @@ def test_main_ends(test):
     """/proc/self says nothing any more when the main thread has ended."""
     run = test.profiled("", "thread", "hold:20", "wait", MALLOCSTATS="1")
     run.see("hold:20")
-    while "State:\tZ" not in pathlib.Path(f"/proc/{run.pid}/status").read_text():
-        time.sleep(0.01)
+    status = pathlib.Path(f"/proc/{run.pid}/status")
+    test.wait_for(lambda: "State:\tZ" in status.read_text(), "the end of the main thread")
     err = run.end()
     test.expect_equal(test.objects(f"p.{run.pid}.0001.heap"), 20, "objects")
     test.expect(re.search(rf"Process {run.pid}, {test.program}, .*\nResident memory [1-9]", err), err)
