@@ -199,10 +199,10 @@ def losses(timed, derived, ours, others):
                     key=lambda name: -ratios[name].median)
     ahead = sum(ratio.interval.high < 1 for ratio in ratios.values())
     included = f" (also those that this table leaves out: {'; '.join(others)})" if others else ""
-    text = (f"In each of {len(ratios)} tests, this library was compared with the fastest of the other allocators{included}: "
-            f"it was faster in {ahead} tests, about equal in {len(ratios) - ahead - len(behind)} and slower in {len(behind)}.")
+    text = (f"For each of these {len(ratios)} programs, this library was compared with the fastest of the other allocators{included}: "
+            f"it was faster in {ahead} programs and slower in {len(behind)}; in the other {len(ratios) - ahead - len(behind)} the 95 % interval of the ratio includes 1.")
     most = [f"`{name}` ({ratios[name].median:.2f})" for name in behind[:3]]
-    return text + (f" It was slowest in these tests, by this library's time divided by that of the fastest: {', '.join(most)}." if most else "")
+    return text + (f" These are the three largest ratios, this library's time divided by that of the fastest: {', '.join(most)}." if most else "")
 
 
 def index_build_part(data, path, folder):
