@@ -234,7 +234,7 @@ void tcmalloc_set_large_allocation_callback(tcmalloc_large_allocation_callback c
 
 /*
  * The threshold of these reports in bytes. set replaces the one from the environment
- * (TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD); 0 means no reports and no counting. Objects of up to 256
+ * (TCMALLOC_LARGE_ALLOC_REPORT_THRESHOLD); 0 means no reports and no counting. Objects of up to 64
  * KiB are never reported. get returns the size that causes the next report; 0 means none.
  */
 void tcmalloc_set_large_allocation_threshold(size_t bytes) TCMALLOC_NOTHROW;

@@ -25,7 +25,7 @@ using Placement = FakeVirtualMemory::Placement;
 
 constexpr size_t kLiveBytes = 500 * kMiB;
 constexpr size_t kLimitBytes = 700 * kMiB;
-// The smallest objects that have spans of their own.
+// The smallest span that the test allocates.
 constexpr size_t kSmallestBytes = size_t{264} << 10;
 
 int64_t address_clock_ms = 0;
