@@ -35,8 +35,8 @@ inline constexpr size_t kInitialCacheBytes = Tuned(64_KiB, 16_KiB, 1_MiB);
 // The unit of all changes: bytes stolen at once, and the smallest raise.
 inline constexpr size_t kCacheStepBytes = kInitialCacheBytes;
 // The most bytes by which the limit of a thread cache grows in one step. The limit grows by
-// unclaimed bytes in steps of half of itself, up to this. rptest: 170 collections with equal steps,
-// 31 with these, 120 to 106 million instructions (decision 0009).
+// unclaimed bytes in steps of half of itself, up to this. rptest: 170 collections with steps of
+// kCacheStepBytes, 31 with these (decision 0009).
 inline constexpr size_t kMaxCacheStepBytes = Tuned(1_MiB, kCacheStepBytes, 16_MiB);
 // If a thread has fetched fewer objects than its bin holds, frees fill the bin to at most this part
 // of the thread's equal share of the budget of all caches. Without this rule 400 threads that free
