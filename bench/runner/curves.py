@@ -24,14 +24,15 @@ TITLES = {THREADS: "Over threads", LARGE: "Large objects"}
 # The text of a page before the table.
 INTRODUCTIONS = {
     THREADS: "These are the programs by which false sharing in TCMalloc was reported, at that report's "
-             "parameters: `larson` with 7 to 8 bytes and with larger objects, `linux-scalability`, "
-             "`cache-thrash` and `cache-scratch` with 8 bytes, from one thread to eight for each "
-             "CPU. The best peer is the other allocator that was fastest in a first round. The ratio is this "
-             "library's time divided by the best peer's. This library's time is *lowest* where the "
-             "whole interval of the ratio is below 1, *above* the best peer's where the whole "
-             f"interval is above {1 + COST_MARGIN:.2f}, and *level* with it in all other rows. In the rows "
-             "with *above*, the last column has this library's CPU time divided by the best peer's, "
-             "and the page faults of both.",
+             "parameters: `larson` with objects of 7 to 8 bytes and with larger ones, "
+             "`linux-scalability`, `cache-thrash` and `cache-scratch` with objects of 8 bytes. Each "
+             "runs with one thread up to eight threads for each CPU. The best peer of a row is the "
+             "fastest other allocator in a trial before the measurement; the trial is used for nothing "
+             "else. The ratio is this library's time divided by the best peer's. This library's time is "
+             "*lowest* where the whole interval of the ratio is below 1, *above* the best peer's where "
+             f"the whole interval is above {1 + COST_MARGIN:.2f}, and *level* with it in all other rows. "
+             "In the rows with *above*, the last column has this library's CPU time divided by the best "
+             "peer's, and the page faults of both.",
     LARGE: "Each page of an object is touched; the threads hold 32 MiB together. *Turned over*: a "
            "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
            "frees them in random order. Objects have from half of the size shown to all of it.",
