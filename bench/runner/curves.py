@@ -26,7 +26,7 @@ INTRODUCTIONS = {
     THREADS: "These are the programs by which false sharing in TCMalloc was reported, at that report's "
              "parameters: `larson` with objects of 7 to 8 bytes and with larger ones, "
              "`linux-scalability`, `cache-thrash` and `cache-scratch` with objects of 8 bytes. Each "
-             "runs with one thread up to eight threads for each CPU. The best peer of a row is the "
+             "runs with 1, 2, 4, ... threads, up to eight for each CPU. The best peer of a row is the "
              "fastest other allocator in a trial before the measurement; the trial is used for nothing "
              "else. The ratio is this library's time divided by the best peer's. This library's time is "
              "*lowest* where the whole interval of the ratio is below 1, *above* the best peer's where "
