@@ -29,7 +29,7 @@ checks that the value is in the range. Numbers that users set are [settings](set
 
 A name that ends in `Part` is a divisor: 16 means one sixteenth. A name that ends in `Ms` is a time in milliseconds. The column "measured" links the
 [decision](decisions/README.md) that has the measurements. "Yes" means that the comment in the source has them. "TCMalloc document" means that gperftools'
-description of TCMalloc has the same value. The [glossary](glossary.md) and the [design book](design/README.md) explain the terms.
+description of TCMalloc has the same value, "no" that the value was not measured. The [glossary](glossary.md) and the [design book](design/README.md) explain the terms.
 """
 
 

@@ -51,8 +51,8 @@ void OnProfilerExit();
 
 struct Heap;
 
-// The time between two looks for a new peak of the heap, and the time after a profile of a peak
-// before one that is less than a tenth higher is written. Not measured.
+// The time between two looks for a new peak of the heap; and the time after which a peak that is
+// less than a tenth higher than the one in the file replaces it. Not measured.
 inline constexpr int64_t kPeakIntervalMs = Tuned(1000, 100, 60'000);
 inline constexpr int64_t kPeakAgeMs = Tuned(60'000, kPeakIntervalMs, 3'600'000);
 

@@ -33,7 +33,7 @@ NO_REASON = re.compile(r"^none\b(?!( \w+){0,4}[:;] \S)")
 # Names of the C and C++ libraries.
 STANDARD = set("""malloc calloc realloc reallocarray free aligned_alloc malloc_usable_size malloc_trim malloc_stats malloc_info
     free_sized free_aligned_sized nallocx std::allocator new MADV_DONTNEED realloc(p,0) p pprof LD_PRELOAD
-    libtcmalloc libtcmalloc_minimal libtcmalloc_debug libtcmalloc_minimal_debug bpftrace""".split())
+    libtcmalloc libtcmalloc_minimal libtcmalloc_debug libtcmalloc_minimal_debug bpftrace memset""".split())
 HEADER = re.compile(r"gperftools/\w+\.h|tcmalloc/\w+\.h")
 
 

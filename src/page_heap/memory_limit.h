@@ -35,8 +35,8 @@ struct MemoryLimits {
   size_t& of(LimitKind kind) { return kind == LimitKind::kHard ? hard_bytes : soft_bytes; }
 };
 
-// At a memory limit, the heap releases this part of the limit more than it needs, at most
-// kReleaseSlice. So not every growth near the limit makes a system call. Not measured.
+// At a memory limit, the heap releases more than it needs: by this part of the limit, but at most
+// by kReleaseSlice. So not every growth near the limit makes a system call. Not measured.
 inline constexpr size_t kSlackPart = Tuned(64, 2, 1024);
 
 // How much more than necessary is released.

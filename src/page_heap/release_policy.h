@@ -30,8 +30,8 @@ inline constexpr size_t kDemandWindows = Tuned(8, 2, 64);
 // 0053).
 inline constexpr size_t kRegretBytesPerSecond = Tuned(56_MiB, 1_MiB, 1_GiB);
 inline constexpr int64_t kRegretMs = Tuned(1000, 100, kReleaseMemoryMs);
-// The most bytes that are released within kRegretMs, at a release rate of 1. It bounds how fast
-// memory is released: this much in two kRegretMs. Not measured.
+// The most bytes that are released within two windows of kRegretMs, at a release rate of 1. It
+// bounds how fast memory is released. Not measured.
 inline constexpr size_t kMaxBytesAtRisk = Tuned(1_GiB, 16_MiB, 4095_MiB);
 
 // Partly used hugepages are split only if the heap has to release more than this part of the memory

@@ -66,8 +66,8 @@ inline constexpr size_t kPerThreadCacheBytes = Tuned(256_KiB, 64_KiB, 1_MiB);
 inline constexpr size_t kThreadCachesInUsePart = Tuned(2, 1, 64);
 // The retention total is at most this part of the lowest memory limit. Not measured.
 inline constexpr size_t kRetentionLimitPart = Tuned(8, 2, 64);
-// After a response to memory pressure, the retention total is lower for this long: a half at level
-// 1, a quarter at level 2, an eighth at level 3. That is longer than the longest wait between two
+// After a response to memory pressure, the retention total stays lower for this long: divided by 2
+// at level 1, by 4 at level 2, by 8 at level 3. That is longer than the longest wait between two
 // responses (instruments/pressure/config.h). Not measured.
 inline constexpr int64_t kPressureHoldMs = Tuned(120'000, 1000, 3'600'000);
 
@@ -97,9 +97,10 @@ constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
   return shares;
 }
 
-// A shard compares what all shards keep with the share of kept spans each time that it keeps this
-// much more. It does not do so more often, since the sum reads counters that other CPUs write. So
-// each may keep this much too much of each kind. A power of two. Not measured.
+// Each time that a shard's kept spans have grown by this much, it compares what all shards keep
+// with the share of kept spans. It does not do so more often, since the sum reads counters that
+// other CPUs write. So each shard may exceed the share by this much of each kind. A power of two.
+// Not measured.
 inline constexpr size_t kKeptSpansStep = Tuned(128_KiB, 4_KiB, 4_MiB);
 static_assert(std::has_single_bit(kKeptSpansStep));
 

@@ -23,9 +23,9 @@ namespace tcmalloc {
 
 // The longest span of small objects that a shard keeps, in pages. Not measured.
 inline constexpr size_t kMaxKeptPages = Tuned(16, 1, 127);
-// The most bytes that a shard keeps of spans of small objects, and of spans of large objects, while
-// no thread runs idle release. Two threads that each fill and empty 3 MiB take 0.25 s with 4 MiB,
-// 0.36 s with 1 MiB (decision 0010).
+// While no thread runs idle release, the most bytes that a shard keeps in spans of small objects,
+// and the most in spans of large objects. Two threads that each fill and empty 3 MiB take 0.25 s
+// with 4 MiB, 0.36 s with 1 MiB (decision 0010).
 inline constexpr size_t kUnattendedBytes = Tuned(8_MiB, 0, 64_MiB);
 
 // The kept spans of one shard: short spans that became empty a moment ago, for the next
@@ -132,10 +132,10 @@ class alignas(kCacheLineSize) SpanCache {
 // ms with spans of their own length, 54 ms with chunks of 256 KiB, and 32 ms with 1 MiB (decision
 // 0045).
 inline constexpr Length kPoolChunk = TunedLength(1_MiB, 64_KiB, 64_MiB);
-// A request of a pool drains the kept spans of all shards only if these are more than this part of
-// the memory in use. The two threads of kPoolChunk take 54 ms if it always drains them, 32 ms with
-// 8, 45 ms with 16; threads that replace objects of up to 512 KiB have 7 % more memory with 8, 12 %
-// with 4 (decision 0045).
+// If a pool of large objects lacks memory, the page heap drains the kept spans of all shards only
+// if these spans have more than this part of the memory in use. The two threads of kPoolChunk take
+// 54 ms if it always drains them, 32 ms with 8, 45 ms with 16; threads that replace objects of up
+// to 512 KiB have 7 % more memory with 8, 12 % with 4 (decision 0045).
 inline constexpr size_t kLeftToOthersPart = Tuned(8, 2, 256);
 // The spare span records of a pool. It returns records when it has more than twice this number.
 // They take 14 KiB. Threads that free 250 objects and then allocate 250 need 250 records; with 16,

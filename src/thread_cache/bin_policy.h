@@ -53,8 +53,8 @@ static_assert(kMaxBinObjects % 8 == 0);
 // kInitialBinObjects or a line batch, whichever is more. Not measured.
 inline constexpr size_t kInitialBinBytes = Tuned(4_KiB, 1_KiB, 64_KiB);
 inline constexpr size_t kInitialBinObjects = Tuned(4, 1, 64);
-// When a bin runs empty whose limit is a batch or more, the limit grows by this many batches, as in
-// the TCMalloc document.
+// When a bin with a limit of a batch or more runs empty, its limit grows by this many batches, as
+// in the TCMalloc document.
 inline constexpr size_t kGrowthBatches = Tuned(1, 1, 4);
 // The most objects that move over the stack at once: a thread with a stack of 16 KiB can afford
 // 2 KiB of pointers. Larger returns move in pieces (decision 0034).

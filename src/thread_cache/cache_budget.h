@@ -44,16 +44,17 @@ inline constexpr size_t kMaxCacheStepBytes = Tuned(1_MiB, kCacheStepBytes, 16_Mi
 // part of 8 has not been measured.
 inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
 // While thread caches claim their whole budget, a cache may exceed its limit by the bytes that it
-// claims and does not hold, at most kMaxUnfilledBytes and kMaxUnfilledTimes its limit. A bin must
+// claims and does not hold, but by at most kMaxUnfilledBytes, and at most kMaxUnfilledTimes its
+// limit. A bin must
 // hold what a burst of frees brings and what the next burst takes; between bursts it is half full.
 // 100 threads that take turns: 49 refills for 1000 pairs with 0, 18 with 128 KiB, 12 with 256 KiB,
 // which holds a third more (decision 0041). The peak of 100 to 400 threads is the same with 128 and
 // 256 KiB (decision 0048).
 inline constexpr size_t kMaxUnfilledBytes = Tuned(256_KiB, 0, 1_MiB);
 inline constexpr size_t kMaxUnfilledTimes = Tuned(4, 0, 4);
-// While thread caches claim their whole budget, at least this many times a cache's limit must move
-// between two collections of it. With 1 instead of 2, 100 threads that take turns need 49 refills
-// for 1000 pairs instead of 12 (decision 0048).
+// While thread caches claim their whole budget, a cache makes its next collection only after it has
+// fetched and returned this many times its limit, in bytes. With 1 instead of 2, 100 threads that
+// take turns need 49 refills for 1000 pairs instead of 12 (decision 0048).
 inline constexpr size_t kShortBackoff = Tuned(2, 1, 16);
 
 class CacheBudget {
