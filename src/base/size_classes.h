@@ -57,8 +57,8 @@ inline constexpr size_t kMinBatchSize = Tuned(8, 1, 8);
 inline constexpr size_t kMaxBatchSize = Tuned(128, 32, 256);
 static_assert(kMaxBatchSize % 8 == 0, "of every line batch");
 
-// The shortest spans: the fewest pages if objects have up to 48 bytes and up to 64 bytes, and the
-// fewest objects if these have up to 1 KiB and up to 8 KiB. Spans of tiny objects are so long that
+// The least length of a span: in pages if its objects have up to 48 bytes and up to 64 bytes, in
+// objects if these have up to 1 KiB and up to 8 KiB. Spans of tiny objects are so long that
 // the span record and the page-map entries add little. Others hold enough objects to make calls to
 // the page heap rare, and few enough that a nearly empty span wastes little. Above the last size:
 // one object. Not measured.

@@ -72,9 +72,9 @@ namespace tcmalloc {
 // all living threads, lines are shared again, since the other thread's part of such a line returns
 // to the shard. If it takes nothing of other living threads, larson needs 1.7 times the memory.
 
-// Other threads may take free objects of a size class from a thread's shard when the class has got
-// this many new spans since the thread last took objects from it. They take only whole line
-// batches. Without this rule larson keeps 1.27 times the memory with 2 threads and 1.7 times with
+// Other threads may take whole line batches of a size class from a thread's shard once the class
+// has got this many new spans, in any shard, since the thread last took objects of the class from
+// its shard. Without this rule larson keeps 1.27 times the memory with 2 threads and 1.7 times with
 // 8. With 4 new spans it keeps 1.17 times the memory with 2 threads. With 1 it keeps no more
 // memory, and threads share no more lines (decision 0040).
 inline constexpr size_t kIdleAfterNewSpans = Tuned(1, 1, 64);

@@ -242,13 +242,13 @@ class Shard {
   SpanHome home_;
 };
 
-// The most shards of the central free lists. If there are more threads, they share shards, and with
-// them cache lines. 64 threads share 95 % of the lines of their 8-byte objects with 16 shards, and
-// 1 % with 64 shards (decision 0040).
+// The largest number of shards of the central free lists. If there are more threads, they share
+// shards, and with them cache lines. 64 threads share 95 % of the lines of their 8-byte objects
+// with 16 shards, and 1 % with 64 shards (decision 0040).
 inline constexpr size_t kMaxShards = Tuned(64, 1, 64);
-// The most shards that also serve CPUs: a CPU uses its shard for threads without a cache and for
-// large objects. There are few, since the pool of large objects in each keeps memory (decision
-// 0038).
+// How many shards also serve CPUs, at most: a thread without a cache, and one that handles a large
+// object, uses the shard of its CPU. There are few, since the pool of large objects in each keeps
+// memory (decision 0038).
 inline constexpr size_t kMaxShardsOfCpus = Tuned(16, 1, kMaxShards);
 
 // ShardMap: the shards, and which of them serves a thread.

@@ -15,8 +15,8 @@ namespace tcmalloc {
 // The most refused spans that become free under one hold of the lock.
 constexpr size_t kRestoredAtOnce = 64;
 
-// After the OS has refused a mapping, the heap unmaps free memory whenever this part of the heap or
-// more is free, until half of this part is free. So other users of the address space get room. Not
+// After the OS has refused a mapping, the heap unmaps free memory if at least this part of the heap
+// is free, until half as much is free. So other users of the address space get room. Not
 // measured.
 constexpr size_t kUnmappedPart = Tuned(2, 2, 16);
 // The most spans that one free skips because they cannot be unmapped: little of a heap is from
