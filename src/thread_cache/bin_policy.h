@@ -63,10 +63,11 @@ inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
 // as in the TCMalloc document. It takes 4 bits of a BinArray.
 inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
 // While thread caches claim their whole budget, a collection leaves an unused bin as it is if the
-// bin claims at most this part of its cache's limit; about half as much after each earlier
-// collection that found it unused. So the cost of a bin's refills is about proportional to the
-// bytes that it claims. With 400 threads that take turns, 1000 pairs need 30 refills if no unused
-// bin is spared, and 22 with an earlier rule that spared bins for about as long (decision 0048).
+// bin claims at most this part of its cache's limit; or a third, a seventh, a fifteenth of that
+// after one, two, three earlier collections that found it unused, and so on. So the cost of a bin's
+// refills is about proportional to the bytes that it claims. With 400 threads that take turns, 1000
+// pairs need 30 refills if no unused bin is spared, and 22 with an earlier rule that spared bins
+// for about as long (decision 0048).
 inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
 // A size class of kLateBytes or more gets a bin in a thread cache only after kLateUses allocations
 // or frees. Most programs have few such objects, and only once (vectors and hash tables that grow
