@@ -5,8 +5,9 @@
 // A check takes the heap's locks, stops the other threads, lists the objects in use, marks those
 // reachable from the roots, counts the others by call site, and resumes the threads
 // (instruments/leaks/examination.h). If the OS does not allow the check to stop threads, it works
-// while they run. They cannot allocate or free meanwhile, but may hold pointers that the check
-// misses, and may unmap memory that it searches, so it uses a guarded reader. If a thread does not
+// while they run. Only their own caches serve them meanwhile, so it may misjudge an object that
+// they allocate or free; they may hold pointers that it misses; and they may unmap memory that it
+// searches, so it uses a guarded reader. If a thread does not
 // stop in time, the check repeats its attempts for some seconds; then there is no result. The
 // report mentions each of these cases.
 //

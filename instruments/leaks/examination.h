@@ -22,11 +22,11 @@
 namespace tcmalloc {
 
 // Runs function(context, world) while the heap is at rest. If the OS does not allow that threads
-// are stopped, they continue, but can neither allocate nor free. If a thread does not stop in time,
-// the attempt is repeated for some seconds; between attempts the heap is released and all threads
-// run. One call at a time, by a thread that holds no lock. `*stopped` is true if the other threads
-// were stopped, not only locked out. If the result is kNotInTime, the function did not run. With
-// kDone and !*stopped, the result's error says why the threads could not be stopped.
+// are stopped, they continue, but allocate and free from their own caches only. If a thread does
+// not stop in time, the attempt is repeated for some seconds; between attempts the heap is released
+// and all threads run. One call at a time, by a thread that holds no lock. `*stopped` is true if
+// the other threads were stopped. If the result is kNotInTime, the function did not run. With kDone
+// and !*stopped, the result's error says why the threads could not be stopped.
 StopResult WithHeapAtRest(Heap& heap, void (*function)(void* context, const WorldStop& world),
                           void* context, bool* stopped);
 

@@ -82,7 +82,8 @@ class CheckMemory : public ScratchMemory {
 // (instruments/guard/): a large object that does not begin at a page.
 //
 // When the index is built. The heap is held (process/fork.h), so everything that a lock protects is
-// consistent. The other threads are stopped, each at any instruction, or do not allocate and free.
+// consistent. The other threads are stopped, each at any instruction. If they could not be
+// stopped, they use only their own caches, and an object that moves meanwhile may be misjudged.
 // Outside of locks a thread can only be in one of these states:
 //
 //   An access section of one object (Bins::Pop and Push, see thread_slot.h). A pop takes effect
