@@ -26,13 +26,12 @@ INTRODUCTIONS = {
     THREADS: "These are the programs by which false sharing in TCMalloc was reported, at that report's "
              "parameters: `larson` with objects of 7 to 8 bytes and with larger ones, "
              "`linux-scalability`, `cache-thrash` and `cache-scratch` with objects of 8 bytes. Each "
-             "runs with 1, 2, 4, ... threads, up to eight for each CPU. The best peer of a row is the "
-             "fastest other allocator in a trial before the measurement; the trial is used for nothing "
-             "else. The ratio is this library's time divided by the best peer's. This library's time is "
-             "*lowest* where the whole interval of the ratio is below 1, *above* the best peer's where "
-             f"the whole interval is above {1 + COST_MARGIN:.2f}, and *level* with it in all other rows. "
-             "In the rows with *above*, the last column has this library's CPU time divided by the best "
-             "peer's, and the page faults of both.",
+             "runs with 1, 2, 4, ... threads, up to 8 threads for each CPU. The best peer of a row is the "
+             "other allocator that was fastest in a short trial before the measurement. The ratio is "
+             "this library's time divided by the best peer's. The next column says *lowest* if the whole "
+             f"interval of the ratio is below 1, *above* if it is above {1 + COST_MARGIN:.2f}, and *level* in all "
+             "other rows. In the rows with *above*, the last column has this library's CPU time divided "
+             "by the best peer's, and the page faults of both allocators.",
     LARGE: "Each page of an object is touched; the threads hold 32 MiB together. *Turned over*: a "
            "thread replaces a random one of its objects. *Held*: it allocates all its objects, then "
            "frees them in random order. Objects have from half of the size shown to all of it.",
@@ -149,7 +148,7 @@ def why(samples, row, ours):
     cpu = [middle(name, cpu_of_work) for name in (ours, reference)]
     faults = [middle(name, lambda record: record["minor_faults"]) for name in (ours, reference)]
     share = f"{cpu[0] / cpu[1]:.2f}" if cpu[1] > 0 else "-"
-    return f"CPU time {share} times the peer's; {faults[0]:.0f} page faults, the peer {faults[1]:.0f}"
+    return f"{share} times the peer's CPU time; {faults[0]:.0f} page faults (best peer: {faults[1]:.0f})"
 
 
 def cpu_of_work(record):

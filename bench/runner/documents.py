@@ -144,7 +144,7 @@ def write(root):
 
 NAMES = {"glibc": "C library (glibc {})", "mimalloc2": "mimalloc {}", "mimalloc3": "mimalloc {}",
          "google": "Google's TCMalloc {}, preloaded",
-         "google-percpu": "the same with its per-CPU caches"}
+         "google-percpu": "Google's TCMalloc {}, with per-CPU caches"}
 
 
 def shown_name(allocator):
@@ -165,7 +165,7 @@ def in_short_part(data, path, folder):
     names = [f"{COMPARED[peer['name']]} {re.split(r'[-+ ]', peer['version'])[0]}" for peer in peers]
     others = [shown_name(peer) for peer in data["allocators"]
               if peer["name"] not in COMPARED and not peer["missing"] and not peer["ours"]]
-    lines = [f"| time and peak memory of this library, each divided by that of | {' | '.join(names)} |", "|---|" + "---|" * len(peers)]
+    lines = [f"| ratio of time / ratio of peak memory: this library to | {' | '.join(names)} |", "|---|" + "---|" * len(peers)]
     for groups, what in ((("apps",), "real programs"), (("micro", "programs"), "benchmark programs")):
         rows = [derived["rows"][row["name"]] for row in data["rows"]
                 if row["group"] in groups and row["name"] in derived["rows"]]
@@ -179,8 +179,9 @@ def in_short_part(data, path, folder):
             cells.append(f"{time:.2f} / {peak:.2f}")
         lines.append(f"| {len(rows)} {what} | {' | '.join(cells)} |")
     timed = [row for row in data["rows"] if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
-    lines += ["", f"A cell has the ratio of the times, then that of the peaks; below 1 this library needs less. "
-              f"Each ratio is the geometric mean of the programs' ratios of medians, from the run of "
+    lines += ["", f"A cell has this library's time divided by that of the column's allocator, then the same ratio for peak memory. "
+              f"A ratio below 1 means that this library needs less. Each ratio is the geometric mean over the programs; "
+              f"for each program, the medians were divided. The data is the run of "
               f"{data['machine']['time'][:10]} on {data['machine']['processors']} CPUs. {losses(timed, derived, ours, others)} "
               f"[The tables of that run]({link(folder, path.parent / report.TABLES)}) have all figures."]
     return "\n".join(lines)
@@ -198,11 +199,12 @@ def losses(timed, derived, ours, others):
     behind = sorted((name for name, ratio in ratios.items() if ratio.interval.low > 1),
                     key=lambda name: -ratios[name].median)
     ahead = sum(ratio.interval.high < 1 for ratio in ratios.values())
-    included = f" (also those that this table leaves out: {'; '.join(others)})" if others else ""
-    text = (f"For each of these {len(ratios)} programs, this library was compared with the fastest of the other allocators{included}: "
-            f"it was faster in {ahead} programs and slower in {len(behind)}; in the other {len(ratios) - ahead - len(behind)} the 95 % interval of the ratio includes 1.")
+    included = f" Allocators that this table leaves out took part, too: {'; '.join(others)}." if others else ""
+    text = (f"For each of these {len(ratios)} programs, this library was also compared with the fastest other allocator.{included} "
+            f"This library was faster in {ahead} programs and slower in {len(behind)}. In the other {len(ratios) - ahead - len(behind)}, "
+            f"the 95 % interval of the ratio includes 1, so the run shows no clear difference.")
     most = [f"`{name}` ({ratios[name].median:.2f})" for name in behind[:3]]
-    return text + (f" These are the three largest ratios, this library's time divided by that of the fastest: {', '.join(most)}." if most else "")
+    return text + (f" The largest ratios of this library's time to that of the fastest other allocator are in {', '.join(most)}." if most else "")
 
 
 def index_build_part(data, path, folder):
@@ -212,7 +214,7 @@ def index_build_part(data, path, folder):
     plain, phased = "index-build", "index-build-phases"
     ours = summary.first_of_ours(data)
     lines = []
-    rows = [(phased, ours, "this library, with phases"), (plain, ours, "this library, without")]
+    rows = [(phased, ours, "this library, with phases"), (plain, ours, "this library, without phases")]
     rows += [(plain, allocator["name"], shown_name(allocator)) for allocator in data["allocators"]
              if not allocator["ours"]]
     for row, name, shown in rows:
@@ -224,7 +226,7 @@ def index_build_part(data, path, folder):
         raise BenchError(f"{path} has no row {plain}")
     live = next(metric["value"] for record in data["records"] if record["row"] in (plain, phased)
                 for metric in record.get("metrics", ()) if metric["name"] == "live_kib")
-    lines = [f"| {live / 1024:.0f} MiB live | peak resident, MiB | peak / live |", "|---|---|---|",
+    lines = [f"| allocator | peak resident memory, MiB | peak divided by {live / 1024:.0f} MiB of live objects |", "|---|---|---|",
              *lines]
     picture = path.parent / f"{plain}.svg"
     if picture.is_file():
