@@ -50,10 +50,11 @@ inline constexpr size_t kExtraSizes[] = {Tuned<size_t>(1088, kFirstDoubling, kMa
 // The bytes of a batch: the objects that usually move in one step between a thread cache and a
 // central free list. Not measured.
 inline constexpr size_t kBatchBytes = Tuned(64_KiB, 16_KiB, 256_KiB);
-// The fewest objects of a batch. Two threads that hold and free objects of 32 to 64 KiB execute
-// 1390 instructions per object with 2, 1290 with 8 (decision 0046).
+// The least number of objects in a batch. Two threads that hold and free objects of 32 to 64 KiB
+// execute 1390 instructions per object with 2, 1290 with 8 (decision 0046).
 inline constexpr size_t kMinBatchSize = Tuned(8, 1, 8);
-// The most objects of a batch. Slow paths have its pointers on the stack: 1 KiB. Not measured.
+// The largest number of objects in a batch. Slow paths have its pointers on the stack: 1 KiB. Not
+// measured.
 inline constexpr size_t kMaxBatchSize = Tuned(128, 32, 256);
 static_assert(kMaxBatchSize % 8 == 0, "of every line batch");
 
