@@ -23,7 +23,7 @@ class Browser:
         self.replies, replies_write = os.pipe()
 
         def own_descriptors():
-            # Each may have the number that the other one needs.
+            # The first dup2 would close `replies_write` if that has the number COMMANDS, so both are duplicated first.
             reads, writes = os.dup(commands_read), os.dup(replies_write)
             os.dup2(reads, COMMANDS)
             os.dup2(writes, REPLIES)

@@ -17,7 +17,7 @@ CPLUSPLUS = re.compile(r"^#\s*ifdef __cplusplus\s*\n(.*?)(?:^#\s*else[^\n]*\n(.*
 
 
 def side(text, cpp):
-    """The text as a C compiler sees it, or what only a C++ compiler sees: the parts between #ifdef __cplusplus."""
+    """The text as a C compiler sees it; or what only a C++ compiler sees, between #ifdef __cplusplus and its #else or #endif."""
     if not cpp:
         return CPLUSPLUS.sub(lambda match: match[2] or "", text)
     if "__cplusplus" not in text:
