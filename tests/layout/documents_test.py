@@ -5,6 +5,7 @@
   documents_test.py ROOT
 
 * Each relative link of each Markdown file leads to a file, and to a heading where it names one.
+* No line of text begins with a tag: the site would take all that follows for HTML.
 * Each page in docs/ and at the root can be reached from README.md by links.
 * Each page in docs/ is in the navigation of the site once (docs/site/navigation.py), and each page there exists.
 * The site finds what its pages link to (docs/site/gather.py).
@@ -35,6 +36,7 @@ CALL = re.compile(r"(?<!void )\b(?:AbortWith|DebugReport report)\(")
 PART_OF_LINE = re.compile(r"^void Write\w+\(TextWriter& line, const DebugObject&", re.MULTILINE)
 OTHER_END = re.compile(r"\b(abort|__builtin_trap)\(\)")
 WORD = re.compile(r"[a-z]{3}")
+TAG = re.compile(r"^</?[A-Za-z]", re.MULTILINE)
 
 # The places where documents state the size of a tuning constant: the file, the words around the size, and the constant.
 CITED = (
@@ -83,6 +85,7 @@ def links(path, text):
 
 
 def check_links(pages, complaints):
+    """Also finds lines that the site does not take for text."""
     count = 0
     for path, text in pages.items():
         for line, target, file, heading in links(path, text):
@@ -91,6 +94,8 @@ def check_links(pages, complaints):
                 complaints.add(path, line, f"links to {target}, which does not exist")
             elif heading and heading not in anchors(file.read_text()):
                 complaints.add(path, line, f"links to {target}: there is no such heading")
+        for tag in TAG.finditer(prose(text)):
+            complaints.add(path, text.count("\n", 0, tag.start()) + 1, "begins with a tag")
     return count
 
 
