@@ -57,8 +57,8 @@ inline constexpr size_t kRetentionPart = Tuned(16, 4, 256);
 inline constexpr size_t kThreadCachesPart = Tuned(2, 2, 64);
 inline constexpr size_t kInheritedPart = Tuned(32, 4, 1024);
 inline constexpr size_t kFreePagesPart = Tuned(128, 16, 4096);
-// The share of thread caches is at least kPerThreadCacheBytes for each thread, as long as that is
-// at most the memory in use / kThreadCachesInUsePart. If a setting gives the total, this does not
+// The share of thread caches is at least kPerThreadCacheBytes for each thread, but together at most
+// the memory in use / kThreadCachesInUsePart. If a setting gives the total, this does not
 // apply. 400 threads that take turns refill 123 bins for 1000 pairs of an allocation and a free
 // with 32 MiB for all, 21 with 256 KiB each, with a peak that is 1 % higher. 512 KiB: no faster,
 // and the peak is 4 % higher (decision 0048).
