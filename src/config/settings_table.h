@@ -89,11 +89,11 @@ inline constexpr SettingRow kSettingRows[] = {
         "destructors of the program's global objects run; strict: check all, after these "
         "destructors; draconian: report everything that was not freed, reachable or not; as-is: "
         "check as the HEAP_CHECK_ variables say; local: check only where the program requests it. "
-        "Records the stack of every allocation. Only the full library has the leak checker. See "
+        "Records the stack of every allocation. The minimal libraries have no leak checker. See "
         "docs/leak-checker.md."),
     Row("HEAPPROFILE", kText, "", &Settings::heap_profile, kFullLibrary,
         "Record every allocation from the start of the process, and write heap profiles to files "
-        "with this prefix: PREFIX.0001.heap and so on. Only the full library has the heap "
+        "with this prefix: PREFIX.0001.heap and so on. The minimal libraries have no heap "
         "profiler. See docs/heap-profiler.md."),
     Row("HEAPPROFILESIGNAL", kInteger, "0", {0, 64}, &Settings::heap_profile_signal, kFullLibrary,
         "With HEAPPROFILE: the number of a signal at which the next thread that allocates or frees "
@@ -124,7 +124,7 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("HEAP_CHECK_MAX_LEAKS", kInteger, 20, {-kMaxBytes, kMaxBytes},
         &Settings::heap_check_max_leaks, kFullLibrary | kZeroIsUnlimited,
         "How many call sites the leak checker prints, those that leaked most first; 0 or less for "
-        "all. The profile for pprof always has all."),
+        "all. The profile for pprof always has all call sites."),
     Row("HEAP_CHECK_MAX_POINTER_OFFSET", kBytes, 1024, {-1, kMaxBytes},
         &Settings::heap_check_max_pointer_offset, kFullLibrary,
         "A pointer makes an object reachable if it points at most this many bytes beyond the "
@@ -271,8 +271,8 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_MEMFS_IGNORE_MMAP_FAIL", kBoolean, "false", &Settings::memfs_ignore_mmap_fail,
         kNoTraits,
         "Try the memory file again after the OS has refused to let it grow. By default the file "
-        "does not grow any more after a refusal. TCMALLOC_MEMFS_DISABLE_FALLBACK has this effect, "
-        "too."),
+        "does not grow any more after a refusal. With TCMALLOC_MEMFS_DISABLE_FALLBACK, the "
+        "library tries the file again, too."),
     Row("TCMALLOC_MEMFS_LIMIT_MB", kMebibytes, "0", {0, kMaxMebibytes},
         &Settings::memfs_limit_bytes, kNoTraits,
         "The largest size of the memory file, in MiB; 0 for no limit."),

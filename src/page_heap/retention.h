@@ -97,10 +97,10 @@ constexpr RetentionShares ShareRetention(const RetentionInputs& inputs) {
   return shares;
 }
 
-// Each time that a shard's kept spans have grown by this much, it compares what all shards keep
-// with the share of kept spans. It does not do so more often, since the sum reads counters that
-// other CPUs write. So each shard may exceed the share by this much of each kind. A power of two.
-// Not measured.
+// Each time that a shard's kept spans have grown by this much, the shard checks whether all shards
+// together keep more than their share of the retention total. It does not do so more often, since
+// the sum reads counters that other CPUs write. So each shard may exceed the share by this much of
+// each kind. A power of two. Not measured.
 inline constexpr size_t kKeptSpansStep = Tuned(128_KiB, 4_KiB, 4_MiB);
 static_assert(std::has_single_bit(kKeptSpansStep));
 

@@ -62,12 +62,12 @@ inline constexpr size_t kMaxMoveObjects = 2 * kMaxBatchSize;
 // How many times a bin with a limit above a batch may be full before its limit shrinks by a batch,
 // as in the TCMalloc document. It takes 4 bits of a BinArray.
 inline constexpr uint8_t kMaxOverages = Tuned(3, 0, 14);
-// While thread caches claim their whole budget, a collection leaves an unused bin as it is if the
-// bin claims at most this part of its cache's limit; or a third, a seventh, a fifteenth of that
-// after one, two, three earlier collections that found it unused, and so on. So the cost of a bin's
-// refills is about proportional to the bytes that it claims. With 400 threads that take turns, 1000
-// pairs need 30 refills if no unused bin is spared, and 22 with an earlier rule that spared bins
-// for about as long (decision 0048).
+// While thread caches claim their whole budget, a collection leaves a bin as it is if the bin
+// claims little: at most this part of its cache's limit, divided by 3 at the second collection in a
+// row that finds the bin unused, by 7 at the third, and by about twice as much at each later one.
+// So the cost of a bin's refills is about proportional to the bytes that it claims. With 400
+// threads that take turns, 1000 pairs need 30 refills if no unused bin is spared, and 22 with an
+// earlier rule that spared bins for about as long (decision 0048).
 inline constexpr size_t kSparedPart = Tuned(4, 2, 64);
 // A size class of kLateBytes or more gets a bin in a thread cache only after kLateUses allocations
 // or frees. Most programs have few such objects, and only once (vectors and hash tables that grow
