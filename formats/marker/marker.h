@@ -46,8 +46,8 @@ namespace tcmalloc {
 // Pieces of roots shorter than this are read without checking whether their pages are backed:
 // reading one backs a few pages at most.
 inline constexpr size_t kProbedRootBytes = 256_KiB;
-// A leak check notes objects in a bitmap while its queue is full. It searches the whole bitmap once
-// it has noted at least one object for this many words of the bitmap. Skipping a word takes a
+// A leak check notes objects in a bitmap while its queue is full, and searches the whole bitmap
+// once it has noted at least one object for this many words of the bitmap. Skipping a word takes a
 // fraction of a nanosecond. Not measured.
 inline constexpr size_t kWordsPerSweptObject = Tuned(16, 1, 1000);
 // While fewer objects than this wait to be searched, a leak check prefetches an object when it sees

@@ -77,7 +77,7 @@ TEST(SettingsDocumentationTest, ListsTheSettingsWithoutEffect) {
     if (row.setting.Has(kDebugLibrary)) debug.emplace(row.setting.name.view());
   }
   EXPECT_EQ(ListAfter("`libtcmalloc_minimal` has no leak checker"), full);
-  EXPECT_EQ(ListAfter("These have an effect in `libtcmalloc_debug`"), debug);
+  EXPECT_EQ(ListAfter("have an effect in `libtcmalloc_debug`"), debug);
   Names ignored;
   for (const IgnoredSettings& group : kIgnoredSettings) {
     for (std::string_view names = group.names; !names.empty();) {
