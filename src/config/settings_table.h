@@ -346,8 +346,9 @@ inline constexpr SettingRow kSettingRows[] = {
     Row("TCMALLOC_SMALL", kBoolean, "false", &Settings::small, kNoTraits,
         "Save memory at the cost of a little speed: as TCMALLOC_RETENTION=2M, TCMALLOC_HUGEPAGES=0 "
         "and TCMALLOC_RELEASE_RATE=10, unless these variables are set. So all thread caches share "
-        "1 MiB, but each may have 16 KiB even if they then exceed it. The library releases free "
-        "memory within half a second."),
+        "1 MiB, but each may have 16 KiB even if they then exceed it. The library's "
+        "thread, if there is one, releases once a second what the program has not needed for 0.4 "
+        "s."),
     Row("TCMALLOC_SOFT_LIMIT", kBytesOrPercent, "0", {0, kMaxBytes}, &Settings::soft_limit,
         kZeroIsUnlimited,
         "The size that the heap should not exceed, counted like TCMALLOC_HEAP_LIMIT_MB; 0 for no "
