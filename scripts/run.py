@@ -301,7 +301,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", action="store_true", help="build the library and the command first")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="for --build; default: one per CPU")
-    parser.add_argument("--rounds", type=int, help="runs on each side (default 5 of a command, 3 of redis)")
+    parser.add_argument("--rounds", type=int, help="runs on each side (default 5 of a command, 2 of redis)")
     parser.add_argument("--requests", type=int, default=run_redis.REQUESTS,
                         help="to redis, of each kind in a round (default %(default)s)")
     options = parser.parse_args()
@@ -313,7 +313,7 @@ def main():
     if shell_command:
         what = f"run {shell_command}"
     elif with_redis:
-        what = "load two redis-servers (about 30 s)"
+        what = "load two redis-servers (about 20 s)"
     else:
         what = "run perl bench/apps/hashes.pl, as redis is not installed"
     first = "build the library and the tcmalloc command (the first time about a minute on 2 CPUs), then " if options.build else ""
@@ -324,7 +324,7 @@ def main():
         raise Failure(f"{library} does not exist: build it with 'cmake --build --preset release'")
     if with_redis:
         command = COMMAND if COMMAND.exists() else None
-        lines = run_redis.run(library, command, RESULTS, child_environment({}), options.rounds or 3, options.requests,
+        lines = run_redis.run(library, command, RESULTS, child_environment({}), options.rounds or 2, options.requests,
                               progress)
         print("\n".join(lines).replace(f"{ROOT}/", ""))
         return

@@ -2,9 +2,10 @@
 """Two redis-servers with threads for input and output, one on the C library's malloc and one on this library, under the
 same load: what scripts/run.py runs if it is given no command.
 
-In each round both servers get the same requests in turns, from redis-benchmark with two threads. Then nine of ten keys
-are deleted, as if they had expired, and both are idle for some seconds. The figures are requests per second over all
-rounds, the processor time that the server took for them, its peak and its resident memory after the idle time.
+There are two rounds, so each server is the first once. In a round both get the same requests in turns, from redis-benchmark
+with two threads. Then nine of ten keys are deleted, as if they had expired, and both are idle for some seconds. The figures are
+requests per second over all rounds, the processor time that the server took for them, its peak and its resident memory after
+the idle time.
 """
 
 import pathlib
