@@ -11,7 +11,7 @@
 from browser import Browser
 
 PAGES = ("index.html", "start/getting-started.html", "understand/how-it-works.html", "understand/bench-results.html",
-         "operate/tuning.html", "operate/command.html", "reference/settings.html", "reference/c-functions.html",
+         "operate/tuning.html", "command/command.html", "reference/settings.html", "reference/c-functions.html",
          "reference/cpp-classes.html", "reference/command-line.html", "migrate/migrating-from-jemalloc.html",
          "internals/architecture.html")
 SIZES = {"wide": (1440, 1000), "narrow": (390, 844)}
@@ -96,6 +96,9 @@ def look(site, pictures, few):
     axe, complaints, taken = axe_source(site), [], 0
     with Browser() as browser:
         for page in PAGES[:FEW] if few else PAGES:
+            if not (site / page).exists():
+                complaints.append(f"{page}: the site has no such page")
+                continue
             for size, (width, height) in SIZES.items():
                 for dark in (False, True):
                     name = f"{page.removesuffix('.html').replace('/', '-')}-{size}-{'dark' if dark else 'light'}"
