@@ -85,7 +85,6 @@ def links(path, text):
 
 
 def check_links(pages, complaints):
-    """Also finds lines that the site does not take for text."""
     count = 0
     for path, text in pages.items():
         for line, target, file, heading in links(path, text):
@@ -94,9 +93,13 @@ def check_links(pages, complaints):
                 complaints.add(path, line, f"links to {target}, which does not exist")
             elif heading and heading not in anchors(file.read_text()):
                 complaints.add(path, line, f"links to {target}: there is no such heading")
+    return count
+
+
+def check_tags(pages, complaints):
+    for path, text in pages.items():
         for tag in TAG.finditer(prose(text)):
             complaints.add(path, text.count("\n", 0, tag.start()) + 1, "begins with a tag")
-    return count
 
 
 def check_reachable(root, pages, complaints):
@@ -241,6 +244,7 @@ def check(root):
     complaints = source.Complaints(root)
     pages = {path: path.read_text() for path in source.tree_files(root) if path.suffix == ".md"}
     num_links = check_links(pages, complaints)
+    check_tags(pages, complaints)
     check_reachable(root, pages, complaints)
     check_navigation(root, pages, complaints)
     check_decisions(root, pages, complaints)
