@@ -2,7 +2,7 @@
 """Two redis-servers with threads for input and output, one on the C library's malloc and one on this library, under the
 same load: what scripts/run.py runs if it is given no command.
 
-There are two rounds, so each server is the first once. In a round both get the same requests in turns, from redis-benchmark
+By default there are two rounds, so each server is the first once. In a round both get the same requests in turns, from redis-benchmark
 with two threads. Then nine of ten keys are deleted, as if they had expired, and both are idle for some seconds. The figures are
 requests per second over all rounds, the processor time that the server took for them, its peak and its resident memory after
 the idle time.

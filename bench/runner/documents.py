@@ -180,8 +180,8 @@ def in_short_part(data, path, folder):
         lines.append(f"| {len(rows)} {what} | {' | '.join(cells)} |")
     timed = [row for row in data["rows"] if row["group"] in summary.TIMED_GROUPS and row["name"] in derived["rows"]]
     lines += ["", f"A cell has this library's time divided by that of the column's allocator, then the same ratio for peak memory. "
-              f"A ratio below 1 means that this library needs less. Each ratio is the geometric mean over the programs; "
-              f"for each program, the medians were divided. The data is the run of "
+              f"A ratio below 1 means that this library needs less. Each is the geometric mean of the programs' ratios; "
+              f"a program's ratio is that of the two medians. The data is the run of "
               f"{data['machine']['time'][:10]} on {data['machine']['processors']} CPUs. {losses(timed, derived, ours, others)} "
               f"[The tables of that run]({link(folder, path.parent / report.TABLES)}) have all figures."]
     return "\n".join(lines)
