@@ -7,9 +7,8 @@
 // (instruments/leaks/examination.h). If the OS does not allow the check to stop threads, it works
 // while they run. Only their own caches serve them meanwhile, so it may misjudge an object that
 // they allocate or free; they may hold pointers that it misses; and they may unmap memory that it
-// searches, so it uses a guarded reader. If a thread does not
-// stop in time, the check repeats its attempts for some seconds; then there is no result. The
-// report mentions each of these cases.
+// searches, so it uses a guarded reader. If a thread does not stop in time, the check repeats its
+// attempts for some seconds; then there is no result. The report mentions each of these cases.
 //
 // The check of the whole program at its end is what HEAPCHECK requests (docs/leak-checker.md).
 //

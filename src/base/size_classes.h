@@ -59,10 +59,10 @@ inline constexpr size_t kMaxBatchSize = Tuned(128, 32, 256);
 static_assert(kMaxBatchSize % 8 == 0, "of every line batch");
 
 // The least length of a span: in pages if its objects have up to 48 bytes and up to 64 bytes, in
-// objects if these have up to 1 KiB and up to 8 KiB. Spans of tiny objects are so long that
-// the span record and the page-map entries add little. Others hold enough objects to make calls to
-// the page heap rare, and few enough that a nearly empty span wastes little. Above the last size:
-// one object. Not measured.
+// objects if these have up to 1 KiB and up to 8 KiB. Spans of tiny objects are so long that the
+// span record and the page-map entries add little. Others hold enough objects to make calls to the
+// page heap rare, and few enough that a nearly empty span wastes little. Above the last size: one
+// object. Not measured.
 struct ShortestSpan {
   size_t max_object_bytes;
   size_t pages;  // 0: as many as the objects need

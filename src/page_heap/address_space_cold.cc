@@ -16,8 +16,7 @@ namespace tcmalloc {
 constexpr size_t kRestoredAtOnce = 64;
 
 // After the OS has refused a mapping, the heap unmaps free memory if at least this part of the heap
-// is free, until half as much is free. So other users of the address space get room. Not
-// measured.
+// is free, until half as much is free. So other users of the address space get room. Not measured.
 constexpr size_t kUnmappedPart = Tuned(2, 2, 16);
 // The most spans that one free skips because they cannot be unmapped: little of a heap is from
 // sbrk.

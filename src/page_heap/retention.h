@@ -58,10 +58,10 @@ inline constexpr size_t kThreadCachesPart = Tuned(2, 2, 64);
 inline constexpr size_t kInheritedPart = Tuned(32, 4, 1024);
 inline constexpr size_t kFreePagesPart = Tuned(128, 16, 4096);
 // The share of thread caches is at least kPerThreadCacheBytes for each thread, but together at most
-// the memory in use / kThreadCachesInUsePart. If a setting gives the total, this does not
-// apply. 400 threads that take turns refill 123 bins for 1000 pairs of an allocation and a free
-// with 32 MiB for all, 21 with 256 KiB each, with a peak that is 1 % higher. 512 KiB: no faster,
-// and the peak is 4 % higher (decision 0048).
+// the memory in use / kThreadCachesInUsePart. If a setting gives the total, this does not apply.
+// 400 threads that take turns refill 123 bins for 1000 pairs of an allocation and a free with 32
+// MiB for all, 21 with 256 KiB each, with a peak that is 1 % higher. 512 KiB: no faster, and the
+// peak is 4 % higher (decision 0048).
 inline constexpr size_t kPerThreadCacheBytes = Tuned(256_KiB, 64_KiB, 1_MiB);
 inline constexpr size_t kThreadCachesInUsePart = Tuned(2, 1, 64);
 // The retention total is at most this part of the lowest memory limit. Not measured.

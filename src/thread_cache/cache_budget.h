@@ -45,11 +45,10 @@ inline constexpr size_t kMaxCacheStepBytes = Tuned(1_MiB, kCacheStepBytes, 16_Mi
 inline constexpr size_t kFreesPart = Tuned(8, 1, 64);
 // While thread caches claim their whole budget, a cache may exceed its limit by the bytes that it
 // claims and does not hold, but by at most kMaxUnfilledBytes, and at most kMaxUnfilledTimes its
-// limit. A bin must
-// hold what a burst of frees brings and what the next burst takes; between bursts it is half full.
-// 100 threads that take turns: 49 refills for 1000 pairs with 0, 18 with 128 KiB, 12 with 256 KiB,
-// which holds a third more (decision 0041). The peak of 100 to 400 threads is the same with 128 and
-// 256 KiB (decision 0048).
+// limit. A bin must hold what a burst of frees brings and what the next burst takes; between bursts
+// it is half full. 100 threads that take turns: 49 refills for 1000 pairs with 0, 18 with 128 KiB,
+// 12 with 256 KiB, which holds a third more (decision 0041). The peak of 100 to 400 threads is the
+// same with 128 and 256 KiB (decision 0048).
 inline constexpr size_t kMaxUnfilledBytes = Tuned(256_KiB, 0, 1_MiB);
 inline constexpr size_t kMaxUnfilledTimes = Tuned(4, 0, 4);
 // While thread caches claim their whole budget, a cache makes its next collection only after it has
